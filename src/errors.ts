@@ -1,0 +1,67 @@
+// The one error type users see, and the list of its codes. A message says what happened, where
+// (rank, host, operation, tensor) and what to do; the code is what programs match on.
+
+export const errorCodes = {
+  ERR_HVD_NOT_INITIALIZED: 'A call came before init().',
+  ERR_HVD_SHUT_DOWN: 'A call came after shutdown(), or another rank has shut down.',
+  ERR_HVD_INVALID_ARGUMENT: 'An argument of this call is wrong; nothing was sent to other ranks.',
+  ERR_HVD_INVALID_DTYPE: 'The typed array does not fit the dtype, or the operation does not take this dtype.',
+  ERR_HVD_DETACHED: 'The buffer was detached (transferred) and has no memory any more.',
+  ERR_HVD_DUPLICATE_NAME: 'An operation of the same name is in flight on this rank.',
+  ERR_HVD_PROCESS_SET: 'The process set is unknown, was removed, exists already, or this rank is not in it.',
+  ERR_HVD_MISMATCH: 'Ranks submitted the same name with different dtype, shape, operation, scale, root or group.',
+  ERR_HVD_JOIN_UNSUPPORTED: 'The operation cannot run while a rank has joined.',
+  ERR_HVD_DEADLOCK: 'Every rank is blocked in a Sync call and no two wait for the same thing.',
+  ERR_HVD_TIMEOUT: 'A wait passed its deadline.',
+  ERR_HVD_ABORTED: 'An AbortSignal ended a wait.',
+  ERR_HVD_PEER_LOST: 'Another rank died.',
+  ERR_HVD_WOULD_BLOCK: 'A Sync form was called where blocking would stop the ranks waited for.',
+  ERR_HVD_RENDEZVOUS: 'Ranks could not find or authenticate each other.',
+  ERR_HVD_SHARED_MEMORY: 'The memory file system is full, too small or not usable.',
+  ERR_HVD_OUT_OF_MEMORY: 'Memory for a result or an alloc() could not be had.',
+  ERR_HVD_SETTING: 'A setting (flag, environment variable, config file) has a wrong value.',
+  ERR_HVD_NATIVE: 'The native addon failed in a way that is a bug or a broken system call.',
+  ERR_HVD_UNSUPPORTED: 'The feature does not exist in this version.',
+} as const;
+
+export type ErrorCode = keyof typeof errorCodes;
+
+export interface HorovodErrorDetails {
+  /** The rank the error is about: the lost, late or disagreeing one. */
+  rank?: number | undefined;
+  /** Name of the operation (tensor) concerned. */
+  tensor?: string | undefined;
+  /** Process id of `rank`, where known. */
+  pid?: number | undefined;
+  /** Signal that ended `rank`, where known. */
+  signal?: string | undefined;
+  /** Exit code of `rank`, where known. */
+  exitCode?: number | undefined;
+  cause?: unknown;
+}
+
+/** Thrown, or rejected with, by every function of this package. Match on `code`. */
+export class HorovodError extends Error {
+  override readonly name = 'HorovodError';
+  readonly code: ErrorCode;
+  readonly rank: number | undefined;
+  readonly tensor: string | undefined;
+  readonly pid: number | undefined;
+  readonly signal: string | undefined;
+  readonly exitCode: number | undefined;
+
+  constructor(code: ErrorCode, message: string, details: HorovodErrorDetails = {}) {
+    super(`${code}: ${message}`, details.cause === undefined ? undefined : { cause: details.cause });
+    this.code = code;
+    this.rank = details.rank;
+    this.tensor = details.tensor;
+    this.pid = details.pid;
+    this.signal = details.signal;
+    this.exitCode = details.exitCode;
+  }
+
+  /** True for a HorovodError of any copy of this package (two copies may be installed). */
+  static is(error: unknown): error is HorovodError {
+    return error instanceof Error && error.name === 'HorovodError' && 'code' in error;
+  }
+}

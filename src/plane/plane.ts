@@ -1,0 +1,147 @@
+// DataPlane: who moves the bytes. The engine decides *what* runs and in which order; a plane runs it.
+//
+// Words. A *group* is one process set on a plane; its members are numbered 0 … size-1 (*index*, not global
+// rank). Members go through *rounds* together: in a round every member posts a fingerprint of the operation
+// it wants to run. All equal: the operation runs. Not all equal: nothing runs, no user byte is touched, and
+// every member gets the outcome 'mismatch' for that round. A *job* is a list of rounds in order; only its
+// first round can mismatch (the later ones follow from it).
+
+import type { HorovodError } from '../errors.ts';
+import type { DType, TypedArray } from '../tensor/dtype.ts';
+import type { ReduceOp } from '../tensor/reduce-op.ts';
+
+export type PlaneName = 'shm' | 'portable' | 'memory';
+
+/**
+ * outputs[i] = postscale · reduce over members (prescale · inputs[i]). `inputs[i]` and `outputs[i]` have the
+ * same length and may be the same array. `op` is never Average here: that is Sum with a postscale. The
+ * result is defined by tensor/reduce.ts (`reduceInto`): members are combined in index order.
+ */
+export interface AllreduceOperation {
+  readonly kind: 'allreduce';
+  readonly dtype: DType;
+  readonly op: ReduceOp;
+  readonly inputs: readonly TypedArray[];
+  readonly outputs: readonly TypedArray[];
+  readonly prescale: number;
+  readonly postscale: number;
+}
+
+/** As allreduce, but member i gets only elements [Σ counts[<i], + counts[i]) into `output`. */
+export interface ReducescatterOperation {
+  readonly kind: 'reducescatter';
+  readonly dtype: DType;
+  readonly op: ReduceOp;
+  readonly input: TypedArray;
+  readonly output: TypedArray;
+  /** Elements of each member's part; their sum is input.length. */
+  readonly counts: readonly number[];
+  readonly prescale: number;
+  readonly postscale: number;
+}
+
+/** Concatenates every member's bytes in index order. Sizes may differ; the plane learns them in the round. */
+export interface AllgatherOperation {
+  readonly kind: 'allgather';
+  readonly input: Uint8Array;
+  /** Set by the plane when the job is done. */
+  output?: Uint8Array;
+  /** Bytes of each member; set by the plane when the job is done. */
+  byteCounts?: number[];
+}
+
+/** `output` becomes the root's `input` (on the root too, where they may be one array). */
+export interface BroadcastOperation {
+  readonly kind: 'broadcast';
+  readonly root: number;
+  readonly input: Uint8Array;
+  readonly output: Uint8Array;
+}
+
+/** Sends the next sendBytes[i] bytes of `input` to member i; receives in index order. */
+export interface AlltoallOperation {
+  readonly kind: 'alltoall';
+  readonly input: Uint8Array;
+  readonly sendBytes: readonly number[];
+  /** Set by the plane when the job is done. */
+  output?: Uint8Array;
+  receivedBytes?: number[];
+}
+
+export interface BarrierOperation {
+  readonly kind: 'barrier';
+}
+
+export type PlaneOperation =
+  | AllreduceOperation
+  | ReducescatterOperation
+  | AllgatherOperation
+  | BroadcastOperation
+  | AlltoallOperation
+  | BarrierOperation;
+
+export interface Round {
+  /** 64 bits that say what this is; two unsigned 32-bit halves. */
+  readonly fingerprintLow: number;
+  readonly fingerprintHigh: number;
+  readonly operation: PlaneOperation;
+}
+
+export interface Job {
+  readonly rounds: readonly Round[];
+  /** Do not post the first round before another member has posted it: this member has nothing new to say. */
+  readonly passive: boolean;
+  /** From the start of waiting; after it the wait fails with ERR_HVD_TIMEOUT. */
+  readonly timeoutMs: number;
+  /** Sync forms only: called each time the wait has lasted another `stallAfterMs`; 0 turns it off. */
+  readonly stallAfterMs: number;
+  readonly onStall?: (missing: number[]) => void;
+  /** What to call the job in error texts: 'allreduce "grad"'. */
+  readonly label: string;
+}
+
+export type Outcome = 'done' | 'mismatch';
+
+export interface PlaneGroup {
+  readonly index: number;
+  readonly size: number;
+  /**
+   * Queues the job; `complete` is called once, on the main thread, at the earliest after submit() has
+   * returned unless `submit` itself returns the outcome (it could run at once). Jobs run in order of submission.
+   */
+  submit(job: Job, complete: (outcome: Outcome | HorovodError) => void): Outcome | undefined;
+  /** Runs the job, blocking this thread. Only while no other job of this group is queued. */
+  runSync(job: Job): Outcome;
+  /** Blocks until a submitted job is over; its `complete` will not be called. */
+  waitSync(job: Job): Outcome;
+  /**
+   * Takes back every queued job whose first round has not been posted. After a mismatch the group starts no
+   * further job until this has been called.
+   */
+  takeBack(): Job[];
+  /** Members that have not posted the current round. */
+  missing(): number[];
+  close(): void;
+}
+
+export interface GroupSpec {
+  readonly id: number;
+  /** Global ranks of the members; a member's index is its place here. */
+  readonly members: readonly number[];
+  readonly index: number;
+  /** Carries the text that member 0 gives to all members (0 passes it, the others undefined). */
+  share(value: string | undefined): Promise<string>;
+  readonly signal?: AbortSignal | undefined;
+  readonly timeoutMs: number;
+}
+
+export interface DataPlane {
+  readonly name: PlaneName;
+  /** False where a blocked thread would stop other members (several ranks in one process). */
+  readonly canBlock: boolean;
+  /** Collective over the members. */
+  openGroup(spec: GroupSpec): Promise<PlaneGroup>;
+  /** Memory that other members can reach without a copy, where the plane has such a thing. */
+  alloc(bytes: number): ArrayBufferLike;
+  close(): void;
+}
