@@ -9,7 +9,8 @@ export const errorCodes = {
   ERR_HVD_DETACHED: 'The buffer was detached (transferred) and has no memory any more.',
   ERR_HVD_DUPLICATE_NAME: 'An operation of the same name is in flight on this rank.',
   ERR_HVD_PROCESS_SET: 'The process set is unknown, was removed, exists already, or this rank is not in it.',
-  ERR_HVD_MISMATCH: 'Ranks submitted the same name with different dtype, shape, operation, scale, root or group.',
+  ERR_HVD_MISMATCH:
+    'Ranks submitted the same name with different dtype, shape, operation, scale, root or group.',
   ERR_HVD_JOIN_UNSUPPORTED: 'The operation cannot run while a rank has joined.',
   ERR_HVD_DEADLOCK: 'Every rank is blocked in a Sync call and no two wait for the same thing.',
   ERR_HVD_TIMEOUT: 'A wait passed its deadline.',

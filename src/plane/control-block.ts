@@ -17,7 +17,7 @@ export const controlLayout = {
   job: { magic: 0, ranks: 4, failureState: 8, failureBytes: 12 },
   rank: { state: 0, pid: 4, lifeWord: 8, exitKind: 12, exitValue: 16, lastWordsBytes: 20 },
   textOffset: 512,
-  textBytes: 4096 - 512,
+  textBytes: 3584,
 } as const;
 
 export const rankState = { absent: 0, attached: 1, left: 2 } as const;
