@@ -1,0 +1,97 @@
+// What several scripts need: where things are, and running a tool of node_modules or of the system with its
+// output passed on.
+
+import { spawn } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { delimiter, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const repositoryRoot = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '');
+
+/** Absolute path of a file of the repository. */
+export const inRepository = (...parts) => join(repositoryRoot, ...parts);
+
+/** The script behind a package's command, without npx (which would fetch what is missing). */
+export function toolPath(packageName, command) {
+  const folder = inRepository('node_modules', packageName);
+  if (!existsSync(join(folder, 'package.json'))) return undefined;
+  const { bin } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+  const path = typeof bin === 'string' ? bin : bin?.[command];
+  return path === undefined ? undefined : join(folder, path);
+}
+
+/** Is there a command of that name on PATH? */
+export function findCommand(name) {
+  return (process.env['PATH'] ?? '')
+    .split(delimiter)
+    .map((folder) => join(folder, name))
+    .find((path) => existsSync(path));
+}
+
+/**
+ * Runs a command to its end and resolves to its exit code (128 + n for a signal). `output`: 'inherit' passes
+ * stdout on, 'stderr' sends it to stderr, 'pipe' collects both into `onOutput(text)`.
+ */
+export function run(
+  command,
+  args,
+  { cwd = repositoryRoot, env = process.env, output = 'inherit', onOutput, timeoutMs } = {},
+) {
+  const stdio = {
+    inherit: ['ignore', 'inherit', 'inherit'],
+    stderr: ['ignore', 2, 2],
+    pipe: ['ignore', 'pipe', 'pipe'],
+  };
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { cwd, env, stdio: stdio[output] });
+    let timedOut = false;
+    const timer =
+      timeoutMs === undefined
+        ? undefined
+        : setTimeout(() => {
+            timedOut = true;
+            child.kill('SIGTERM');
+            setTimeout(() => child.kill('SIGKILL'), 5_000).unref();
+          }, timeoutMs);
+    child.stdout?.setEncoding('utf8').on('data', onOutput);
+    child.stderr?.setEncoding('utf8').on('data', onOutput);
+    child.on('error', reject);
+    child.on('close', (code, signal) => {
+      clearTimeout(timer);
+      if (timedOut) onOutput?.(`\n${command} was ended after ${timeoutMs / 1000} s\n`);
+      resolve(code ?? (signal === 'SIGKILL' ? 137 : 143));
+    });
+  });
+}
+
+/** Runs a Node script: a command of a package in node_modules, or (package null) a file. */
+export function runTool(packageName, command, args, options) {
+  const script = packageName === null ? command : toolPath(packageName, command);
+  if (script === undefined) throw new Error(`${packageName} is not installed; run npm install`);
+  return run(process.execPath, [script, ...args], options);
+}
+
+/** Runs a command and resolves to { code, text }, text being stdout and stderr as they came. */
+export async function capture(command, args, options = {}) {
+  let text = '';
+  const code = await run(command, args, { ...options, output: 'pipe', onOutput: (part) => (text += part) });
+  return { code, text };
+}
+
+/** Every file below a folder, as paths relative to the repository, sorted. */
+export function filesBelow(folder) {
+  const root = inRepository(folder);
+  if (!existsSync(root)) return [];
+  return readdirSync(root, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(repositoryRoot, join(entry.parentPath, entry.name)))
+    .sort();
+}
+
+/** Deletes compiled files whose source is gone: tsc leaves them, and a stale one would be packed. */
+export function removeStaleOutputs() {
+  for (const path of filesBelow('dist')) {
+    const source = path.replace(/^dist/, 'src').replace(/(\.d\.ts|\.js|\.js\.map)$/, '.ts');
+    if (source !== path && !existsSync(inRepository(source))) rmSync(inRepository(path));
+  }
+}

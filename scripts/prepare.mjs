@@ -1,0 +1,44 @@
+// Root `prepare`: what `npm install` does in a clone, and `npm pack` before packing. Compiles the TypeScript
+// to dist/ and, where a C++ compiler exists, the native addon. npm never runs it for somebody who installs the
+// packed package: that one carries its build with it.
+
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { removeStaleOutputs, repositoryRoot, runTool, toolPath } from './lib/tools.mjs';
+
+const isPacking = process.env['npm_command'] === 'pack' || process.env['npm_command'] === 'publish';
+
+// `npm pack --json` prints JSON on stdout, so everything said here goes to stderr.
+const say = (line) => process.stderr.write(`horovod: ${line}\n`);
+
+const hasBuild = existsSync(new URL('../dist/index.js', import.meta.url));
+
+if (!existsSync(new URL('../src/', import.meta.url))) {
+  say('nothing to build: this is an installed package, not a clone.');
+} else if (toolPath('typescript', 'tsc') === undefined) {
+  const advice = 'run `npm install --include=dev` to build.';
+  if (hasBuild) say(`TypeScript is not installed, dist/ is left as it is; ${advice}`);
+  else say(`not built: TypeScript (a dev dependency) is not installed; ${advice}`);
+  // A package without code must not be packed; an install of production dependencies alone is legitimate.
+  if (isPacking && !hasBuild) process.exitCode = 1;
+} else {
+  await build();
+}
+
+async function build() {
+  removeStaleOutputs();
+  const compiled = await runTool('typescript', 'tsc', ['-p', 'tsconfig.json'], { output: 'stderr' });
+  if (compiled !== 0) {
+    say('TypeScript did not compile; the errors are above.');
+    process.exitCode = compiled;
+    return;
+  }
+  const native = fileURLToPath(new URL('./build-native.mjs', import.meta.url));
+  const built = await runTool(null, native, [], { output: 'stderr' });
+  if (built !== 0) {
+    say('the native addon did not build; the errors are above.');
+    process.exitCode = built;
+    return;
+  }
+  say(`built in ${repositoryRoot}; try \`npm start\` or \`npm test\`.`);
+}
