@@ -1,0 +1,72 @@
+// What a test run must not leave behind: rank and launcher processes, and files on the memory file system.
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+
+const memoryFileSystem = '/dev/shm';
+
+// A killed process may take a moment to be reaped; what is still there after this long was left behind.
+const graceMs = 5_000;
+
+/** Processes and files of horovod that exist now. */
+export function snapshot() {
+  return {
+    processes: new Map(horovodProcesses().map((each) => [each.pid, each])),
+    files: new Set(horovodFiles()),
+  };
+}
+
+/** Descriptions of what this run left, after a grace period. */
+export async function findLeftovers(runId, before) {
+  const deadline = performance.now() + graceMs;
+  for (;;) {
+    const left = leftNow(runId, before);
+    if (left.length === 0 || performance.now() > deadline) return left;
+    await delay(100);
+  }
+}
+
+function leftNow(runId, before) {
+  // A developer's machine may run other jobs; a CI machine runs nothing but us, so there all of them count.
+  const isOurs = (each) => each.environment.includes(`HVD_TEST_RUN=${runId}`) || process.env['CI'] === 'true';
+  const processes = horovodProcesses()
+    .filter((each) => !before.processes.has(each.pid) && isOurs(each))
+    .map((each) => `process ${each.pid}: ${each.command}`);
+  const files = horovodFiles()
+    .filter((name) => !before.files.has(name))
+    .map((name) => `${memoryFileSystem}/${name}`);
+  return [...processes, ...files];
+}
+
+function horovodFiles() {
+  try {
+    return readdirSync(memoryFileSystem).filter((name) => /^(hvd|horovod)/i.test(name));
+  } catch {
+    return []; // no such file system here
+  }
+}
+
+function horovodProcesses() {
+  const found = [];
+  for (const name of readProc()) {
+    if (!/^\d+$/.test(name) || Number(name) === process.pid) continue;
+    try {
+      const environment = readFileSync(`/proc/${name}/environ`, 'utf8').split('\0');
+      // Set by us for every descendant, or by the launcher for a rank.
+      if (!environment.some((entry) => /^(HOROVOD_|HVD_TEST_RUN=)/.test(entry))) continue;
+      const command = readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
+      found.push({ pid: Number(name), environment, command });
+    } catch {
+      // it ended while we looked, or belongs to somebody else
+    }
+  }
+  return found;
+}
+
+function readProc() {
+  try {
+    return readdirSync('/proc');
+  } catch {
+    return [];
+  }
+}

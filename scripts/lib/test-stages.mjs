@@ -1,0 +1,183 @@
+// The stages of `npm test`, in order. A stage resolves to { passed, failed, skipped, reason? }; one that throws
+// has failed.
+
+import { fork } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { flavours, testNative } from '../test-native.mjs';
+import { ensureCompiler } from './system-packages.mjs';
+import { capture, filesBelow, inRepository, removeStaleOutputs, run, runTool } from './tools.mjs';
+
+// Two cores are what CI has; tests that start processes run alone, so that ranks get the cores.
+const unitConcurrency = 2;
+// Against hanging only. A file of multi-process tests may start a hundred ranks.
+const fileTimeoutMs = 300_000;
+
+const ok = { passed: 1, failed: 0, skipped: 0 };
+const bad = { passed: 0, failed: 1, skipped: 0 };
+const skip = (reason) => ({ passed: 0, failed: 0, skipped: 1, reason });
+const fromCode = (code) => (code === 0 ? ok : bad);
+
+export const stages = [
+  {
+    name: 'lint',
+    about: 'biome: format, lint, import cycles, floating promises',
+    run: async () =>
+      fromCode(
+        await runTool('@biomejs/biome', 'biome', [
+          'ci',
+          `--colors=${process.stdout.isTTY ? 'force' : 'off'}`,
+          '.',
+        ]),
+      ),
+  },
+  { name: 'build', about: 'TypeScript and the native addon', isRequired: true, run: build },
+  ...Object.keys(flavours).map((flavour) => ({
+    name: `native-${flavour}`,
+    about: `C++ tests, ${flavour === 'plain' ? 'no sanitizer' : `${flavour} sanitizer`}`,
+    takesFilter: true,
+    run: ({ filter }) => nativeTests(flavour, filter),
+  })),
+  {
+    name: 'unit',
+    about: 'tests beside the code, in one process each',
+    takesFilter: true,
+    run: ({ filter }) => nodeTests(testFiles().unit, { filter, concurrency: unitConcurrency }),
+  },
+  {
+    name: 'processes',
+    about: 'tests that start ranks, launchers and signals',
+    takesFilter: true,
+    run: ({ filter }) => nodeTests(testFiles().processes, { filter, concurrency: 1 }),
+  },
+  {
+    name: 'processes-portable',
+    about: 'the same with HOROVOD_NATIVE=0',
+    takesFilter: true,
+    run: ({ filter }) =>
+      nodeTests(testFiles().processes, { filter, concurrency: 1, env: { HOROVOD_NATIVE: '0' } }),
+  },
+  { name: 'types', about: 'the public types, as a user meets them', run: typeTests },
+  {
+    name: 'api',
+    about: 'docs/reference/api.d.ts is the public surface',
+    run: async () => fromCode(await runTool(null, inRepository('scripts/api-report.mjs'), ['--check'])),
+  },
+  {
+    name: 'package',
+    about: 'the packed tarball in a project of its own',
+    takesFilter: true,
+    run: ({ filter }) => nodeTests(['test/package/consumer.test.mjs'], { filter, concurrency: 1 }),
+  },
+  { name: 'example', about: 'npm start for one epoch', run: example },
+  { name: 'node24', about: 'the unit tests once more on Node 24', takesFilter: true, run: onNode24 },
+];
+
+/** Runs a stage; a thrown error becomes a failure with its text on screen. */
+export async function runStage(stage, context) {
+  try {
+    return await stage.run(context);
+  } catch (error) {
+    console.log(`✖ ${stage.name}: ${error.stack ?? error}`);
+    return bad;
+  }
+}
+
+async function build() {
+  await ensureCompiler();
+  removeStaleOutputs();
+  const projects = ['tsconfig.json', 'test/tsconfig.json'].filter((path) => existsSync(inRepository(path)));
+  for (const project of projects) {
+    const code = await runTool('typescript', 'tsc', ['-p', project]);
+    if (code !== 0) return bad;
+  }
+  return fromCode(await runTool(null, inRepository('scripts/build-native.mjs'), []));
+}
+
+async function nativeTests(flavour, filter) {
+  const { reason } = await ensureCompiler();
+  if (reason !== undefined) return skip(reason);
+  const counts = await testNative(flavour, filter === '' ? {} : { filter });
+  return { ...counts, skipped: 0 };
+}
+
+/** Sources decide what is run, so that a compiled test whose source is gone is not. */
+function testFiles() {
+  const inSource = filesBelow('src').filter((path) => path.endsWith('.test.ts'));
+  const outside = [...filesBelow('test/multiprocess'), ...filesBelow('test/end-to-end')];
+  const starts = (path) => startsProcesses.test(readFileSync(inRepository(path), 'utf8'));
+  const compiled = (path) =>
+    path.replace(/^src/, 'dist').replace(/^test/, '.dist-test').replace(/\.ts$/, '.js');
+  return {
+    unit: inSource.filter((path) => !starts(path)).map(compiled),
+    processes: [...inSource.filter(starts), ...outside.filter((path) => /\.test\.(ts|mjs)$/.test(path))].map(
+      (path) => (path.endsWith('.mjs') ? path : compiled(path)),
+    ),
+  };
+}
+
+const startsProcesses = /from 'node:child_process'|\bspawnRanks\b|\bspawnHorovodrun\b/;
+
+/** Runs test files in a runner process of their own; see node-test-runner.mjs. */
+function nodeTests(files, { filter, concurrency, env = {}, execPath = process.execPath }) {
+  if (files.length === 0) return skip('there are no such tests');
+  const runner = fileURLToPath(new URL('./node-test-runner.mjs', import.meta.url));
+  const args = [
+    String(concurrency),
+    String(fileTimeoutMs),
+    filter,
+    ...files.map((path) => inRepository(path)),
+  ];
+  return new Promise((resolve, reject) => {
+    const child = fork(runner, args, { cwd: inRepository(), env: { ...process.env, ...env }, execPath });
+    let counts = bad; // what a runner that dies without a word amounts to
+    child.on('message', (message) => {
+      counts = message;
+    });
+    child.on('error', reject);
+    child.on('close', () => resolve(counts));
+  });
+}
+
+async function typeTests() {
+  const code = await runTool('typescript', 'tsc', ['-p', 'test/types/tsconfig.json']);
+  const files = filesBelow('test/types').filter((path) => path.endsWith('.test-d.ts')).length;
+  return code === 0 ? { passed: files, failed: 0, skipped: 0 } : bad;
+}
+
+async function example() {
+  const args = ['bin/horovodrun.js', '-np', '2', 'examples/train-mlp.ts', '--epochs', '1'];
+  const { code, text } = await capture(process.execPath, args, { timeoutMs: 120_000 });
+  process.stdout.write(text);
+  const isComplete = /test accuracy/.test(text) && /same weights on all 2 ranks/.test(text);
+  return code === 0 && isComplete ? ok : bad;
+}
+
+// Node's own binaries are published as npm packages. About 200 MB, hence fetched here and not a dependency.
+async function onNode24({ filter }) {
+  const folder = mkdtempSync(join(tmpdir(), 'hvd-node24-'));
+  try {
+    const wanted = `node24@npm:node-${process.platform}-${process.arch}@24`;
+    const args = [
+      'install',
+      '--no-save',
+      '--no-audit',
+      '--no-fund',
+      '--loglevel=error',
+      '--prefix',
+      folder,
+      wanted,
+    ];
+    const installed = await capture('npm', args, { cwd: folder, timeoutMs: 300_000 });
+    const execPath = join(folder, 'node_modules/node24/bin/node');
+    if (installed.code !== 0 || !existsSync(execPath)) {
+      return skip(`npm could not install ${wanted}: ${installed.text.trim().split('\n')[0] ?? ''}`);
+    }
+    await run(execPath, ['--version']);
+    return await nodeTests(testFiles().unit, { filter, concurrency: unitConcurrency, execPath });
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
