@@ -1,0 +1,183 @@
+// The invariants of ARCHITECTURE.md that a script can check, read from the sources: who may import whom, who may
+// read the environment, exit the process, include Node's headers or keep state in a module.
+
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize, relative } from 'node:path';
+import { describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { errorCodes } from '../errors.ts';
+
+const repository = findRepository(dirname(fileURLToPath(import.meta.url)));
+
+interface Source {
+  /** Path from the repository's root, with forward slashes. */
+  readonly path: string;
+  readonly text: string;
+  /** The text without comments, so that an explanation is not taken for code. */
+  readonly code: string;
+}
+
+const sources = readSources('src', /\.ts$/);
+const product = sources.filter((source) => !source.path.endsWith('.test.ts') && !isTesting(source));
+const nativeSources = readSources('native/src', /\.(cc|h|inc)$/);
+
+describe('layers', () => {
+  test('the engine knows no framework, plane implementation, launcher or rendezvous', () => {
+    const forbidden =
+      /^src\/(plane\/.+\/|launch\/|rendezvous\/|native\/|tensorflow\/|keras\/|jax\/|elastic\/|data\/)/;
+    assert.deepEqual(importsMatching(/^src\/engine\//, forbidden), []);
+  });
+
+  test('tensor maths depends on nothing but errors', () => {
+    assert.deepEqual(importsMatching(/^src\/tensor\//, /^src\/(?!tensor\/|errors\.ts)/), []);
+  });
+
+  test('one plane does not import another', () => {
+    const planes = ['shm', 'portable', 'memory', 'tcp', 'mpi', 'gloo'];
+    const found = planes.flatMap((plane) => {
+      const others = planes.filter((other) => other !== plane).join('|');
+      return importsMatching(new RegExp(`^src/plane/${plane}/`), new RegExp(`^src/plane/(${others})/`));
+    });
+    assert.deepEqual(found, []);
+  });
+
+  test('planes know neither the engine nor the context', () => {
+    assert.deepEqual(importsMatching(/^src\/plane\//, /^src\/(engine|context|launch)\//), []);
+  });
+
+  test('no layer imports the public face', () => {
+    assert.deepEqual(importsMatching(/^src\/(?!testing\/|index\.ts)/, /^src\/index\.ts$/), []);
+  });
+
+  test('product code imports no test helpers', () => {
+    assert.deepEqual(importsMatching(/^src\/(?!testing\/)/, /^src\/testing\//), []);
+  });
+
+  test('frameworks are not imported at all in the core', () => {
+    const found = product.filter((source) => /from '(@tensorflow\/|@jax-js\/|keras)/.test(source.code));
+    assert.deepEqual(paths(found), []);
+  });
+});
+
+describe('the process', () => {
+  test('only settings/ reads the environment', () => {
+    const readers = product.filter(
+      (source) => /\bprocess\.env\b/.test(source.code) && !source.path.startsWith('src/settings/'),
+    );
+    assert.deepEqual(paths(readers), []);
+  });
+
+  test('only the command line exits the process', () => {
+    const exits = product.filter(
+      (source) =>
+        /\bprocess\.(exit|reallyExit|abort|exitCode)\b/.test(source.code) &&
+        source.path !== 'src/launch/main.ts',
+    );
+    assert.deepEqual(paths(exits), []);
+  });
+
+  test('no module keeps mutable state but the default context', () => {
+    const found = product
+      .filter((source) => source.path !== 'src/context/default-context.ts')
+      .filter((source) => /^(export )?(let|var) /m.test(source.code));
+    assert.deepEqual(paths(found), []);
+  });
+});
+
+describe('native code', () => {
+  test('only addon.cc includes Node headers', () => {
+    const found = nativeSources.filter(
+      (source) =>
+        /#include\s*[<"](node|node_api|js_native_api|uv|v8|napi)[\w-]*(\.h)?[>"]/.test(source.code) &&
+        source.path !== 'native/src/addon.cc',
+    );
+    assert.deepEqual(paths(found), []);
+  });
+});
+
+describe('errors', () => {
+  const used = new Set(product.flatMap((source) => source.code.match(/\bERR_HVD_[A-Z_]+\b/g) ?? []));
+  const usedOutsideTheTable = new Set(
+    product
+      .filter((source) => source.path !== 'src/errors.ts')
+      .flatMap((source) => source.code.match(/\bERR_HVD_[A-Z_]+\b/g) ?? []),
+  );
+
+  test('every code used is in the table', () => {
+    assert.deepEqual([...used].filter((code) => !(code in errorCodes)).sort(), []);
+  });
+
+  test('every code of the table is used', () => {
+    assert.deepEqual(
+      Object.keys(errorCodes).filter((code) => !usedOutsideTheTable.has(code)),
+      [],
+    );
+  });
+
+  test('every code has an entry in the guide', () => {
+    const guide = readFileSync(join(repository, 'docs/guide/failures.md'), 'utf8');
+    assert.deepEqual(
+      Object.keys(errorCodes).filter((code) => !guide.includes(code)),
+      [],
+    );
+  });
+});
+
+describe('files', () => {
+  test('every source file opens with a paragraph that says what it is', () => {
+    const silent = [...sources, ...nativeSources].filter((source) => !/^(#!.*\n)?\/[/*]/.test(source.text));
+    assert.deepEqual(paths(silent), []);
+  });
+
+  test('no file has grown beyond 500 lines', () => {
+    const long = [...sources, ...nativeSources].filter((source) => source.text.split('\n').length > 500);
+    assert.deepEqual(paths(long), []);
+  });
+});
+
+function isTesting(source: Source): boolean {
+  return source.path.startsWith('src/testing/');
+}
+
+function paths(list: readonly Source[]): string[] {
+  return list.map((source) => source.path);
+}
+
+/** `from → to` of every import out of files matching one pattern into files matching the other. */
+function importsMatching(from: RegExp, to: RegExp): string[] {
+  return product
+    .filter((source) => from.test(source.path))
+    .flatMap((source) =>
+      importsOf(source)
+        .filter((target) => to.test(target))
+        .map((target) => `${source.path} → ${target}`),
+    );
+}
+
+function importsOf(source: Source): string[] {
+  const specifiers = source.code.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g);
+  return [...specifiers].map((match) => normalize(join(dirname(source.path), match[1] as string)));
+}
+
+function readSources(folder: string, name: RegExp): Source[] {
+  const root = join(repository, folder);
+  if (!existsSync(root)) return [];
+  return readdirSync(root, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && name.test(entry.name))
+    .map((entry) => {
+      const file = join(entry.parentPath, entry.name);
+      const text = readFileSync(file, 'utf8');
+      return { path: relative(repository, file), text, code: withoutComments(text) };
+    })
+    .sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+function withoutComments(text: string): string {
+  return text.replaceAll(/\/\*[\s\S]*?\*\//g, '').replaceAll(/^\s*\/\/.*$|\s\/\/ .*$/gm, '');
+}
+
+// Compiled tests may live in dist/ or another output folder; the package's root is where package.json is.
+function findRepository(start: string): string {
+  return existsSync(join(start, 'package.json')) ? start : findRepository(dirname(start));
+}

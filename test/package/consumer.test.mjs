@@ -1,0 +1,217 @@
+// Somebody else's project: packs this checkout, installs the tarball into an empty folder and uses it there, in
+// TypeScript and JavaScript, with the addon and without. Nothing may need a compiler or run at install.
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { homedir, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+const checkout = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '');
+const folder = mkdtempSync(join(tmpdir(), 'hvd-package-'));
+const project = join(folder, 'project');
+const installed = join(project, 'node_modules/horovod');
+const hasAddon = () => {
+  const build = join(checkout, 'native/build');
+  return existsSync(build) && readdirSync(build).some((name) => name.endsWith('.node'));
+};
+
+let tarball = '';
+let packedPaths = [];
+
+/** Runs a command in the consumer's project; resolves to { code, stdout, stderr }. */
+function runIn(cwd, command, args, env = {}) {
+  const options = { cwd, env: { ...process.env, ...env }, timeout: 180_000, maxBuffer: 1 << 26 };
+  return new Promise((resolve) => {
+    execFile(command, args, options, (error, stdout, stderr) =>
+      resolve({ code: error === null ? 0 : (error.code ?? 1), stdout, stderr }),
+    );
+  });
+}
+
+async function succeed(cwd, command, args, env) {
+  const result = await runIn(cwd, command, args, env);
+  assert.equal(result.code, 0, `${command} ${args.join(' ')}\n${result.stdout}${result.stderr}`);
+  return result;
+}
+
+before(async () => {
+  mkdirSync(project);
+  const packed = await succeed(checkout, 'npm', ['pack', '--json', '--pack-destination', folder]);
+  const [report] = JSON.parse(packed.stdout);
+  tarball = join(folder, report.filename);
+  packedPaths = report.files.map((file) => file.path);
+
+  const { devDependencies } = JSON.parse(readFileSync(join(checkout, 'package.json'), 'utf8'));
+  writeProject('package.json', JSON.stringify({ name: 'consumer', private: true, type: 'module' }));
+  const tools = ['typescript', '@types/node'].map((name) => `${name}@${devDependencies[name]}`);
+  await succeed(
+    project,
+    'npm',
+    ['install', '--no-audit', '--no-fund', '--prefer-offline', tarball, ...tools],
+    {
+      // What a careful user has, and npm 12's default: our package must not need an install script.
+      npm_config_ignore_scripts: 'true',
+      // No compiler to be found, should anything look for one.
+      CXX: '/nonexistent/compiler',
+    },
+  );
+});
+
+after(() => rmSync(folder, { recursive: true, force: true }));
+
+const writeProject = (name, text) => writeFileSync(join(project, name), text);
+
+describe('the tarball', () => {
+  test('contains the compiled package, the command, the guide and the licence', () => {
+    for (const path of [
+      'dist/index.js',
+      'dist/index.d.ts',
+      'bin/horovodrun.js',
+      'LICENSE',
+      'README.md',
+      'CHANGELOG.md',
+    ]) {
+      assert.ok(packedPaths.includes(path), `${path} is missing`);
+    }
+    assert.ok(packedPaths.some((path) => path.startsWith('docs/guide/')));
+  });
+
+  test('carries the addon built here', (t) => {
+    if (!hasAddon()) return t.skip('this checkout has no addon: there was no C++ compiler');
+    assert.ok(
+      packedPaths.some((path) => /^native\/build\/[^/]+\.node$/.test(path)),
+      packedPaths.join('\n'),
+    );
+  });
+
+  test('contains no tests, no sources, no build leftovers', () => {
+    const unwanted = packedPaths.filter((path) =>
+      /\.test\.|(^|\/)test\/|^src\/|\.map$|\.cc$|\.o$|^scripts\/|^bench\/|^\.ci|^dist\/house\//.test(path),
+    );
+    assert.deepEqual(unwanted, []);
+  });
+
+  test('names no path of the machine it was built on', () => {
+    const places = [checkout, homedir()].filter((place) => place.length > 1);
+    for (const path of packedPaths) {
+      const bytes = readFileSync(join(installed, path));
+      for (const place of places) assert.ok(!bytes.includes(`${place}/`), `${path} mentions ${place}`);
+    }
+  });
+
+  test('declares no script that npm would run at install', () => {
+    const { scripts } = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'));
+    for (const name of ['preinstall', 'install', 'postinstall']) assert.equal(scripts?.[name], undefined);
+    assert.ok(!existsSync(join(installed, 'binding.gyp')), 'npm runs node-gyp when it sees a binding.gyp');
+  });
+
+  test('passes publint --strict', async () => {
+    await succeed(checkout, 'npx', ['--no', 'publint', 'run', tarball, '--strict']);
+  });
+
+  test('passes attw for ES modules', async () => {
+    const args = ['--no', 'attw', tarball, '--profile', 'esm-only', '--no-definitely-typed', '--no-color'];
+    await succeed(checkout, 'npx', args);
+  });
+});
+
+describe('a project that installed it', () => {
+  test('compiles strictly against its types with module NodeNext', async () => {
+    const compilerOptions = {
+      target: 'ES2022',
+      module: 'NodeNext',
+      strict: true,
+      exactOptionalPropertyTypes: true,
+      noUncheckedIndexedAccess: true,
+      skipLibCheck: false,
+      types: ['node'],
+      noEmit: true,
+    };
+    writeProject('tsconfig.json', JSON.stringify({ compilerOptions, include: ['use.ts'] }));
+    writeProject(
+      'use.ts',
+      `import * as hvd from 'horovod';
+       await hvd.init();
+       const sum: Float32Array = await hvd.allreduce(new Float32Array([hvd.rank()]), { op: hvd.Sum });
+       const error: hvd.HorovodError = new hvd.HorovodError('ERR_HVD_TIMEOUT', 'text');
+       console.log(sum, error.code, hvd.nativeBuilt());
+       await hvd.shutdown();`,
+    );
+    await succeed(project, 'npx', ['--no', 'tsc', '-p', 'tsconfig.json']);
+  });
+
+  test('imports it as an ES module and gets a job of one rank', async () => {
+    writeProject(
+      'single.mjs',
+      `import * as hvd from 'horovod';
+       await hvd.init();
+       const sum = await hvd.allreduce(new Float32Array([3]), { op: hvd.Sum });
+       console.log(JSON.stringify({ rank: hvd.rank(), size: hvd.size(), sum: sum[0] }));
+       await hvd.shutdown();`,
+    );
+    const { stdout } = await succeed(project, process.execPath, ['single.mjs']);
+    assert.deepEqual(JSON.parse(stdout), { rank: 0, size: 1, sum: 3 });
+  });
+
+  test('requires it from CommonJS', async () => {
+    writeProject('single.cjs', `const hvd = require('horovod'); console.log(typeof hvd.allreduceSync);`);
+    const { stdout } = await succeed(project, process.execPath, ['single.cjs']);
+    assert.equal(stdout.trim(), 'function');
+  });
+
+  const twoRanks = `import * as hvd from 'horovod';
+    await hvd.init();
+    const sum = hvd.allreduceSync(new Float32Array([hvd.rank() + 1, 10]), { op: hvd.Sum });
+    console.log(JSON.stringify({ rank: hvd.rank(), sum: [...sum], native: hvd.nativeBuilt() }));
+    await hvd.shutdown();`;
+
+  async function launch(env) {
+    writeProject('ranks.mjs', twoRanks);
+    const { stdout } = await succeed(project, 'npx', ['--no', 'horovodrun', '-np', '2', 'ranks.mjs'], env);
+    const lines = stdout.split('\n').filter((line) => line.includes('{'));
+    return lines.map((line) => JSON.parse(line.slice(line.indexOf('{')))).sort((a, b) => a.rank - b.rank);
+  }
+
+  test('runs two ranks with horovodrun and the addon of the tarball', async (t) => {
+    if (!hasAddon()) return t.skip('this checkout has no addon: there was no C++ compiler');
+    assert.deepEqual(await launch({}), [
+      { rank: 0, sum: [3, 20], native: true },
+      { rank: 1, sum: [3, 20], native: true },
+    ]);
+  });
+
+  test('runs two ranks with horovodrun and HOROVOD_NATIVE=0', async () => {
+    const results = await launch({ HOROVOD_NATIVE: '0' });
+    assert.deepEqual(
+      results.map(({ rank, sum }) => ({ rank, sum })),
+      [
+        { rank: 0, sum: [3, 20] },
+        { rank: 1, sum: [3, 20] },
+      ],
+    );
+  });
+
+  test('runs a TypeScript file with horovodrun, without a build step', async () => {
+    writeProject(
+      'ranks.ts',
+      `import { allgatherSync, init, rank, shutdown } from 'horovod';
+       await init();
+       const all: Int32Array = allgatherSync(Int32Array.of(rank()));
+       if (rank() === 0) console.log('ranks ' + all.join(' '));
+       await shutdown();`,
+    );
+    const { stdout } = await succeed(project, 'npx', ['--no', 'horovodrun', '-np', '2', 'ranks.ts']);
+    assert.match(stdout, /ranks 0 1/);
+  });
+});
