@@ -265,7 +265,10 @@ function apply(op: ReduceOp, a: number | bigint, b: number | bigint): number | b
     if (typeof a === 'number' && (Math.abs(a) > 2 ** 32 || Math.abs(Number(b)) > 2 ** 32))
       return a * Number(b);
     const [x, y] = [BigInt(a), BigInt(b)];
-    return op === Sum ? x + y : op === Product ? x * y : op === Min ? (x < y ? x : y) : x > y ? x : y;
+    if (op === Sum) return x + y;
+    if (op === Product) return x * y;
+    const [least, most] = x < y ? [x, y] : [y, x];
+    return op === Min ? least : most;
   }
   if (op === Sum) return a + b;
   if (op === Product) return a * b;
