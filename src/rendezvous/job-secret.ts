@@ -1,0 +1,48 @@
+// The secret that launcher and ranks of one job share. It never shows: not in argv, logs, error texts, JSON or
+// util.inspect (which does not see private fields). It leaves this object only as an HMAC, and once as hex for the environment of the ranks.
+
+import { createHmac, randomBytes } from 'node:crypto';
+
+const secretBytes = 32;
+
+export class JobSecret {
+  readonly #key: Buffer;
+
+  private constructor(key: Buffer) {
+    this.#key = key;
+  }
+
+  static generate(): JobSecret {
+    return new JobSecret(randomBytes(secretBytes));
+  }
+
+  /** Undefined for text that is not 32 bytes in hex. */
+  static fromHex(hex: string): JobSecret | undefined {
+    return /^[0-9a-f]{64}$/i.test(hex) ? new JobSecret(Buffer.from(hex, 'hex')) : undefined;
+  }
+
+  /** HMAC-SHA256 of the parts, each preceded by its length so that no two lists of parts look the same. */
+  hmac(...parts: readonly (string | Uint8Array)[]): Buffer {
+    const hmac = createHmac('sha256', this.#key);
+    for (const part of parts) {
+      const bytes = typeof part === 'string' ? Buffer.from(part) : part;
+      const length = Buffer.alloc(4);
+      length.writeUInt32BE(bytes.length);
+      hmac.update(length).update(bytes);
+    }
+    return hmac.digest();
+  }
+
+  /** Only for the environment of a rank that is about to be started. */
+  revealForEnvironment(): string {
+    return this.#key.toString('hex');
+  }
+
+  toString(): string {
+    return '[job secret]';
+  }
+
+  toJSON(): string {
+    return this.toString();
+  }
+}

@@ -1,0 +1,233 @@
+// The command line of horovodrun: flags, then the command. Read in two passes over the settings table: the first
+// only finds where the command starts (its first word that is no flag), the second is strict about what stands
+// before it. The result is data; nothing is started here.
+
+import { parseArgs } from 'node:util';
+import { HorovodError } from '../errors.ts';
+import { readConfigFile } from './config-file.ts';
+import { type ForeignFlag, foreignFlags } from './foreign-flags.ts';
+import { parseSetting, readSettings } from './read-settings.ts';
+import {
+  type Flag,
+  type LaunchOptions,
+  launchTable,
+  type Setting,
+  type Settings,
+  settingsTable,
+} from './table.ts';
+
+export interface CommandLine {
+  readonly options: LaunchOptions;
+  readonly command: readonly string[];
+  /** Variables that flags and config file set for the ranks. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** What the ranks will read, but for who they are; also for the launcher's own use. */
+  readonly settings: Settings;
+  /** One-line remarks about what has no effect. */
+  readonly notices: readonly string[];
+}
+
+type Owner =
+  | {
+      readonly kind: 'launch' | 'worker';
+      readonly key: string;
+      readonly setting: Setting<unknown>;
+      readonly flag: Flag;
+    }
+  | { readonly kind: 'foreign'; readonly foreign: ForeignFlag };
+
+/** Throws ERR_HVD_SETTING for what is wrong and ERR_HVD_UNSUPPORTED for what this version cannot do. */
+export function parseCommandLine(argv: readonly string[], env: NodeJS.ProcessEnv): CommandLine {
+  const owners = flagOwners();
+  const { flags, command } = splitCommand(argv, owners);
+  const launchTexts = new Map<string, string>();
+  const workerTexts = new Map<string, string>();
+  const notices: string[] = [];
+  for (const { name, value } of readFlags(flags, owners)) {
+    const owner = owners.get(name) as Owner;
+    if (owner.kind === 'foreign') {
+      notices.push(...treatForeign(name, owner.foreign));
+      continue;
+    }
+    const texts = owner.kind === 'launch' ? launchTexts : workerTexts;
+    const text = textOf(owner.flag, owner.setting, name, value);
+    const earlier = texts.get(owner.key);
+    if (!('operand' in owner.flag) && earlier !== undefined && earlier !== text) {
+      throw wrong(`${name} contradicts another flag of the same command line.`);
+    }
+    texts.set(owner.key, text);
+  }
+  const options = launchOptions(launchTexts);
+  if (options.hosts !== undefined && options.hostfile !== undefined) {
+    throw wrong('-H and --hostfile exclude each other: give one of them.');
+  }
+  const environment: Record<string, string> = {};
+  if (options.configFile !== undefined) {
+    const config = readConfigFile(options.configFile);
+    Object.assign(environment, config.environment);
+    notices.push(...config.notices);
+  }
+  for (const [key, text] of workerTexts) {
+    environment[settingsTable[key as keyof Settings].env as string] = text;
+  }
+  notices.push(...noticesAboutEnvironment(env));
+  return { options, command, environment, settings: driverSettings(env, environment), notices };
+}
+
+/** The flag's long name without dashes → who it belongs to. */
+function flagOwners(): Map<string, Owner> {
+  const owners = new Map<string, Owner>();
+  for (const [kind, table] of [
+    ['launch', launchTable],
+    ['worker', settingsTable],
+  ] as const) {
+    for (const [key, setting] of Object.entries(table) as [string, Setting<unknown>][]) {
+      for (const flag of setting.flags ?? []) {
+        for (const name of flag.names) owners.set(name, { kind, key, setting, flag });
+      }
+    }
+  }
+  for (const foreign of foreignFlags) {
+    for (const name of foreign.names) owners.set(name, { kind: 'foreign', foreign });
+  }
+  return owners;
+}
+
+function takesValue(owner: Owner): boolean {
+  return owner.kind === 'foreign' ? owner.foreign.takesValue : 'operand' in owner.flag;
+}
+
+/**
+ * Node's parser knows `-x` and `--word`, Horovod also has `-np` and its like. Every name gets a long form that
+ * is the name itself without dashes in front; '-np' and '--np' would meet there, and mean the same.
+ */
+function rewrite(argument: string, owners: ReadonlyMap<string, Owner>): string {
+  const name = argument.split('=', 1)[0] as string;
+  return /^-\w[\w-]/.test(name) && owners.has(name) ? `-${argument}` : argument;
+}
+
+function parserOptions(
+  owners: ReadonlyMap<string, Owner>,
+): NonNullable<Parameters<typeof parseArgs>[0]>['options'] {
+  const options: Record<string, { type: 'string' | 'boolean'; multiple: true; short?: string }> = {};
+  for (const [name, owner] of owners) {
+    const type = takesValue(owner) ? 'string' : 'boolean';
+    // A letter that is a flag of its own: under a long name nobody types.
+    if (/^-\w$/.test(name)) options[`short${name}`] = { type, multiple: true, short: name.slice(1) };
+    else options[name.replace(/^-+/, '')] = { type, multiple: true };
+  }
+  return options;
+}
+
+function splitCommand(
+  argv: readonly string[],
+  owners: ReadonlyMap<string, Owner>,
+): { flags: string[]; command: string[] } {
+  const args = argv.map((argument) => rewrite(argument, owners));
+  const { tokens } = parseArgs({ args, options: parserOptions(owners) ?? {}, strict: false, tokens: true });
+  const start = tokens.find((token) => token.kind !== 'option');
+  if (start === undefined) return { flags: args, command: [] };
+  const commandAt = start.kind === 'option-terminator' ? start.index + 1 : start.index;
+  return { flags: args.slice(0, start.index), command: argv.slice(commandAt) };
+}
+
+function readFlags(
+  args: string[],
+  owners: ReadonlyMap<string, Owner>,
+): { name: string; value: string | undefined }[] {
+  const byLongName = new Map([...owners.keys()].map((name) => [name.replace(/^-+/, ''), name]));
+  try {
+    const { tokens } = parseArgs({
+      ...{ args, options: parserOptions(owners) ?? {}, strict: true, tokens: true, allowPositionals: false },
+    });
+    return tokens.flatMap((token) => {
+      if (token.kind !== 'option') return [];
+      const name = token.name.startsWith('short-') ? token.name.slice(5) : byLongName.get(token.name);
+      return [{ name: name as string, value: token.value }];
+    });
+  } catch (error) {
+    throw explainParserError(error as NodeJS.ErrnoException, owners);
+  }
+}
+
+function explainParserError(error: NodeJS.ErrnoException, owners: ReadonlyMap<string, Owner>): Error {
+  const name = /'(?:-\w, )?(-[^ '=]*)/.exec(error.message)?.[1] ?? '';
+  if (error.code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION') {
+    const near = nearest(name, [...owners.keys()]);
+    return wrong(`unknown flag ${name}.${near === undefined ? '' : ` Did you mean ${near}?`}`);
+  }
+  if (error.code === 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE') {
+    const shown = name.startsWith('--short-') ? name.slice(7) : name;
+    return /does not take an argument/.test(error.message)
+      ? wrong(`${shown} takes no value.`)
+      : wrong(`${shown} needs a value (write ${shown}=-x for one that starts with a dash).`);
+  }
+  return error;
+}
+
+function textOf(flag: Flag, setting: Setting<unknown>, name: string, value: string | undefined): string {
+  if (!('operand' in flag)) return flag.text;
+  const text = value ?? '';
+  const accepted =
+    flag.kind === undefined ? setting : { ...setting, kind: flag.kind as Setting<unknown>['kind'] };
+  parseSetting(accepted, text, name);
+  return flag.toText?.(text) ?? text;
+}
+
+function treatForeign(name: string, foreign: ForeignFlag): string[] {
+  if (foreign.treatment === 'accepted') return [`${name} has no effect: ${foreign.reason}.`];
+  throw new HorovodError('ERR_HVD_UNSUPPORTED', `${name}: ${foreign.reason}.`);
+}
+
+function launchOptions(texts: ReadonlyMap<string, string>): LaunchOptions {
+  const entries = (Object.entries(launchTable) as [string, Setting<unknown>][]).map(([key, setting]) => {
+    const text = texts.get(key);
+    return [key, text === undefined ? setting.default : setting.kind.parse(text)];
+  });
+  return Object.fromEntries(entries) as LaunchOptions;
+}
+
+/** Also shows a wrong variable once, here, and not once for each rank. */
+function driverSettings(env: NodeJS.ProcessEnv, environment: Readonly<Record<string, string>>): Settings {
+  const merged: NodeJS.ProcessEnv = { ...env, ...environment };
+  // A job inside a job: what the outer one says about this process is not for the inner one.
+  for (const setting of Object.values(settingsTable))
+    if (setting.isGiven) delete merged[setting.env as string];
+  return readSettings({ ...merged, HOROVOD_RANK: '0', HOROVOD_SIZE: '1' });
+}
+
+function noticesAboutEnvironment(env: NodeJS.ProcessEnv): string[] {
+  return foreignFlags.flatMap((foreign) => {
+    const text = foreign.env === undefined ? undefined : env[foreign.env];
+    if (text === undefined || text === '' || text === '0') return [];
+    return [`${foreign.env} is set and has no effect: ${foreign.reason}.`];
+  });
+}
+
+/** The candidate that differs in the fewest letters, if that is few enough to be a slip. */
+export function nearest(word: string, candidates: readonly string[]): string | undefined {
+  const started = candidates.filter((candidate) => word.length > 3 && candidate.startsWith(word));
+  if (started.length === 1) return started[0];
+  const scored = candidates.map((candidate) => ({ candidate, distance: distance(word, candidate) }));
+  scored.sort((a, b) => a.distance - b.distance);
+  const best = scored[0];
+  return best !== undefined && best.distance <= Math.max(1, word.length / 4) ? best.candidate : undefined;
+}
+
+/** Levenshtein's. */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[j] as number) + 1, (next[j - 1] as number) + 1));
+    }
+    row = next;
+  }
+  return row[b.length] as number;
+}
+
+function wrong(message: string): HorovodError {
+  return new HorovodError('ERR_HVD_SETTING', message);
+}

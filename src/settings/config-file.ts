@@ -1,0 +1,100 @@
+// The YAML file of --config-file, with Python Horovod's keys. It yields the environment variables its keys stand
+// for. A key nobody knows gets a notice with its line: misspelt, it would otherwise do nothing in silence.
+
+import { readFileSync } from 'node:fs';
+import { isMap, isScalar, LineCounter, type Pair, parseDocument } from 'yaml';
+import { HorovodError } from '../errors.ts';
+import { type ForeignFlag, foreignFlags } from './foreign-flags.ts';
+import { type Setting, settingsTable } from './table.ts';
+
+export interface ConfigFile {
+  readonly environment: Readonly<Record<string, string>>;
+  readonly notices: readonly string[];
+}
+
+export function readConfigFile(path: string): ConfigFile {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    throw wrong(`cannot read the config file ${path}: ${(error as Error).message}.`);
+  }
+  return parseConfig(text, path);
+}
+
+export function parseConfig(text: string, path: string): ConfigFile {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines });
+  const problem = document.errors[0];
+  if (problem !== undefined) {
+    throw wrong(
+      `${path}:${lines.linePos(problem.pos[0]).line} is not YAML: ${problem.message.split('\n', 1)[0]}`,
+    );
+  }
+  const environment: Record<string, string> = {};
+  const notices: string[] = [];
+  for (const leaf of leavesOf(document.contents, path, lines)) {
+    if (leaf.value === null) continue;
+    const setting = settingOf(leaf.key);
+    const foreign = foreignFlags.find(({ yaml }) => yaml === leaf.key);
+    if (leaf.key === 'controller') refuseController(leaf);
+    else if (setting !== undefined) environment[setting.env as string] = settingText(setting, leaf);
+    else if (foreign !== undefined) notices.push(...treatForeign(foreign, leaf));
+    else notices.push(`${leaf.place}: ${leaf.key} is no setting and has no effect.`);
+  }
+  return { environment, notices };
+}
+
+interface Leaf {
+  readonly key: string;
+  readonly value: unknown;
+  /** file:line */
+  readonly place: string;
+}
+
+function leavesOf(contents: unknown, path: string, lines: LineCounter): Leaf[] {
+  if (contents === null || (isScalar(contents) && contents.value === null)) return [];
+  if (!isMap(contents)) throw wrong(`${path} has to be a map of sections (params, stall_check, logging, …).`);
+  return contents.items.flatMap((pair) => {
+    if (!isMap(pair.value)) return [leaf('', pair, path, lines)];
+    return pair.value.items.map((inner) => leaf(`${String(pair.key)}.`, inner, path, lines));
+  });
+}
+
+function leaf(section: string, pair: Pair, path: string, lines: LineCounter): Leaf {
+  const offset = isScalar(pair.key) ? (pair.key.range?.[0] ?? 0) : 0;
+  const value = pair.value === null ? null : isScalar(pair.value) ? pair.value.value : String(pair.value);
+  return { key: `${section}${String(pair.key)}`, value, place: `${path}:${lines.linePos(offset).line}` };
+}
+
+function settingOf(key: string): Setting<unknown> | undefined {
+  return Object.values(settingsTable as Record<string, Setting<unknown>>).find(
+    ({ yaml }) => yaml?.key === key,
+  );
+}
+
+function settingText(setting: Setting<unknown>, { key, value, place }: Leaf): string {
+  const text = setting.yaml?.toText?.(String(value)) ?? String(value);
+  if (setting.kind.parse(text) === undefined) {
+    throw wrong(`${place}: ${key} is ${JSON.stringify(value)}; expected ${setting.kind.accepts}.`);
+  }
+  return text;
+}
+
+function treatForeign(foreign: ForeignFlag, { key, value, place }: Leaf): string[] {
+  if (value === false) return [];
+  if (foreign.treatment === 'refused' && foreign.isDependent === undefined) {
+    throw new HorovodError('ERR_HVD_UNSUPPORTED', `${place}: ${key}: ${foreign.reason}.`);
+  }
+  return [`${place}: ${key} has no effect: ${foreign.reason}.`];
+}
+
+function refuseController({ value, place }: Leaf): never {
+  const flag = foreignFlags.find(({ names }) => names.includes(`--${String(value)}`));
+  if (flag === undefined) throw wrong(`${place}: no such controller: ${String(value)}.`);
+  throw new HorovodError('ERR_HVD_UNSUPPORTED', `${place}: controller ${String(value)}: ${flag.reason}.`);
+}
+
+function wrong(message: string): HorovodError {
+  return new HorovodError('ERR_HVD_SETTING', message);
+}

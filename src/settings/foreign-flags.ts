@@ -1,0 +1,123 @@
+// Flags and config keys of Python Horovod that this version does not honour. What would change the outcome of a
+// job is refused with a sentence; what only tunes machinery that does not exist here is accepted with a notice.
+// Nothing is ignored silently.
+
+export interface ForeignFlag {
+  readonly names: readonly string[];
+  /** True: the flag has a value. */
+  readonly takesValue: boolean;
+  readonly yaml?: string;
+  /** Keys that mean nothing without another key, which is refused itself. */
+  readonly isDependent?: true;
+  /** The environment variable it stands for; set in the environment, it gets a notice. */
+  readonly env?: string;
+  readonly treatment: 'refused' | 'accepted';
+  /** Completes '--flag: …'. */
+  readonly reason: string;
+}
+
+const elastic = 'elastic jobs are not in this version';
+const ssh = 'other hosts (ssh) are not in this version';
+const hierarchy = 'several hosts are not in this version, and on one host there is no hierarchy';
+const tuner = 'autotune is not in this version';
+const timeline = 'the timeline is not in this version';
+
+type Extras = Partial<Pick<ForeignFlag, 'yaml' | 'isDependent' | 'env'>>;
+const refusedSwitch = (names: readonly string[], reason: string, extras: Extras = {}): ForeignFlag => ({
+  ...{ names, reason, takesValue: false, treatment: 'refused' },
+  ...extras,
+});
+const refusedValue = (names: readonly string[], reason: string, extras: Extras = {}): ForeignFlag => ({
+  ...refusedSwitch(names, reason, extras),
+  takesValue: true,
+});
+const acceptedSwitch = (names: readonly string[], reason: string, extras: Extras = {}): ForeignFlag => ({
+  ...refusedSwitch(names, reason, extras),
+  treatment: 'accepted',
+});
+const acceptedValue = (names: readonly string[], reason: string, extras: Extras = {}): ForeignFlag => ({
+  ...refusedValue(names, reason, extras),
+  treatment: 'accepted',
+});
+
+export const foreignFlags: readonly ForeignFlag[] = [
+  refusedSwitch(['--mpi'], 'the mpi plane is not in this version'),
+  refusedSwitch(['--gloo'], 'the gloo plane is not in this version; ranks of one host need neither'),
+  refusedSwitch(['--jsrun'], 'jsrun is not in this version'),
+  refusedValue(['--mpi-args'], 'the mpi plane is not in this version'),
+  refusedValue(['--binding-args'], 'binding processes to cores is not in this version'),
+  refusedValue(['-p', '--ssh-port'], ssh),
+  refusedValue(['-i', '--ssh-identity-file'], ssh),
+  refusedValue(['--min-np', '--min-num-proc'], elastic),
+  refusedValue(['--max-np', '--max-num-proc'], elastic),
+  refusedValue(['--slots-per-host'], elastic),
+  refusedValue(['--elastic-timeout'], elastic),
+  refusedValue(['--reset-limit'], elastic),
+  refusedValue(['--blacklist-cooldown-range'], elastic),
+  refusedValue(['--host-discovery-script'], elastic),
+  refusedValue(['--timeline-filename'], timeline, { yaml: 'timeline.filename', env: 'HOROVOD_TIMELINE' }),
+  refusedSwitch(['--timeline-mark-cycles'], timeline, { yaml: 'timeline.mark_cycles', isDependent: true }),
+  refusedSwitch(['--autotune'], tuner, { yaml: 'autotune.enabled', env: 'HOROVOD_AUTOTUNE' }),
+  refusedValue(['--autotune-log-file'], tuner, { yaml: 'autotune.log_file', isDependent: true }),
+  refusedValue(['--autotune-warmup-samples'], tuner, { yaml: 'autotune.warmup_samples', isDependent: true }),
+  refusedValue(['--autotune-steps-per-sample'], tuner, {
+    yaml: 'autotune.steps_per_sample',
+    isDependent: true,
+  }),
+  refusedValue(['--autotune-bayes-opt-max-samples'], tuner, {
+    yaml: 'autotune.bayes_opt_max_samples',
+    isDependent: true,
+  }),
+  refusedValue(['--autotune-gaussian-process-noise'], tuner, {
+    yaml: 'autotune.gaussian_process_noise',
+    isDependent: true,
+  }),
+  refusedSwitch(['--hierarchical-allreduce'], hierarchy, {
+    yaml: 'params.hierarchical_allreduce',
+    env: 'HOROVOD_HIERARCHICAL_ALLREDUCE',
+  }),
+  refusedSwitch(['--hierarchical-allgather'], hierarchy, {
+    yaml: 'params.hierarchical_allgather',
+    env: 'HOROVOD_HIERARCHICAL_ALLGATHER',
+  }),
+  refusedSwitch(['--torus-allreduce'], hierarchy, {
+    yaml: 'params.torus_allreduce',
+    env: 'HOROVOD_TORUS_ALLREDUCE',
+  }),
+  acceptedSwitch(['--no-hierarchical-allreduce'], 'it is off in any case'),
+  acceptedSwitch(['--no-hierarchical-allgather'], 'it is off in any case'),
+  acceptedSwitch(['--no-torus-allreduce'], 'it is off in any case'),
+  acceptedSwitch(['--no-autotune'], 'it is off in any case'),
+  acceptedSwitch(['--no-timeline-mark-cycles'], 'it is off in any case'),
+  acceptedSwitch(['--disable-cache'], 'there is no cache of host checks'),
+  acceptedValue(
+    ['--network-interface', '--network-interfaces'],
+    'ranks of one host use no network interface',
+  ),
+  acceptedSwitch(['--tcp'], 'ranks of one host use no network'),
+  acceptedValue(['--cache-capacity'], 'agreement needs no response cache', {
+    yaml: 'params.cache_capacity',
+    env: 'HOROVOD_CACHE_CAPACITY',
+  }),
+  acceptedValue(['--num-nccl-streams'], 'there are no GPU streams', {
+    yaml: 'library_options.num_nccl_streams',
+    env: 'HOROVOD_NUM_NCCL_STREAMS',
+  }),
+  acceptedValue(['--thread-affinity'], 'there is no background thread to pin', {
+    yaml: 'library_options.thread_affinity',
+    env: 'HOROVOD_THREAD_AFFINITY',
+  }),
+  acceptedValue(['--gloo-timeout-seconds'], 'use --timeout-seconds', {
+    yaml: 'library_options.gloo_timeout_seconds',
+    env: 'HOROVOD_GLOO_TIMEOUT_SECONDS',
+  }),
+  acceptedSwitch(['--mpi-threads-disable', '--no-mpi-threads-disable'], 'there is no MPI', {
+    yaml: 'library_options.mpi_threads_disable',
+    env: 'HOROVOD_MPI_THREADS_DISABLE',
+  }),
+  acceptedSwitch(
+    ['--log-with-timestamp', '--log-without-timestamp', '--log-hide-timestamp', '--no-log-hide-timestamp'],
+    'use --prefix-output-with-timestamp for times in front of lines',
+    { yaml: 'logging.with_timestamp', env: 'HOROVOD_LOG_HIDE_TIME' },
+  ),
+];

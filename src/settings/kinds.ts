@@ -1,0 +1,92 @@
+// Kinds of values that settings have: how their text is read, and what to tell somebody whose text is wrong.
+
+import { JobSecret } from '../rendezvous/job-secret.ts';
+
+export interface Kind<T> {
+  /** Completes 'expected …'. */
+  readonly accepts: string;
+  /** Undefined for text that is not accepted. */
+  parse(text: string): T | undefined;
+}
+
+/** Timers of Node hold no more: 2^31 - 1 ms, almost 25 days. */
+const longestMs = 2 ** 31 - 1;
+
+export function wholeNumber(least = 0): Kind<number> {
+  return {
+    accepts: `a whole number ≥ ${least}`,
+    parse(text) {
+      const value = Number(text);
+      return /^\d+$/.test(text.trim()) && Number.isSafeInteger(value) && value >= least ? value : undefined;
+    },
+  };
+}
+
+/** Text in seconds, value in milliseconds. */
+export function seconds(options: { zero: boolean }): Kind<number> {
+  return {
+    accepts: `seconds, ${options.zero ? '0 or more' : 'more than 0'} (fractions are fine)`,
+    parse(text) {
+      const value = decimal(text);
+      const ms = value === undefined ? undefined : value * 1000;
+      return ms !== undefined && ms <= longestMs && (ms > 0 || options.zero) ? ms : undefined;
+    },
+  };
+}
+
+export const milliseconds: Kind<number> = {
+  accepts: 'milliseconds, 0 or more (fractions are fine)',
+  parse(text) {
+    const value = decimal(text);
+    return value !== undefined && value <= longestMs ? value : undefined;
+  },
+};
+
+export const truth: Kind<boolean> = {
+  accepts: '1 or 0 (also true/false, yes/no, on/off)',
+  parse(text) {
+    const word = text.trim().toLowerCase();
+    if (['1', 'true', 'yes', 'on'].includes(word)) return true;
+    return ['0', 'false', 'no', 'off'].includes(word) ? false : undefined;
+  },
+};
+
+/** For variables that turn something off. */
+export const denial: Kind<boolean> = {
+  accepts: truth.accepts,
+  parse(text) {
+    const value = truth.parse(text);
+    return value === undefined ? undefined : !value;
+  },
+};
+
+export function oneOf<T extends string>(...choices: readonly T[]): Kind<T> {
+  return {
+    accepts: `one of ${choices.join(', ')}`,
+    parse: (text) => choices.find((choice) => choice === text.trim().toLowerCase()),
+  };
+}
+
+export const anyText: Kind<string> = { accepts: 'text', parse: (text) => text };
+
+export const hostAndPort: Kind<string> = {
+  accepts: 'host:port',
+  parse(text) {
+    const port = Number(/^[^\s:]+:(\d{1,5})$/.exec(text)?.[1] ?? 0);
+    return port > 0 && port < 65_536 ? text : undefined;
+  },
+};
+
+export const identifier: Kind<string> = {
+  accepts: 'up to 64 letters, digits, dots, dashes and underscores',
+  parse: (text) => (/^[\w.-]{1,64}$/.test(text) ? text : undefined),
+};
+
+export const secretKey: Kind<JobSecret> = {
+  accepts: '32 bytes in hex',
+  parse: (text) => JobSecret.fromHex(text),
+};
+
+function decimal(text: string): number | undefined {
+  return /^\d+(\.\d+)?$/.test(text.trim()) ? Number(text) : undefined;
+}

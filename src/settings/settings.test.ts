@@ -1,0 +1,308 @@
+// Settings from the environment, the command line and the config file, and the pages made from the table.
+
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { inspect } from 'node:util';
+import { HorovodError } from '../errors.ts';
+import { JobSecret } from '../rendezvous/job-secret.ts';
+import { parseCommandLine } from './command-line.ts';
+import { parseConfig } from './config-file.ts';
+import { foreignFlags } from './foreign-flags.ts';
+import { helpText } from './help.ts';
+import { readSettings } from './read-settings.ts';
+import { errorsReference, settingsReference } from './reference.ts';
+import { launchTable, type Setting, settingsTable } from './table.ts';
+
+function thrownBy(fn: () => unknown): HorovodError {
+  try {
+    fn();
+  } catch (error) {
+    assert.ok(HorovodError.is(error), String(error));
+    return error;
+  }
+  assert.fail('nothing was thrown');
+}
+
+test('an empty environment is rank 0 of 1 with the defaults', () => {
+  const settings = readSettings({});
+  assert.equal(settings.rank, 0);
+  assert.equal(settings.size, 1);
+  assert.equal(settings.localSize, 1);
+  assert.equal(settings.plane, 'auto');
+  assert.equal(settings.native, true);
+  assert.equal(settings.operationTimeoutMs, 1_800_000);
+  assert.equal(settings.startTimeoutMs, 30_000);
+  assert.equal(settings.fusionThresholdBytes, 128 * 2 ** 20);
+  assert.equal(settings.stallCheck, true);
+  assert.equal(settings.secret, undefined);
+  assert.deepEqual(readSettings({ HOROVOD_PLANE: '' }), settings);
+});
+
+test('variables are read in their units', () => {
+  const settings = readSettings({
+    ...{ HOROVOD_RANK: '1', HOROVOD_SIZE: '4', HOROVOD_TIMEOUT_SECONDS: '0.5', HOROVOD_CYCLE_TIME: '2.5' },
+    ...{ HOROVOD_STALL_CHECK_DISABLE: '1', HOROVOD_FUSION_THRESHOLD: '1024', HOROVOD_LOG_LEVEL: 'DEBUG' },
+    ...{ HOROVOD_NATIVE: '0', HOROVOD_RENDEZVOUS_ADDR: '127.0.0.1:4000' },
+  });
+  assert.equal(settings.operationTimeoutMs, 500);
+  assert.equal(settings.cycleTimeMs, 2.5);
+  assert.equal(settings.stallCheck, false);
+  assert.equal(settings.fusionThresholdBytes, 1024);
+  assert.equal(settings.logLevel, 'debug');
+  assert.equal(settings.native, false);
+  assert.equal(settings.rendezvousAddress, '127.0.0.1:4000');
+});
+
+test('a rank without placement is on the only host there is', () => {
+  const settings = readSettings({ HOROVOD_RANK: '2', HOROVOD_SIZE: '3' });
+  assert.equal(settings.localRank, 2);
+  assert.equal(settings.localSize, 3);
+  assert.equal(settings.crossSize, 1);
+});
+
+for (const [name, text] of [
+  ['HOROVOD_CYCLE_TIME', '-1'],
+  ['HOROVOD_FUSION_THRESHOLD', '1.5'],
+  ['HOROVOD_FUSION_THRESHOLD', '1e3'],
+  ['HOROVOD_TIMEOUT_SECONDS', '0'],
+  ['HOROVOD_TIMEOUT_SECONDS', '99999999999'],
+  ['HOROVOD_STALL_CHECK_TIME_SECONDS', '-1'],
+  ['HOROVOD_NATIVE', 'maybe'],
+  ['HOROVOD_PLANE', 'gpu'],
+  ['HOROVOD_LOG_LEVEL', 'loud'],
+  ['HOROVOD_RENDEZVOUS_ADDR', 'somewhere'],
+  ['HOROVOD_RENDEZVOUS_ADDR', 'host:70000'],
+  ['HOROVOD_JOB_ID', 'a b'],
+] as const) {
+  test(`${name}=${text} is refused by name, with what is accepted`, () => {
+    const error = thrownBy(() => readSettings({ [name]: text }));
+    assert.equal(error.code, 'ERR_HVD_SETTING');
+    assert.ok(error.message.includes(name) && error.message.includes('expected'), error.message);
+  });
+}
+
+test('a rank outside its size, or without a size, is refused', () => {
+  assert.match(thrownBy(() => readSettings({ HOROVOD_RANK: '2', HOROVOD_SIZE: '2' })).message, /less than/);
+  assert.match(thrownBy(() => readSettings({ HOROVOD_RANK: '2' })).message, /go together/);
+});
+
+test('a process of mpirun or srun does not silently train alone', () => {
+  for (const env of [
+    { OMPI_COMM_WORLD_SIZE: '4' },
+    { PMI_SIZE: '4' },
+    { SLURM_STEP_ID: '0', SLURM_STEP_NUM_TASKS: '4' },
+  ]) {
+    assert.equal(thrownBy(() => readSettings(env)).code, 'ERR_HVD_UNSUPPORTED');
+    assert.equal(readSettings({ ...env, HOROVOD_RANK: '0', HOROVOD_SIZE: '1' }).size, 1);
+  }
+  assert.equal(readSettings({ SLURM_NTASKS: '4', SLURM_PROCID: '0' }).size, 1);
+});
+
+test('the secret is never shown, wrong or right', () => {
+  const wrongSecret = 'not-hex-but-still-secret';
+  const error = thrownBy(() => readSettings({ _HOROVOD_SECRET_KEY: wrongSecret }));
+  assert.ok(!error.message.includes(wrongSecret));
+  const hex = JobSecret.generate().revealForEnvironment();
+  const settings = readSettings({ _HOROVOD_SECRET_KEY: hex });
+  const shown = [
+    inspect(settings, { depth: 9, showHidden: true }),
+    JSON.stringify(settings),
+    `${settings.secret}`,
+  ];
+  for (const text of shown) assert.ok(!text.includes(hex));
+  assert.equal(settings.secret?.revealForEnvironment(), hex);
+});
+
+test('the command starts at the first word that is no flag, and keeps its own flags', () => {
+  const line = parseCommandLine(
+    ['-np', '2', '-H', 'localhost:2', 'mpirun', '-np', '3', '--verbose', '--'],
+    {},
+  );
+  assert.equal(line.options.processes, 2);
+  assert.equal(line.options.hosts, 'localhost:2');
+  assert.equal(line.options.verbose, false);
+  assert.deepEqual(line.command, ['mpirun', '-np', '3', '--verbose', '--']);
+  assert.deepEqual(parseCommandLine(['-np=1', '--', '-odd', 'x'], {}).command, ['-odd', 'x']);
+  assert.deepEqual(parseCommandLine(['--num-proc', '3'], {}).command, []);
+});
+
+test('flags become the variables of the ranks, and only those that were given', () => {
+  const line = parseCommandLine(
+    [
+      ...['-np', '2', '--fusion-threshold-mb', '10', '--cycle-time-ms', '20', '--no-stall-check'],
+      ...['--stall-check-warning-time-seconds', '10', '--log-level', 'INFO', '--timeout-seconds=5', 'x'],
+    ],
+    { HOROVOD_CYCLE_TIME: '1' },
+  );
+  assert.deepEqual(line.environment, {
+    HOROVOD_FUSION_THRESHOLD: String(10 * 1024 * 1024),
+    HOROVOD_CYCLE_TIME: '20',
+    HOROVOD_STALL_CHECK_DISABLE: '1',
+    HOROVOD_STALL_CHECK_TIME_SECONDS: '10',
+    HOROVOD_LOG_LEVEL: 'INFO',
+    HOROVOD_TIMEOUT_SECONDS: '5',
+  });
+  assert.equal(line.settings.cycleTimeMs, 20);
+  assert.deepEqual(parseCommandLine(['-np', '2', '--stall-check', 'x'], {}).environment, {
+    HOROVOD_STALL_CHECK_DISABLE: '0',
+  });
+});
+
+test('every spelling of every flag of the table is understood', () => {
+  const tables = [...Object.values(launchTable), ...Object.values(settingsTable)] as Setting<unknown>[];
+  for (const flag of tables.flatMap((setting) => setting.flags ?? [])) {
+    for (const name of flag.names) {
+      // The file of --config-file would be read.
+      if (name === '--config-file') continue;
+      const value = 'operand' in flag ? [name === '--log-level' ? 'info' : '3'] : [];
+      assert.deepEqual(parseCommandLine([name, ...value, 'command'], {}).command, ['command'], name);
+    }
+  }
+});
+
+test('flags of Horovod outside this version are refused or noticed, never ignored', () => {
+  for (const foreign of foreignFlags) {
+    for (const name of foreign.names) {
+      const argv = ['-np', '2', name, ...(foreign.takesValue ? ['3'] : []), 'command'];
+      if (foreign.treatment === 'refused') {
+        const error = thrownBy(() => parseCommandLine(argv, {}));
+        assert.equal(error.code, 'ERR_HVD_UNSUPPORTED');
+        assert.ok(error.message.includes(`${name}: `) && error.message.includes('not in this version'), name);
+      } else {
+        const line = parseCommandLine(argv, {});
+        assert.equal(line.notices.length, 1);
+        assert.ok(line.notices[0]?.startsWith(`${name} has no effect`));
+        assert.deepEqual(line.command, ['command']);
+      }
+    }
+  }
+});
+
+test('wrong flags are refused in one sentence', () => {
+  for (const [argv, expected] of [
+    [['--start-timout', '3', 'x'], /unknown flag --start-timout\. Did you mean --start-timeout\?/],
+    [['-n', '3', 'x'], /unknown flag -n\. Did you mean -\w+\?/],
+    [['--frobnicate'], /unknown flag --frobnicate\.$/],
+    [['-np'], /--num-proc|-np needs a value/],
+    [['-np', 'two', 'x'], /-np is "two"; expected a whole number ≥ 1/],
+    [['-np', '0', 'x'], /expected a whole number ≥ 1/],
+    [['-H'], /-H needs a value/],
+    [['--verbose=1', 'x'], /--verbose takes no value/],
+    [['--cycle-time-ms=-1', 'x'], /--cycle-time-ms is "-1"/],
+    [['--fusion-threshold-mb', 'x', 'y'], /--fusion-threshold-mb is "x"/],
+    [['-H', 'localhost:2', '--hostfile', 'f', 'x'], /exclude each other/],
+    [['--stall-check', '--no-stall-check', 'x'], /contradicts/],
+  ] as const) {
+    const error = thrownBy(() => parseCommandLine(argv, {}));
+    assert.equal(error.code, 'ERR_HVD_SETTING');
+    assert.match(error.message, expected);
+    assert.ok(!error.message.includes('\n'));
+  }
+});
+
+test('a wrong variable of the driver is found before any rank starts; those of an outer job do not count', () => {
+  assert.match(
+    thrownBy(() => parseCommandLine(['x'], { HOROVOD_CYCLE_TIME: 'a' })).message,
+    /HOROVOD_CYCLE_TIME/,
+  );
+  const outer = { HOROVOD_RANK: '1', HOROVOD_SIZE: '2', HOROVOD_LOCAL_RANK: '1', OMPI_COMM_WORLD_SIZE: '2' };
+  assert.equal(parseCommandLine(['x'], outer).settings.size, 1);
+  assert.match(
+    parseCommandLine(['x'], { HOROVOD_TIMELINE: 'f' }).notices[0] ?? '',
+    /HOROVOD_TIMELINE is set/,
+  );
+});
+
+test('flags win over the config file, whatever their order, and the file over the environment', (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'hvd-settings-'));
+  t.after(() => rmSync(directory, { recursive: true }));
+  const file = join(directory, 'config.yaml');
+  writeFileSync(file, 'params:\n  fusion_threshold_mb: 32\n  cycle_time_ms: 10\n');
+  const env = { HOROVOD_CYCLE_TIME: '1', HOROVOD_FUSION_THRESHOLD: '1' };
+  for (const argv of [
+    ['--config-file', file, '--cycle-time-ms', '20', 'x'],
+    ['--cycle-time-ms', '20', '--config-file', file, 'x'],
+  ]) {
+    const { settings } = parseCommandLine(argv, env);
+    assert.equal(settings.cycleTimeMs, 20);
+    assert.equal(settings.fusionThresholdBytes, 32 * 2 ** 20);
+  }
+});
+
+test("the config file has Horovod's keys", () => {
+  const { environment, notices } = parseConfig(
+    [
+      'stall_check:\n  enabled: false\n  warning_time_seconds: 120\n  shutdown_time_seconds: 240',
+      'logging:\n  level: INFO\n  hide_timestamp: true',
+      'autotune:\n  enabled: false\n  warmup_samples: 5',
+      'library_options:\n  num_nccl_streams: 2\n  mpi_threads_disable: false',
+      'timeline:\n',
+    ].join('\n'),
+    'config.yaml',
+  );
+  assert.deepEqual(environment, {
+    HOROVOD_STALL_CHECK_DISABLE: '1',
+    HOROVOD_STALL_CHECK_TIME_SECONDS: '120',
+    HOROVOD_STALL_SHUTDOWN_TIME_SECONDS: '240',
+    HOROVOD_LOG_LEVEL: 'INFO',
+  });
+  assert.deepEqual(
+    notices.map((notice) => notice.slice(0, notice.indexOf(' has no effect'))),
+    [
+      'config.yaml:7: logging.hide_timestamp is no setting and',
+      'config.yaml:10: autotune.warmup_samples',
+      'config.yaml:12: library_options.num_nccl_streams',
+    ],
+  );
+});
+
+test('a wrong config file is refused with file and line', () => {
+  for (const [text, code, expected] of [
+    [
+      'params:\n  cycle_time_ms: soon',
+      'ERR_HVD_SETTING',
+      /c\.yaml:2: params\.cycle_time_ms is "soon"; expected/,
+    ],
+    ['params:\n  fusion_threshold_mb: -1', 'ERR_HVD_SETTING', /c\.yaml:2: params\.fusion_threshold_mb is -1/],
+    ['stall_check:\n  enabled: 7', 'ERR_HVD_SETTING', /c\.yaml:2: stall_check\.enabled is 7/],
+    [
+      'autotune:\n  enabled: true',
+      'ERR_HVD_UNSUPPORTED',
+      /c\.yaml:2: autotune\.enabled: .*not in this version/,
+    ],
+    ['timeline:\n  filename: t', 'ERR_HVD_UNSUPPORTED', /not in this version/],
+    ['controller: mpi', 'ERR_HVD_UNSUPPORTED', /controller mpi: .*not in this version/],
+    ['controller: smoke', 'ERR_HVD_SETTING', /no such controller: smoke/],
+    ['- a\n- b', 'ERR_HVD_SETTING', /map of sections/],
+    ['params: {', 'ERR_HVD_SETTING', /c\.yaml:1 is not YAML/],
+  ] as const) {
+    const error = thrownBy(() => parseConfig(text, 'c.yaml'));
+    assert.equal(error.code, code);
+    assert.match(error.message, expected);
+  }
+  const missing = thrownBy(() => parseCommandLine(['--config-file', '/nowhere/c.yaml', 'x'], {}));
+  assert.match(missing.message, /cannot read the config file \/nowhere\/c\.yaml/);
+});
+
+test('--help shows every flag and every variable a user may set', () => {
+  const help = helpText();
+  const tables = [...Object.values(launchTable), ...Object.values(settingsTable)] as Setting<unknown>[];
+  for (const setting of tables) {
+    if (setting.env !== undefined && !setting.isGiven) assert.ok(help.includes(setting.env), setting.env);
+    for (const flag of setting.flags ?? []) {
+      if ('isHidden' in flag) continue;
+      for (const name of flag.names) assert.ok(help.includes(name), name);
+    }
+  }
+  for (const name of foreignFlags.flatMap(({ names }) => names)) assert.ok(help.includes(name), name);
+});
+
+test('docs/reference is what scripts/generate-reference.mjs writes', () => {
+  const page = (name: string) =>
+    readFileSync(new URL(`../../docs/reference/${name}.md`, import.meta.url), 'utf8');
+  assert.equal(page('settings'), settingsReference());
+  assert.equal(page('errors'), errorsReference());
+});
