@@ -1,0 +1,126 @@
+// Data-parallel training in plain TypeScript, no framework: every rank trains the same network on its own share
+// of the pictures, and after each batch the ranks average their gradients. The lines that make it distributed
+// are marked ①…⑤; without them this is an ordinary training script.
+//
+//   npm start                                               two ranks
+//   npx horovodrun -np 4 examples/train-mlp.ts --epochs 3   four ranks, three epochs
+
+import { createHash } from 'node:crypto';
+import { parseArgs } from 'node:util';
+import * as hvd from 'horovod';
+import { drawDigits, pixels } from './digits.ts';
+import { backward, countCorrect, createNetwork, createWorkspace, forward, update } from './mlp.ts';
+
+const { values: options } = parseArgs({
+  options: {
+    epochs: { type: 'string', default: '6' },
+    samples: { type: 'string', default: '24000' },
+    help: { type: 'boolean', default: false },
+  },
+});
+const epochs = Number(options.epochs);
+const trainingSamples = Number(options.samples);
+const testSamples = 4_000;
+const batchSize = 64; // over all ranks together, so that the number of ranks does not change the training
+const hidden = 128;
+
+if (options.help || !(epochs >= 1) || !(trainingSamples >= batchSize)) {
+  console.log(`horovodrun -np <ranks> examples/train-mlp.ts [--epochs 6] [--samples 24000]
+
+Trains a network of two layers to read drawn digits (${pixels} pixels) and prints its accuracy on ${testSamples} others.`);
+  process.exit(options.help ? 0 : 2);
+}
+
+await hvd.init(); // ① find the other ranks
+const [rank, size] = [hvd.rank(), hvd.size()];
+const isLeader = rank === 0;
+const ranks = size === 1 ? '1 rank' : `${size} ranks`;
+const say = (text: string): void => {
+  if (isLeader) console.log(text);
+};
+const plane = size === 1 ? 'none needed' : hvd.nativeBuilt() ? 'shm (native)' : 'portable';
+say(
+  `${size} ranks, plane: ${plane}; drawing ${trainingSamples} digits to learn and ${testSamples} to test …`,
+);
+
+const startedAt = performance.now();
+const training = drawDigits(Math.floor(trainingSamples / size), rank, size); // ② every rank takes its share
+const testing = drawDigits(Math.floor(testSamples / size), trainingSamples + rank, size);
+
+// Each rank starts from other weights on purpose: what makes them equal is the broadcast.
+const network = createNetwork(hidden, rank);
+for (const weights of network.weights) hvd.broadcastSync(weights, 0, { inPlace: true }); // ③ start from the same weights
+
+const gradients = network.weights.map((weights) => hvd.alloc(weights.length).data as Float32Array);
+const averageGradients = await hvd.prepareAllreduce(gradients, { op: hvd.Average, name: 'gradients' });
+
+const velocities = network.weights.map((weights) => new Float32Array(weights.length));
+const batch = Math.max(1, Math.floor(batchSize / size));
+const space = createWorkspace(network, batch);
+const steps = Math.floor(training.count / batch);
+const trainingStartedAt = performance.now();
+
+for (let epoch = 1; epoch <= epochs; epoch++) {
+  const epochStartedAt = performance.now();
+  // A slower pace towards the end settles the weights.
+  const rate = 0.05 * (1 - (epoch - 1) / epochs) + 0.002;
+  let lossSum = 0;
+  for (let step = 0; step < steps; step++) {
+    const images = training.images.subarray(step * batch * pixels, (step + 1) * batch * pixels);
+    const labels = training.labels.subarray(step * batch, (step + 1) * batch);
+    forward(network, images, batch, space);
+    lossSum += backward(network, images, labels, batch, space, gradients);
+    averageGradients.runSync(); // ④ average the gradients of all ranks, in place
+    update(network, gradients, velocities, rate);
+    showBar(epoch, (step + 1) / steps);
+  }
+
+  const correct = countCorrect(network, testing.images, testing.labels, testing.count);
+  const [loss, accuracy] = hvd.allreduceSync(Float64Array.of(lossSum / steps, correct / testing.count)); // ⑤ average the metrics
+  const seconds = (performance.now() - epochStartedAt) / 1000;
+  const remaining = (((performance.now() - trainingStartedAt) / 1000) * (epochs - epoch)) / epoch;
+  say(
+    `epoch ${String(epoch).padStart(2)}/${epochs}  loss ${(loss as number).toFixed(4)}  ` +
+      `test accuracy ${percent(accuracy as number)}  ${Math.round((steps * batch * size) / seconds)} samples/s  ` +
+      `${epoch < epochs ? `about ${remaining.toFixed(0)} s to go` : 'done'}`,
+  );
+}
+
+await averageGradients.release();
+const trainingSeconds = (performance.now() - trainingStartedAt) / 1000;
+const [correct, tested] = hvd.allreduceSync(
+  Int32Array.of(countCorrect(network, testing.images, testing.labels, testing.count), testing.count),
+  { op: hvd.Sum },
+);
+
+// Same start, same averaged gradients: the weights must be equal on every rank, to the last bit.
+const checksums = hvd.allgatherSync(Int32Array.of(checksum(network.weights)));
+const areEqual = checksums.every((each) => each === checksums[0]);
+
+say(`
+test accuracy   ${percent((correct as number) / (tested as number))} of ${tested} digits
+training        ${trainingSeconds.toFixed(1)} s, ${Math.round((epochs * steps * batch * size) / trainingSeconds)} samples/s on ${ranks}
+total           ${((performance.now() - startedAt) / 1000).toFixed(1)} s, plane: ${plane}
+weights         ${areEqual ? `same weights on all ${ranks}` : `DIFFERENT: checksums ${checksums.join(', ')}`}`);
+await hvd.shutdown();
+if (!areEqual) throw new Error('the ranks ended with different weights');
+
+function percent(share: number): string {
+  return `${(100 * share).toFixed(2)} %`;
+}
+
+function checksum(arrays: readonly Float32Array[]): number {
+  const hash = createHash('sha256');
+  for (const array of arrays) hash.update(new Uint8Array(array.buffer, array.byteOffset, array.byteLength));
+  return hash.digest().readInt32LE(0);
+}
+
+/** On a terminal, a bar that moves within the epoch; in a log, nothing. */
+function showBar(epoch: number, share: number): void {
+  if (!isLeader || !process.stdout.isTTY) return;
+  const width = 30;
+  const filled = Math.round(share * width);
+  process.stdout.write(
+    `\repoch ${epoch} [${'='.repeat(filled)}${' '.repeat(width - filled)}]${share === 1 ? '\r\x1b[K' : ''}`,
+  );
+}
