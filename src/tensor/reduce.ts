@@ -45,6 +45,10 @@ export function reduceInto(
   // A clamped array would saturate where uint8 wraps.
   const target = withoutClamping(output);
   const sources = inputs.map(withoutClamping);
+  if (inputs.length === 1 && prescale === 1 && postscale === 1 && dtype !== 'bool') {
+    copy(target, sources[0] as TypedArray);
+    return;
+  }
   const reduceBlock = blockReducer(dtype, combine, prescale, postscale);
   // All inputs of a block are read before its output is written, which is what makes aliasing harmless.
   for (let start = 0; start < target.length; start += blockLength) {

@@ -1,0 +1,110 @@
+// What every operation means: the whole collective at once, on the operations of all members side by side. The
+// in-memory plane runs this; the conformance suite compares every other plane with it.
+
+import assert from 'node:assert';
+import type {
+  AllgatherOperation,
+  AllreduceOperation,
+  AlltoallOperation,
+  BroadcastOperation,
+  PlaneOperation,
+  ReducescatterOperation,
+} from '../plane/plane.ts';
+import type { TypedArray } from '../tensor/dtype.ts';
+import { reduceInto } from '../tensor/reduce.ts';
+
+/** Runs one operation for all members; operations[i] is member i's part in it, all of one kind. */
+export function runTogether(operations: readonly PlaneOperation[]): void {
+  const [first] = operations;
+  assert(first !== undefined && operations.every(({ kind }) => kind === first.kind));
+  switch (first.kind) {
+    case 'allreduce':
+      allreduce(operations as readonly AllreduceOperation[]);
+      return;
+    case 'reducescatter':
+      reducescatter(operations as readonly ReducescatterOperation[]);
+      return;
+    case 'allgather':
+      allgather(operations as readonly AllgatherOperation[]);
+      return;
+    case 'broadcast':
+      broadcast(operations as readonly BroadcastOperation[]);
+      return;
+    case 'alltoall':
+      alltoall(operations as readonly AlltoallOperation[]);
+      return;
+    case 'barrier':
+      return;
+    default:
+      first satisfies never;
+  }
+}
+
+function allreduce(operations: readonly AllreduceOperation[]): void {
+  const { dtype, op, prescale, postscale, inputs } = operations[0] as AllreduceOperation;
+  for (let tensor = 0; tensor < inputs.length; tensor++) {
+    const sources = operations.map((operation) => operation.inputs[tensor] as TypedArray);
+    const [target, ...others] = operations.map((operation) => operation.outputs[tensor] as TypedArray);
+    assert(target !== undefined);
+    reduceInto(target, sources, dtype, op, prescale, postscale);
+    for (const other of others) copy(other, target);
+  }
+}
+
+function reducescatter(operations: readonly ReducescatterOperation[]): void {
+  const { dtype, op, prescale, postscale, counts } = operations[0] as ReducescatterOperation;
+  // All parts are computed before the first is stored: an output may lie inside an input.
+  let start = 0;
+  const parts = counts.map((count) => {
+    const sources = operations.map(({ input }) => input.subarray(start, start + count));
+    const part = (sources[0] as TypedArray).slice();
+    reduceInto(part, sources, dtype, op, prescale, postscale);
+    start += count;
+    return part;
+  });
+  for (const [index, { output }] of operations.entries()) copy(output, parts[index] as TypedArray);
+}
+
+function allgather(operations: readonly AllgatherOperation[]): void {
+  const byteCounts = operations.map(({ input }) => input.length);
+  const inputs = operations.map(({ input }) => input);
+  for (const operation of operations) {
+    operation.output = concatenate(inputs);
+    operation.byteCounts = [...byteCounts];
+  }
+}
+
+function broadcast(operations: readonly BroadcastOperation[]): void {
+  const root = operations[(operations[0] as BroadcastOperation).root];
+  assert(root !== undefined);
+  for (const { output } of operations) copy(output, root.input);
+}
+
+function alltoall(operations: readonly AlltoallOperation[]): void {
+  const pieces = operations.map(({ input, sendBytes }) => {
+    let start = 0;
+    return sendBytes.map((bytes) => {
+      start += bytes;
+      return input.subarray(start - bytes, start);
+    });
+  });
+  for (const [index, operation] of operations.entries()) {
+    const received = pieces.map((piecesOfSender) => piecesOfSender[index] as Uint8Array);
+    operation.output = concatenate(received);
+    operation.receivedBytes = received.map(({ length }) => length);
+  }
+}
+
+function concatenate(pieces: readonly Uint8Array[]): Uint8Array {
+  const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    whole.set(piece, at);
+    at += piece.length;
+  }
+  return whole;
+}
+
+function copy(target: TypedArray, source: TypedArray): void {
+  if (target !== source) (target as Uint8Array).set(source as Uint8Array);
+}

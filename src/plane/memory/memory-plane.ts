@@ -1,0 +1,358 @@
+// The in-memory plane: several ranks in one process on one event loop, for tests, and the one rank of a job
+// without launcher. A round runs at the moment its last member posts, for all members at once.
+//
+// A member's job is in one of these states: queued → posted → (next round) queued → … → settled. `complete` is
+// called in a microtask after it has settled, so that a caller is never called back from inside its own call.
+
+import assert from 'node:assert';
+import { runTogether } from '../../collectives/reference.ts';
+import { HorovodError } from '../../errors.ts';
+import type { DataPlane, GroupSpec, Job, Outcome, PlaneGroup, PlaneOperation, Round } from '../plane.ts';
+import { timeoutError } from '../wait-errors.ts';
+
+/** Where the ranks of one process meet. */
+export class MemoryHub {
+  readonly ranks: number;
+  readonly #groups = new Map<string, Meeting>();
+  #failure: HorovodError | undefined;
+  #opened = 0;
+
+  constructor(ranks: number) {
+    this.ranks = ranks;
+  }
+
+  plane(rank: number): MemoryPlane {
+    assert(rank >= 0 && rank < this.ranks);
+    return new MemoryPlane(this);
+  }
+
+  get failure(): HorovodError | undefined {
+    return this.#failure;
+  }
+
+  /** Every wait of every member, now and later, ends with this error. The first one stays. */
+  fail(error: HorovodError): void {
+    this.#failure ??= error;
+    for (const meeting of this.#groups.values()) meeting.failAll(this.#failure);
+  }
+
+  /** For MemoryPlane: a new meeting place, by the name that member 0 tells the others. */
+  create(members: readonly number[]): string {
+    const name = `group-${this.#opened++}`;
+    this.#groups.set(name, new Meeting(this, members));
+    return name;
+  }
+
+  enter(name: string, index: number): PlaneGroup {
+    const meeting = this.#groups.get(name);
+    assert(meeting !== undefined, `no group ${name} in this hub`);
+    return meeting.enter(index, () => this.#groups.delete(name));
+  }
+}
+
+export class MemoryPlane implements DataPlane {
+  readonly name = 'memory';
+  readonly canBlock: boolean;
+  readonly #hub: MemoryHub;
+
+  constructor(hub: MemoryHub) {
+    this.#hub = hub;
+    this.canBlock = hub.ranks === 1;
+  }
+
+  async openGroup(spec: GroupSpec): Promise<PlaneGroup> {
+    const own = spec.index === 0 ? this.#hub.create(spec.members) : undefined;
+    // Alone there is nobody to tell.
+    const name = spec.members.length === 1 && own !== undefined ? own : await spec.share(own);
+    return this.#hub.enter(name, spec.index);
+  }
+
+  alloc(bytes: number): ArrayBufferLike {
+    return new ArrayBuffer(bytes);
+  }
+
+  close(): void {}
+}
+
+interface Entry {
+  readonly job: Job;
+  readonly complete: (outcome: Outcome | HorovodError) => void;
+  round: number;
+  isPosted: boolean;
+  timer: NodeJS.Timeout | undefined;
+  result: Outcome | HorovodError | undefined;
+  /** Somebody has fetched the result already (submit or waitSync returned it). */
+  isDelivered: boolean;
+}
+
+/** The shared half of a group: who has posted, and what happens when all have. */
+class Meeting {
+  readonly members: readonly number[];
+  readonly hub: MemoryHub;
+  readonly #seats: Array<Seat | undefined>;
+  #failure: HorovodError | undefined;
+  #open: number;
+
+  constructor(hub: MemoryHub, members: readonly number[]) {
+    this.hub = hub;
+    this.members = members;
+    this.#seats = members.map(() => undefined);
+    this.#open = members.length;
+  }
+
+  get failure(): HorovodError | undefined {
+    return this.#failure ?? this.hub.failure;
+  }
+
+  enter(index: number, onEmpty: () => void): Seat {
+    assert(this.#seats[index] === undefined, `member ${index} has entered already`);
+    const seat = new Seat(this, index, () => {
+      this.leave(index);
+      this.#open--;
+      if (this.#open === 0) onEmpty();
+    });
+    this.#seats[index] = seat;
+    return seat;
+  }
+
+  leave(index: number): void {
+    const rank = this.members[index] as number;
+    const error = new HorovodError(
+      'ERR_HVD_SHUT_DOWN',
+      `rank ${rank} has closed its group and takes part in nothing any more. ` +
+        'Every rank has to make the same collective calls before it calls shutdown().',
+      { rank },
+    );
+    this.failAll(error);
+  }
+
+  failAll(error: HorovodError): void {
+    this.#failure ??= error;
+    for (const seat of this.#seats) seat?.failQueue(this.#failure);
+  }
+
+  hasPosted(index: number): boolean {
+    return this.#seats[index]?.head?.isPosted === true;
+  }
+
+  isAnyPosted(): boolean {
+    return this.#seats.some((seat) => seat?.head?.isPosted === true);
+  }
+
+  /** Would a post of `index` complete its round? Passive members follow at once. */
+  isComplete(index: number): boolean {
+    return this.#seats.every((seat, other) => other === index || seat?.canPost(true) === true);
+  }
+
+  missing(): number[] {
+    return this.members.map((_, index) => index).filter((index) => !this.hasPosted(index));
+  }
+
+  /** Lets everybody post who can, and runs every round that is complete. */
+  advance(): void {
+    for (;;) {
+      for (let hasNew = true; hasNew; ) {
+        hasNew = false;
+        const isAnyPosted = this.isAnyPosted();
+        for (const seat of this.#seats) {
+          if (seat?.head?.isPosted === false && seat.canPost(isAnyPosted)) {
+            seat.head.isPosted = true;
+            hasNew = true;
+          }
+        }
+      }
+      const entries = this.#seats.flatMap((seat) => (seat?.head?.isPosted === true ? [seat.head] : []));
+      if (entries.length < this.members.length) return;
+      this.#run(entries);
+    }
+  }
+
+  #run(entries: readonly Entry[]): void {
+    const rounds = entries.map(({ job, round }) => job.rounds[round] as Round);
+    const [first] = rounds as [Round, ...Round[]];
+    const isAgreed = rounds.every(
+      ({ fingerprintLow, fingerprintHigh }) =>
+        fingerprintLow === first.fingerprintLow && fingerprintHigh === first.fingerprintHigh,
+    );
+    if (!isAgreed) {
+      for (const seat of this.#seats) seat?.endRound('mismatch');
+      return;
+    }
+    try {
+      runTogether(rounds.map(({ operation }): PlaneOperation => operation));
+    } catch (cause) {
+      const label = entries[0]?.job.label;
+      this.hub.fail(
+        new HorovodError('ERR_HVD_INVALID_ARGUMENT', `${label} could not run: ${String(cause)}`, { cause }),
+      );
+      return;
+    }
+    for (const seat of this.#seats) seat?.endRound('done');
+  }
+}
+
+/** One member's half of a group. */
+class Seat implements PlaneGroup {
+  readonly index: number;
+  readonly size: number;
+  readonly #meeting: Meeting;
+  readonly #onClose: () => void;
+  #queue: Entry[] = [];
+  /** Settled ones whose `complete` waits for its microtask. */
+  #undelivered: Entry[] = [];
+  #isHalted = false;
+  #isClosed = false;
+
+  constructor(meeting: Meeting, index: number, onClose: () => void) {
+    this.#meeting = meeting;
+    this.index = index;
+    this.size = meeting.members.length;
+    this.#onClose = onClose;
+  }
+
+  get head(): Entry | undefined {
+    return this.#queue[0];
+  }
+
+  canPost(isAnyPosted: boolean): boolean {
+    const { head } = this;
+    if (head === undefined || this.#isHalted) return false;
+    // Alone nobody else can ever post first.
+    return head.isPosted || isAnyPosted || !head.job.passive || head.round > 0 || this.size === 1;
+  }
+
+  submit(job: Job, complete: (outcome: Outcome | HorovodError) => void): Outcome | undefined {
+    const entry = newEntry(job, complete);
+    this.#queue.push(entry);
+    const { failure } = this.#meeting;
+    if (failure !== undefined) this.failQueue(failure);
+    else this.#meeting.advance();
+    if (entry.result === 'done' || entry.result === 'mismatch') {
+      entry.isDelivered = true;
+      return entry.result;
+    }
+    this.#watchHead();
+    return undefined;
+  }
+
+  runSync(job: Job): Outcome {
+    assert(this.#queue.length === 0, 'runSync() while another job of the group is queued');
+    const { failure } = this.#meeting;
+    if (failure !== undefined) throw failure;
+    const hasReason = !job.passive || this.size === 1 || this.#meeting.isAnyPosted();
+    if (!hasReason || !this.#meeting.isComplete(this.index)) throw this.#wouldBlock(job);
+    const entry = newEntry(job, () => {});
+    entry.isDelivered = true;
+    this.#queue.push(entry);
+    this.#meeting.advance();
+    return this.#fetch(entry);
+  }
+
+  waitSync(job: Job): Outcome {
+    const entry = [...this.#undelivered, ...this.#queue].find((each) => each.job === job);
+    assert(entry !== undefined, `waitSync() for ${job.label}, which is not under way`);
+    return this.#fetch(entry);
+  }
+
+  takeBack(): Job[] {
+    const taken = this.#queue.filter((entry) => !entry.isPosted && entry.round === 0);
+    this.#queue = this.#queue.filter((entry) => !taken.includes(entry));
+    for (const { timer } of taken) clearTimeout(timer);
+    this.#isHalted = false;
+    return taken.map(({ job }) => job);
+  }
+
+  missing(): number[] {
+    return this.#meeting.missing();
+  }
+
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#onClose();
+  }
+
+  endRound(outcome: Outcome): void {
+    const { head } = this;
+    assert(head !== undefined);
+    head.isPosted = false;
+    head.round++;
+    clearTimeout(head.timer);
+    head.timer = undefined;
+    if (outcome === 'mismatch') {
+      assert(head.round === 1, 'only the first round of a job can mismatch');
+      this.#isHalted = true;
+    }
+    if (outcome === 'mismatch' || head.round === head.job.rounds.length) {
+      this.#queue.shift();
+      this.#settle(head, outcome);
+    }
+    this.#watchHead();
+  }
+
+  failQueue(error: HorovodError): void {
+    const failed = this.#queue;
+    this.#queue = [];
+    for (const entry of failed) this.#settle(entry, error);
+  }
+
+  #settle(entry: Entry, result: Outcome | HorovodError): void {
+    clearTimeout(entry.timer);
+    entry.result = result;
+    this.#undelivered.push(entry);
+    queueMicrotask(() => {
+      this.#undelivered = this.#undelivered.filter((each) => each !== entry);
+      if (entry.isDelivered) return;
+      entry.isDelivered = true;
+      entry.complete(result);
+    });
+  }
+
+  #fetch(entry: Entry): Outcome {
+    const { result } = entry;
+    if (result === undefined) throw this.#wouldBlock(entry.job);
+    entry.isDelivered = true;
+    if (result === 'done' || result === 'mismatch') return result;
+    throw result;
+  }
+
+  /** The deadline of the job in front; those behind it have not begun to wait. */
+  #watchHead(): void {
+    const { head } = this;
+    if (head === undefined || head.timer !== undefined || this.#isHalted) return;
+    const longest = 2 ** 31 - 1;
+    head.timer = setTimeout(
+      () => {
+        const late = this.missing().filter((index) => index !== this.index);
+        this.#meeting.hub.fail(
+          timeoutError(
+            head.job,
+            this.#meeting.members[this.index] as number,
+            late.map((index) => this.#meeting.members[index] as number),
+          ),
+        );
+      },
+      Math.min(head.job.timeoutMs, longest),
+    );
+  }
+
+  #wouldBlock(job: Job): HorovodError {
+    return new HorovodError(
+      'ERR_HVD_WOULD_BLOCK',
+      `${job.label} would block the thread that ${this.size - 1} other rank(s) of this process run on. ` +
+        'Use the promise form where several ranks share a process.',
+    );
+  }
+}
+
+function newEntry(job: Job, complete: Entry['complete']): Entry {
+  return {
+    job,
+    complete,
+    round: 0,
+    isPosted: false,
+    timer: undefined,
+    result: undefined,
+    isDelivered: false,
+  };
+}

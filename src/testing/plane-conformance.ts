@@ -1,0 +1,312 @@
+// The suite that every data plane passes: `describePlane('shm', makeWorld)`. It uses nothing but submit(), so that
+// all ranks of a plane can live in one process. Results are compared, byte by byte, with what
+// collectives/reference.ts makes of the same operations.
+
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { runTogether } from '../collectives/reference.ts';
+import type { PlaneGroup, PlaneOperation } from '../plane/plane.ts';
+import { dtypeNames, type TypedArray } from '../tensor/dtype.ts';
+import { Max, Min, Product, type ReduceOp, Sum } from '../tensor/reduce-op.ts';
+import { bytes, bytesOf, values, zeros } from './plane-data.ts';
+import { describeRounds } from './plane-rounds.ts';
+import { type MakeWorld, openGroups, runOnAll, withWorld } from './plane-world.ts';
+
+export { type MakeWorld, openGroups, type PlaneWorld } from './plane-world.ts';
+
+const sizes = [0, 1, 3, 255, 1000, 65535, 65536, 65537, 1 << 20];
+const deadline = { timeout: 120_000 };
+
+export function describePlane(name: string, makeWorld: MakeWorld): void {
+  describe(`the ${name} plane`, () => {
+    for (const members of [1, 2, 3, 4]) describeOperations(members, makeWorld);
+    describeReductions(makeWorld);
+    describeRounds(makeWorld);
+  });
+}
+
+function describeOperations(members: number, makeWorld: MakeWorld): void {
+  const indices = Array.from({ length: members }, (_, index) => index);
+  const withGroups = (body: (groups: PlaneGroup[]) => Promise<void>) => () =>
+    withWorld(makeWorld, members, body);
+
+  describe(`with ${members} member${members === 1 ? '' : 's'}`, () => {
+    test(
+      'allreduces every size, in place and into another array',
+      deadline,
+      withGroups(async (groups) => {
+        for (const size of sizes) {
+          for (const isInPlace of [false, true]) {
+            await compare(groups, (index) => {
+              const input = values('float32', size, index);
+              return allreduce([input], [isInPlace ? input : zeros('float32', size)]);
+            });
+          }
+        }
+      }),
+    );
+
+    test(
+      'allreduces a list of many buffers, empty ones among them',
+      deadline,
+      withGroups(async (groups) => {
+        const lengths = Array.from({ length: 150 }, (_, i) => (i % 7 === 0 ? 0 : i % 40 === 1 ? 30_011 : i));
+        await compare(groups, (index) => {
+          const inputs = lengths.map((length, i) => values('float32', length, 10 * i + index));
+          return allreduce(
+            inputs,
+            inputs.map((input, i) => (i % 2 === 0 ? input : zeros('float32', input.length))),
+          );
+        });
+        await compare(groups, () => allreduce([], []));
+      }),
+    );
+
+    test(
+      'reduce-scatters equal and unequal parts of every size',
+      deadline,
+      withGroups(async (groups) => {
+        for (const size of sizes) {
+          const equal = indices.map((i) => Math.floor(size / members) + (i < size % members ? 1 : 0));
+          const unequal = indices.map((i) => (i === members - 1 ? size : 0));
+          for (const counts of [equal, unequal]) {
+            await compare(groups, (index) => ({
+              kind: 'reducescatter',
+              dtype: 'float32',
+              op: Sum,
+              input: values('float32', size, index),
+              output: zeros('float32', counts[index] as number),
+              counts,
+              prescale: 1,
+              postscale: 1,
+            }));
+          }
+        }
+      }),
+    );
+
+    test(
+      'allgathers every size, equal and unequal, with nothing from some',
+      deadline,
+      withGroups(async (groups) => {
+        for (const size of sizes) {
+          await compare(groups, (index) => ({ kind: 'allgather', input: bytes(size, index) }));
+          await compare(groups, (index) => ({
+            kind: 'allgather',
+            input: bytes(index % 2 === 0 ? Math.floor(size / (index + 1)) : 0, index),
+          }));
+        }
+      }),
+    );
+
+    test(
+      'broadcasts every size from every root, in place and into another array',
+      deadline,
+      withGroups(async (groups) => {
+        for (const [i, size] of sizes.entries()) {
+          for (const isInPlace of [false, true]) {
+            const root = i % members;
+            await compare(groups, (index) => {
+              const input = bytes(size, index);
+              return { kind: 'broadcast', root, input, output: isInPlace ? input : new Uint8Array(size) };
+            });
+          }
+        }
+      }),
+    );
+
+    test(
+      'sends all to all, every size, unequal parts and nothing to some',
+      deadline,
+      withGroups(async (groups) => {
+        for (const size of sizes) {
+          await compare(groups, (index) =>
+            alltoall(
+              bytes(size * members, index),
+              indices.map(() => size),
+            ),
+          );
+          const part = Math.floor(size / members);
+          await compare(groups, (index) =>
+            // The last bytes go to nobody: sendBytes may leave a rest.
+            alltoall(
+              bytes(size + 5, index),
+              indices.map((to) => ((index + to) % 3 === 0 ? 0 : part)),
+            ),
+          );
+        }
+      }),
+    );
+
+    test(
+      'lets nobody pass a barrier before all have come',
+      deadline,
+      withGroups(async (groups) => {
+        await compare(groups, () => ({ kind: 'barrier' }));
+      }),
+    );
+  });
+}
+
+function describeReductions(makeWorld: MakeWorld): void {
+  for (const members of [2, 3]) {
+    test(`${members} members reduce every dtype with every op to the bits of reduceInto`, deadline, () =>
+      withWorld(makeWorld, members, async (groups) => {
+        for (const dtype of dtypeNames) {
+          for (const op of [Sum, Min, Max, Product]) {
+            for (const length of [7, 1000, 20_011]) {
+              await compare(groups, (index) => ({
+                ...allreduce([values(dtype, length, index)], [zeros(dtype, length)], op),
+                dtype,
+              }));
+            }
+          }
+        }
+      }),
+    );
+
+    test(`${members} members scale before and after, in every dtype but bool`, deadline, () =>
+      withWorld(makeWorld, members, async (groups) => {
+        for (const dtype of dtypeNames.filter((each) => each !== 'bool')) {
+          for (const [prescale, postscale] of [
+            [1, 1 / 3],
+            [1 / 3, 1],
+            [0.3, -7],
+          ] as const) {
+            for (const length of [5, 20_011]) {
+              await compare(groups, (index) => ({
+                ...allreduce([values(dtype, length, index)], [zeros(dtype, length)]),
+                ...{ dtype, prescale, postscale },
+              }));
+              const counts = [3, length - 3, 0].slice(0, members);
+              await compare(groups, (index) => ({
+                ...{ kind: 'reducescatter', dtype, op: Sum, counts, prescale, postscale },
+                input: values(dtype, length, index),
+                output: zeros(dtype, counts[index] as number),
+              }));
+            }
+          }
+        }
+      }),
+    );
+
+    test(`${members} members pass a NaN on and keep the sign of zero`, deadline, () =>
+      withWorld(makeWorld, members, async (groups) => {
+        for (const op of [Sum, Min, Max, Product]) {
+          const operations = groups.map((_, index) => {
+            const special = [Number.NaN, -0, 0, Infinity, -Infinity, 1e-45];
+            const input = Float32Array.from({ length: 36 }, (_each, i) =>
+              Number(special[index === 0 ? i % 6 : Math.floor(i / 6)]),
+            );
+            return allreduce([input], [new Float32Array(36)], op);
+          });
+          const expected = operations.map(copyOperation);
+          runTogether(expected);
+          await runOnAll(groups, operations);
+          // As numbers, since which NaN comes out is not defined.
+          for (const [index, operation] of operations.entries()) {
+            assert.deepEqual(operation.outputs, (expected[index] as typeof operation).outputs);
+          }
+        }
+      }),
+    );
+  }
+
+  test('the same inputs give the same bits twice', deadline, () =>
+    withWorld(makeWorld, 4, async (groups) => {
+      const results: Buffer[] = [];
+      for (let run = 0; run < 2; run++) {
+        const operations = groups.map((_, index) =>
+          allreduce([values('float32', 100_003, index)], [zeros('float32', 100_003)]),
+        );
+        await runOnAll(groups, operations);
+        results.push(...operations.map(({ outputs }) => bytesOf(outputs[0] as TypedArray)));
+      }
+      for (const result of results) assert.ok(result.equals(results[0] as Buffer));
+    }),
+  );
+
+  test('groups of some of the ranks work beside each other, in their own order of members', deadline, () =>
+    withWorld(makeWorld, 4, async (_groups, planes) => {
+      const left = await openGroups(planes, [2, 0], 1);
+      const right = await openGroups(planes, [1, 3, 0], 2);
+      const make =
+        (group: PlaneGroup) =>
+        (index: number): PlaneOperation =>
+          allreduce([values('float32', 50_000, index + 10 * group.size)], [zeros('float32', 50_000)], Max);
+      await Promise.all([left, right].map((groups) => compare(groups, make(groups[0] as PlaneGroup))));
+      for (const group of [...left, ...right]) group.close();
+    }),
+  );
+}
+
+/** Runs one operation on all members, and the reference on copies; every array must come out the same. */
+async function compare(
+  groups: readonly PlaneGroup[],
+  make: (index: number) => PlaneOperation,
+): Promise<void> {
+  const operations = groups.map((_, index) => make(index));
+  const expected = operations.map(copyOperation);
+  runTogether(expected);
+  await runOnAll(groups, operations);
+  for (const [index, operation] of operations.entries()) {
+    const wanted = arraysOf(expected[index] as PlaneOperation);
+    for (const [i, array] of arraysOf(operation).entries()) {
+      const isSame = bytesOf(array).equals(bytesOf(wanted[i] as TypedArray));
+      assert.ok(isSame, `${operation.kind}: array ${i} of member ${index} of ${groups.length} is wrong`);
+    }
+    if (operation.kind === 'allgather') {
+      assert.deepEqual(operation.byteCounts, (expected[index] as typeof operation).byteCounts);
+    }
+    if (operation.kind === 'alltoall') {
+      assert.deepEqual(operation.receivedBytes, (expected[index] as typeof operation).receivedBytes);
+    }
+  }
+}
+
+function allreduce(inputs: readonly TypedArray[], outputs: readonly TypedArray[], op: ReduceOp = Sum) {
+  return { kind: 'allreduce', dtype: 'float32', op, inputs, outputs, prescale: 1, postscale: 1 } as const;
+}
+
+function alltoall(input: Uint8Array, sendBytes: readonly number[]): PlaneOperation {
+  return { kind: 'alltoall', input, sendBytes };
+}
+
+/** Inputs too: a plane must not write into them unless they are outputs. */
+function arraysOf(operation: PlaneOperation): TypedArray[] {
+  switch (operation.kind) {
+    case 'allreduce':
+      return [...operation.inputs, ...operation.outputs];
+    case 'reducescatter':
+    case 'broadcast':
+      return [operation.input, operation.output];
+    case 'allgather':
+    case 'alltoall':
+      assert.ok(operation.output !== undefined);
+      return [operation.input, operation.output];
+    case 'barrier':
+      return [];
+  }
+}
+
+/** Copies of all arrays; an array used twice (in place) stays one. */
+function copyOperation(operation: PlaneOperation): PlaneOperation {
+  const copies = new Map<TypedArray, TypedArray>();
+  const copy = <A extends TypedArray>(array: A): A => {
+    const known = copies.get(array) ?? array.slice();
+    copies.set(array, known);
+    return known as A;
+  };
+  switch (operation.kind) {
+    case 'allreduce':
+      return { ...operation, inputs: operation.inputs.map(copy), outputs: operation.outputs.map(copy) };
+    case 'reducescatter':
+    case 'broadcast':
+      return { ...operation, input: copy(operation.input), output: copy(operation.output) } as PlaneOperation;
+    case 'allgather':
+    case 'alltoall':
+      return { ...operation, input: copy(operation.input) };
+    case 'barrier':
+      return operation;
+  }
+}
