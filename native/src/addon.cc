@@ -1,0 +1,649 @@
+// The Node-API glue: turns JavaScript values into operations and statuses into numbers. The only file that
+// knows Node. What the functions mean is in src/plane/shm/addon.ts.
+//
+// Every group is an object of functions that carry the group as their data: no unwrapping on the fast path.
+// One JavaScript thread uses a group; its worker thread runs queued jobs and reports through a thread-safe
+// function, which keeps the process alive only while jobs are outstanding.
+#include <node_api.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <unordered_map>
+
+#include "shm/worker.h"
+
+namespace {
+
+using namespace hvd;
+
+constexpr int queued = -1;
+
+struct Typed {
+  char* data;
+  size_t bytes;
+};
+
+Typed typed_array(napi_env env, napi_value value) {
+  napi_typedarray_type type;
+  size_t length;
+  void* data;
+  if (napi_get_typedarray_info(env, value, &type, &length, &data, nullptr, nullptr) != napi_ok) return {nullptr, 0};
+  constexpr uint8_t bytes[] = {1, 1, 1, 2, 2, 4, 4, 4, 8, 8, 8};  // in the order of napi_typedarray_type
+  return {static_cast<char*>(data), length * bytes[type]};
+}
+
+int32_t to_int(napi_env env, napi_value value) {
+  int32_t number = 0;
+  napi_get_value_int32(env, value, &number);
+  return number;
+}
+uint32_t to_uint(napi_env env, napi_value value) {
+  uint32_t number = 0;
+  napi_get_value_uint32(env, value, &number);
+  return number;
+}
+double to_double(napi_env env, napi_value value) {
+  double number = 0;
+  napi_get_value_double(env, value, &number);
+  return number;
+}
+napi_value from_int(napi_env env, int64_t number) {
+  napi_value value;
+  napi_create_int64(env, number, &value);
+  return value;
+}
+napi_value undefined(napi_env env) {
+  napi_value value;
+  napi_get_undefined(env, &value);
+  return value;
+}
+
+// The layout of an operation's description, a Float64Array; src/plane/shm/codes.ts writes it.
+enum Field { kind, dtype, op, root, fingerprint_low, fingerprint_high, prescale, postscale, passive, timeout_ms, stall_ms, counts };
+
+Patience patience_of(const double* fields, int spins) {
+  return {spins, 200, static_cast<int64_t>(fields[timeout_ms] * 1e6), static_cast<int64_t>(fields[stall_ms] * 1e6)};
+}
+
+// `inputs` and `outputs` are arrays of typed arrays of the same length.
+void read_operation(napi_env env, napi_value description, napi_value inputs, napi_value outputs, Operation& operation) {
+  Typed fields_ = typed_array(env, description);
+  const double* fields = reinterpret_cast<const double*>(fields_.data);
+  operation.kind = static_cast<Kind>(fields[kind]);
+  operation.dtype = static_cast<DType>(fields[dtype]);
+  operation.op = static_cast<Op>(fields[op]);
+  operation.root = static_cast<int>(fields[root]);
+  operation.fingerprint = static_cast<uint64_t>(fields[fingerprint_low]) |
+                          static_cast<uint64_t>(fields[fingerprint_high]) << 32;
+  operation.prescale = fields[prescale];
+  operation.postscale = fields[postscale];
+  operation.counts.clear();
+  for (size_t i = counts; i < fields_.bytes / sizeof(double); i++)
+    operation.counts.push_back(static_cast<uint64_t>(fields[i]));
+  uint32_t count = 0;
+  napi_get_array_length(env, inputs, &count);
+  operation.buffers.clear();
+  for (uint32_t i = 0; i < count; i++) {
+    napi_value in, out;
+    napi_get_element(env, inputs, i, &in);
+    napi_get_element(env, outputs, i, &out);
+    Typed from = typed_array(env, in), to = typed_array(env, out);
+    operation.buffers.push_back({from.data, to.data, from.bytes});
+  }
+}
+
+struct GroupHandle;
+
+struct AddonJob final : Job {
+  uint32_t id = 0;
+  napi_ref keep = nullptr;  // the arrays it works on
+  bool consumed = false;    // somebody waited for it; the callback has nothing to say any more
+};
+
+struct GroupHandle {
+  std::unique_ptr<Group> group;
+  std::unique_ptr<Worker> worker;  // started with the first job it has to run
+  napi_threadsafe_function report = nullptr;
+  std::unordered_map<uint32_t, AddonJob*> jobs;
+  int spins = 0;
+  Patience defaults{};
+  Operation fast;     // reused by allreduceNow
+  Operation current;  // of run()
+  Patience current_patience{};
+  napi_value current_result = nullptr;  // while run() is on the stack
+  napi_env env = nullptr;
+};
+
+struct ControlHandle {
+  std::unique_ptr<Control> control;
+};
+struct ArenaHandle {
+  std::shared_ptr<Arena> arena;
+};
+
+template <class T>
+T* data_of(napi_env env, napi_callback_info info, size_t* count, napi_value* arguments) {
+  void* data;
+  napi_get_cb_info(env, info, count, arguments, nullptr, &data);
+  return static_cast<T*>(data);
+}
+
+napi_value throw_system(napi_env env, const std::system_error& error) {
+  napi_throw_error(env, std::to_string(error.code().value()).c_str(), error.what());
+  return nullptr;
+}
+
+// --- results ---------------------------------------------------------------------------------------------
+
+char* allocate_now(void* context, size_t bytes) {
+  auto* handle = static_cast<GroupHandle*>(context);
+  void* data = nullptr;
+  if (napi_create_arraybuffer(handle->env, bytes, &data, &handle->current_result) != napi_ok) {
+    napi_value ignored;
+    napi_get_and_clear_last_exception(handle->env, &ignored);
+    return nullptr;
+  }
+  static char nothing;
+  return bytes == 0 ? &nothing : static_cast<char*>(data);
+}
+
+char* allocate_later(void*, size_t bytes) { return static_cast<char*>(std::malloc(bytes == 0 ? 1 : bytes)); }
+
+napi_value received_counts(napi_env env, const Operation& operation) {
+  napi_value list;
+  napi_create_array_with_length(env, operation.received.size(), &list);
+  for (uint32_t i = 0; i < operation.received.size(); i++)
+    napi_set_element(env, list, i, from_int(env, static_cast<int64_t>(operation.received[i])));
+  return list;
+}
+
+napi_value result_pair(napi_env env, napi_value buffer, const Operation& operation) {
+  napi_value pair;
+  napi_create_array_with_length(env, 2, &pair);
+  napi_set_element(env, pair, 0, buffer);
+  napi_set_element(env, pair, 1, received_counts(env, operation));
+  return pair;
+}
+
+// Takes over operation.result.
+napi_value adopt_result(napi_env env, Operation& operation) {
+  napi_value buffer = nullptr;
+  char* memory = operation.result;
+  operation.result = nullptr;
+  auto release = [](napi_env, void* data, void*) { std::free(data); };
+  if (operation.result_bytes > 0 &&
+      napi_create_external_arraybuffer(env, memory, operation.result_bytes, release, nullptr, &buffer) == napi_ok)
+    return result_pair(env, buffer, operation);
+  void* copy = nullptr;  // empty, or a build of V8 that takes no external memory
+  napi_create_arraybuffer(env, operation.result_bytes, &copy, &buffer);
+  if (operation.result_bytes > 0) std::memcpy(copy, memory, operation.result_bytes);
+  std::free(memory);
+  return result_pair(env, buffer, operation);
+}
+
+napi_value results_of(napi_env env, AddonJob& job) {
+  napi_value list;
+  napi_create_array_with_length(env, job.operations.size(), &list);
+  for (uint32_t i = 0; i < job.operations.size(); i++)
+    if (job.operations[i].result) napi_set_element(env, list, i, adopt_result(env, job.operations[i]));
+  return list;
+}
+
+void discard(napi_env env, AddonJob* job) {
+  for (Operation& operation : job->operations) std::free(operation.result);
+  // See keep_for_ever.
+  bool clean = !job->finished || job->status == Status::done || job->status == Status::mismatch;
+  if (job->keep && clean) napi_delete_reference(env, job->keep);
+  delete job;
+}
+
+// After a failure a peer may still write into the arrays of an operation (one that was stopped and goes on
+// later): such arrays are never freed.
+void keep_for_ever(napi_env env, Status status, std::initializer_list<napi_value> values) {
+  if (status == Status::done || status == Status::mismatch || status == Status::stalled) return;
+  for (napi_value value : values) {
+    napi_ref reference;
+    napi_create_reference(env, value, 1, &reference);
+  }
+}
+
+// --- group functions -----------------------------------------------------------------------------------------
+
+// allreduceNow(input, output | undefined, dtype | op << 8, fingerprintLow, fingerprintHigh, postscale)
+napi_value allreduce_now(napi_env env, napi_callback_info info) {
+  size_t count = 6;
+  napi_value arguments[6];
+  auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
+  Operation& operation = handle->fast;
+  Typed in = typed_array(env, arguments[0]);
+  napi_valuetype type;
+  napi_typeof(env, arguments[1], &type);
+  char* out = type == napi_undefined ? in.data : typed_array(env, arguments[1]).data;
+  uint32_t code = to_uint(env, arguments[2]);
+  operation.dtype = static_cast<DType>(code & 0xff);
+  operation.op = static_cast<Op>(code >> 8);
+  operation.fingerprint = to_uint(env, arguments[3]) | static_cast<uint64_t>(to_uint(env, arguments[4])) << 32;
+  operation.postscale = to_double(env, arguments[5]);
+  operation.buffers[0] = {in.data, out, in.bytes};
+  Status status = handle->group->run(operation, handle->defaults);
+  if (status != Status::done) {
+    keep_for_ever(env, status, {arguments[0]});
+    if (out != in.data) keep_for_ever(env, status, {arguments[1]});
+    handle->current = operation;  // for resume()
+    handle->current_patience = handle->defaults;
+    handle->current_result = nullptr;
+  }
+  return from_int(env, static_cast<int>(status));
+}
+
+Status wait_for_another(GroupHandle* handle, const Patience& patience) {
+  const int64_t since = monotonic_ns();
+  while (!handle->group->anyone_started()) {
+    Status status = handle->group->check_idle();
+    if (status != Status::done) return status;
+    if (monotonic_ns() - since > patience.timeout_ns) return Status::timeout;
+    handle->group->nap(1'000'000);
+  }
+  return Status::done;
+}
+
+// run(description, inputs, outputs) → status
+napi_value run(napi_env env, napi_callback_info info) {
+  size_t count = 3;
+  napi_value arguments[3];
+  auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
+  Operation& operation = handle->current;
+  read_operation(env, arguments[0], arguments[1], arguments[2], operation);
+  operation.allocate = allocate_now;
+  operation.allocate_context = handle;
+  operation.result = nullptr;
+  handle->env = env;
+  handle->current_result = nullptr;
+  const double* fields = reinterpret_cast<const double*>(typed_array(env, arguments[0]).data);
+  handle->current_patience = patience_of(fields, handle->spins);
+  Status status = Status::done;
+  if (fields[passive] != 0) status = wait_for_another(handle, handle->current_patience);
+  if (status == Status::done) status = handle->group->run(operation, handle->current_patience);
+  keep_for_ever(env, status, {arguments[1], arguments[2]});
+  if (status == Status::done && handle->current_result) return result_pair(env, handle->current_result, operation);
+  return from_int(env, static_cast<int>(status));
+}
+
+// resume() → status, after run() or allreduceNow() returned `stalled`
+napi_value resume(napi_env env, napi_callback_info info) {
+  size_t count = 0;
+  auto* handle = data_of<GroupHandle>(env, info, &count, nullptr);
+  handle->env = env;
+  Status status = handle->group->resume(handle->current, handle->current_patience);
+  if (status == Status::done && handle->current_result) return result_pair(env, handle->current_result, handle->current);
+  return from_int(env, static_cast<int>(status));
+}
+
+void finished(napi_env env, napi_value callback, void* context, void* data) {
+  auto* handle = static_cast<GroupHandle*>(context);
+  auto* job = static_cast<AddonJob*>(data);
+  if (!env) return;
+  handle->jobs.erase(job->id);
+  if (handle->jobs.empty()) napi_unref_threadsafe_function(env, handle->report);
+  if (!job->consumed) {
+    napi_value arguments[3] = {from_int(env, job->id), from_int(env, static_cast<int>(job->status)),
+                               results_of(env, *job)};
+    napi_value self = undefined(env);
+    napi_call_function(env, self, callback, 3, arguments, nullptr);
+  }
+  discard(env, job);
+}
+
+// submit(id, descriptions, inputs, outputs, tryNow) → status, or -1 if it goes on in the background. The last
+// four are arrays with one element an operation. tryNow: wait that many microseconds for the others first.
+napi_value submit(napi_env env, napi_callback_info info) {
+  size_t count = 5;
+  napi_value arguments[5];
+  auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
+  auto job = std::make_unique<AddonJob>();
+  job->id = to_uint(env, arguments[0]);
+  uint32_t operations = 0;
+  napi_get_array_length(env, arguments[1], &operations);
+  job->operations.resize(operations);
+  for (uint32_t i = 0; i < operations; i++) {
+    napi_value description, inputs, outputs;
+    napi_get_element(env, arguments[1], i, &description);
+    napi_get_element(env, arguments[2], i, &inputs);
+    napi_get_element(env, arguments[3], i, &outputs);
+    Operation& operation = job->operations[i];
+    read_operation(env, description, inputs, outputs, operation);
+    operation.allocate = allocate_later;
+    if (i == 0) {
+      const double* fields = reinterpret_cast<const double*>(typed_array(env, description).data);
+      job->patience = patience_of(fields, 0);
+      job->patience.stall_ns = 0;
+      job->passive = fields[passive] != 0;
+    }
+  }
+  Group& group = *handle->group;
+  const double try_for_us = to_double(env, arguments[4]);
+  if (try_for_us > 0 && handle->jobs.empty() && operations == 1 && !job->passive) {
+    group.start(job->operations[0]);
+    job->posted = true;
+    bool arrived = group.everyone_arrived();
+    for (int64_t until = arrived ? 0 : monotonic_ns() + static_cast<int64_t>(try_for_us * 1e3); !arrived;) {
+      for (int i = 0; i < 20 && !arrived; i++) {
+        if (handle->spins) relax(); else sched_yield();
+        arrived = group.everyone_arrived();
+      }
+      if (!arrived && monotonic_ns() > until) break;
+    }
+    if (arrived) {
+      Status status = group.resume(job->operations[0], job->patience);
+      if (status == Status::done && job->operations[0].result) {
+        napi_value pair = adopt_result(env, job->operations[0]);
+        return pair;
+      }
+      return from_int(env, static_cast<int>(status));
+    }
+  }
+  napi_value keep;
+  napi_create_array_with_length(env, 2, &keep);
+  napi_set_element(env, keep, 0, arguments[2]);
+  napi_set_element(env, keep, 1, arguments[3]);
+  napi_create_reference(env, keep, 1, &job->keep);
+  if (handle->jobs.empty()) napi_ref_threadsafe_function(env, handle->report);
+  handle->jobs.emplace(job->id, job.get());
+  if (!handle->worker)
+    handle->worker = std::make_unique<Worker>(group, [handle](Job* done) {
+      napi_call_threadsafe_function(handle->report, done, napi_tsfn_nonblocking);
+    });
+  handle->worker->submit(job.release());
+  return from_int(env, queued);
+}
+
+// waitSync(id, stallMs) → status, [status, results] once the job is over; the callback will not be called
+napi_value wait_sync(napi_env env, napi_callback_info info) {
+  size_t count = 2;
+  napi_value arguments[2];
+  auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
+  auto found = handle->jobs.find(to_uint(env, arguments[0]));
+  if (found == handle->jobs.end()) return undefined(env);
+  AddonJob* job = found->second;
+  Status status = handle->worker->wait(job, static_cast<int64_t>(to_double(env, arguments[1]) * 1e6));
+  if (status == Status::stalled) return from_int(env, static_cast<int>(status));
+  job->consumed = true;
+  napi_value pair;
+  napi_create_array_with_length(env, 2, &pair);
+  napi_set_element(env, pair, 0, from_int(env, static_cast<int>(status)));
+  napi_set_element(env, pair, 1, results_of(env, *job));
+  return pair;
+}
+
+// takeBack() → ids of the jobs taken back
+napi_value take_back(napi_env env, napi_callback_info info) {
+  size_t count = 0;
+  auto* handle = data_of<GroupHandle>(env, info, &count, nullptr);
+  napi_value list;
+  napi_create_array(env, &list);
+  if (!handle->worker) return list;
+  uint32_t n = 0;
+  for (Job* taken : handle->worker->take_back()) {
+    auto* job = static_cast<AddonJob*>(taken);
+    napi_set_element(env, list, n++, from_int(env, job->id));
+    handle->jobs.erase(job->id);
+    discard(env, job);
+  }
+  if (n > 0 && handle->jobs.empty()) napi_unref_threadsafe_function(env, handle->report);
+  return list;
+}
+
+napi_value missing(napi_env env, napi_callback_info info) {
+  size_t count = 0;
+  auto* handle = data_of<GroupHandle>(env, info, &count, nullptr);
+  napi_value list;
+  napi_create_array(env, &list);
+  uint32_t n = 0;
+  for (int member : handle->group->missing()) napi_set_element(env, list, n++, from_int(env, member));
+  return list;
+}
+
+napi_value culprit(napi_env env, napi_callback_info info) {
+  size_t count = 0;
+  return from_int(env, data_of<GroupHandle>(env, info, &count, nullptr)->group->culprit());
+}
+
+napi_value errno_value(napi_env env, napi_callback_info info) {
+  size_t count = 0;
+  return from_int(env, data_of<GroupHandle>(env, info, &count, nullptr)->group->errno_value());
+}
+
+// probe(allowed) → can this member copy from the others' memory?
+napi_value probe(napi_env env, napi_callback_info info) {
+  size_t count = 1;
+  napi_value arguments[1], result;
+  auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
+  handle->group->probe_peer_memory(to_int(env, arguments[0]) != 0);
+  napi_get_boolean(env, handle->group->copies_peer_memory(), &result);
+  return result;
+}
+
+struct PreparedHandle {
+  GroupHandle* handle;
+  Operation operation;
+};
+
+napi_value run_prepared(napi_env env, napi_callback_info info) {
+  size_t count = 0;
+  auto* prepared = data_of<PreparedHandle>(env, info, &count, nullptr);
+  GroupHandle* handle = prepared->handle;
+  Status status = handle->group->run(prepared->operation, handle->defaults);
+  if (status == Status::stalled) {
+    handle->current = prepared->operation;
+    handle->current_patience = handle->defaults;
+    handle->current_result = nullptr;
+  }
+  return from_int(env, static_cast<int>(status));
+}
+
+// prepareRun(description, inputs, outputs) → function () → status. The caller keeps the arrays alive.
+napi_value prepare_run(napi_env env, napi_callback_info info) {
+  size_t count = 3;
+  napi_value arguments[3], function;
+  auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
+  auto* prepared = new PreparedHandle{handle, {}};
+  read_operation(env, arguments[0], arguments[1], arguments[2], prepared->operation);
+  napi_create_function(env, "runPrepared", NAPI_AUTO_LENGTH, run_prepared, prepared, &function);
+  napi_add_finalizer(env, function, prepared, [](napi_env, void* data, void*) { delete static_cast<PreparedHandle*>(data); },
+                     nullptr, nullptr);
+  return function;
+}
+
+// The handle itself stays: functions and late reports still point at it.
+void close_group(void* data) {
+  auto* handle = static_cast<GroupHandle*>(data);
+  handle->worker.reset();
+  if (handle->report) napi_release_threadsafe_function(handle->report, napi_tsfn_abort);
+  handle->report = nullptr;
+  handle->group.reset();
+}
+
+napi_value close(napi_env env, napi_callback_info info) {
+  size_t count = 0;
+  auto* handle = data_of<GroupHandle>(env, info, &count, nullptr);
+  napi_remove_env_cleanup_hook(env, close_group, handle);
+  close_group(handle);
+  return undefined(env);
+}
+
+void set_function(napi_env env, napi_value object, const char* name, napi_callback callback, void* data) {
+  napi_value function;
+  napi_create_function(env, name, NAPI_AUTO_LENGTH, callback, data, &function);
+  napi_set_named_property(env, object, name, function);
+}
+
+// --- module functions ---------------------------------------------------------------------------------------
+
+// openGroup(control, arena, fd, ranks: Int32Array, index, spins, timeoutMs, stallMs, report)
+napi_value open_group(napi_env env, napi_callback_info info) {
+  size_t count = 9;
+  napi_value arguments[9];
+  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  void *control, *arena;
+  napi_get_value_external(env, arguments[0], &control);
+  napi_get_value_external(env, arguments[1], &arena);
+  Typed ranks = typed_array(env, arguments[3]);
+  const int32_t* first = reinterpret_cast<const int32_t*>(ranks.data);
+  auto handle = std::make_unique<GroupHandle>();
+  try {
+    handle->group = std::make_unique<Group>(to_int(env, arguments[2]),
+                                            std::vector<int>(first, first + ranks.bytes / sizeof(int32_t)),
+                                            to_int(env, arguments[4]), *static_cast<ControlHandle*>(control)->control,
+                                            static_cast<ArenaHandle*>(arena)->arena.get());
+  } catch (const std::system_error& error) {
+    return throw_system(env, error);
+  }
+  handle->spins = to_int(env, arguments[5]);
+  handle->defaults = {handle->spins, 200, static_cast<int64_t>(to_double(env, arguments[6]) * 1e6),
+                      static_cast<int64_t>(to_double(env, arguments[7]) * 1e6)};
+  handle->fast.kind = Kind::allreduce;
+  handle->fast.buffers.resize(1);
+  napi_value name;
+  napi_create_string_utf8(env, "horovod", NAPI_AUTO_LENGTH, &name);
+  napi_create_threadsafe_function(env, arguments[8], nullptr, name, 0, 1, nullptr, nullptr, handle.get(), finished,
+                                  &handle->report);
+  napi_unref_threadsafe_function(env, handle->report);
+
+  GroupHandle* raw = handle.release();
+  napi_add_env_cleanup_hook(env, close_group, raw);
+  napi_value object;
+  napi_create_object(env, &object);
+  set_function(env, object, "allreduceNow", allreduce_now, raw);
+  set_function(env, object, "run", run, raw);
+  set_function(env, object, "resume", resume, raw);
+  set_function(env, object, "submit", submit, raw);
+  set_function(env, object, "waitSync", wait_sync, raw);
+  set_function(env, object, "takeBack", take_back, raw);
+  set_function(env, object, "missing", missing, raw);
+  set_function(env, object, "culprit", culprit, raw);
+  set_function(env, object, "errno", errno_value, raw);
+  set_function(env, object, "probe", probe, raw);
+  set_function(env, object, "prepareRun", prepare_run, raw);
+  set_function(env, object, "close", close, raw);
+  return object;
+}
+
+void close_control(void* data) { static_cast<ControlHandle*>(data)->control.reset(); }
+
+// openControl(fd, rank, ranks) → control. The process counts as alive from here to closeControl().
+napi_value open_control(napi_env env, napi_callback_info info) {
+  size_t count = 3;
+  napi_value arguments[3], external;
+  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  auto handle = std::make_unique<ControlHandle>();
+  try {
+    handle->control =
+        std::make_unique<Control>(to_int(env, arguments[0]), to_int(env, arguments[1]), to_int(env, arguments[2]));
+  } catch (const std::system_error& error) {
+    return throw_system(env, error);
+  }
+  ControlHandle* raw = handle.release();
+  napi_add_env_cleanup_hook(env, close_control, raw);
+  napi_create_external(env, raw, nullptr, nullptr, &external);
+  return external;
+}
+
+napi_value close_control_now(napi_env env, napi_callback_info info) {
+  size_t count = 1;
+  napi_value arguments[1];
+  void* handle;
+  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  napi_get_value_external(env, arguments[0], &handle);
+  napi_remove_env_cleanup_hook(env, close_control, handle);
+  close_control(handle);
+  return undefined(env);
+}
+
+// openArena() → arena
+napi_value open_arena(napi_env env, napi_callback_info) {
+  napi_value external;
+  try {
+    auto* handle = new ArenaHandle{std::make_shared<Arena>()};
+    napi_create_external(env, handle, [](napi_env, void* data, void*) { delete static_cast<ArenaHandle*>(data); },
+                         nullptr, &external);
+    return external;
+  } catch (const std::system_error& error) {
+    return throw_system(env, error);
+  }
+}
+
+struct Block {
+  std::shared_ptr<Arena> arena;
+  void* memory;
+};
+
+// alloc(arena, bytes) → ArrayBuffer, or undefined if there is no memory, or null if this build of V8 takes no
+// memory from outside
+napi_value alloc(napi_env env, napi_callback_info info) {
+  size_t count = 2;
+  napi_value arguments[2], buffer;
+  void* handle;
+  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  napi_get_value_external(env, arguments[0], &handle);
+  auto bytes = static_cast<size_t>(to_double(env, arguments[1]));
+  auto arena = static_cast<ArenaHandle*>(handle)->arena;
+  void* memory = arena->allocate(bytes);
+  if (!memory) return undefined(env);
+  auto* block = new Block{arena, memory};
+  auto release = [](napi_env, void*, void* hint) {
+    auto* freed = static_cast<Block*>(hint);
+    freed->arena->release(freed->memory);
+    delete freed;
+  };
+  if (napi_create_external_arraybuffer(env, memory, bytes, release, block, &buffer) == napi_ok) return buffer;
+  release(env, memory, block);
+  napi_get_null(env, &buffer);
+  return buffer;
+}
+
+// reduceNow(output, inputs, dtype, op, prescale, postscale): the kernels alone, for tests
+napi_value reduce_now(napi_env env, napi_callback_info info) {
+  size_t count = 6;
+  napi_value arguments[6];
+  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  Typed out = typed_array(env, arguments[0]);
+  auto type = static_cast<DType>(to_int(env, arguments[2]));
+  auto reduce_op = static_cast<Op>(to_int(env, arguments[3]));
+  double before = to_double(env, arguments[4]), after = to_double(env, arguments[5]);
+  uint32_t inputs = 0;
+  napi_get_array_length(env, arguments[1], &inputs);
+  std::vector<std::vector<char>> scaled(inputs);
+  std::vector<const void*> sources(inputs);
+  for (uint32_t i = 0; i < inputs; i++) {
+    napi_value element;
+    napi_get_element(env, arguments[1], i, &element);
+    Typed in = typed_array(env, element);
+    sources[i] = in.data;
+    if (before != 1.0) {
+      scaled[i].resize(in.bytes);
+      scale(scaled[i].data(), in.data, in.bytes / element_bytes(type), type, before);
+      sources[i] = scaled[i].data();
+    }
+  }
+  reduce(out.data, sources.data(), static_cast<int>(inputs), out.bytes / element_bytes(type), type, reduce_op, after);
+  return undefined(env);
+}
+
+}  // namespace
+
+NAPI_MODULE_INIT() {
+  set_function(env, exports, "openControl", open_control, nullptr);
+  set_function(env, exports, "closeControl", close_control_now, nullptr);
+  set_function(env, exports, "openArena", open_arena, nullptr);
+  set_function(env, exports, "openGroup", open_group, nullptr);
+  set_function(env, exports, "alloc", alloc, nullptr);
+  set_function(env, exports, "reduceNow", reduce_now, nullptr);
+  napi_value value;
+  napi_create_string_utf8(env, instruction_set(), NAPI_AUTO_LENGTH, &value);
+  napi_set_named_property(env, exports, "instructionSet", value);
+  napi_set_named_property(env, exports, "bytesPerMember", from_int(env, static_cast<int64_t>(sizeof(Member))));
+  return exports;
+}

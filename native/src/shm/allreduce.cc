@@ -1,0 +1,224 @@
+// Allreduce, four ways. All combine the members' values in index order, so the result does not depend on
+// which one runs. n = bytes of the tensor, N = members; price = bytes a member moves.
+#include <algorithm>
+#include <cstring>
+
+#include "group.h"
+
+namespace hvd {
+
+namespace {
+
+// Part i of [0, bytes) when N members share the work; boundaries on cache lines.
+size_t part_start(size_t bytes, int i, int parts) {
+  return i == parts ? bytes : bytes / static_cast<size_t>(parts) * static_cast<size_t>(i) & ~static_cast<size_t>(63);
+}
+
+// Smallest tensor in alloc() memory that is reduced where it lies. Below it staging is as quick.
+constexpr size_t in_arena_from_bytes = 2048;
+
+// With more than two members every one reading every slot costs N-1 reads of all bytes; from here on it pays
+// to share the work.
+constexpr size_t by_parts_from_bytes = 32 * 1024;
+
+}  // namespace
+
+void Group::stage(const Operation& operation, size_t offset, size_t bytes, char* to) {
+  const size_t element = element_bytes(operation.dtype);
+  for_each_piece(operation.buffers, offset, bytes, [&](size_t b, size_t within, size_t seen, size_t piece) {
+    const char* from = operation.buffers[b].in + within;
+    if (operation.prescale == 1.0)
+      std::memcpy(to + seen, from, piece);
+    else
+      scale(to + seen, from, piece / element, operation.dtype, operation.prescale);
+  });
+}
+
+Status Group::allreduce(Operation& operation, const Patience& patience) {
+  const size_t bytes = operation.total_bytes();
+  if (bytes == 0) return Status::done;
+  if (bytes <= inline_bytes) return allreduce_inline(operation, bytes, patience);
+  if (everyone(post_flag::addressed) &&
+      ((everyone(post_flag::can_copy) && bytes >= copy_from_bytes) ||
+       (everyone(post_flag::all_in_arena) && bytes >= in_arena_from_bytes)))
+    return allreduce_in_place_of_peers(operation, bytes, patience);
+  if (size_ <= 2 || bytes < by_parts_from_bytes) return allreduce_direct(operation, bytes, patience);
+  return allreduce_by_parts(operation, bytes, patience);
+}
+
+// The data is in the posts. One step, n·(N-1) bytes read.
+Status Group::allreduce_inline(Operation& operation, size_t bytes, const Patience& patience) {
+  const size_t elements = bytes / element_bytes(operation.dtype);
+  for (int i = 0; i < size_; i++) {
+    if (bytes <= header_payload_bytes) {
+      sources_[static_cast<size_t>(i)] = &post(i).header.words[2];
+      continue;
+    }
+    char* copy = scratch_.data() + inline_bytes * static_cast<size_t>(i);
+    if (Status status = read_inline(i, copy, bytes, patience); status != Status::done) return status;
+    sources_[static_cast<size_t>(i)] = copy;
+  }
+  if (operation.buffers.size() == 1) {
+    reduce(operation.buffers[0].out, sources_.data(), size_, elements, operation.dtype, operation.op,
+           operation.postscale);
+    return Status::done;
+  }
+  char* result = scratch_.data() + inline_bytes * static_cast<size_t>(size_);
+  reduce(result, sources_.data(), size_, elements, operation.dtype, operation.op, operation.postscale);
+  for_each_piece(operation.buffers, 0, bytes, [&](size_t b, size_t within, size_t seen, size_t piece) {
+    std::memcpy(operation.buffers[b].out + within, result + seen, piece);
+  });
+  return Status::done;
+}
+
+// Every member copies its data to its slots and reduces everybody's slots itself. One step a chunk, n bytes
+// copied and n·(N-1) read.
+Status Group::allreduce_direct(Operation& operation, size_t bytes, const Patience& patience) {
+  const size_t chunks = (bytes + slot_bytes - 1) / slot_bytes;
+  const size_t element = element_bytes(operation.dtype);
+  auto chunk_bytes = [&](size_t k) { return std::min(slot_bytes, bytes - k * slot_bytes); };
+  auto produce = [&](size_t k) {
+    stage(operation, k * slot_bytes, chunk_bytes(k), slot(index_, chunk_ + k));
+    publish(member(index_).produced, chunk_ + k + 1);
+  };
+  if (!flag(index_, post_flag::staged)) produce(0);
+  for (size_t k = 0; k < chunks; k++) {
+    if (k + 1 < chunks) produce(k + 1);
+    for (int i = 0; i < size_; i++)
+      if (i != index_)
+        if (Status status = wait_for_chunk(i, chunk_ + k, patience); status != Status::done) return status;
+    for_each_piece(operation.buffers, k * slot_bytes, chunk_bytes(k),
+                   [&](size_t b, size_t within, size_t seen, size_t piece) {
+                     for (int i = 0; i < size_; i++)
+                       sources_[static_cast<size_t>(i)] = i == index_ && operation.prescale == 1.0
+                                                              ? operation.buffers[b].in + within
+                                                              : slot(i, chunk_ + k) + seen;
+                     reduce(operation.buffers[b].out + within, sources_.data(), size_, piece / element,
+                            operation.dtype, operation.op, operation.postscale);
+                   });
+  }
+  chunk_ += chunks;
+  return Status::done;
+}
+
+// Every member copies its data to its slots, reduces one part of everybody's, and copies the other parts from
+// those who reduced them. Two steps a chunk, about 3n bytes whatever N.
+Status Group::allreduce_by_parts(Operation& operation, size_t bytes, const Patience& patience) {
+  const size_t chunks = (bytes + slot_bytes - 1) / slot_bytes;
+  const size_t element = element_bytes(operation.dtype);
+  auto chunk_bytes = [&](size_t k) { return std::min(slot_bytes, bytes - k * slot_bytes); };
+  auto produce = [&](size_t k) {
+    stage(operation, k * slot_bytes, chunk_bytes(k), slot(index_, chunk_ + k));
+    publish(member(index_).produced, chunk_ + k + 1);
+  };
+  if (!flag(index_, post_flag::staged)) produce(0);
+  for (size_t k = 0; k < chunks; k++) {
+    const uint64_t chunk = chunk_ + k;
+    const size_t length = chunk_bytes(k);
+    for (int i = 0; i < size_; i++)
+      if (i != index_)
+        if (Status status = wait_for_chunk(i, chunk, patience); status != Status::done) return status;
+    size_t start = part_start(length, index_, size_), end = part_start(length, index_ + 1, size_);
+    // Nobody else reads this part of our slot, so the result may replace it.
+    for (int i = 0; i < size_; i++) sources_[static_cast<size_t>(i)] = slot(i, chunk) + start;
+    reduce(slot(index_, chunk) + start, sources_.data(), size_, (end - start) / element, operation.dtype,
+           operation.op, operation.postscale);
+    publish(member(index_).reduced, chunk + 1);
+    if (k + 1 < chunks) produce(k + 1);
+    for (int n = 0; n < size_; n++) {
+      int i = (index_ + n) % size_;
+      if (i != index_) {
+        Status status = wait_for(i, patience, false, [&](int m) {
+          return member(m).reduced.load(std::memory_order_acquire) > chunk;
+        });
+        if (status != Status::done) return status;
+      }
+      size_t from = part_start(length, i, size_), to = part_start(length, i + 1, size_);
+      for_each_piece(operation.buffers, k * slot_bytes + from, to - from,
+                     [&](size_t b, size_t within, size_t seen, size_t piece) {
+                       std::memcpy(operation.buffers[b].out + within, slot(i, chunk) + from + seen, piece);
+                     });
+    }
+  }
+  chunk_ += chunks;
+  return Status::done;
+}
+
+// Every member reduces one part straight from everybody's memory and writes the result straight into
+// everybody's memory. One step at the end, n/N·(2N-1) bytes. Member i touches part i only, so nobody reads
+// what another one writes.
+Status Group::allreduce_in_place_of_peers(Operation& operation, size_t bytes, const Patience& patience) {
+  const size_t element = element_bytes(operation.dtype);
+  const size_t buffers = operation.buffers.size();
+  const size_t step = everyone(post_flag::all_in_arena) ? 32 * 1024 : size_ <= 4 ? 128 * 1024 : 64 * 1024;
+  const bool scales = operation.prescale != 1.0;
+  scratch_.resize(std::max(scratch_.size(), step * static_cast<size_t>(size_)));
+  auto scratch_of = [&](int i) { return scratch_.data() + step * static_cast<size_t>(i); };
+
+  std::vector<PeerMemory::Piece> copies;
+  const size_t end = part_start(bytes, index_ + 1, size_);
+  for (size_t at = part_start(bytes, index_, size_); at < end; at += step) {
+    const size_t length = std::min(step, end - at);
+    int error = 0, culprit = -1;
+    for (int i = 0; i < size_ && !error; i++) {
+      if (i == index_) continue;
+      copies.clear();
+      for_each_piece(operation.buffers, at, length, [&](size_t b, size_t within, size_t seen, size_t piece) {
+        uint64_t from = entry(i, b, buffers).in;
+        if (!(from & arena_bit)) copies.push_back({from + within, scratch_of(i) + seen, piece});
+      });
+      if (!copies.empty()) error = peers_.read_pieces(i, copies);
+      if (error) culprit = i;
+    }
+    if (error) return system_failure(culprit, error);
+
+    for_each_piece(operation.buffers, at, length, [&](size_t b, size_t within, size_t seen, size_t piece) {
+      for (int i = 0; i < size_; i++) {
+        const char* from;
+        if (i == index_) {
+          from = operation.buffers[b].in + within;
+        } else {
+          uint64_t address = entry(i, b, buffers).in;
+          from = scratch_of(i) + seen;
+          if (address & arena_bit) {
+            from = peers_.arena_pointer(i, address + within);
+            if (!from) {
+              culprit = i;
+              from = scratch_of(i) + seen;  // anything readable; the operation fails below
+            }
+          }
+        }
+        if (scales) {
+          scale(scratch_of(i) + seen, from, piece / element, operation.dtype, operation.prescale);
+          from = scratch_of(i) + seen;
+        }
+        sources_[static_cast<size_t>(i)] = from;
+      }
+      reduce(operation.buffers[b].out + within, sources_.data(), size_, piece / element, operation.dtype,
+             operation.op, operation.postscale);
+    });
+    if (culprit >= 0) return system_failure(culprit, ENOMEM);
+
+    for (int i = 0; i < size_ && !error; i++) {
+      if (i == index_) continue;
+      copies.clear();
+      for_each_piece(operation.buffers, at, length, [&](size_t b, size_t within, size_t, size_t piece) {
+        uint64_t to = entry(i, b, buffers).out;
+        char* mine = operation.buffers[b].out + within;
+        if (!(to & arena_bit)) {
+          copies.push_back({to + within, mine, piece});
+        } else if (char* theirs = peers_.arena_pointer(i, to + within)) {
+          std::memcpy(theirs, mine, piece);
+        } else {
+          culprit = i;
+        }
+      });
+      if (!copies.empty()) error = peers_.write_pieces(i, copies);
+      if (error) culprit = i;
+    }
+    if (culprit >= 0) return system_failure(culprit, error ? error : ENOMEM);
+  }
+  return finish(patience);
+}
+
+}  // namespace hvd

@@ -1,0 +1,62 @@
+#include "control.h"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "futex.h"
+
+namespace hvd {
+
+namespace {
+constexpr int state_word = 0, life_word = 2, exit_kind_word = 3;
+constexpr uint32_t state_left = 2;
+}  // namespace
+
+Control::Control(int fd, int rank, int ranks) : bytes_(page_bytes * (1 + static_cast<size_t>(ranks))), rank_(rank) {
+  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap of the control block");
+  memory_ = static_cast<char*>(memory);
+  life_ = std::thread(&Control::live, this);
+  while (!started_.load(std::memory_order_acquire)) futex_wait_private(started_, 0, 1'000'000);
+}
+
+Control::~Control() {
+  stop_.store(1, std::memory_order_release);
+  futex_wake_private(stop_);
+  life_.join();
+  munmap(memory_, bytes_);
+}
+
+Control::Presence Control::presence(int rank) const {
+  const std::atomic<uint32_t>* words = page(rank);
+  if (words[state_word].load(std::memory_order_acquire) == state_left) return Presence::left;
+  if (words[life_word].load(std::memory_order_acquire) & FUTEX_OWNER_DIED) return Presence::dead;
+  return words[exit_kind_word].load(std::memory_order_acquire) != 0 ? Presence::dead : Presence::here;
+}
+
+void Control::live() {
+  // The kernel's robust list of this thread: one entry, our word. The C library keeps a list of its own for
+  // robust mutexes; this thread uses none, so it may be replaced.
+  struct {
+    robust_list_head head;
+    robust_list entry;
+  } list{};
+  std::atomic<uint32_t>* word = &page(rank_)[life_word];
+  list.head.list.next = &list.entry;
+  list.entry.next = &list.head.list;
+  list.head.futex_offset = reinterpret_cast<char*>(word) - reinterpret_cast<char*>(&list.entry);
+  word->store(static_cast<uint32_t>(syscall(SYS_gettid)), std::memory_order_release);
+  syscall(SYS_set_robust_list, &list.head, sizeof list.head);
+  started_.store(1, std::memory_order_release);
+  futex_wake_private(started_);
+  while (!stop_.load(std::memory_order_acquire)) futex_wait_private(stop_, 0, 0);
+  list.head.list.next = &list.head.list;
+  bool left = page(rank_)[state_word].load(std::memory_order_acquire) == state_left;
+  word->store(left ? 0 : FUTEX_OWNER_DIED, std::memory_order_release);
+}
+
+}  // namespace hvd

@@ -1,0 +1,266 @@
+#include "group.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+namespace hvd {
+
+namespace {
+Member* map_segment(int fd, size_t size) {
+  void* memory = mmap(nullptr, Group::segment_bytes(static_cast<int>(size)), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_POPULATE, fd, 0);
+  if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap of a group's segment");
+  return static_cast<Member*>(memory);
+}
+}  // namespace
+
+Group::Group(int fd, std::vector<int> ranks, int index, Control& control, Arena* arena)
+    : members_(map_segment(fd, ranks.size())),
+      size_(static_cast<int>(ranks.size())),
+      index_(index),
+      ranks_(std::move(ranks)),
+      control_(control),
+      arena_(arena),
+      peers_(members_, size_, index_),
+      sources_(static_cast<size_t>(size_)),
+      scratch_(std::max<size_t>(inline_bytes * static_cast<size_t>(size_ + 1), 64)) {
+  Member& me = member(index_);
+  me.pid = getpid();
+  me.arena_fd = arena ? arena->fd() : -1;
+  me.arena_bytes = arena ? arena->capacity() : 0;
+  me.probe_address = reinterpret_cast<uint64_t>(&probe_);
+}
+
+Group::~Group() { munmap(members_, segment_bytes(size_)); }
+
+void Group::probe_peer_memory(bool allowed) { can_copy_ = allowed && size_ > 1 && peers_.probe(); }
+
+uint64_t Group::address(const void* pointer, size_t bytes) const {
+  if (arena_ && arena_->contains(pointer, bytes)) return arena_->offset_of(pointer) | arena_bit;
+  return reinterpret_cast<uint64_t>(pointer);
+}
+
+TableEntry Group::entry(int i, size_t buffer, size_t buffers) const {
+  if (buffers == 1) return {post(i).header.words[2], post(i).header.words[3]};
+  return member(i).table[round_ & 1][buffer];
+}
+
+void Group::ring() {
+  for (int i = 0; i < size_; i++) {
+    if (i == index_) continue;
+    Member& peer = member(i);
+    if (peer.asleep.load(std::memory_order_relaxed)) {
+      peer.doorbell.fetch_add(1, std::memory_order_release);
+      futex_wake(peer.doorbell);
+    }
+  }
+}
+
+void Group::start(const Operation& operation) {
+  waiting_since_ = 0;
+  Member& me = member(index_);
+  Post& mine = post(index_);
+  const size_t buffers = operation.buffers.size();
+  size_t bytes = operation.kind == Kind::broadcast && operation.root != index_ ? 0 : operation.total_bytes();
+  uint64_t flags = can_copy_ ? post_flag::can_copy : 0;
+
+  if (operation.kind == Kind::alltoall)
+    std::memcpy(me.table[round_ & 1], operation.counts.data(), operation.counts.size() * sizeof(uint64_t));
+  const bool is_inline = bytes <= inline_bytes;
+  if (is_inline) {
+    flags |= post_flag::is_inline;
+  } else {
+    if (buffers <= table_entries) {
+      bool in_arena = true;
+      for (size_t b = 0; b < buffers; b++) {
+        const Buffer& buffer = operation.buffers[b];
+        TableEntry entry{address(buffer.in, buffer.bytes), address(buffer.out, buffer.bytes)};
+        in_arena = in_arena && (entry.in & arena_bit) && (operation.kind != Kind::allreduce || (entry.out & arena_bit));
+        if (buffers == 1) {
+          mine.header.words[2] = entry.in;
+          mine.header.words[3] = entry.out;
+        } else {
+          me.table[round_ & 1][b] = entry;
+        }
+      }
+      flags |= post_flag::addressed | (in_arena ? post_flag::all_in_arena : 0);
+    }
+    // Worth it unless the data will be copied straight from memory to memory anyway.
+    bool stages = operation.kind == Kind::allreduce && !(flags & post_flag::all_in_arena) &&
+                  !(can_copy_ && bytes >= copy_from_bytes && (flags & post_flag::addressed));
+    if (stages) {
+      stage(operation, 0, std::min(bytes, slot_bytes), slot(index_, chunk_));
+      flags |= post_flag::staged;
+    }
+  }
+  mine.header.words[0] = operation.fingerprint;
+  mine.header.words[1] = (static_cast<uint64_t>(bytes) << post_flag::bits) | flags;
+  if (is_inline && bytes > 0)
+    write_inline(operation, bytes, mine);
+  else
+    mine.header.round.store(round_, std::memory_order_release);
+  ring();
+}
+
+void Group::write_inline(const Operation& operation, size_t bytes, Post& mine) {
+  const char* from = operation.buffers[0].in;
+  if (operation.buffers.size() != 1 || operation.prescale != 1.0) {
+    char* packed = scratch_.data() + inline_bytes * static_cast<size_t>(size_);
+    stage(operation, 0, bytes, packed);
+    from = packed;
+  }
+  size_t first = std::min(bytes, header_payload_bytes);
+  std::memcpy(&mine.header.words[2], from, first);
+  mine.header.round.store(round_, std::memory_order_release);
+  for (size_t at = first, line = 0; at < bytes; at += line_payload_bytes, line++) {
+    std::memcpy(mine.payload[line].words, from + at, std::min(bytes - at, line_payload_bytes));
+    mine.payload[line].round.store(round_, std::memory_order_release);
+  }
+}
+
+Status Group::read_inline(int i, char* to, size_t bytes, const Patience& patience) {
+  Post& theirs = post(i);
+  size_t first = std::min(bytes, header_payload_bytes);
+  std::memcpy(to, &theirs.header.words[2], first);
+  for (size_t at = first, line = 0; at < bytes; at += line_payload_bytes, line++) {
+    Line& from = theirs.payload[line];
+    Status status = wait_for(i, patience, false,
+                             [&](int) { return from.round.load(std::memory_order_acquire) == round_; });
+    if (status != Status::done) return status;
+    std::memcpy(to + at, from.words, std::min(bytes - at, line_payload_bytes));
+  }
+  return Status::done;
+}
+
+Status Group::arrive(const Patience& patience) {
+  Status status = wait_for_all(patience, true, [&](int i) {
+    return post(i).header.round.load(std::memory_order_acquire) == round_;
+  });
+  if (status != Status::done) return status;
+  const uint64_t fingerprint = post(index_).header.words[0];
+  for (int i = 0; i < size_; i++) {
+    if (post(i).header.words[0] == fingerprint) continue;
+    round_++;
+    chunk_++;  // a first chunk may have been staged; everybody skips its number
+    return Status::mismatch;
+  }
+  return Status::done;
+}
+
+Status Group::execute(Operation& operation, const Patience& patience) {
+  Status status = Status::done;
+  switch (operation.kind) {
+    case Kind::allreduce: status = allreduce(operation, patience); break;
+    case Kind::reducescatter: status = reducescatter(operation, patience); break;
+    case Kind::allgather: status = allgather(operation, patience); break;
+    case Kind::broadcast: status = broadcast(operation, patience); break;
+    case Kind::alltoall: status = alltoall(operation, patience); break;
+    case Kind::barrier: break;
+  }
+  round_++;
+  return status;
+}
+
+Status Group::finish(const Patience& patience) {
+  publish(member(index_).finished, round_);
+  return wait_for_all(patience, false, [&](int i) {
+    return member(i).finished.load(std::memory_order_acquire) >= round_;
+  });
+}
+
+bool Group::everyone(uint64_t bit) const {
+  for (int i = 0; i < size_; i++)
+    if (!flag(i, bit)) return false;
+  return true;
+}
+
+bool Group::anyone_started() const {
+  for (int i = 0; i < size_; i++)
+    if (i != index_ && post(i).header.round.load(std::memory_order_acquire) == round_) return true;
+  return false;
+}
+
+bool Group::everyone_arrived() const {
+  for (int i = 0; i < size_; i++)
+    if (post(i).header.round.load(std::memory_order_acquire) != round_) return false;
+  return true;
+}
+
+std::vector<int> Group::missing() const {
+  std::vector<int> list;
+  for (int i = 0; i < size_; i++)
+    if (post(i).header.round.load(std::memory_order_acquire) < round_) list.push_back(i);
+  return list;
+}
+
+void Group::nap(int64_t timeout_ns) {
+  Member& me = member(index_);
+  uint32_t heard = me.doorbell.load(std::memory_order_acquire);
+  me.asleep.store(1, std::memory_order_seq_cst);
+  if (!anyone_started()) futex_wait(me.doorbell, heard, timeout_ns);
+  me.asleep.store(0, std::memory_order_relaxed);
+}
+
+Status Group::check_idle() {
+  if (stop_.load(std::memory_order_acquire)) return Status::stopped;
+  if (control_.failed()) return Status::failed;
+  for (int i = 0; i < size_; i++) {
+    if (i == index_) continue;
+    Control::Presence presence = control_.presence(ranks_[static_cast<size_t>(i)]);
+    if (presence == Control::Presence::here) continue;
+    culprit_ = i;
+    return presence == Control::Presence::left ? Status::peer_left : Status::peer_lost;
+  }
+  return Status::done;
+}
+
+Status Group::check_waiting(int i, const Patience& patience, bool may_stall) {
+  if (stop_.load(std::memory_order_acquire)) return Status::stopped;
+  if (control_.failed()) return Status::failed;
+  switch (control_.presence(ranks_[static_cast<size_t>(i)])) {
+    case Control::Presence::here: break;
+    case Control::Presence::left: culprit_ = i; return Status::peer_left;
+    case Control::Presence::dead: culprit_ = i; return Status::peer_lost;
+  }
+  int64_t now = monotonic_ns();
+  if (waiting_since_ == 0) {
+    waiting_since_ = now;
+    next_stall_ = now + patience.stall_ns;
+  }
+  if (now - waiting_since_ >= patience.timeout_ns) {
+    culprit_ = i;
+    return Status::timeout;
+  }
+  if (may_stall && patience.stall_ns > 0 && now >= next_stall_) {
+    next_stall_ = now + patience.stall_ns;
+    return Status::stalled;
+  }
+  return Status::done;
+}
+
+Status Group::system_failure(int i, int error) {
+  // A peer that is dying cannot be copied from: that is a loss, not a failure of the call.
+  for (int64_t until = monotonic_ns() + 100'000'000; monotonic_ns() < until;) {
+    if (control_.presence(ranks_[static_cast<size_t>(i)]) == Control::Presence::dead) {
+      culprit_ = i;
+      return Status::peer_lost;
+    }
+    usleep(500);
+  }
+  errno_ = error;
+  culprit_ = i;
+  return Status::system_error;
+}
+
+Status Group::wait_for_chunk(int i, uint64_t chunk, const Patience& patience) {
+  if (chunk == chunk_ && flag(i, post_flag::staged)) return Status::done;
+  return wait_for(i, patience, false,
+                  [&](int m) { return member(m).produced.load(std::memory_order_acquire) > chunk; });
+}
+
+}  // namespace hvd

@@ -1,0 +1,189 @@
+// A group: the members of one process set on this host, going through rounds together (see
+// src/plane/plane.ts). One thread at a time may use it. The files: group.cc (posts, waiting, choice of the
+// algorithm), allreduce.cc, exchange.cc (allgather, broadcast, alltoall, reducescatter), peer-memory.cc.
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+#include <vector>
+
+#include "arena.h"
+#include "control.h"
+#include "futex.h"
+#include "layout.h"
+#include "operation.h"
+#include "peer-memory.h"
+
+namespace hvd {
+
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+class Group {
+ public:
+  static size_t segment_bytes(int members) { return sizeof(Member) * static_cast<size_t>(members); }
+
+  // `ranks[i]` is the global rank of member i. `fd` is the segment, zeroed, of segment_bytes(size).
+  Group(int fd, std::vector<int> ranks, int index, Control& control, Arena* arena);
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  // After a first barrier: finds out whether this member can copy from and to the others' memory.
+  void probe_peer_memory(bool allowed);
+
+  // A round in three steps. start() posts; arrive() waits for the others and compares; execute() moves the
+  // data. Any status but `stalled` from arrive() ends the round.
+  void start(const Operation& operation);
+  Status arrive(const Patience& patience);
+  Status execute(Operation& operation, const Patience& patience);
+
+  // All three; after `stalled` call resume().
+  Status run(Operation& operation, const Patience& patience) {
+    start(operation);
+    return resume(operation, patience);
+  }
+  Status resume(Operation& operation, const Patience& patience) {
+    Status status = arrive(patience);
+    return status == Status::done ? execute(operation, patience) : status;
+  }
+
+  Status check_idle();                         // why not to go on waiting for somebody to start
+  bool anyone_started() const;                 // has another member posted the round to come?
+  bool everyone_arrived() const;               // of the round begun
+  void nap(int64_t timeout_ns);                // until a member rings, or the timeout
+  std::vector<int> missing() const;            // members that have not posted the current round
+  void stop() { stop_.store(true, std::memory_order_release); }
+
+  int size() const { return size_; }
+  int index() const { return index_; }
+  int culprit() const { return culprit_; }
+  int errno_value() const { return errno_; }
+  uint64_t rounds() const { return round_; }
+  bool copies_peer_memory() const { return can_copy_; }
+
+ private:
+  Member& member(int i) const { return members_[i]; }
+  Post& post(int i) const { return members_[i].posts[round_ & 1]; }
+  uint64_t meta(int i) const { return post(i).header.words[1]; }
+  size_t posted_bytes(int i) const { return meta(i) >> post_flag::bits; }
+  bool flag(int i, uint64_t bit) const { return (meta(i) & bit) != 0; }
+  bool everyone(uint64_t bit) const;
+  char* slot(int i, uint64_t chunk) const { return members_[i].slots[chunk % slot_count]; }
+
+  void write_inline(const Operation& operation, size_t bytes, Post& post);
+  Status read_inline(int i, char* to, size_t bytes, const Patience& patience);
+  void ring();
+  void publish(std::atomic<uint64_t>& counter, uint64_t value) {
+    counter.store(value, std::memory_order_release);
+    ring();
+  }
+  Status finish(const Patience& patience);  // nobody touches anybody's memory after it
+
+  template <class Reached>
+  Status wait_for(int i, const Patience& patience, bool may_stall, const Reached& reached);
+  template <class Reached>
+  Status wait_for_all(const Patience& patience, bool may_stall, const Reached& reached) {
+    for (int i = 0; i < size_; i++) {
+      if (i == index_) continue;
+      if (Status status = wait_for(i, patience, may_stall, reached); status != Status::done) return status;
+    }
+    return Status::done;
+  }
+  Status check_waiting(int i, const Patience& patience, bool may_stall);
+  Status wait_for_chunk(int i, uint64_t chunk, const Patience& patience);
+
+  // allreduce.cc
+  Status allreduce(Operation&, const Patience&);
+  Status allreduce_inline(Operation&, size_t bytes, const Patience&);
+  Status allreduce_direct(Operation&, size_t bytes, const Patience&);
+  Status allreduce_by_parts(Operation&, size_t bytes, const Patience&);
+  Status allreduce_in_place_of_peers(Operation&, size_t bytes, const Patience&);
+  void stage(const Operation&, size_t offset, size_t bytes, char* to);
+
+  // exchange.cc
+  Status allgather(Operation&, const Patience&);
+  Status broadcast(Operation&, const Patience&);
+  Status alltoall(Operation&, const Patience&);
+  Status reducescatter(Operation&, const Patience&);
+  bool pulls() const;
+  Status pull(int i, uint64_t address, char* to, size_t bytes);
+  template <class Fill, class Consume>
+  Status stream(size_t chunks, const Patience& patience, const Fill& fill, const Consume& consume);
+  bool allocate_result(Operation& operation);
+
+  uint64_t address(const void* pointer, size_t bytes) const;
+  TableEntry entry(int i, size_t buffer, size_t buffers) const;
+  Status system_failure(int i, int error);
+
+  Member* members_ = nullptr;
+  int size_;
+  int index_;
+  std::vector<int> ranks_;
+  Control& control_;
+  Arena* arena_;
+  PeerMemory peers_;
+  bool can_copy_ = false;
+  uint64_t probe_ = probe_value;
+
+  uint64_t round_ = 1;  // the round to come, or under way
+  uint64_t chunk_ = 0;  // number of the next operation's first chunk; equal on all members
+  int64_t waiting_since_ = 0;
+  int64_t next_stall_ = 0;
+  int culprit_ = -1;
+  int errno_ = 0;
+  std::atomic<bool> stop_{false};
+  std::vector<const void*> sources_;
+  std::vector<char> scratch_;
+};
+
+template <class Reached>
+Status Group::wait_for(int i, const Patience& patience, bool may_stall, const Reached& reached) {
+  if (reached(i)) return Status::done;
+  for (int s = 0; s < patience.spins; s++) {
+    relax();
+    if (reached(i)) return Status::done;
+  }
+  for (int y = 0; y < patience.yields; y++) {
+    sched_yield();
+    if (reached(i)) return Status::done;
+  }
+  for (;;) {
+    Status status = check_waiting(i, patience, may_stall);
+    if (status != Status::done) return reached(i) ? Status::done : status;  // it may have come just before it died
+    // A ring between this look and the sleep changes the doorbell and ends the sleep at once. A ring that
+    // missed `asleep` (there is no fence on the ringing side, it would cost every operation 0.1 µs) is made
+    // up for by the short timeout.
+    Member& me = member(index_);
+    uint32_t heard = me.doorbell.load(std::memory_order_acquire);
+    me.asleep.store(1, std::memory_order_seq_cst);
+    if (!reached(i)) futex_wait(me.doorbell, heard, 1'000'000);
+    me.asleep.store(0, std::memory_order_relaxed);
+    if (reached(i)) return Status::done;
+  }
+}
+
+// The pieces of a list of buffers that make up bytes [offset, offset + bytes) of their concatenation.
+// `visit(buffer index, offset in it, offset in the range, bytes)`.
+template <class Visit>
+void for_each_piece(const std::vector<Buffer>& buffers, size_t offset, size_t bytes, const Visit& visit) {
+  size_t start = 0, seen = 0;
+  for (size_t b = 0; b < buffers.size() && seen < bytes; b++) {
+    size_t end = start + buffers[b].bytes;
+    if (offset + seen < end) {
+      size_t within = offset + seen - start;
+      size_t piece = buffers[b].bytes - within < bytes - seen ? buffers[b].bytes - within : bytes - seen;
+      visit(b, within, seen, piece);
+      seen += piece;
+    }
+    start = end;
+  }
+}
+
+}  // namespace hvd

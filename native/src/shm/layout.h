@@ -1,0 +1,83 @@
+// The shared segment of a group: one block a member, each written by that member alone (but for its doorbell).
+//
+// NOTE [Posts]. In round n every member writes one post, in the half chosen by n's parity: a header line and,
+// for payloads of up to `inline_bytes`, the payload itself. Every line starts with the number of the round,
+// stored last (release), so that a reader who sees the number (acquire) sees the rest of that line: no second
+// flag, no second cache miss. A half is written again two rounds later; by then every member has posted the
+// round between, which it does only after it has finished reading this one.
+//
+// NOTE [Chunks]. Staged data goes through four slots a member. Chunk numbers never repeat; chunk j lies in
+// slot j mod 4. A member writes chunk j only after it has read all members' chunk j-2 or finished the
+// operation it belonged to; so the others have written j-2, hence have read j-4, which lay in the same slot.
+// No counter of readers is needed. Chunk 0 of an operation may be written before its post and is announced by
+// it; the others are announced by `produced`.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace hvd {
+
+struct alignas(64) Line {
+  std::atomic<uint64_t> round;
+  uint64_t words[7];
+};
+static_assert(sizeof(Line) == 64);
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+
+constexpr size_t header_payload_bytes = 40;  // words 2…6 of the header line
+constexpr size_t line_payload_bytes = 56;
+constexpr int payload_lines = 18;
+constexpr size_t inline_bytes = 1024;
+static_assert(header_payload_bytes + payload_lines * line_payload_bytes >= inline_bytes);
+
+// Header line: words[0] fingerprint, words[1] meta (flags below, bytes of the operation above), words[2…6]
+// payload, or, where the payload is not inline and there is one buffer, its input and output addresses.
+struct Post {
+  Line header;
+  Line payload[payload_lines];
+};
+namespace post_flag {
+constexpr uint64_t is_inline = 1;    // the payload is in the post
+constexpr uint64_t staged = 2;       // chunk 0 is in its slot already
+constexpr uint64_t addressed = 4;    // addresses are in the header or the table
+constexpr uint64_t all_in_arena = 8; // all of them in alloc() memory
+constexpr uint64_t can_copy = 16;    // this member may read and write the others' memory
+constexpr int bits = 8;
+}  // namespace post_flag
+
+// An address a peer can use: an offset in the member's arena (top bit set) or an address in its memory.
+constexpr uint64_t arena_bit = 1ull << 63;
+struct TableEntry {
+  uint64_t in;
+  uint64_t out;
+};
+constexpr size_t table_entries = 1024;
+
+constexpr int slot_count = 4;
+constexpr size_t slot_bytes = 128 * 1024;
+
+struct Member {
+  Post posts[2];
+  alignas(64) std::atomic<uint64_t> produced;  // chunks of this member that may be read
+  alignas(64) std::atomic<uint64_t> reduced;   // chunks whose own part this member has reduced
+  alignas(64) std::atomic<uint64_t> finished;  // last round after which this member touches nobody's memory
+  alignas(64) std::atomic<uint32_t> doorbell;  // futex; the others ring it
+  std::atomic<uint32_t> asleep;
+  alignas(64) int32_t pid;
+  int32_t arena_fd;
+  uint64_t arena_bytes;
+  uint64_t probe_address;  // holds probe_value: can the others read our memory?
+  alignas(64) TableEntry table[2][table_entries];
+  alignas(4096) char slots[slot_count][slot_bytes];
+};
+static_assert(sizeof(Member) % 4096 == 0);
+
+// From this size on ordinary memory is copied straight from the peer (process_vm_readv) rather than staged:
+// below it the system calls cost more than the second copy (measured).
+constexpr size_t copy_from_bytes = 192 * 1024;
+
+constexpr uint64_t probe_value = 0x68766470726f6265;
+
+}  // namespace hvd

@@ -1,0 +1,71 @@
+// What a group can be asked to do. The fields mirror PlaneOperation in src/plane/plane.ts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "../reduce/reduce.h"
+
+namespace hvd {
+
+// The numbers are those of src/plane/shm/codes.ts.
+enum class Kind : uint8_t { allreduce = 0, reducescatter = 1, allgather = 2, broadcast = 3, alltoall = 4, barrier = 5 };
+
+enum class Status : int {
+  done = 0,
+  mismatch = 1,      // the members' fingerprints differ; nothing was touched
+  stalled = 2,       // still waiting for members to arrive; call again to wait on
+  peer_lost = 3,     // the culprit's process died
+  peer_left = 4,     // the culprit has shut down
+  failed = 5,        // the job has failed; the control block says why
+  timeout = 6,       // the culprit did not come before the deadline
+  stopped = 7,       // this process is closing the group
+  system_error = 8,  // errno_value() says which
+  no_memory = 9,     // the result could not be allocated
+};
+
+struct Buffer {
+  const char* in;
+  char* out;
+  size_t bytes;
+};
+
+struct Operation {
+  Kind kind = Kind::barrier;
+  DType dtype = DType::uint8;
+  Op op = Op::sum;
+  int root = 0;
+  uint64_t fingerprint = 0;
+  double prescale = 1;
+  double postscale = 1;
+  // allreduce: any number; the others: one (barrier: none). `out` of allgather and alltoall is `result`.
+  std::vector<Buffer> buffers;
+  // alltoall: bytes for each member; reducescatter: elements of each member.
+  std::vector<uint64_t> counts;
+
+  // Results of allgather and alltoall. `allocate` is called once, when all sizes are known.
+  char* (*allocate)(void* context, size_t bytes) = nullptr;
+  void* allocate_context = nullptr;
+  char* result = nullptr;
+  size_t result_bytes = 0;
+  std::vector<uint64_t> received;  // bytes from each member
+
+  size_t total_bytes() const {
+    size_t total = 0;
+    for (const Buffer& buffer : buffers) total += buffer.bytes;
+    return total;
+  }
+};
+
+// How a thread waits: `spins` times in the processor, `yields` times through the scheduler, then asleep.
+// The main thread spins a little when there is a core for every rank; nothing else ever spins (measured:
+// spinning with more threads than cores costs milliseconds an operation).
+struct Patience {
+  int spins;
+  int yields;
+  int64_t timeout_ns;  // from the first sleep
+  int64_t stall_ns;    // 0: never return `stalled`
+};
+
+}  // namespace hvd
