@@ -1,0 +1,177 @@
+// Tests of the bench's own logic: sizes and flags, rotation, medians, targets, tables, and running programs.
+// Run with `node --test bench/harness/`.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { elements, resnet50Shapes } from '../ranks/resnet50-shapes.mjs';
+import { jsonLines, runCommand } from './command.mjs';
+import { watchProcessor } from './machine.mjs';
+import { notes } from './notes.mjs';
+import { KiB, MiB, parseBytes, parseOptions, RESNET50_BYTES } from './options.mjs';
+import { rotate, runRounds, summarize } from './rounds.mjs';
+import { buildTables, formatBytes, formatUs, renderTable } from './tables.mjs';
+import { judge, TARGETS, targetFor } from './targets.mjs';
+
+const never = new AbortController().signal;
+
+test('sizes are read with and without units', () => {
+  assert.deepEqual(['4', '4K', '64KiB', '16m', '1GB'].map(parseBytes), [
+    4,
+    4 * KiB,
+    64 * KiB,
+    16 * MiB,
+    1024 * MiB,
+  ]);
+  for (const wrong of ['', '3', '-4', '0', '4T', '4 floats', '3G']) {
+    assert.throws(() => parseBytes(wrong), /is not a size/);
+  }
+});
+
+test('the default sizes are 4 B to 256 MiB in steps of four', () => {
+  const { sizes, rounds } = parseOptions([]);
+  assert.equal(sizes.length, 14);
+  assert.deepEqual([sizes[0], sizes.at(-1), rounds], [4, 256 * MiB, 5]);
+});
+
+test('a size limit below the ResNet-50 set drops that topic', () => {
+  assert.ok(!parseOptions(['--max-bytes', '1M']).topics.includes('resnet50'));
+  assert.ok(parseOptions(['--max-bytes', '128M']).topics.includes('resnet50'));
+});
+
+test('an unknown peer, topic or number is refused by name', () => {
+  assert.throws(() => parseOptions(['--peers', 'openmpi,nccl']), /no "nccl"/);
+  assert.throws(() => parseOptions(['--rounds', '0']), /--rounds wants/);
+});
+
+test('ResNet-50 has 161 tensors of 25 557 032 floats', () => {
+  const shapes = resnet50Shapes();
+  assert.equal(shapes.length, 161);
+  assert.equal(4 * shapes.reduce((sum, shape) => sum + elements(shape), 0), RESNET50_BYTES);
+});
+
+test('over the rounds every job starts at a different place', () => {
+  const jobs = ['a', 'b', 'c', 'd'];
+  const orders = [0, 1, 2, 3].map((round) => rotate(jobs, round, 4).join(''));
+  assert.deepEqual(orders, ['abcd', 'bcda', 'cdab', 'dabc']);
+});
+
+test('a figure is the median of the runs with the extremes beside it', () => {
+  assert.deepEqual(summarize([3, 1, 2]), { us: 2, low: 1, high: 3, runs: [3, 1, 2] });
+  assert.equal(summarize([4, 1]).us, 2.5);
+});
+
+test('a job that fails keeps what it printed before and is named', async () => {
+  const job = {
+    name: 'broken',
+    topic: 'allreduce',
+    series: ['horovod'],
+    run: async () => ({ samples: [{ peer: 'horovod', bytes: 4, us: 2 }], failure: 'exit code 1' }),
+  };
+  const { series, failures } = await runRounds([job], 2, { say: () => {}, signal: never });
+  assert.deepEqual(series.allreduce.horovod[4].runs, [2, 2]);
+  assert.equal(failures.broken.why, 'exit code 1');
+});
+
+test('a target is met only when every size of its range meets it', () => {
+  const target = targetFor('allreduce', 'horovod', 'openmpi', 16 * KiB);
+  const fast = seriesOf({ openmpi: { 4096: 3, 16384: 8 }, horovod: { 4096: 1.5, 16384: 4 } });
+  assert.equal(judge(target, fast).met, true);
+  const uneven = seriesOf({ openmpi: { 4096: 3, 16384: 8 }, horovod: { 4096: 1.5, 16384: 6 } });
+  const { met, worst } = judge(target, uneven);
+  assert.deepEqual([met, worst.bytes], [false, 16384]);
+});
+
+test('a target without figures is neither met nor missed', () => {
+  for (const target of TARGETS) assert.equal(judge(target, {}).met, undefined);
+});
+
+test('what await adds is judged in microseconds', () => {
+  const target = targetFor('allreduce', 'await', 'horovod', 4);
+  assert.equal(judge(target, seriesOf({ horovod: { 4: 0.3 }, await: { 4: 1.2 } })).met, true);
+  assert.equal(judge(target, seriesOf({ horovod: { 4: 0.3 }, await: { 4: 1.4 } })).met, false);
+});
+
+test('a missing peer, one left out and one that failed are named in the tables', () => {
+  const result = resultOf({
+    peers: { openmpi: { ready: false, why: 'no mpicc' }, gloo: { ready: true, version: 'torch 1' } },
+    failures: { gloo: { topic: 'allreduce', series: ['gloo'], why: 'exit code 1' } },
+    series: seriesOf({ horovod: { 4: 0.3 } }),
+  });
+  const text = buildTables(result).map(renderTable).join('\n');
+  assert.match(text, /\| 4 B +\| +left out \| +left out \| +missing \| +left out \| +0\.30 /);
+  assert.match(text, /\| 4 B +\| +failed \| +0\.30 /);
+  const sentences = notes(result).join('\n');
+  assert.match(sentences, /openmpi: missing: no mpicc/);
+  assert.match(sentences, /openmpi-tuned: left out/);
+  assert.match(sentences, /gloo: failed: exit code 1/);
+});
+
+test('every row of every table has as many cells as its head', () => {
+  const result = resultOf({
+    series: seriesOf({ horovod: { 4: 0.3 }, await: { 4: 0.5 }, prepared: { 4: 0.2 } }),
+  });
+  for (const { title, head, rows } of buildTables(result)) {
+    for (const row of rows) assert.equal(row.length, head.length, title);
+  }
+});
+
+test('figures are written for people', () => {
+  assert.deepEqual([0.25, 12.34, 1234567].map(formatUs), ['0.25', '12.3', '1 234 567']);
+  assert.deepEqual([4, 4096, 64 * MiB, 102228128].map(formatBytes), [
+    '4 B',
+    '4 KiB',
+    '64 MiB',
+    '102228128 B',
+  ]);
+});
+
+test('JSON lines are found among other output, with or without a rank before them', () => {
+  const text = 'hello\n{"peer":"a","bytes":4,"us":1}\n[0]<stdout>:{"peer":"b"}\n{broken}\n';
+  assert.deepEqual(jsonLines(text), [{ peer: 'a', bytes: 4, us: 1 }, { peer: 'b' }]);
+});
+
+test('a program that cannot start, fails or does not end becomes a failure with its reason', async () => {
+  assert.match((await runCommand('no-such-program', [])).failure, /ENOENT/);
+  assert.equal((await runCommand(process.execPath, ['-e', 'process.exitCode = 3'])).failure, 'exit code 3');
+  const endless = await runCommand(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], {
+    deadlineMs: 200,
+  });
+  assert.match(endless.failure, /did not end/);
+});
+
+test('processor time of children that have ended counts as ours', async () => {
+  const shares = watchProcessor();
+  const busy = 'const end = Date.now() + 500; while (Date.now() < end);';
+  await runCommand(process.execPath, ['-e', busy]);
+  const { own, foreign } = shares();
+  assert.ok(own > 0, `own ${own}`);
+  assert.ok(foreign >= 0 && foreign <= 1, `foreign ${foreign}`);
+});
+
+function seriesOf(times) {
+  const allreduce = {};
+  for (const [peer, byBytes] of Object.entries(times)) {
+    allreduce[peer] = Object.fromEntries(
+      Object.entries(byBytes).map(([bytes, us]) => [bytes, summarize([us])]),
+    );
+  }
+  return { allreduce };
+}
+
+function resultOf(parts) {
+  return {
+    options: {
+      rounds: 5,
+      quick: false,
+      sizes: [4],
+      topics: ['allreduce', 'resnet50', 'oversubscribed', 'startup'],
+    },
+    machine: { cores: 2 },
+    peers: {},
+    failures: {},
+    runs: [],
+    idleness: { before: { idle: true, load: [0, 0, 0], foreign: 0 } },
+    hasFingerprintSwitch: false,
+    series: {},
+    ...parts,
+  };
+}

@@ -1,0 +1,1 @@
+// Does nothing: what is left when horovodrun runs it is the launcher.

@@ -1,0 +1,5 @@
+// Joins the job and leaves it: what is left when horovodrun runs it is the launcher, rendezvous and the planes' set-up.
+import { openLibrary, readArguments } from './library.mjs';
+
+const hvd = await openLibrary(readArguments().library);
+await hvd.shutdown();
