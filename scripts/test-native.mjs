@@ -16,7 +16,9 @@ export const flavours = {
   thread: ['-fsanitize=thread'],
 };
 
+// The last two as in build-native.mjs: they decide which bits a kernel computes.
 const commonFlags = ['-std=c++20', '-Wall', '-Wextra', '-Werror', '-O1', '-g', '-pthread'];
+commonFlags.push('-ffp-contract=off', '-fno-math-errno');
 
 // Two sanitized compilers at a time are what a small CI machine has cores and memory for.
 const parallelCompilers = 2;

@@ -65,6 +65,7 @@ export const stages = [
     about: 'docs/reference/api.d.ts is the public surface',
     run: async () => fromCode(await runTool(null, inRepository('scripts/api-report.mjs'), ['--check'])),
   },
+  { name: 'reference', about: 'docs/reference/*.md come from the tables', run: referencePages },
   {
     name: 'package',
     about: 'the packed tarball in a project of its own',
@@ -150,6 +151,16 @@ async function typeTests() {
     counts.failed += code === 0 ? 0 : 1;
   }
   return counts;
+}
+
+async function referencePages() {
+  const { errorsReference, settingsReference } = await import(inRepository('dist/settings/reference.js'));
+  const stale = Object.entries({ 'errors.md': errorsReference, 'settings.md': settingsReference }).filter(
+    ([name, write]) => readFileSync(inRepository('docs/reference', name), 'utf8') !== write(),
+  );
+  for (const [name] of stale)
+    console.log(`✖ docs/reference/${name}: run node scripts/generate-reference.mjs`);
+  return { passed: 2 - stale.length, failed: stale.length, skipped: 0 };
 }
 
 async function example() {
