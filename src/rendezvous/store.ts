@@ -3,6 +3,8 @@
 export interface WaitOptions {
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs?: number | undefined;
+  /** The rank that is to write the key: the wait fails at once when that rank is lost or has left. */
+  readonly from?: number | undefined;
 }
 
 export interface Store {

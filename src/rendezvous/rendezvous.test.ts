@@ -1,0 +1,413 @@
+// The store over real sockets: what ranks may do, and what strangers may not.
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createConnection, createServer, type Socket } from 'node:net';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { HorovodError } from '../errors.ts';
+import { encodeFrame, FrameReader, longestFrameBytes, parseRequest, parseResponse } from './frames.ts';
+import { answerBytes, helloBytes } from './handshake.ts';
+import { JobSecret } from './job-secret.ts';
+import { MemoryStore } from './memory-store.ts';
+import { TcpStore } from './tcp-store.ts';
+import { TcpStoreServer, type TcpStoreServerOptions } from './tcp-store-server.ts';
+
+interface Scope {
+  after(fn: () => unknown): void;
+}
+
+async function startServer(t: Scope, options: Partial<TcpStoreServerOptions> = {}) {
+  const identity = { secret: JobSecret.generate(), jobId: 'job-1' };
+  const server = await TcpStoreServer.start({ ...identity, ranks: 4, ...options });
+  t.after(() => server.close());
+  const connect = async (rank: number): Promise<TcpStore> => {
+    const store = await TcpStore.connect({ ...identity, address: server.address, rank, timeoutMs: 20_000 });
+    t.after(() => store.close());
+    return store;
+  };
+  return { server, connect, identity };
+}
+
+async function strangerTo(t: Scope, server: TcpStoreServer): Promise<Socket> {
+  const [host, port] = server.address.split(':');
+  const socket = createConnection({ host: host as string, port: Number(port) });
+  socket.on('error', () => undefined);
+  t.after(() => socket.destroy());
+  await once(socket, 'connect');
+  return socket;
+}
+
+async function bytesUntilClose(socket: Socket): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  socket.on('data', (piece) => pieces.push(piece));
+  await closed(socket);
+  return Buffer.concat(pieces);
+}
+
+/** However it comes about: a reset connection is closed too. */
+async function closed(socket: Socket): Promise<void> {
+  if (!socket.closed) await new Promise((resolve) => socket.once('close', resolve));
+}
+
+function rejection(promise: Promise<unknown>): Promise<HorovodError> {
+  return promise.then(
+    () => assert.fail('it did not reject'),
+    (error: unknown) => {
+      assert.ok(HorovodError.is(error), String(error));
+      return error;
+    },
+  );
+}
+
+async function assertServes(connect: (rank: number) => Promise<TcpStore>, key: string): Promise<void> {
+  const [writer, reader] = [await connect(0), await connect(1)];
+  const waiting = reader.get(key, { timeoutMs: 20_000 });
+  await writer.set(key, 'works', { timeoutMs: 20_000 });
+  assert.equal(await waiting, 'works');
+  writer.close();
+  reader.close();
+}
+
+test('a rank gets what another has written, before or after', async (t) => {
+  const { connect, server } = await startServer(t);
+  const [a, b] = [await connect(0), await connect(1)];
+  const early = b.get('address/0');
+  await a.set('address/0', 'here €😀');
+  assert.equal(await early, 'here €😀');
+  assert.equal(await b.get('address/0'), 'here €😀');
+  assert.equal(await server.store.get('address/0'), 'here €😀');
+  await server.store.set('from-launcher', 'x');
+  assert.equal(await a.get('from-launcher'), 'x');
+});
+
+test('a key is written once; the same value again is fine', async (t) => {
+  const { connect } = await startServer(t);
+  const store = await connect(0);
+  await store.set('key', 'one');
+  await store.set('key', 'one');
+  const error = await rejection(store.set('key', 'two'));
+  assert.equal(error.code, 'ERR_HVD_RENDEZVOUS');
+  assert.match(error.message, /"key" is written already/);
+  assert.equal(await store.get('key'), 'one');
+});
+
+test('a deadline and an abort signal end a wait, and the store stays usable', async (t) => {
+  const { connect } = await startServer(t);
+  const store = await connect(2);
+  const late = await rejection(store.get('never', { timeoutMs: 10 }));
+  assert.equal(late.code, 'ERR_HVD_TIMEOUT');
+  assert.match(late.message, /"never" at the launcher/);
+  const controller = new AbortController();
+  const waiting = rejection(store.get('never', { signal: controller.signal }));
+  controller.abort();
+  assert.equal((await waiting).code, 'ERR_HVD_ABORTED');
+  assert.equal(
+    (await rejection(store.get('never', { signal: AbortSignal.abort() }))).code,
+    'ERR_HVD_ABORTED',
+  );
+  await store.set('never', 'after all');
+  assert.equal(await store.get('never'), 'after all');
+});
+
+test('values and keys that do not fit are refused at the call', async (t) => {
+  const { connect } = await startServer(t);
+  const store = await connect(0);
+  const large = await rejection(store.set('large', 'x'.repeat(longestFrameBytes)));
+  assert.equal(large.code, 'ERR_HVD_INVALID_ARGUMENT');
+  assert.equal((await rejection(store.get(''))).code, 'ERR_HVD_INVALID_ARGUMENT');
+  await store.set('fits', 'x'.repeat(longestFrameBytes - 200));
+  assert.equal((await store.get('fits')).length, longestFrameBytes - 200);
+});
+
+test('a lost rank ends the waits of all others at once, with who it was and how', async (t) => {
+  const { connect, server } = await startServer(t);
+  const store = await connect(0);
+  await store.set('written', 'x');
+  const waiting = rejection(store.get('unwritten'));
+  await store.get('written');
+  server.rankLost(1, { how: 'was killed by SIGSEGV', pid: 77, signal: 'SIGSEGV' });
+  const error = await waiting;
+  assert.equal(error.code, 'ERR_HVD_PEER_LOST');
+  assert.equal(error.rank, 1);
+  assert.equal(error.pid, 77);
+  assert.equal(error.signal, 'SIGSEGV');
+  assert.match(error.message, /rank 1 \(pid 77\) was killed by SIGSEGV before all ranks had come together/);
+  assert.equal((await rejection(store.get('another'))).code, 'ERR_HVD_PEER_LOST');
+  assert.equal(await store.get('written'), 'x');
+});
+
+test('a rank that left ends only the waits for that rank', async (t) => {
+  const { connect, server } = await startServer(t);
+  const store = await connect(0);
+  const forOne = rejection(store.get('a', { from: 1 }));
+  const forTwo = store.get('b', { from: 2 });
+  await store.set('sent', '');
+  server.rankLeft(1, { how: 'has shut down', pid: 5, exitCode: 0 });
+  assert.equal((await forOne).code, 'ERR_HVD_SHUT_DOWN');
+  await store.set('b', 'still');
+  assert.equal(await forTwo, 'still');
+  assert.equal((await rejection(store.get('c', { from: 1 }))).code, 'ERR_HVD_SHUT_DOWN');
+});
+
+test('the end of the launcher ends every wait', async (t) => {
+  const { connect, server } = await startServer(t);
+  const store = await connect(3);
+  await store.set('sent', '');
+  const waiting = rejection(store.get('never'));
+  await server.close();
+  const error = await waiting;
+  assert.ok(error.code === 'ERR_HVD_RENDEZVOUS' || error.code === 'ERR_HVD_SHUT_DOWN', error.message);
+  assert.ok(HorovodError.is(await rejection(store.set('more', ''))));
+});
+
+test('a wrong secret or job is refused, and neither secret is in the error', async (t) => {
+  const { server, identity, connect } = await startServer(t);
+  const secret = JobSecret.generate();
+  for (const wrong of [
+    { ...identity, secret },
+    { ...identity, jobId: 'job-2' },
+  ]) {
+    const error = await rejection(TcpStore.connect({ ...wrong, address: server.address, rank: 1 }));
+    assert.equal(error.code, 'ERR_HVD_RENDEZVOUS');
+    assert.match(error.message, /refused rank 1: _HOROVOD_SECRET_KEY/);
+    for (const key of [secret, identity.secret]) {
+      assert.ok(!`${error.stack}`.includes(key.revealForEnvironment()));
+    }
+  }
+  const stranger = await rejection(TcpStore.connect({ ...identity, address: server.address, rank: 4 }));
+  assert.match(stranger.message, /refused rank 4/);
+  await assertServes(connect, 'after wrong secrets');
+});
+
+test('a server that does not know the secret is not believed', async (t) => {
+  const impostor = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.write(Buffer.concat([Buffer.from('HVR1'), Buffer.alloc(32)]));
+    socket.once('data', () => socket.write(Buffer.alloc(33, 1)));
+  });
+  await new Promise<void>((resolve) => impostor.listen(0, '127.0.0.1', resolve));
+  t.after(() => impostor.close());
+  const { port } = impostor.address() as { port: number };
+  const error = await rejection(
+    TcpStore.connect({ secret: JobSecret.generate(), jobId: 'j', address: `127.0.0.1:${port}`, rank: 0 }),
+  );
+  assert.equal(error.code, 'ERR_HVD_RENDEZVOUS');
+  assert.match(error.message, /does not know the secret/);
+});
+
+test('what is no launcher at all, or nobody, is named', async () => {
+  const web = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.write(`HTTP/1.1 400 Bad Request\r\n${'x'.repeat(100)}`);
+  });
+  await new Promise<void>((resolve) => web.listen(0, '127.0.0.1', resolve));
+  const { port } = web.address() as { port: number };
+  const options = { secret: JobSecret.generate(), jobId: 'j', address: `127.0.0.1:${port}`, rank: 0 };
+  assert.match((await rejection(TcpStore.connect(options))).message, /is no launcher of Horovod/);
+  await new Promise<void>((resolve) => web.close(() => resolve()));
+  assert.match(
+    (await rejection(TcpStore.connect(options))).message,
+    /cannot reach the launcher.*ECONNREFUSED/,
+  );
+});
+
+test('a server that says nothing is given up at the deadline, or when told to', async (t) => {
+  const silent = createServer(() => undefined);
+  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+  t.after(() => silent.close());
+  const { port } = silent.address() as { port: number };
+  const options = { secret: JobSecret.generate(), jobId: 'j', address: `127.0.0.1:${port}`, rank: 0 };
+  assert.equal((await rejection(TcpStore.connect({ ...options, timeoutMs: 20 }))).code, 'ERR_HVD_TIMEOUT');
+  const controller = new AbortController();
+  const connecting = rejection(TcpStore.connect({ ...options, signal: controller.signal }));
+  controller.abort();
+  assert.equal((await connecting).code, 'ERR_HVD_ABORTED');
+});
+
+test('garbage, truncated and oversized answers are refused within a few bytes', async (t) => {
+  const { server, connect } = await startServer(t);
+  const garbage = await strangerTo(t, server);
+  garbage.write(Buffer.alloc(answerBytes, 7));
+  const answer = await bytesUntilClose(garbage);
+  // Challenge and a verdict of "no": nothing else ever comes.
+  assert.equal(answer.length, helloBytes + 33);
+  assert.equal(answer[helloBytes], 0);
+
+  const oversized = await strangerTo(t, server);
+  oversized.write(Buffer.alloc(1 << 20, 7));
+  assert.ok((await bytesUntilClose(oversized)).length <= helloBytes);
+
+  const truncated = await strangerTo(t, server);
+  truncated.end(Buffer.alloc(10));
+  assert.ok((await bytesUntilClose(truncated)).length <= helloBytes);
+  await assertServes(connect, 'after garbage');
+});
+
+test('recorded bytes of a rank do not open the door again', async (t) => {
+  const { server, connect, identity } = await startServer(t);
+  const recorded: Buffer[] = [];
+  // A wire-tap between a rank and the launcher.
+  const tap = createServer((near) => {
+    const [host, port] = server.address.split(':');
+    const far = createConnection({ host: host as string, port: Number(port) });
+    for (const socket of [near, far]) socket.on('error', () => undefined);
+    near.on('data', (piece) => recorded.push(piece));
+    near.pipe(far).pipe(near);
+  });
+  await new Promise<void>((resolve) => tap.listen(0, '127.0.0.1', resolve));
+  const { port } = tap.address() as { port: number };
+  const rank = await TcpStore.connect({ ...identity, address: `127.0.0.1:${port}`, rank: 1 });
+  await rank.set('from-rank', 'x');
+  rank.close();
+  tap.close();
+  const replay = await strangerTo(t, server);
+  replay.write(Buffer.concat(recorded).subarray(0, answerBytes));
+  const answer = await bytesUntilClose(replay);
+  assert.equal(answer[helloBytes], 0);
+  await assertServes(connect, 'after a replay');
+});
+
+test('who takes too long to prove himself is dropped, byte by byte or silent', async (t) => {
+  const { server, connect } = await startServer(t, { handshakeTimeoutMs: 200 });
+  const silent = await strangerTo(t, server);
+  const slow = await strangerTo(t, server);
+  const dripping = setInterval(() => slow.write(Buffer.from([1])), 20);
+  t.after(() => clearInterval(dripping));
+  await assertServes(connect, 'meanwhile');
+  await Promise.all([bytesUntilClose(silent), bytesUntilClose(slow)]);
+  await assertServes(connect, 'afterwards');
+});
+
+test('a flood of strangers does not keep the ranks out', async (t) => {
+  const { server, connect } = await startServer(t, { strangerLimit: 8 });
+  const [host, port] = server.address.split(':');
+  const sockets = new Set<Socket>();
+  let isFlooding = true;
+  const flood = () => {
+    const socket = createConnection({ host: host as string, port: Number(port) });
+    sockets.add(socket);
+    socket.on('error', () => undefined);
+    socket.once('close', () => {
+      sockets.delete(socket);
+      if (isFlooding) setImmediate(flood);
+    });
+  };
+  for (let i = 0; i < 30; i++) flood();
+  for (let round = 0; round < 5; round++) await assertServes(connect, `during the flood ${round}`);
+  isFlooding = false;
+  for (const socket of sockets) socket.destroy();
+});
+
+test('an authenticated rank that sends nonsense loses its connection, the others do not', async (t) => {
+  const { server, connect, identity } = await startServer(t);
+  const [host, port] = server.address.split(':');
+  const { createAnswer } = await import('./handshake.ts');
+  for (const nonsense of [
+    Buffer.from([0xff, 0xff, 0xff, 0xff]),
+    Buffer.from([0, 0, 0, 0]),
+    Buffer.concat([Buffer.from([0, 0, 0, 3]), Buffer.from('{a}')]),
+    frameOf({ op: 'get', id: 1, key: 'k', extra: true }),
+    frameOf({ op: 'set', id: 1, key: 'k' }),
+    frameOf({ op: 'get', id: -1, key: 'k' }),
+    frameOf([1]),
+  ]) {
+    const socket = createConnection({ host: host as string, port: Number(port) });
+    socket.on('error', () => undefined);
+    const [hello] = (await once(socket, 'data')) as [Buffer];
+    socket.write(createAnswer(identity, 2, hello) as Buffer);
+    await once(socket, 'data');
+    socket.write(nonsense);
+    await closed(socket);
+  }
+  await assertServes(connect, 'after nonsense');
+});
+
+test('an idle connection does not keep a process alive', async (t) => {
+  const { server, identity } = await startServer(t);
+  const { spawn } = await import('node:child_process');
+  const script = `
+    const base = ${JSON.stringify(new URL('./', import.meta.url).href)};
+    const { TcpStore } = await import(base + 'tcp-store.js');
+    const { JobSecret } = await import(base + 'job-secret.js');
+    const secret = JobSecret.fromHex(process.env.SECRET);
+    const store = await TcpStore.connect({ secret, jobId: 'job-1', address: process.env.ADDRESS, rank: 0 });
+    await store.set('child', 'was here');`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    env: { ...process.env, SECRET: identity.secret.revealForEnvironment(), ADDRESS: server.address },
+    stdio: 'inherit',
+  });
+  t.after(() => child.kill('SIGKILL'));
+  const [code] = await once(child, 'exit');
+  assert.equal(code, 0);
+  assert.equal(await server.store.get('child'), 'was here');
+});
+
+test('frames survive any cutting of the stream', () => {
+  const message = fc.record(
+    {
+      op: fc.constant('set' as const),
+      id: fc.nat(),
+      key: fc.string({ minLength: 1, maxLength: 50 }),
+      value: fc.string({ unit: 'grapheme', maxLength: 300 }),
+    },
+    { noNullPrototype: true },
+  );
+  fc.assert(
+    fc.property(
+      fc.array(message, { maxLength: 8 }),
+      fc.infiniteStream(fc.integer({ min: 1, max: 90 })),
+      (messages, cuts) => {
+        const bytes = Buffer.concat(messages.map((one) => encodeFrame(one)));
+        const reader = new FrameReader();
+        const received: unknown[] = [];
+        for (let at = 0; at < bytes.length; ) {
+          const end = Math.min(bytes.length, at + (cuts.next().value as number));
+          for (const text of reader.push(bytes.subarray(at, end))) received.push(parseRequest(text));
+          at = end;
+        }
+        assert.deepEqual(received, messages);
+      },
+    ),
+  );
+});
+
+test('no text makes the parsers do anything but accept or refuse', () => {
+  fc.assert(
+    fc.property(
+      fc.oneof(
+        fc.string(),
+        fc.json(),
+        fc.anything().map((any) => JSON.stringify(any) ?? ''),
+      ),
+      (text) => {
+        for (const parse of [parseRequest, parseResponse]) {
+          try {
+            assert.ok(Number.isSafeInteger(parse(text).id));
+          } catch (error) {
+            assert.equal((error as Error).constructor.name, 'ProtocolError');
+          }
+        }
+      },
+    ),
+  );
+});
+
+test('the store in memory waits, fails and closes like the one over TCP', async () => {
+  const store = new MemoryStore();
+  const waiting = store.get('key');
+  await store.set('key', 'value');
+  assert.equal(await waiting, 'value');
+  assert.equal((await rejection(store.get('never', { timeoutMs: 5 }))).code, 'ERR_HVD_TIMEOUT');
+  const last = rejection(store.get('never'));
+  store.close();
+  assert.equal((await last).code, 'ERR_HVD_SHUT_DOWN');
+  assert.equal((await rejection(store.set('more', ''))).code, 'ERR_HVD_SHUT_DOWN');
+});
+
+function frameOf(message: unknown): Buffer {
+  const body = Buffer.from(JSON.stringify(message));
+  const head = Buffer.alloc(4);
+  head.writeUInt32BE(body.length);
+  return Buffer.concat([head, body]);
+}

@@ -1,0 +1,195 @@
+// The launcher's side of the store: a TCP server on the loopback interface. A stranger gets a challenge, a few
+// bytes and a few seconds; strangers beyond a limit push out the oldest stranger, so that a flood of them leaves
+// the door open for the ranks (a rank pushed out tries again).
+
+import { createServer, type Server, type Socket } from 'node:net';
+import { HorovodError } from '../errors.ts';
+import {
+  encodeFrame,
+  FrameReader,
+  parseRequest,
+  type Request,
+  type Response,
+  type StoreFailure,
+} from './frames.ts';
+import { answerBytes, createHello, type Identity, judgeAnswer } from './handshake.ts';
+import { MemoryStore } from './memory-store.ts';
+
+export interface TcpStoreServerOptions extends Identity {
+  readonly ranks: number;
+  /** Connections that have not proven themselves yet. */
+  readonly strangerLimit?: number;
+  /** How long one has to do so. */
+  readonly handshakeTimeoutMs?: number;
+}
+
+/** How a rank was lost, in words and as data. */
+export interface RankLoss {
+  /** Completes 'rank 1 (pid 4) …': 'exited with code 3'. */
+  readonly how: string;
+  readonly pid?: number | undefined;
+  readonly signal?: string | undefined;
+  readonly exitCode?: number | undefined;
+}
+
+export class TcpStoreServer {
+  /** What the ranks see, for use within this process. */
+  readonly store: MemoryStore = new MemoryStore();
+  readonly #options: Required<TcpStoreServerOptions>;
+  readonly #server: Server;
+  readonly #strangers = new Set<Socket>();
+  readonly #members = new Set<Socket>();
+
+  private constructor(options: TcpStoreServerOptions) {
+    this.#options = { strangerLimit: 64, handshakeTimeoutMs: 5000, ...options };
+    this.#server = createServer((socket) => this.#greet(socket));
+  }
+
+  static async start(options: TcpStoreServerOptions): Promise<TcpStoreServer> {
+    const server = new TcpStoreServer(options);
+    await new Promise<void>((resolve, reject) => {
+      server.#server.once('error', reject);
+      server.#server.listen({ host: '127.0.0.1', port: 0 }, resolve);
+    });
+    // Later errors are those of accept(), for example no descriptors left: the ranks connected stay connected.
+    server.#server.on('error', () => undefined);
+    return server;
+  }
+
+  /** host:port, for HOROVOD_RENDEZVOUS_ADDR. */
+  get address(): string {
+    const address = this.#server.address();
+    if (address === null || typeof address === 'string') throw new Error('the server is closed');
+    return `${address.address}:${address.port}`;
+  }
+
+  /** A rank died: whoever waits for anything not yet written learns it at once. */
+  rankLost(rank: number, loss: RankLoss): void {
+    this.store.fail(lossError('ERR_HVD_PEER_LOST', rank, loss, 'before all ranks had come together.'));
+  }
+
+  /** A rank has gone in good order: only who waits for that rank itself is told. */
+  rankLeft(rank: number, loss: RankLoss): void {
+    this.store.rankLost(
+      rank,
+      lossError('ERR_HVD_SHUT_DOWN', rank, loss, 'and takes part in nothing any more.'),
+    );
+  }
+
+  async close(): Promise<void> {
+    this.store.close();
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    for (const socket of [...this.#strangers, ...this.#members]) socket.destroy();
+    await closed;
+  }
+
+  #greet(socket: Socket): void {
+    if (this.#strangers.size >= this.#options.strangerLimit) {
+      const [oldest] = this.#strangers;
+      oldest?.destroy();
+      if (oldest !== undefined) this.#strangers.delete(oldest);
+    }
+    this.#strangers.add(socket);
+    const hello = createHello();
+    const pieces: Buffer[] = [];
+    let bytes = 0;
+    const deadline = setTimeout(() => socket.destroy(), this.#options.handshakeTimeoutMs);
+    socket.setNoDelay(true);
+    socket.on('error', () => socket.destroy());
+    socket.once('close', () => {
+      clearTimeout(deadline);
+      this.#strangers.delete(socket);
+    });
+    socket.write(hello);
+    const onData = (piece: Buffer) => {
+      bytes += piece.length;
+      // A client waits for the verdict before it says more: whoever says more is none.
+      if (bytes > answerBytes) {
+        socket.destroy();
+        return;
+      }
+      pieces.push(piece);
+      if (bytes < answerBytes) return;
+      socket.off('data', onData);
+      clearTimeout(deadline);
+      this.#strangers.delete(socket);
+      const { ranks } = this.#options;
+      const { rank, verdict } = judgeAnswer(this.#options, hello, Buffer.concat(pieces), ranks);
+      if (rank === undefined) {
+        socket.end(verdict);
+        // A stranger that does not read or does not close its side is not waited for.
+        const patience = setTimeout(() => socket.destroy(), 1000);
+        socket.once('close', () => clearTimeout(patience));
+        socket.resume();
+        return;
+      }
+      socket.write(verdict);
+      this.#serve(socket);
+    };
+    socket.on('data', onData);
+  }
+
+  #serve(socket: Socket): void {
+    this.#members.add(socket);
+    const reader = new FrameReader();
+    const waits = new Map<number, AbortController>();
+    socket.once('close', () => {
+      this.#members.delete(socket);
+      for (const wait of waits.values()) wait.abort();
+    });
+    socket.on('data', (piece) => {
+      try {
+        for (const text of reader.push(piece)) void this.#handle(parseRequest(text), socket, waits);
+      } catch {
+        socket.destroy();
+      }
+    });
+  }
+
+  async #handle(request: Request, socket: Socket, waits: Map<number, AbortController>): Promise<void> {
+    const { id } = request;
+    if (request.op === 'cancel') {
+      waits.get(id)?.abort();
+      return;
+    }
+    let response: Response;
+    const wait = new AbortController();
+    try {
+      waits.set(id, wait);
+      if (request.op === 'set') {
+        await this.store.set(request.key, request.value);
+        response = { op: 'done', id };
+      } else {
+        const value = await this.store.get(request.key, { signal: wait.signal, from: request.from });
+        response = { op: 'value', id, value };
+      }
+    } catch (error) {
+      response = { op: 'failed', id, failure: toFailure(error) };
+    } finally {
+      waits.delete(id);
+    }
+    if (!wait.signal.aborted && socket.writable) socket.write(encodeFrame(response));
+  }
+}
+
+function lossError(
+  code: 'ERR_HVD_PEER_LOST' | 'ERR_HVD_SHUT_DOWN',
+  rank: number,
+  { how, ...details }: RankLoss,
+  consequence: string,
+): HorovodError {
+  const who = details.pid === undefined ? `rank ${rank}` : `rank ${rank} (pid ${details.pid})`;
+  return new HorovodError(code, `${who} ${how} ${consequence}`, { rank, ...details });
+}
+
+function toFailure(error: unknown): StoreFailure {
+  if (!HorovodError.is(error)) return { code: 'ERR_HVD_RENDEZVOUS', message: String(error) };
+  const { code, rank, pid, signal, exitCode } = error;
+  return {
+    ...{ code, message: error.message.slice(code.length + 2, 4096) },
+    ...(rank === undefined ? {} : { rank }),
+    ...(pid === undefined ? {} : { pid }),
+    ...(signal === undefined ? {} : { signal }),
+    ...(exitCode === undefined ? {} : { exitCode }),
+  };
+}
