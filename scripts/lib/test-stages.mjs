@@ -89,7 +89,9 @@ export async function runStage(stage, context) {
 async function build() {
   await ensureCompiler();
   removeStaleOutputs();
-  const projects = ['tsconfig.json', 'test/tsconfig.json'].filter((path) => existsSync(inRepository(path)));
+  const outside = ['test/multiprocess', 'test/end-to-end', 'test/fixtures'].flatMap(filesBelow);
+  const hasTests = outside.some((path) => path.endsWith('.ts')); // tsc refuses a project without files
+  const projects = ['tsconfig.json', ...(hasTests ? ['test/tsconfig.json'] : [])];
   for (const project of projects) {
     const code = await runTool('typescript', 'tsc', ['-p', project]);
     if (code !== 0) return bad;
