@@ -16,13 +16,25 @@ export function snapshot() {
   };
 }
 
-/** Descriptions of what this run left, after a grace period. */
+/** Descriptions of what this run left, after a grace period. Processes that are surely ours are ended. */
 export async function findLeftovers(runId, before) {
   const deadline = performance.now() + graceMs;
-  for (;;) {
-    const left = leftNow(runId, before);
-    if (left.length === 0 || performance.now() > deadline) return left;
+  let left = leftNow(runId, before);
+  while (left.length > 0 && performance.now() < deadline) {
     await delay(100);
+    left = leftNow(runId, before);
+  }
+  for (const each of horovodProcesses()) {
+    if (each.environment.includes(`HVD_TEST_RUN=${runId}`)) kill(each.pid);
+  }
+  return left;
+}
+
+function kill(pid) {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // it ended by itself
   }
 }
 
