@@ -1,0 +1,78 @@
+// The native addon as TypeScript sees it; native/src/addon.cc is the other side.
+
+import type { TypedArray } from '../tensor/dtype.ts';
+
+/** A mapped control block with this process's life word. */
+export type NativeControl = { readonly brand: 'control' };
+/** Memory that alloc() hands out. */
+export type NativeArena = { readonly brand: 'arena' };
+
+/** [ArrayBuffer, bytes from each member]: what allgather and alltoall give back. */
+export type NativeResult = [ArrayBuffer, number[]];
+
+export interface NativeAddon {
+  readonly instructionSet: string;
+  readonly bytesPerMember: number;
+  openControl(fd: number, rank: number, ranks: number): NativeControl;
+  closeControl(control: NativeControl): void;
+  openArena(): NativeArena;
+  /** Undefined: no memory. Null: this build of V8 takes no memory from outside. */
+  alloc(arena: NativeArena, bytes: number): ArrayBuffer | undefined | null;
+  openGroup(
+    control: NativeControl,
+    arena: NativeArena,
+    fd: number,
+    ranks: Int32Array,
+    index: number,
+    spins: number,
+    timeoutMs: number,
+    stallMs: number,
+    report: (id: number, status: number, results: (NativeResult | undefined)[]) => void,
+  ): NativeGroup;
+  /** The kernels alone, for tests. */
+  reduceNow(
+    output: TypedArray,
+    inputs: readonly TypedArray[],
+    dtype: number,
+    op: number,
+    prescale: number,
+    postscale: number,
+  ): void;
+}
+
+/** Numbers are statuses (plane/shm/codes.ts). */
+export interface NativeGroup {
+  allreduceNow(
+    input: TypedArray,
+    output: TypedArray | undefined,
+    dtypeAndOp: number,
+    fingerprintLow: number,
+    fingerprintHigh: number,
+    postscale: number,
+  ): number;
+  run(
+    description: Float64Array,
+    inputs: readonly TypedArray[],
+    outputs: readonly TypedArray[],
+  ): number | NativeResult;
+  resume(): number | NativeResult;
+  submit(
+    id: number,
+    descriptions: readonly Float64Array[],
+    inputs: readonly (readonly TypedArray[])[],
+    outputs: readonly (readonly TypedArray[])[],
+    tryForMicroseconds: number,
+  ): number | NativeResult;
+  waitSync(id: number, stallMs: number): number | [number, (NativeResult | undefined)[]] | undefined;
+  takeBack(): number[];
+  missing(): number[];
+  culprit(): number;
+  errno(): number;
+  probe(allowed: number): boolean;
+  prepareRun(
+    description: Float64Array,
+    inputs: readonly TypedArray[],
+    outputs: readonly TypedArray[],
+  ): () => number;
+  close(): void;
+}

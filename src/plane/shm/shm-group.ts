@@ -1,0 +1,269 @@
+// One process set on the native plane: hands jobs to the addon and turns its statuses into outcomes and errors.
+// Quick things run on the calling thread; the rest on the group's own thread (native/src/shm/worker.h).
+
+import { getSystemErrorName } from 'node:util';
+import { HorovodError } from '../../errors.ts';
+import type { NativeGroup, NativeResult } from '../../native/addon.ts';
+import { dtypes, type TypedArray } from '../../tensor/dtype.ts';
+import type { ControlBlock } from '../control-block.ts';
+import { toError, toFailureRecord } from '../failure-record.ts';
+import type { GroupSpec, Job, Outcome, PlaneGroup, Round } from '../plane.ts';
+import { timeoutError } from '../wait-errors.ts';
+import { describe, inputsOf, outputsOf, status, takeResult } from './codes.ts';
+
+type Report = (id: number, status: number, results: (NativeResult | undefined)[]) => void;
+type Complete = (outcome: Outcome | HorovodError) => void;
+
+/** A promise form waits this long on the main thread for its peers before it goes to the group's thread. */
+const tryForMicroseconds = 20;
+/** … unless it is large: then the event loop is better left free. */
+const tryUpToBytes = 64 * 1024;
+
+export class ShmGroup implements PlaneGroup {
+  readonly index: number;
+  readonly size: number;
+  onClose: () => void = () => {};
+  readonly #native: NativeGroup;
+  readonly #block: ControlBlock;
+  readonly #rank: number;
+  readonly #members: readonly number[];
+  readonly #jobs = new Map<number, { job: Job; complete: Complete }>();
+  readonly #ids = new Map<Job, number>();
+  /** Submitted after a mismatch; they wait for takeBack(). What was queued before waits in the addon. */
+  readonly #held = new Map<Job, Complete>();
+  #isHalted = false;
+  #nextId = 1;
+  #broken: HorovodError | undefined;
+  #isClosed = false;
+
+  constructor(block: ControlBlock, rank: number, spec: GroupSpec, open: (report: Report) => NativeGroup) {
+    this.index = spec.index;
+    this.size = spec.members.length;
+    this.#block = block;
+    this.#rank = rank;
+    this.#members = spec.members;
+    this.#native = open((id, code, results) => this.#report(id, code, results));
+  }
+
+  probe(allowed: boolean): void {
+    this.#native.probe(allowed ? 1 : 0);
+  }
+
+  submit(job: Job, complete: Complete): Outcome | undefined {
+    this.#checkUsable();
+    if (this.#isHalted) {
+      this.#held.set(job, complete);
+      return undefined;
+    }
+    const operations = job.rounds.map((round) => round.operation);
+    const id = this.#nextId++;
+    const inputs = operations.map(inputsOf);
+    const bytes = inputs.reduce((sum, list) => list.reduce((part, array) => part + array.byteLength, sum), 0);
+    const code = this.#native.submit(
+      id,
+      job.rounds.map((round, i) => describe(round, job, job.passive && i === 0)),
+      inputs,
+      operations.map(outputsOf),
+      bytes <= tryUpToBytes ? tryForMicroseconds : 0,
+    );
+    if (code !== status.queued) return this.#outcome(code, job, job.rounds[0]);
+    this.#jobs.set(id, { job, complete });
+    this.#ids.set(job, id);
+    return undefined;
+  }
+
+  runSync(job: Job): Outcome {
+    this.#checkUsable();
+    let isFirst = true;
+    for (const round of job.rounds) {
+      const { operation } = round;
+      const code = this.#native.run(
+        describe(round, job, job.passive && isFirst),
+        inputsOf(operation),
+        outputsOf(operation),
+      );
+      isFirst = false;
+      if (this.settleSync(code, job, round) === 'mismatch') return 'mismatch';
+    }
+    return 'done';
+  }
+
+  waitSync(job: Job): Outcome {
+    const id = this.#ids.get(job);
+    if (id === undefined) throw new TypeError('waitSync: this job was not submitted');
+    for (;;) {
+      const over = this.#native.waitSync(id, job.stallAfterMs);
+      if (over === undefined) throw new TypeError('waitSync: this job is over');
+      if (typeof over === 'number') {
+        job.onStall?.(this.missing());
+        continue;
+      }
+      this.#forget(id, job);
+      return this.#settleJob(over[0], job, over[1]);
+    }
+  }
+
+  takeBack(): Job[] {
+    const taken: Job[] = [];
+    for (const id of this.#native.takeBack()) {
+      const entry = this.#jobs.get(id);
+      if (entry === undefined) continue;
+      this.#forget(id, entry.job);
+      taken.push(entry.job);
+    }
+    taken.push(...this.#held.keys());
+    this.#held.clear();
+    this.#isHalted = false;
+    return taken;
+  }
+
+  missing(): number[] {
+    return this.#isClosed ? [] : this.#native.missing();
+  }
+
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#broken ??= new HorovodError('ERR_HVD_SHUT_DOWN', 'this process set has been closed on this rank');
+    this.#native.close();
+    this.onClose();
+    for (const { complete } of this.#jobs.values()) complete(this.#broken);
+    for (const complete of this.#held.values()) complete(this.#broken);
+    this.#held.clear();
+    this.#jobs.clear();
+    this.#ids.clear();
+  }
+
+  // --- quick paths, for the engine's most frequent call ---------------------------------------------------
+
+  /** One allreduce of one array, blocking. 0 is done; give any other number to settleSync(). */
+  allreduceNow(
+    input: TypedArray,
+    output: TypedArray | undefined,
+    dtypeAndOp: number,
+    fingerprintLow: number,
+    fingerprintHigh: number,
+    postscale: number,
+  ): number {
+    if (this.#broken !== undefined) throw this.#broken;
+    return this.#native.allreduceNow(input, output, dtypeAndOp, fingerprintLow, fingerprintHigh, postscale);
+  }
+
+  /** As allreduceNow, for a round that runs again and again; the caller keeps its arrays alive. */
+  prepareRun(round: Round, job: Job): () => number {
+    this.#checkUsable();
+    return this.#native.prepareRun(
+      describe(round, job, false),
+      inputsOf(round.operation),
+      outputsOf(round.operation),
+    );
+  }
+
+  settleSync(code: number | NativeResult, job: Job, round: Round | undefined = job.rounds[0]): Outcome {
+    let current = code;
+    while (current === status.stalled) {
+      job.onStall?.(this.missing());
+      current = this.#native.resume();
+    }
+    return this.#outcome(current, job, round);
+  }
+
+  #outcome(code: number | NativeResult, job: Job, round: Round | undefined): Outcome {
+    if (typeof code !== 'number') {
+      if (round !== undefined) takeResult(round.operation, code);
+      return 'done';
+    }
+    if (code === status.done) return 'done';
+    if (code === status.mismatch) {
+      this.#isHalted = true;
+      return 'mismatch';
+    }
+    throw this.#fail(code, job);
+  }
+
+  #settleJob(code: number, job: Job, results: (NativeResult | undefined)[]): Outcome {
+    if (code !== status.done) return this.#outcome(code, job, undefined);
+    job.rounds.forEach((round, i) => {
+      const result = results[i];
+      if (result !== undefined) takeResult(round.operation, result);
+    });
+    return 'done';
+  }
+
+  #report(id: number, code: number, results: (NativeResult | undefined)[]): void {
+    const entry = this.#jobs.get(id);
+    if (entry === undefined) return;
+    this.#forget(id, entry.job);
+    let outcome: Outcome | HorovodError;
+    try {
+      outcome = this.#settleJob(code, entry.job, results);
+    } catch (error) {
+      outcome = error as HorovodError;
+    }
+    entry.complete(outcome);
+  }
+
+  #forget(id: number, job: Job): void {
+    this.#jobs.delete(id);
+    this.#ids.delete(job);
+  }
+
+  #checkUsable(): void {
+    if (this.#broken !== undefined) throw this.#broken;
+  }
+
+  /** The job has failed for good, here and, through the control block, everywhere. */
+  #fail(code: number, job: Job): HorovodError {
+    if (this.#broken !== undefined) return this.#broken;
+    const error = this.#errorOf(code, job);
+    const isFirst =
+      code === status.failed || code === status.stopped || this.#block.fail(toFailureRecord(error));
+    const known = isFirst ? undefined : this.#block.failure();
+    this.#broken = known === undefined ? error : toError(known);
+    return this.#broken;
+  }
+
+  #errorOf(code: number, job: Job): HorovodError {
+    const culprit = this.#members[this.#native.culprit()] ?? -1;
+    switch (code) {
+      case status.peerLost:
+      case status.peerLeft:
+        return (
+          this.#block.lossOf(culprit) ??
+          new HorovodError('ERR_HVD_PEER_LOST', `rank ${culprit} is gone`, { rank: culprit })
+        );
+      case status.failed: {
+        const record = this.#block.failure();
+        if (record !== undefined) return toError(record);
+        return new HorovodError('ERR_HVD_NATIVE', `the job has failed, and nobody wrote why (${job.label})`);
+      }
+      case status.timeout:
+        return timeoutError(job, this.#rank, this.#missingRanks(culprit));
+      case status.stopped:
+        return new HorovodError('ERR_HVD_SHUT_DOWN', `${job.label} ended because this rank shuts down`);
+      case status.noMemory:
+        return new HorovodError(
+          'ERR_HVD_OUT_OF_MEMORY',
+          `rank ${this.#rank} found no memory for the result of ${job.label}`,
+          { rank: this.#rank },
+        );
+      default:
+        return new HorovodError(
+          'ERR_HVD_NATIVE',
+          `rank ${this.#rank} could not copy from rank ${culprit} in ${job.label}: ` +
+            `${getSystemErrorName(-this.#native.errno())}. HOROVOD_CMA=0 avoids direct copies.`,
+          { rank: this.#rank },
+        );
+    }
+  }
+
+  #missingRanks(culprit: number): number[] {
+    const missing = this.missing().map((member) => this.#members[member] ?? -1);
+    return missing.length > 0 ? missing : [culprit];
+  }
+}
+
+/** What allreduceNow() wants to know of dtype and operator. */
+export function dtypeAndOp(dtype: keyof typeof dtypes, opCode: number): number {
+  return dtypes[dtype].code | (opCode << 8);
+}
