@@ -32,8 +32,9 @@ std::vector<Job*> Worker::take_back() {
     jobs.push_back(current_);
     current_ = nullptr;  // tells the worker
   }
-  jobs.insert(jobs.end(), queue_.begin(), queue_.end());
-  queue_.clear();
+  std::deque<Job*> posted;  // by the main thread, and not picked up yet: at most the first
+  for (Job* job : queue_) (job->posted ? posted.push_back(job) : jobs.push_back(job));
+  queue_ = std::move(posted);
   halted_ = false;
   return jobs;
 }
