@@ -51,7 +51,7 @@ async function main(argv, signal) {
 
   const result = {
     format: 1,
-    command: ['npm run bench:collectives', ...(argv.length > 0 ? ['--', ...argv] : [])].join(' '),
+    command: commandLine(argv),
     startedAt: startedAt.toISOString(),
     seconds: Math.round((Date.now() - startedAt.getTime()) / 1000),
     version: JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')).version,
@@ -108,6 +108,15 @@ function mentions(folder, text) {
   return readdirSync(folder, { recursive: true })
     .filter((file) => file.endsWith('.js') && !file.endsWith('.test.js'))
     .some((file) => readFileSync(path.join(folder, file), 'utf8').includes(text));
+}
+
+/** As a reader would repeat it: folders of this machine mean nothing elsewhere. */
+function commandLine(argv) {
+  const flags = argv
+    .join(' ')
+    .replace(/--(json|root)[ =]\S+ ?/g, '')
+    .trim();
+  return flags === '' ? 'npm run bench:collectives' : `npm run bench:collectives -- ${flags}`;
 }
 
 function fileDate(date) {

@@ -49,7 +49,7 @@ function report(result) {
     ['command', `\`${result.command}\``],
     [
       'date',
-      `${result.startedAt.slice(0, 16).replace('T', ' ')} UTC, ${Math.round(result.seconds / 60)} min, ${options.rounds} rounds`,
+      `${result.startedAt.slice(0, 16).replace('T', ' ')} UTC, ${Math.round(result.seconds / 60)} min, ${options.rounds} round${options.rounds === 1 ? '' : 's'}`,
     ],
     ['horovod', result.version],
     ['processor', `${machine.cpu}, ${machine.cores} cores${machine.virtual ? ', virtual machine' : ''}`],
@@ -57,7 +57,10 @@ function report(result) {
     ['memory', `${machine.memoryGiB} GiB, transparent huge pages: ${machine.hugePages}`],
     ['kernel', machine.kernel],
     ['Node.js', machine.node],
-    ...Object.entries(peers).map(([name, { version, why }]) => [name, version ?? `missing: ${why}`]),
+    ...Object.entries(peers).map(([name, { version, why }]) => [
+      `peer ${name}`,
+      version ?? `missing: ${why}`,
+    ]),
     ['load average', `${idleness.before.load.join(' ')} before, ${idleness.after.load.join(' ')} after`],
   ];
   return [

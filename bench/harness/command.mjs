@@ -60,8 +60,14 @@ export function jsonLines(text) {
   return objects;
 }
 
-/** The last lines of a program's complaint, for a sentence in the report. */
-export function lastWords(text, lines = 3) {
+/** Why a program failed, with the last lines of its complaint, as one sentence; undefined when it did not. */
+export function explainFailure({ failure, stderr }) {
+  if (failure === undefined) return undefined;
+  return [failure, lastWords(stderr)].filter((part) => part !== '').join(': ');
+}
+
+/** The last lines of a program's complaint. */
+function lastWords(text, lines = 3) {
   const kept = text
     .split('\n')
     .map((line) => line.trim())

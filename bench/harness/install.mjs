@@ -2,7 +2,7 @@
 // allowed, builds them into bench/build, and says for each whether it can run and, if not, why.
 import { existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
-import { lastWords, runCommand } from './command.mjs';
+import { explainFailure, runCommand } from './command.mjs';
 
 const TEN_MINUTES = 600_000;
 
@@ -34,7 +34,7 @@ async function prepareOpenMpi(tools) {
   const program = path.join(tools.buildFolder, 'mpi-allreduce');
   const source = path.join(tools.benchFolder, 'peers', 'mpi-allreduce.c');
   const built = await runCommand(mpi.mpicc, ['-O3', source, '-o', program], { signal: tools.signal });
-  if (built.failure) return { ready: false, why: `mpicc: ${built.failure}: ${lastWords(built.stderr)}` };
+  if (built.failure) return { ready: false, why: `mpicc: ${explainFailure(built)}` };
   return { ready: true, version: mpi.version, mpirun: mpi.mpirun, program };
 }
 
@@ -63,7 +63,7 @@ async function prepareMemory(tools) {
     if (refused) return { ready: false, why: refused };
     built = await compile();
   }
-  if (built.failure) return { ready: false, why: `gcc: ${built.failure}: ${lastWords(built.stderr)}` };
+  if (built.failure) return { ready: false, why: `gcc: ${explainFailure(built)}` };
   const version = await runCommand('gcc', ['-dumpfullversion'], { signal: tools.signal });
   return { ready: true, version: `gcc ${version.stdout.trim()}`, program };
 }
@@ -123,15 +123,15 @@ async function aptInstall({ install, say, signal }, packages) {
     result = await apt(...installing);
   }
   if (!result.failure) return undefined;
-  return `apt-get install ${wanted}: ${result.failure}: ${lastWords(result.stderr)}`;
+  return `apt-get install ${wanted}: ${explainFailure(result)}`;
 }
 
 /** @returns undefined when torch is installed, else why not. */
 async function pipInstall({ say, signal }, environment, ownPython) {
   say('installing torch with pip into bench/build/venv (large)');
   const created = await runCommand('python3', ['-m', 'venv', environment], { signal });
-  if (created.failure) return `python3 -m venv: ${created.failure}: ${lastWords(created.stderr)}`;
+  if (created.failure) return `python3 -m venv: ${explainFailure(created)}`;
   const installing = ['-m', 'pip', 'install', '--quiet', 'torch', 'numpy'];
   const result = await runCommand(ownPython, installing, { signal, deadlineMs: 2 * TEN_MINUTES });
-  return result.failure ? `pip install torch: ${result.failure}: ${lastWords(result.stderr)}` : undefined;
+  return result.failure ? `pip install torch: ${explainFailure(result)}` : undefined;
 }

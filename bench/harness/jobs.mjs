@@ -1,7 +1,7 @@
 // The jobs of one round: one process tree each, printing `{"peer","bytes","us"}` lines. A job says which topic its
 // figures belong to, which series it promises (so that one that fails can be named), and how to run it.
 import path from 'node:path';
-import { jsonLines, lastWords, runCommand } from './command.mjs';
+import { explainFailure, jsonLines, runCommand } from './command.mjs';
 import { KiB, RESNET50_BYTES } from './options.mjs';
 import { measureStartup, STARTUP_SERIES } from './startup.mjs';
 
@@ -129,7 +129,7 @@ function commandJob({ name, topic, series, rename = {} }, command, args, env = c
       .filter((line) => typeof line.us === 'number')
       .map((line) => ({ ...line, peer: rename[line.peer] ?? line.peer }));
     const native = lines.find((line) => typeof line.native === 'boolean')?.native;
-    const failure = result.failure && `${result.failure}: ${lastWords(result.stderr)}`;
+    const failure = explainFailure(result);
     return { samples, native, failure };
   };
   return { name, topic, series, run };

@@ -1,7 +1,7 @@
 // How long a job takes to start and end when it does nothing: horovodrun with two ranks against two bare `node`
 // processes at once, which is the least it could cost.
 import path from 'node:path';
-import { lastWords, runCommand } from './command.mjs';
+import { explainFailure, runCommand } from './command.mjs';
 
 export const STARTUP_SERIES = ['node-twice', 'horovodrun-empty', 'horovodrun-init'];
 
@@ -24,8 +24,7 @@ export async function measureStartup({ benchFolder, root, env, signal }) {
       const results = await starts[series]();
       const us = (performance.now() - start) * 1000;
       const failed = results.find((result) => result.failure);
-      if (failed)
-        return { samples: [], failure: `${series}: ${failed.failure}: ${lastWords(failed.stderr)}` };
+      if (failed) return { samples: [], failure: `${series}: ${explainFailure(failed)}` };
       spent[series].push(us);
     }
   }

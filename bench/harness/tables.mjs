@@ -24,6 +24,12 @@ const NAMES = {
   'grouped-alloc': '161 tensors, grouped, `alloc()`ed',
 };
 
+const REFERENCE_NAMES = {
+  fourBytes: 'Python Horovod (reference)',
+  resnet50Mpi: 'Python Horovod, MPI (reference)',
+  resnet50Gloo: 'Python Horovod, Gloo (reference)',
+};
+
 /** Which peer has to be there for a series. */
 const PEER_OF = { memcpy: 'memory', add: 'memory', 'openmpi-yield': 'openmpi' };
 
@@ -35,7 +41,8 @@ export function buildTables(result) {
   if (topics.includes('resnet50')) tables.push(resnet50Table(result));
   if (topics.includes('oversubscribed')) tables.push(oversubscribedTable(result));
   if (topics.includes('startup')) tables.push(startupTable(result));
-  tables.push(targetTable(result));
+  const targets = targetTable(result);
+  if (targets.rows.length > 0) tables.push(targets);
   return tables;
 }
 
@@ -49,6 +56,7 @@ export function renderTable({ title, text, head, rows }) {
 }
 
 export function formatBytes(bytes) {
+  if (bytes === RESNET50_BYTES) return '102 MB';
   if (bytes >= MiB && bytes % MiB === 0) return `${bytes / MiB} MiB`;
   if (bytes >= KiB && bytes % KiB === 0) return `${bytes / KiB} KiB`;
   return `${bytes} B`;
@@ -203,7 +211,7 @@ function resnet50Table(result) {
   };
   return {
     title: 'The gradients of ResNet-50: 161 tensors, 102 MB',
-    text: 'ms for one step, 2 ranks, in place. The peers reduce one flat buffer of the same size. Python Horovod was measured on another day (see how to read this), with 161 tensors.',
+    text: 'ms for one step, 2 ranks, in place. The peers reduce one flat buffer of the same size. Python Horovod was measured on another day (see bench/README.md), with 161 tensors.',
     head: ['what', 'ms', '/ grouped'],
     rows: [
       ...['grouped', 'one', 'grouped-alloc', 'one-alloc'].map((peer) => row(nameOf(peer), 'resnet50', peer)),
@@ -257,7 +265,7 @@ function startupTable(result) {
 function targetTable(result) {
   const rows = TARGETS.filter(({ topic }) => result.options.topics.includes(topic)).map((target) => {
     const { met, worst } = judge(target, result.series);
-    const other = target.reference ? 'Python Horovod (reference)' : nameOf(target.other);
+    const other = target.reference ? REFERENCE_NAMES[target.reference] : nameOf(target.other);
     const worstText = worst
       ? `${valueText(target, worst.value)} at ${formatBytes(worst.bytes)}`
       : 'not measured';
