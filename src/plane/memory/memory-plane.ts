@@ -1,12 +1,12 @@
 // The in-memory plane: several ranks in one process on one event loop, for tests, and the one rank of a job
 // without launcher. A round runs at the moment its last member posts, for all members at once.
 //
-// A member's job is in one of these states: queued → posted → (next round) queued → … → settled. `complete` is
-// called in a microtask after it has settled, so that a caller is never called back from inside its own call.
+// A member's job is in one of these states: queued → posted → (next round) queued → … → settled.
 
 import assert from 'node:assert';
 import { runTogether } from '../../collectives/reference.ts';
 import { HorovodError } from '../../errors.ts';
+import { JobQueue, type QueuedJob } from '../job-queue.ts';
 import type { DataPlane, GroupSpec, Job, Outcome, PlaneGroup, PlaneOperation, Round } from '../plane.ts';
 import { timeoutError } from '../wait-errors.ts';
 
@@ -72,17 +72,6 @@ export class MemoryPlane implements DataPlane {
   }
 
   close(): void {}
-}
-
-interface Entry {
-  readonly job: Job;
-  readonly complete: (outcome: Outcome | HorovodError) => void;
-  round: number;
-  isPosted: boolean;
-  timer: NodeJS.Timeout | undefined;
-  result: Outcome | HorovodError | undefined;
-  /** Somebody has fetched the result already (submit or waitSync returned it). */
-  isDelivered: boolean;
 }
 
 /** The shared half of a group: who has posted, and what happens when all have. */
@@ -167,7 +156,7 @@ class Meeting {
     }
   }
 
-  #run(entries: readonly Entry[]): void {
+  #run(entries: readonly QueuedJob[]): void {
     const rounds = entries.map(({ job, round }) => job.rounds[round] as Round);
     const [first] = rounds as [Round, ...Round[]];
     const isAgreed = rounds.every(
@@ -197,10 +186,9 @@ class Seat implements PlaneGroup {
   readonly size: number;
   readonly #meeting: Meeting;
   readonly #onClose: () => void;
-  #queue: Entry[] = [];
-  /** Settled ones whose `complete` waits for its microtask. */
-  #undelivered: Entry[] = [];
-  #isHalted = false;
+  readonly #jobs = new JobQueue();
+  /** The deadline of the job in front; those behind it have not begun to wait. */
+  #deadline: { entry: QueuedJob; timer: NodeJS.Timeout } | undefined;
   #isClosed = false;
 
   constructor(meeting: Meeting, index: number, onClose: () => void) {
@@ -210,56 +198,49 @@ class Seat implements PlaneGroup {
     this.#onClose = onClose;
   }
 
-  get head(): Entry | undefined {
-    return this.#queue[0];
+  get head(): QueuedJob | undefined {
+    return this.#jobs.head;
   }
 
   canPost(isAnyPosted: boolean): boolean {
     const { head } = this;
-    if (head === undefined || this.#isHalted) return false;
+    if (head === undefined) return false;
     // Alone nobody else can ever post first.
     return head.isPosted || isAnyPosted || !head.job.passive || head.round > 0 || this.size === 1;
   }
 
   submit(job: Job, complete: (outcome: Outcome | HorovodError) => void): Outcome | undefined {
-    const entry = newEntry(job, complete);
-    this.#queue.push(entry);
+    const entry = this.#jobs.add(job, complete);
     const { failure } = this.#meeting;
     if (failure !== undefined) this.failQueue(failure);
     else this.#meeting.advance();
-    if (entry.result === 'done' || entry.result === 'mismatch') {
-      entry.isDelivered = true;
-      return entry.result;
-    }
+    const { result } = entry;
+    if (result === 'done' || result === 'mismatch') return this.#jobs.fetch(entry);
     this.#watchHead();
     return undefined;
   }
 
   runSync(job: Job): Outcome {
-    assert(this.#queue.length === 0, 'runSync() while another job of the group is queued');
+    assert(this.#jobs.length === 0, 'runSync() while another job of the group is queued');
     const { failure } = this.#meeting;
     if (failure !== undefined) throw failure;
     const hasReason = !job.passive || this.size === 1 || this.#meeting.isAnyPosted();
     if (!hasReason || !this.#meeting.isComplete(this.index)) throw this.#wouldBlock(job);
-    const entry = newEntry(job, () => {});
-    entry.isDelivered = true;
-    this.#queue.push(entry);
+    const entry = this.#jobs.add(job, () => {});
     this.#meeting.advance();
     return this.#fetch(entry);
   }
 
   waitSync(job: Job): Outcome {
-    const entry = [...this.#undelivered, ...this.#queue].find((each) => each.job === job);
+    const entry = this.#jobs.find(job);
     assert(entry !== undefined, `waitSync() for ${job.label}, which is not under way`);
     return this.#fetch(entry);
   }
 
   takeBack(): Job[] {
-    const taken = this.#queue.filter((entry) => !entry.isPosted && entry.round === 0);
-    this.#queue = this.#queue.filter((entry) => !taken.includes(entry));
-    for (const { timer } of taken) clearTimeout(timer);
-    this.#isHalted = false;
-    return taken.map(({ job }) => job);
+    const taken = this.#jobs.takeBack();
+    this.#watchHead();
+    return taken;
   }
 
   missing(): number[] {
@@ -276,64 +257,36 @@ class Seat implements PlaneGroup {
     const { head } = this;
     assert(head !== undefined);
     head.isPosted = false;
-    head.round++;
-    clearTimeout(head.timer);
-    head.timer = undefined;
-    if (outcome === 'mismatch') {
-      assert(head.round === 1, 'only the first round of a job can mismatch');
-      this.#isHalted = true;
-    }
-    if (outcome === 'mismatch' || head.round === head.job.rounds.length) {
-      this.#queue.shift();
-      this.#settle(head, outcome);
-    }
+    if (outcome === 'mismatch' || head.round + 1 === head.job.rounds.length) this.#jobs.settleHead(outcome);
+    else head.round++;
     this.#watchHead();
   }
 
   failQueue(error: HorovodError): void {
-    const failed = this.#queue;
-    this.#queue = [];
-    for (const entry of failed) this.#settle(entry, error);
+    this.#jobs.settleAll(error);
+    this.#watchHead();
   }
 
-  #settle(entry: Entry, result: Outcome | HorovodError): void {
-    clearTimeout(entry.timer);
-    entry.result = result;
-    this.#undelivered.push(entry);
-    queueMicrotask(() => {
-      this.#undelivered = this.#undelivered.filter((each) => each !== entry);
-      if (entry.isDelivered) return;
-      entry.isDelivered = true;
-      entry.complete(result);
-    });
+  #fetch(entry: QueuedJob): Outcome {
+    if (entry.result === undefined) throw this.#wouldBlock(entry.job);
+    return this.#jobs.fetch(entry);
   }
 
-  #fetch(entry: Entry): Outcome {
-    const { result } = entry;
-    if (result === undefined) throw this.#wouldBlock(entry.job);
-    entry.isDelivered = true;
-    if (result === 'done' || result === 'mismatch') return result;
-    throw result;
-  }
-
-  /** The deadline of the job in front; those behind it have not begun to wait. */
   #watchHead(): void {
     const { head } = this;
-    if (head === undefined || head.timer !== undefined || this.#isHalted) return;
+    if (head !== undefined && head === this.#deadline?.entry) return;
+    clearTimeout(this.#deadline?.timer);
+    this.#deadline = undefined;
+    if (head === undefined) return;
     const longest = 2 ** 31 - 1;
-    head.timer = setTimeout(
-      () => {
-        const late = this.missing().filter((index) => index !== this.index);
-        this.#meeting.hub.fail(
-          timeoutError(
-            head.job,
-            this.#meeting.members[this.index] as number,
-            late.map((index) => this.#meeting.members[index] as number),
-          ),
-        );
-      },
-      Math.min(head.job.timeoutMs, longest),
-    );
+    const timer = setTimeout(() => this.#timeOut(head.job), Math.min(head.job.timeoutMs, longest));
+    this.#deadline = { entry: head, timer };
+  }
+
+  #timeOut(job: Job): void {
+    const rankOf = (index: number): number => this.#meeting.members[index] as number;
+    const late = this.missing().filter((index) => index !== this.index);
+    this.#meeting.hub.fail(timeoutError(job, rankOf(this.index), late.map(rankOf)));
   }
 
   #wouldBlock(job: Job): HorovodError {
@@ -343,16 +296,4 @@ class Seat implements PlaneGroup {
         'Use the promise form where several ranks share a process.',
     );
   }
-}
-
-function newEntry(job: Job, complete: Entry['complete']): Entry {
-  return {
-    job,
-    complete,
-    round: 0,
-    isPosted: false,
-    timer: undefined,
-    result: undefined,
-    isDelivered: false,
-  };
 }

@@ -1,0 +1,247 @@
+// One member's half of a group on the portable plane: its queue of jobs, the generator of the job in front, and the
+// two ways to drive it. A *pump* resumes the generator once. The event loop pumps for the promise forms, a
+// blocking loop for the Sync ones; both may take turns on the same job.
+
+import assert from 'node:assert';
+import { collectiveOf } from '../../collectives/collective.ts';
+import type { Steps, Turn } from '../../collectives/exchange.ts';
+import { runTogether } from '../../collectives/reference.ts';
+import { HorovodError } from '../../errors.ts';
+import { type Complete, JobQueue, type QueuedJob } from '../job-queue.ts';
+import type { Job, Outcome, PlaneGroup, Round } from '../plane.ts';
+import type { GroupFiles } from './group-files.ts';
+import { WaitWatch } from './wait-watch.ts';
+import { BlockingPause, LoopPause } from './waiting.ts';
+
+/** What a group needs of its plane. */
+export interface GroupHost {
+  readonly failure: HorovodError | undefined;
+  readonly isCrowded: boolean;
+  /** Ends every job of every group with this error, or with an earlier one, which is returned. */
+  fail(error: HorovodError): HorovodError;
+  /** Somebody else's failure, or the loss of one of these ranks. */
+  findFailure(ranks: readonly number[]): HorovodError | undefined;
+  /** Resumes what other groups have under way, while one blocks the thread. */
+  pumpOthers(group: PortableGroup): void;
+  onClose(group: PortableGroup): void;
+}
+
+/** Fruitless questions in a row before the event loop is given back. */
+const pollsPerTurn = 8;
+/** How long a transfer that never has to wait may keep the event loop. */
+const sliceMs = 1;
+
+export class PortableGroup implements PlaneGroup {
+  readonly index: number;
+  readonly size: number;
+  readonly members: readonly number[];
+  readonly #files: GroupFiles;
+  readonly #host: GroupHost;
+  readonly #jobs = new JobQueue();
+  readonly #loop = new LoopPause();
+  readonly #watch: WaitWatch;
+  #running: { readonly entry: QueuedJob; readonly steps: Steps<Outcome> } | undefined;
+  #isClosed = false;
+
+  constructor(files: GroupFiles, members: readonly number[], host: GroupHost) {
+    this.#files = files;
+    this.index = files.index;
+    this.size = files.size;
+    this.members = members;
+    this.#host = host;
+    this.#watch = new WaitWatch(this.#rankOf(this.index), host);
+    files.beginRound();
+  }
+
+  submit(job: Job, complete: Complete): Outcome | undefined {
+    const entry = this.#jobs.add(job, complete);
+    if (this.#failIfBroken()) return undefined;
+    // Small operations whose peers are there already are over before a promise would be.
+    if (this.#jobs.head === entry) this.#pumpBriefly();
+    const { result } = entry;
+    if (result === 'done' || result === 'mismatch') return this.#jobs.fetch(entry);
+    this.#continueOnLoop();
+    return undefined;
+  }
+
+  runSync(job: Job): Outcome {
+    assert(this.#jobs.length === 0, 'runSync() while another job of the group is queued');
+    const entry = this.#jobs.add(job, () => {});
+    if (!this.#failIfBroken()) this.#block(entry);
+    return this.#jobs.fetch(entry);
+  }
+
+  /**
+   * Where an earlier job of the queue mismatches, this one cannot start; then the answer is 'mismatch' as well, and
+   * takeBack() gives the job back.
+   */
+  waitSync(job: Job): Outcome {
+    const entry = this.#jobs.find(job);
+    assert(entry !== undefined, `waitSync() for ${job.label}, which is not under way`);
+    if (entry.result === undefined) this.#block(entry);
+    if (entry.result === undefined) return 'mismatch';
+    return this.#jobs.fetch(entry);
+  }
+
+  takeBack(): Job[] {
+    const taken = this.#jobs.takeBack();
+    if (this.#running !== undefined && taken.includes(this.#running.entry.job)) this.#running = undefined;
+    this.#continueOnLoop();
+    return taken;
+  }
+
+  missing(): number[] {
+    return this.#isClosed ? [] : this.#files.withoutPost();
+  }
+
+  /** Ends all jobs. */
+  fail(error: HorovodError): void {
+    this.#running = undefined;
+    this.#jobs.settleAll(error);
+    this.#loop.cancel();
+  }
+
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.fail(closedError(this.#rankOf(this.index)));
+    this.#files.close();
+    this.#host.onClose(this);
+  }
+
+  /** For the plane, while another group blocks: one turn of what is under way here. */
+  pumpOnce(): void {
+    if (this.#jobs.head !== undefined) this.#pump();
+  }
+
+  #failIfBroken(): boolean {
+    const error = this.#isClosed ? closedError(this.#rankOf(this.index)) : this.#host.failure;
+    if (error !== undefined) this.fail(error);
+    return error !== undefined;
+  }
+
+  /** Blocks until the job is over, or the queue halts before it. */
+  #block(entry: QueuedJob): void {
+    const pause = new BlockingPause(this.#host.isCrowded);
+    this.#watch.begin();
+    for (let turns = 0; entry.result === undefined && !this.#jobs.isHalted; turns++) {
+      if (this.#pump() === 'progress') {
+        pause.reset();
+        this.#watch.begin();
+        continue;
+      }
+      if (entry.result !== undefined || this.#jobs.isHalted) break;
+      if (pause.pause() || turns % 64 === 63) {
+        this.#host.pumpOthers(this);
+        this.#check(true);
+      }
+    }
+    this.#continueOnLoop();
+  }
+
+  #continueOnLoop(): void {
+    if (this.#jobs.head === undefined) {
+      this.#loop.cancel();
+      return;
+    }
+    this.#loop.schedule(() => {
+      if (this.#jobs.head === undefined) return;
+      if (this.#pumpBriefly() === 'progress') this.#loop.reset();
+      this.#check(false);
+      this.#continueOnLoop();
+    });
+  }
+
+  /** Pumps until others must act first, or this has lasted long enough. */
+  #pumpBriefly(): Turn {
+    const end = performance.now() + sliceMs;
+    let result: Turn = 'waiting';
+    for (let polls = 0; this.#jobs.head !== undefined && polls < pollsPerTurn; polls++) {
+      if (this.#pump() === 'waiting') continue;
+      result = 'progress';
+      polls = -1;
+      if (performance.now() > end) break;
+    }
+    return result;
+  }
+
+  /** Deadline, stalls, lost members. Only ever called when the last pump had to wait. */
+  #check(isSync: boolean): void {
+    const { head } = this.#jobs;
+    if (head === undefined) return;
+    const lacking = () => this.#files.lacking();
+    const error = this.#watch.check(head.job, isSync, lacking, (index) => this.#rankOf(index));
+    if (error === undefined) return;
+    // What is found out about a member may be younger than its last word: look once more.
+    if (this.#pump() === 'waiting' && this.#jobs.head === head) this.#host.fail(error);
+  }
+
+  #pump(): Turn {
+    const { head } = this.#jobs;
+    if (head === undefined) return 'waiting';
+    if (this.#running?.entry !== head) {
+      this.#running = { entry: head, steps: this.#run(head) };
+      this.#watch.begin();
+    }
+    try {
+      const { done, value } = this.#running.steps.next();
+      if (done !== true) {
+        if (value === 'progress') this.#watch.begin();
+        return value;
+      }
+      this.#running = undefined;
+      this.#jobs.settleHead(value);
+    } catch (error) {
+      this.#host.fail(asHorovodError(error, head.job));
+    }
+    return 'progress';
+  }
+
+  *#run(entry: QueuedJob): Steps<Outcome> {
+    const { rounds, passive } = entry.job;
+    for (const [index, round] of rounds.entries()) {
+      entry.round = index;
+      const isAgreed = yield* this.#runRound(round, entry, passive && index === 0);
+      entry.isPosted = false;
+      if (isAgreed) continue;
+      assert(index === 0, `round ${index} of ${entry.job.label} differs between members`);
+      return 'mismatch';
+    }
+    return 'done';
+  }
+
+  /** One round; false where the members disagree. */
+  *#runRound(round: Round, entry: QueuedJob, isPassive: boolean): Steps<boolean> {
+    if (this.size === 1) {
+      runTogether([round.operation]);
+      return true;
+    }
+    const files = this.#files;
+    const collective = collectiveOf(files, round.operation);
+    // Nothing has been written so far: a job that waits here can be taken back without a trace.
+    if (isPassive) while (!files.hasAnyPost()) yield 'waiting';
+    if (collective.payloadBytes > 0) collective.writePayload(files.kernels.staging, files.ownPayloadArea);
+    files.post(round, collective);
+    entry.isPosted = true;
+    while (!files.hasAllPosts()) yield 'waiting';
+    const isAgreed = files.isAgreed();
+    if (isAgreed) yield* collective.run();
+    files.beginRound();
+    return isAgreed;
+  }
+
+  #rankOf(index: number): number {
+    return this.members[index] as number;
+  }
+}
+
+function closedError(rank: number): HorovodError {
+  return new HorovodError('ERR_HVD_SHUT_DOWN', `the group was closed on rank ${rank}`);
+}
+
+function asHorovodError(error: unknown, job: Job): HorovodError {
+  if (HorovodError.is(error)) return error;
+  const isFromSystem = /^E[A-Z0-9]+$/.test((error as NodeJS.ErrnoException).code ?? '');
+  const code = isFromSystem ? 'ERR_HVD_SHARED_MEMORY' : 'ERR_HVD_NATIVE';
+  return new HorovodError(code, `${job.label} broke off: ${String(error)}`, { cause: error });
+}

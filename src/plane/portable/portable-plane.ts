@@ -1,0 +1,140 @@
+// The portable plane: ranks of one host without any native code. Bytes go through files on a memory file system, by
+// plain reads and writes; sums are made by WASM. Slower than shared memory by the system calls, and works
+// wherever Node does.
+
+import { availableParallelism } from 'node:os';
+import { HorovodError } from '../../errors.ts';
+import { type ControlBlock, toError, toFailureRecord } from '../control-block.ts';
+import { defaultMemoryDirectory } from '../memory-file.ts';
+import type { DataPlane, GroupSpec, Outcome, PlaneGroup } from '../plane.ts';
+import { createGroupFiles, type GroupFileSizes, GroupFiles, openGroupFiles } from './group-files.ts';
+import { type GroupHost, PortableGroup } from './portable-group.ts';
+
+export interface PortablePlaneOptions {
+  /** This process's global rank. */
+  readonly rank: number;
+  /** A memory file system; /dev/shm where left out. */
+  readonly shmDirectory?: string | undefined;
+  /** For tests: other sizes of posts and slots. All ranks need the same. */
+  readonly sizes?: GroupFileSizes | undefined;
+}
+
+/** 16 KiB: up to there one message each is quicker than steps. 256 KiB: see docs, "chunk size". */
+const defaultSizes: GroupFileSizes = { eagerBytes: 16 * 1024, slotBytes: 256 * 1024 };
+
+export class PortablePlane implements DataPlane {
+  readonly name = 'portable';
+  readonly canBlock = true;
+  readonly #control: ControlBlock;
+  readonly #options: PortablePlaneOptions;
+  readonly #groups = new Set<PortableGroup>();
+  readonly #host: GroupHost;
+  #failure: HorovodError | undefined;
+
+  constructor(control: ControlBlock, options: PortablePlaneOptions) {
+    this.#control = control;
+    this.#options = options;
+    const failure = (): HorovodError | undefined => this.#failure;
+    this.#host = {
+      get failure() {
+        return failure();
+      },
+      isCrowded: control.ranks > availableParallelism(),
+      fail: (error) => this.fail(error),
+      findFailure: (ranks) => this.#findFailure(ranks),
+      pumpOthers: (group) => {
+        if (this.#groups.size > 1) for (const each of this.#groups) if (each !== group) each.pumpOnce();
+      },
+      onClose: (group) => this.#groups.delete(group),
+    };
+  }
+
+  async openGroup(spec: GroupSpec): Promise<PlaneGroup> {
+    if (this.#failure !== undefined) throw this.#failure;
+    const sizes = this.#options.sizes ?? defaultSizes;
+    const files = await this.#openFiles(spec, sizes);
+    const group = new PortableGroup(new GroupFiles(files, spec.index, sizes), spec.members, this.#host);
+    this.#groups.add(group);
+    try {
+      // Member 0 holds the files of all; it must not go before the others have opened them.
+      await waitForAll(group, spec);
+    } catch (error) {
+      group.close();
+      throw error;
+    }
+    return group;
+  }
+
+  alloc(bytes: number): ArrayBufferLike {
+    return new ArrayBuffer(bytes);
+  }
+
+  /** Every wait, now and later, ends with this error, or with the one that another rank has reported before. */
+  fail(error: HorovodError): HorovodError {
+    if (this.#failure === undefined) {
+      this.#control.fail(toFailureRecord(error));
+      const record = this.#control.failure();
+      // Our own error keeps its stack; of another rank's there is only the record.
+      const isOurs = record === undefined || error.message === `${record.code}: ${record.message}`;
+      this.#failure = isOurs ? error : toError(record);
+    }
+    for (const group of this.#groups) group.fail(this.#failure);
+    return this.#failure;
+  }
+
+  close(): void {
+    for (const group of [...this.#groups]) group.close();
+  }
+
+  #findFailure(ranks: readonly number[]): HorovodError | undefined {
+    const record = this.#control.failure();
+    if (record !== undefined) return toError(record);
+    for (const rank of ranks) {
+      const loss = this.#control.lossOf(rank);
+      if (loss !== undefined) return loss;
+    }
+    return undefined;
+  }
+
+  async #openFiles(spec: GroupSpec, sizes: GroupFileSizes) {
+    if (spec.index !== 0) {
+      const told = JSON.parse(await spec.share(undefined)) as { paths?: string[]; error?: string };
+      if (told.paths !== undefined) return openGroupFiles(told.paths);
+      throw new HorovodError('ERR_HVD_SHARED_MEMORY', `rank ${spec.members[0]}: ${told.error}`);
+    }
+    const directory = this.#options.shmDirectory ?? defaultMemoryDirectory();
+    let files: ReturnType<typeof createGroupFiles>;
+    try {
+      files = createGroupFiles(spec.members.length, sizes, directory);
+    } catch (error) {
+      // The others wait for an answer; an error is one.
+      await spec.share(JSON.stringify({ error: (error as Error).message }));
+      throw error;
+    }
+    await spec.share(JSON.stringify({ paths: files.map(({ path }) => path) }));
+    return files;
+  }
+}
+
+async function waitForAll(group: PortableGroup, spec: GroupSpec): Promise<void> {
+  const operation = { kind: 'barrier' } as const;
+  const job = {
+    rounds: [{ fingerprintLow: spec.id >>> 0, fingerprintHigh: 0, operation }],
+    passive: false,
+    timeoutMs: spec.timeoutMs,
+    stallAfterMs: 0,
+    label: `opening the group of ranks ${spec.members.join(', ')}`,
+  };
+  let onAbort = (): void => {};
+  const outcome = await new Promise<Outcome>((resolve, reject) => {
+    onAbort = () =>
+      reject(new HorovodError('ERR_HVD_ABORTED', `${job.label} was aborted`, { cause: spec.signal?.reason }));
+    if (spec.signal?.aborted === true) onAbort();
+    spec.signal?.addEventListener('abort', onAbort, { once: true });
+    const result = group.submit(job, (each) => (typeof each === 'string' ? resolve(each) : reject(each)));
+    if (result !== undefined) resolve(result);
+  }).finally(() => spec.signal?.removeEventListener('abort', onAbort));
+  if (outcome === 'mismatch') {
+    throw new HorovodError('ERR_HVD_PROCESS_SET', `${job.label}: other ranks are opening another group`);
+  }
+}
