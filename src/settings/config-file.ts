@@ -2,7 +2,8 @@
 // for. A key nobody knows gets a notice with its line: misspelt, it would otherwise do nothing in silence.
 
 import { readFileSync } from 'node:fs';
-import { isMap, isScalar, LineCounter, type Pair, parseDocument } from 'yaml';
+import { createRequire } from 'node:module';
+import type { LineCounter, Pair } from 'yaml';
 import { HorovodError } from '../errors.ts';
 import { type ForeignFlag, foreignFlags } from './foreign-flags.ts';
 import { type Setting, settingsTable } from './table.ts';
@@ -22,7 +23,13 @@ export function readConfigFile(path: string): ConfigFile {
   return parseConfig(text, path);
 }
 
+/** Loaded when there is a file to read: 20 ms that every other start does not pay. */
+function yaml(): typeof import('yaml') {
+  return createRequire(import.meta.url)('yaml') as typeof import('yaml');
+}
+
 export function parseConfig(text: string, path: string): ConfigFile {
+  const { LineCounter, parseDocument } = yaml();
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines });
   const problem = document.errors[0];
@@ -53,6 +60,7 @@ interface Leaf {
 }
 
 function leavesOf(contents: unknown, path: string, lines: LineCounter): Leaf[] {
+  const { isMap, isScalar } = yaml();
   if (contents === null || (isScalar(contents) && contents.value === null)) return [];
   if (!isMap(contents)) throw wrong(`${path} has to be a map of sections (params, stall_check, logging, …).`);
   return contents.items.flatMap((pair) => {
@@ -62,6 +70,7 @@ function leavesOf(contents: unknown, path: string, lines: LineCounter): Leaf[] {
 }
 
 function leaf(section: string, pair: Pair, path: string, lines: LineCounter): Leaf {
+  const { isScalar } = yaml();
   const offset = isScalar(pair.key) ? (pair.key.range?.[0] ?? 0) : 0;
   const value = pair.value === null ? null : isScalar(pair.value) ? pair.value.value : String(pair.value);
   return { key: `${section}${String(pair.key)}`, value, place: `${path}:${lines.linePos(offset).line}` };

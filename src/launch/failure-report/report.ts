@@ -1,0 +1,58 @@
+// The text horovodrun prints when a job has failed: first what failed first, then a line for each other rank.
+
+import { describeEnd } from '../../plane/control-block.ts';
+import { blamedRank, exitCodeOf, isFailure, type RankEnd } from './root-cause.ts';
+
+export function failureReport(cause: RankEnd, ends: readonly RankEnd[]): string {
+  const lines = ['The job has failed. First failure:', `  ${who(cause)} ${how(cause)}`];
+  const hint = hintFor(cause);
+  if (hint !== undefined) lines.push(`  ${hint}`);
+  const { lastWords, stderrTail } = cause;
+  // A process that dies of an exception has shown it on stderr as well; once is enough.
+  if (lastWords !== undefined && !stderrTail.some((line) => line.includes(firstLine(lastWords.message)))) {
+    lines.push(
+      '  Its last words:',
+      ...indented(lastWords.stack || `${lastWords.name}: ${lastWords.message}`),
+    );
+  }
+  if (stderrTail.length > 0)
+    lines.push('  The end of its stderr:', ...stderrTail.map((line) => `    ${line}`));
+  const others = ends.filter(({ rank }) => rank !== cause.rank).sort((a, b) => a.rank - b.rank);
+  if (others.length > 0) lines.push('The other ranks:', ...others.map((other) => `  ${aftermath(other)}`));
+  lines.push(`Exit code ${exitCodeOf(cause.end)}, that of rank ${cause.rank}.`);
+  return lines.join('\n');
+}
+
+export function who({ rank, hostname, pid }: Pick<RankEnd, 'rank' | 'hostname' | 'pid'>): string {
+  return pid === undefined ? `rank ${rank} on ${hostname}` : `rank ${rank} on ${hostname} (pid ${pid})`;
+}
+
+export function how({ end, spawnError }: Pick<RankEnd, 'end' | 'spawnError'>): string {
+  if (spawnError !== undefined) return `could not be started: ${spawnError}`;
+  return 'code' in end && end.code === 0 ? 'exited with code 0' : describeEnd(end);
+}
+
+function aftermath(other: RankEnd): string {
+  if (other.endedBy !== undefined && isFailure(other.end)) {
+    return `${who(other)} was ended by horovodrun (${other.endedBy})`;
+  }
+  const blamed = blamedRank(other.rank, other.lastWords);
+  return `${who(other)} ${how(other)}${blamed === undefined ? '' : `, because it lost rank ${blamed}`}`;
+}
+
+function hintFor({ end }: RankEnd): string | undefined {
+  if (!('signal' in end)) return undefined;
+  if (end.signal === 'SIGKILL')
+    return 'Nobody here sent it: the kernel does when memory runs out (see dmesg).';
+  if (end.signal === 'SIGBUS')
+    return 'A memory file system that is full does this: see /dev/shm, HOROVOD_SHM_DIR.';
+  return undefined;
+}
+
+function indented(text: string): string[] {
+  return text.split('\n').map((line) => `    ${line}`);
+}
+
+function firstLine(text: string): string {
+  return text.split('\n', 1)[0] as string;
+}

@@ -1,0 +1,53 @@
+// Which rank is to blame. Pure: from what ended when, and what each rank said last.
+
+import type { ErrorRecord } from '../../plane/control-block.ts';
+import type { ProcessEnd } from '../../plane/process-status.ts';
+import { signalNumber } from '../../plane/process-status.ts';
+
+export interface RankEnd {
+  readonly rank: number;
+  readonly hostname: string;
+  readonly pid: number | undefined;
+  readonly end: ProcessEnd;
+  /** The signal horovodrun sent it before it ended: then its end is an aftermath. */
+  readonly endedBy: string | undefined;
+  readonly lastWords: ErrorRecord | undefined;
+  /** The end of its stderr. */
+  readonly stderrTail: readonly string[];
+  /** Why it could not be started at all. */
+  readonly spawnError?: string | undefined;
+}
+
+/** 128 + number for a signal, as shells count. */
+export function exitCodeOf(end: ProcessEnd): number {
+  return 'signal' in end ? 128 + signalNumber(end.signal) : end.code;
+}
+
+export function isFailure(end: ProcessEnd): boolean {
+  return exitCodeOf(end) !== 0;
+}
+
+/** The other rank this one died of, if its last words say so. */
+export function blamedRank(rank: number, lastWords: ErrorRecord | undefined): number | undefined {
+  const isAftermath = lastWords?.code === 'ERR_HVD_PEER_LOST' || lastWords?.code === 'ERR_HVD_SHUT_DOWN';
+  return isAftermath && lastWords.rank !== rank ? lastWords.rank : undefined;
+}
+
+/**
+ * `ends` in the order in which the launcher saw them. The first failure is to blame, unless it died of another
+ * rank: then that one, if it failed too and by itself (a rank that shut down too early but ended well is no
+ * failure, and one that horovodrun had to end has nothing to say).
+ */
+export function findRootCause(ends: readonly RankEnd[]): RankEnd | undefined {
+  const failures = ends.filter(({ end, endedBy }) => isFailure(end) && endedBy === undefined);
+  let suspect = failures[0] ?? ends.find(({ end }) => isFailure(end));
+  const suspected = new Set<number>();
+  while (suspect !== undefined && !suspected.has(suspect.rank)) {
+    suspected.add(suspect.rank);
+    const blamed = blamedRank(suspect.rank, suspect.lastWords);
+    const other = failures.find(({ rank }) => rank === blamed);
+    if (other === undefined) break;
+    suspect = other;
+  }
+  return suspect;
+}

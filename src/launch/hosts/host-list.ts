@@ -1,0 +1,63 @@
+// Hosts and their slots, as users write them: `-H a:2,b:4`, or a file with a line `a slots=2` for each host.
+
+import { readFileSync } from 'node:fs';
+import { HorovodError } from '../../errors.ts';
+
+export interface Host {
+  readonly name: string;
+  readonly slots: number;
+}
+
+export function parseHosts(text: string): Host[] {
+  const hosts = text.split(',').map((entry) => {
+    const match = /^([\w.-]+):(\d+)$/.exec(entry.trim());
+    if (match === null) {
+      throw wrong(
+        `-H: ${JSON.stringify(entry.trim())} is no host with slots; write HOST:SLOTS,HOST:SLOTS, for example localhost:2.`,
+      );
+    }
+    return { name: match[1] as string, slots: Number(match[2]) };
+  });
+  return checked(hosts, '-H');
+}
+
+export function readHostfile(path: string): Host[] {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    throw wrong(`cannot read the hostfile ${path}: ${(error as Error).message}.`);
+  }
+  return parseHostfile(text, path);
+}
+
+/** Blank lines and comments (#) are fine. */
+export function parseHostfile(text: string, path: string): Host[] {
+  const hosts = text.split('\n').flatMap((line, index) => {
+    const content = line.replace(/#.*/, '').trim();
+    if (content === '') return [];
+    const match = /^([\w.-]+)\s+slots\s*=\s*(\d+)$/.exec(content);
+    if (match === null) {
+      throw wrong(
+        `${path}:${index + 1}: ${JSON.stringify(content)} is no host with slots; write \`HOST slots=N\`.`,
+      );
+    }
+    return [{ name: match[1] as string, slots: Number(match[2]) }];
+  });
+  if (hosts.length === 0) throw wrong(`${path} names no host; write a line \`HOST slots=N\` for each.`);
+  return checked(hosts, path);
+}
+
+function checked(hosts: Host[], source: string): Host[] {
+  const names = new Set<string>();
+  for (const { name, slots } of hosts) {
+    if (names.has(name)) throw wrong(`${source}: ${name} is listed twice; add up its slots in one entry.`);
+    if (slots < 1) throw wrong(`${source}: ${name} has no slots; leave it out, or give it one or more.`);
+    names.add(name);
+  }
+  return hosts;
+}
+
+function wrong(message: string): HorovodError {
+  return new HorovodError('ERR_HVD_SETTING', message);
+}

@@ -1,0 +1,43 @@
+// One of the launcher's own output streams, written by many ranks. Who writes faster than the reader reads is
+// made to wait; a reader that has gone (`horovodrun … | head`) is told once, and then nobody waits.
+
+import type { Writable } from 'node:stream';
+
+export class ConsoleWriter {
+  readonly #stream: Writable;
+  #drained: Promise<void> | undefined;
+  #isBroken = false;
+
+  constructor(stream: Writable, onBroken: () => void) {
+    this.#stream = stream;
+    stream.on('error', () => {
+      if (this.#isBroken) return;
+      this.#isBroken = true;
+      onBroken();
+    });
+  }
+
+  /** Resolves when there is room for more. */
+  async write(bytes: Buffer | string): Promise<void> {
+    if (this.#isBroken || bytes.length === 0) return;
+    if (this.#stream.write(bytes)) return;
+    this.#drained ??= new Promise((resolve) => {
+      const settle = () => {
+        this.#drained = undefined;
+        for (const event of ['drain', 'error', 'close'] as const) this.#stream.off(event, settle);
+        resolve();
+      };
+      for (const event of ['drain', 'error', 'close'] as const) this.#stream.on(event, settle);
+    });
+    await this.#drained;
+  }
+
+  /** Resolves when everything written has reached the reader, or never will. */
+  async flush(): Promise<void> {
+    if (this.#isBroken) return;
+    await new Promise<void>((resolve) => {
+      this.#stream.once('error', () => resolve());
+      this.#stream.write('', () => resolve());
+    });
+  }
+}

@@ -1,0 +1,138 @@
+// Carries one output stream of one rank to the console and, where wanted, to a file, and remembers its end for
+// the failure report.
+
+import { createWriteStream, mkdirSync, type WriteStream } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { HorovodError } from '../../errors.ts';
+import { ConsoleWriter } from './console-writer.ts';
+import { LinePrefixer, linePrefix } from './prefix-lines.ts';
+
+export interface RankOutputOptions {
+  readonly rank: number;
+  readonly name: 'stdout' | 'stderr';
+  readonly prefix: 'none' | 'rank' | 'rank and time';
+  /** Of --output-filename: rank.<rank>/stdout below it. */
+  readonly directory?: string | undefined;
+  /** How many ranks there are: file names are padded to sort well. */
+  readonly size: number;
+  /** Says that a file cannot be written any more. */
+  readonly notice: (text: string) => void;
+}
+
+const tailBytes = 4096;
+const tailLines = 12;
+
+export class RankOutput {
+  /** Settles when the stream has ended and all of it is written. */
+  readonly finished: Promise<void>;
+  readonly #source: Readable;
+  #tail: Buffer = Buffer.alloc(0);
+  #isWriting = false;
+  #lastDataAt = performance.now();
+
+  constructor(source: Readable, target: ConsoleWriter, options: RankOutputOptions) {
+    this.#source = source;
+    this.finished = this.#carry(target, openOutputFile(options), options);
+  }
+
+  /** The last lines, as the rank wrote them. */
+  get tail(): string[] {
+    const lines = this.#tail
+      .toString('utf8')
+      .trimEnd()
+      .split(/\r?\n|\r/);
+    return (this.#tail.length === tailBytes ? lines.slice(1) : lines)
+      .slice(-tailLines)
+      .filter((line) => line !== '');
+  }
+
+  /**
+   * The rank has ended. Its stream ends with it, unless a process that escaped from the rank's group holds it:
+   * that one is not listened to for ever.
+   */
+  async finishWithin(quietMs: number): Promise<void> {
+    const watch = setInterval(() => {
+      if (!this.#isWriting && performance.now() - this.#lastDataAt > quietMs) this.#source.destroy();
+    }, quietMs / 4);
+    this.#lastDataAt = performance.now();
+    await this.finished;
+    clearInterval(watch);
+  }
+
+  async #carry(
+    target: ConsoleWriter,
+    file: OutputFile | undefined,
+    options: RankOutputOptions,
+  ): Promise<void> {
+    const { rank, name, prefix } = options;
+    const prefixer = new LinePrefixer(() => {
+      if (prefix === 'none') return '';
+      return linePrefix(rank, name, prefix === 'rank and time' ? new Date() : undefined);
+    });
+    const write = async (bytes: Buffer) => {
+      this.#isWriting = true;
+      await Promise.all([target.write(bytes), file?.write(bytes)]);
+      this.#isWriting = false;
+      this.#lastDataAt = performance.now();
+    };
+    try {
+      for await (const bytes of this.#source as AsyncIterable<Buffer>) {
+        this.#tail = Buffer.concat([this.#tail, bytes]).subarray(-tailBytes);
+        await write(prefixer.push(bytes));
+      }
+    } catch {
+      // Destroyed by finishWithin(), or a broken pipe: what has come is all there is.
+    }
+    await write(prefixer.flush());
+    await file?.close();
+  }
+}
+
+/** Makes the directory of each rank, before any rank is started. */
+export function createOutputDirectories(directory: string, size: number): void {
+  try {
+    for (let rank = 0; rank < size; rank++) {
+      mkdirSync(dirname(outputPath(directory, rank, size, 'stdout')), { recursive: true });
+    }
+  } catch (error) {
+    const reason = (error as Error).message;
+    throw new HorovodError('ERR_HVD_SETTING', `--output-filename ${directory} cannot be used: ${reason}.`);
+  }
+}
+
+/** DIRECTORY/rank.07/stdout */
+export function outputPath(directory: string, rank: number, size: number, name: string): string {
+  const width = String(Math.max(size - 1, 0)).length;
+  return join(directory, `rank.${String(rank).padStart(width, '0')}`, name);
+}
+
+/** A file that, once it cannot be written, is given up with one notice; the job goes on. */
+class OutputFile {
+  readonly #writer: ConsoleWriter;
+  readonly #stream: WriteStream;
+
+  constructor(path: string, notice: (text: string) => void) {
+    this.#stream = createWriteStream(path);
+    this.#writer = new ConsoleWriter(this.#stream, () => {
+      notice(`cannot write ${path} (any more); output continues here only.`);
+    });
+  }
+
+  write(bytes: Buffer): Promise<void> {
+    return this.#writer.write(bytes);
+  }
+
+  async close(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      this.#stream.once('close', () => resolve());
+      if (this.#stream.closed) resolve();
+      else this.#stream.end();
+    });
+  }
+}
+
+function openOutputFile({ directory, rank, size, name, notice }: RankOutputOptions): OutputFile | undefined {
+  if (directory === undefined) return undefined;
+  return new OutputFile(outputPath(directory, rank, size, name), notice);
+}

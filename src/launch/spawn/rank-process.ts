@@ -1,0 +1,59 @@
+// One rank's process: the leader of a process group of its own, so that a signal reaches whatever it starts (a
+// shell, npx), and a Ctrl-C in the terminal reaches only the launcher, which decides.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import type { Readable } from 'node:stream';
+import type { ProcessEnd } from '../../plane/process-status.ts';
+
+export interface RankCommand {
+  readonly file: string;
+  readonly args: readonly string[];
+}
+
+export class RankProcess {
+  readonly rank: number;
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  /** How the process ended. */
+  readonly ended: Promise<ProcessEnd>;
+  /** Why it could not be started. */
+  spawnError: NodeJS.ErrnoException | undefined;
+  readonly #child: ChildProcess;
+
+  constructor(rank: number, command: RankCommand, env: NodeJS.ProcessEnv) {
+    this.rank = rank;
+    const child = spawn(command.file, command.args, {
+      detached: true,
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.#child = child;
+    this.stdout = child.stdout;
+    this.stderr = child.stderr;
+    this.ended = new Promise((resolve) => {
+      child.once('exit', (code, signal) => resolve(signal === null ? { code: code ?? 0 } : { signal }));
+      child.on('error', (error: NodeJS.ErrnoException) => {
+        if (child.pid !== undefined) return;
+        this.spawnError = error;
+        // As a shell has it: 127 not found, 126 found but not to be run.
+        resolve({ code: error.code === 'ENOENT' ? 127 : 126 });
+      });
+    });
+  }
+
+  /** Also the number of its process group. Undefined if it could not be started. */
+  get pid(): number | undefined {
+    return this.#child.pid;
+  }
+
+  /** Signals the whole group; false if there is nobody in it. */
+  signalGroup(signal: NodeJS.Signals | 0): boolean {
+    if (this.pid === undefined) return false;
+    try {
+      return process.kill(-this.pid, signal);
+    } catch (error) {
+      // EPERM: somebody is there, who is not ours to signal.
+      return (error as NodeJS.ErrnoException).code === 'EPERM';
+    }
+  }
+}

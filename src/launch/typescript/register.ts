@@ -1,0 +1,30 @@
+// Given to Node as `--import`: from here on TypeScript files can be imported.
+
+import * as nodeModule from 'node:module';
+import { loadTypeScript, typeScriptSpecifier } from './hooks.ts';
+
+interface SyncHooks {
+  resolve(specifier: string, context: { parentURL?: string }, next: Next): unknown;
+  load(url: string, context: unknown, next: Next): unknown;
+}
+type Next = (name: string, context?: unknown) => unknown;
+
+// Node ≥ 22.15: hooks in the same thread, for import and require alike. The types are those of Node 20.
+const { registerHooks } = nodeModule as unknown as { registerHooks?: (hooks: SyncHooks) => void };
+
+if (registerHooks === undefined) {
+  nodeModule.register('./async-hooks.js', import.meta.url);
+} else {
+  registerHooks({
+    resolve(specifier, context, next) {
+      try {
+        return next(specifier, context);
+      } catch (error) {
+        const candidate = typeScriptSpecifier(specifier, context.parentURL);
+        if (candidate === undefined) throw error;
+        return next(candidate, context);
+      }
+    },
+    load: (url, context, next) => loadTypeScript(url) ?? next(url, context),
+  });
+}
