@@ -89,7 +89,7 @@ export async function runStage(stage, context) {
 async function build() {
   await ensureCompiler();
   removeStaleOutputs();
-  const outside = ['test/multiprocess', 'test/end-to-end', 'test/fixtures'].flatMap(filesBelow);
+  const outside = ['test/multiprocess', 'test/end-to-end'].flatMap(filesBelow);
   const hasTests = outside.some((path) => path.endsWith('.ts')); // tsc refuses a project without files
   const projects = ['tsconfig.json', ...(hasTests ? ['test/tsconfig.json'] : [])];
   for (const project of projects) {
