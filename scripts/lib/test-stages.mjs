@@ -102,6 +102,8 @@ async function build() {
 async function nativeTests(flavour, filter) {
   const { reason } = await ensureCompiler();
   if (reason !== undefined) return skip(reason);
+  if (!filesBelow('native/test').some((path) => path.endsWith('.test.cc')))
+    return skip('there are no C++ tests');
   const counts = await testNative(flavour, filter === '' ? {} : { filter });
   return { ...counts, skipped: 0 };
 }
