@@ -1,0 +1,515 @@
+// A context: one rank's membership, its process sets and its way to every collective. The functions of the
+// package are a façade over one default context (default-context.ts); tests make several in one process.
+
+import { FlightRecorder, type CollectiveRecord, type MutableRecord } from '../diagnostics/flight-recorder.ts';
+import type { Log } from '../diagnostics/log.ts';
+import { Channel, type ChannelHost } from '../engine/channel.ts';
+import { type Description, fingerprintOf, labelOf, nameOf, type Request, unnamedKey } from '../engine/request.ts';
+import { type StallLimits, inspectStalls } from '../engine/stall-inspector.ts';
+import { HorovodError } from '../errors.ts';
+import type { DataPlane, PlaneGroup, PlaneName } from '../plane/plane.ts';
+import { dtypes, type DType } from '../tensor/dtype.ts';
+import { Average, Max, Min, Product, type ReduceOp, Sum } from '../tensor/reduce-op.ts';
+import { checkOptions, type CollectiveOptions } from './options.ts';
+import { type Members, type Plan, zeroOperations } from './plans.ts';
+import { ProcessSet, register, unregister } from './process-set.ts';
+
+/** Where this rank stands. */
+export interface World {
+  readonly rank: number;
+  readonly size: number;
+  readonly localRank: number;
+  readonly localSize: number;
+  readonly crossRank: number;
+  readonly crossSize: number;
+  readonly isHomogeneous: boolean;
+}
+
+export interface ContextLimits extends StallLimits {
+  readonly operationTimeoutMs: number;
+  readonly startTimeoutMs: number;
+  readonly fusionThresholdBytes: number;
+  readonly cycleTimeMs: number;
+  readonly flightRecords: number;
+}
+
+/** What a context is made of; bootstrap.ts and horovod/testing put it together. */
+export interface ContextParts {
+  readonly world: World;
+  readonly plane: DataPlane;
+  readonly limits: ContextLimits;
+  readonly log: Log;
+  readonly hasDynamicProcessSets: boolean;
+  readonly processSet: ProcessSet;
+  /** Carries a text from the first rank to all, before the global group exists. */
+  share(value: string | undefined): Promise<string>;
+  /** Numbers by which the control block knows the ranks; the ranks themselves but for init({ ranks }). */
+  readonly members: readonly number[];
+  /** Tells all ranks that the job has failed. */
+  failJob(error: HorovodError): void;
+  /** After everything else has been closed. */
+  close(): void;
+}
+
+interface RegisteredSet {
+  readonly set: ProcessSet;
+  readonly members: Members;
+  /** Undefined where this rank is not in the set. */
+  readonly channel: Channel | undefined;
+}
+
+export class HorovodContext {
+  readonly world: World;
+  readonly plane: DataPlane;
+  readonly log: Log;
+  readonly limits: ContextLimits;
+  readonly recorder: FlightRecorder;
+  readonly #parts: ContextParts;
+  readonly #sets = new Map<number, RegisteredSet>();
+  readonly #freeIds: number[] = [];
+  #nextId = 0;
+  #failure: HorovodError | undefined;
+  #isClosed = false;
+  #stallTimer: NodeJS.Timeout | undefined;
+  #processSetChanges = 0;
+
+  private constructor(parts: ContextParts) {
+    this.#parts = parts;
+    this.world = parts.world;
+    this.plane = parts.plane;
+    this.log = parts.log;
+    this.limits = parts.limits;
+    this.recorder = new FlightRecorder(parts.limits.flightRecords);
+  }
+
+  /** Collective over all ranks. Takes over `parts`: they are closed if it fails. */
+  static async create(
+    parts: ContextParts,
+    options: { processSets?: readonly ProcessSet[]; signal?: AbortSignal | undefined; timeoutMs?: number } = {},
+  ): Promise<HorovodContext> {
+    const context = new HorovodContext(parts);
+    const { world } = parts;
+    try {
+      const ranks = Array.from({ length: world.size }, (_, rank) => rank);
+      const timeoutMs = options.timeoutMs ?? parts.limits.startTimeoutMs;
+      const { share, members } = parts;
+      const group = await parts.plane.openGroup({ id: 0, members, index: world.rank, share, signal: options.signal, timeoutMs });
+      context.#addSet(parts.processSet, ranks, group);
+      const sets = options.processSets ?? [];
+      checkDistinct(sets);
+      for (const set of sets) await context.#openSet(set, options);
+      return context;
+    } catch (error) {
+      if (HorovodError.is(error)) parts.failJob(error);
+      context.close();
+      throw error;
+    }
+  }
+
+  get planeName(): PlaneName {
+    return this.plane.name;
+  }
+
+  get hasDynamicProcessSets(): boolean {
+    return this.#parts.hasDynamicProcessSets;
+  }
+
+  /** Everything still in flight ends with ERR_HVD_SHUT_DOWN. Calling it twice is fine. */
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    clearTimeout(this.#stallTimer);
+    const error = new HorovodError(
+      'ERR_HVD_SHUT_DOWN',
+      `rank ${this.world.rank} has called shutdown(); call init() before using collectives again.`,
+    );
+    this.#failure ??= error;
+    for (const { set, channel } of this.#sets.values()) {
+      channel?.fail(error);
+      channel?.close();
+      unregister(set);
+    }
+    this.#sets.clear();
+    this.plane.close();
+    this.#parts.close();
+  }
+
+  flightRecord(): CollectiveRecord[] {
+    return this.recorder.read();
+  }
+
+  /** The channel of a process set, if it is idle and well: the way to the quick paths. */
+  quickChannel(set: ProcessSet | undefined): Channel | undefined {
+    const registered = this.#sets.get(set === undefined ? 0 : (set.id ?? -1));
+    const channel = registered?.channel;
+    return channel?.isIdle && channel.broken === undefined && (set === undefined || registered?.set === set)
+      ? channel
+      : undefined;
+  }
+
+  /** The members of a process set that this rank may use. */
+  membersOf(set: ProcessSet | undefined, what: string): Members {
+    return this.#registered(set, what).members;
+  }
+
+  run<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): Promise<R> {
+    const channel = this.#channelOf(options, what);
+    const { signal } = options;
+    if (signal?.aborted) throw abortedError(what, this.world.rank, signal);
+    return new Promise((resolve, reject) => {
+      let stopListening = () => {};
+      const request = this.#requestOf(channel, plan, options, name, {
+        resolve: () => {
+          stopListening();
+          resolve(plan.kind === 'join' ? (request.lastJoined as R) : plan.result());
+        },
+        reject: (error) => {
+          stopListening();
+          reject(error);
+        },
+      });
+      this.#submit(channel, () => channel.submit(request), name ?? options.name);
+      if (signal !== undefined) stopListening = this.#abortOn(signal, channel, request, reject);
+      this.#watchStalls();
+    });
+  }
+
+  runSync<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): R {
+    const channel = this.#channelOf(options, what);
+    if (options.signal?.aborted) throw abortedError(what, this.world.rank, options.signal);
+    let failure: HorovodError | undefined;
+    const request = this.#requestOf(channel, plan, options, name, {
+      resolve() {},
+      reject(error) {
+        failure = error;
+      },
+    });
+    this.#submit(channel, () => channel.runSync(request), name ?? options.name);
+    if (failure !== undefined) throw failure;
+    return plan.kind === 'join' ? (request.lastJoined as R) : plan.result();
+  }
+
+  /** For the quick paths: a request that has met something else, or has to wait long. */
+  requestFor<R>(
+    channel: Channel,
+    plan: Plan<R>,
+    options: CollectiveOptions,
+    key: string,
+    reject: (error: HorovodError) => void,
+  ): Request {
+    return this.#requestOf(channel, plan, options, key, { resolve() {}, reject });
+  }
+
+  async addProcessSet(set: ProcessSet, options: { signal?: AbortSignal | undefined; timeoutMs?: number } = {}): Promise<void> {
+    this.#checkOpen('addProcessSet');
+    if (!this.hasDynamicProcessSets) {
+      throw new HorovodError(
+        'ERR_HVD_PROCESS_SET',
+        "process sets can be added after init() only with init({ processSets: 'dynamic' }) or HOROVOD_DYNAMIC_PROCESS_SETS=1.",
+      );
+    }
+    await this.#openSet(set, options);
+  }
+
+  /** False for a set that is not registered, and for the one of all ranks. */
+  async removeProcessSet(set: ProcessSet, options: CollectiveOptions = {}): Promise<boolean> {
+    this.#checkOpen('removeProcessSet');
+    const { id } = set;
+    const registered = id === null ? undefined : this.#sets.get(id);
+    if (id === null || id === 0 || registered?.set !== set) return false;
+    if (!this.hasDynamicProcessSets) {
+      throw new HorovodError(
+        'ERR_HVD_PROCESS_SET',
+        "process sets can be removed only with init({ processSets: 'dynamic' }) or HOROVOD_DYNAMIC_PROCESS_SETS=1.",
+      );
+    }
+    await this.#agreeOn(`remove ${set.ranks.join(',')}`, options);
+    registered.channel?.fail(
+      new HorovodError('ERR_HVD_PROCESS_SET', `the process set of ranks ${set.ranks.join(', ')} has been removed.`),
+    );
+    registered.channel?.close();
+    this.#sets.delete(id);
+    this.#freeIds.push(id);
+    unregister(set);
+    return true;
+  }
+
+  /** The job has failed: every channel here, every rank elsewhere. */
+  fail(error: HorovodError): void {
+    if (this.#failure !== undefined) return;
+    this.#failure = error;
+    this.#parts.failJob(error);
+    for (const { channel } of this.#sets.values()) channel?.fail(error);
+  }
+
+  #submit(channel: Channel, submit: () => void, name: string | undefined): void {
+    try {
+      submit();
+    } catch (error) {
+      if (name === undefined) channel.returnUnnamed();
+      throw error;
+    }
+  }
+
+  async #openSet(set: ProcessSet, options: { signal?: AbortSignal | undefined; timeoutMs?: number }): Promise<void> {
+    const { size, rank } = this.world;
+    const ranks = set.ranks;
+    const wrong = ranks.find((member) => member >= size);
+    if (wrong !== undefined) {
+      throw new HorovodError('ERR_HVD_PROCESS_SET', `a process set names rank ${wrong}, and there are ${size} ranks.`);
+    }
+    if (ranks.length === 0) throw new HorovodError('ERR_HVD_PROCESS_SET', 'a process set needs at least one rank.');
+    const text = ranks.join(',');
+    for (const other of this.#sets.values()) {
+      if (other.members.ranks.join(',') === text) {
+        throw new HorovodError('ERR_HVD_PROCESS_SET', `there is a process set of ranks ${text} already: ${other.set}.`);
+      }
+    }
+    await this.#agreeOn(`add ${text}`, options);
+    const timeoutMs = options.timeoutMs ?? this.limits.operationTimeoutMs;
+    const index = ranks.indexOf(rank);
+    const members = ranks.map((member) => this.#parts.members[member] as number);
+    const { signal } = options;
+    // Everybody takes part in telling, members or not: it goes over the set of all ranks.
+    let group: PlaneGroup | undefined;
+    if (index < 0) {
+      await this.#shareAmongAll(undefined, options);
+    } else {
+      const share = (value: string | undefined) => this.#shareAmongAll(value, options);
+      group = await this.plane.openGroup({ id: this.#peekId(), members, index, share, signal, timeoutMs });
+      // A set of one tells nobody by itself; the others still expect it.
+    }
+    await this.#agreeOn(`added ${text}`, options);
+    this.#addSet(set, ranks, group);
+  }
+
+  /** The first text that is not empty, of any rank. */
+  async #shareAmongAll(value: string | undefined, options: CollectiveOptions): Promise<string> {
+    const what = 'addProcessSet';
+    const operation = { kind: 'allgather' as const, input: Buffer.from(value ?? '') as Uint8Array, output: new Uint8Array(0) };
+    const plan: Plan<string> = {
+      kind: 'processSet',
+      operands: [],
+      operations: [operation],
+      detail: 'share',
+      result: () => Buffer.from(operation.output).toString(),
+    };
+    return this.run(plan, withoutName(options), what, `horovod.process_set.${++this.#processSetChanges}`);
+  }
+
+  async #agreeOn(detail: string, options: CollectiveOptions): Promise<void> {
+    const plan: Plan<void> = { kind: 'processSet', operands: [], operations: [{ kind: 'barrier' }], detail, result: () => undefined };
+    await this.run(plan, withoutName(options), 'a change of process sets', `horovod.process_set.${++this.#processSetChanges}`);
+  }
+
+  #peekId(): number {
+    return this.#freeIds[0] ?? this.#nextId;
+  }
+
+  #addSet(set: ProcessSet, ranks: readonly number[], group: PlaneGroup | undefined): void {
+    const id = this.#freeIds.shift() ?? this.#nextId++;
+    const members = { ranks, index: ranks.indexOf(this.world.rank) };
+    const channel = group === undefined ? undefined : new Channel(group, this.#hostOf(ranks));
+    this.#sets.set(id, { set, members, channel });
+    register(set, { id, ranks, ownRank: this.world.rank });
+  }
+
+  #hostOf(ranks: readonly number[]): ChannelHost {
+    const { fusionThresholdBytes, cycleTimeMs, stallWarningMs, stallCheck } = this.limits;
+    return {
+      rank: this.world.rank,
+      members: ranks,
+      fusionThresholdBytes,
+      cycleTimeMs,
+      stallAfterMs: stallCheck ? stallWarningMs : 0,
+      fail: (error) => this.fail(error),
+      onStall: (channel) => this.#inspect([channel]),
+      zeroRequest: (description) => zeroRequest(description, ranks.length, this.limits.operationTimeoutMs),
+    };
+  }
+
+  #registered(set: ProcessSet | undefined, what: string): RegisteredSet {
+    this.#checkOpen(what);
+    if (set !== undefined && !(set instanceof ProcessSet)) {
+      throw new HorovodError('ERR_HVD_PROCESS_SET', `${what}: processSet is a ProcessSet.`);
+    }
+    const registered = this.#sets.get(set === undefined ? 0 : (set.id ?? -1));
+    if (registered === undefined || (set !== undefined && registered.set !== set)) {
+      throw new HorovodError(
+        'ERR_HVD_PROCESS_SET',
+        `${what}: ${set} is not registered, or has been removed. Give it to init({ processSets }) or addProcessSet().`,
+      );
+    }
+    if (registered.members.index < 0) {
+      throw new HorovodError(
+        'ERR_HVD_PROCESS_SET',
+        `${what}: rank ${this.world.rank} is not a member of ${set}. Only its ranks may call this.`,
+        { rank: this.world.rank },
+      );
+    }
+    return registered;
+  }
+
+  #channelOf(options: CollectiveOptions, what: string): Channel {
+    checkOptions(options, what);
+    return this.#registered(options.processSet, what).channel as Channel;
+  }
+
+  #checkOpen(what: string): void {
+    if (this.#isClosed) {
+      throw new HorovodError('ERR_HVD_SHUT_DOWN', `${what}: rank ${this.world.rank} has shut down; call init() again first.`);
+    }
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  #requestOf<R>(
+    channel: Channel,
+    plan: Plan<R>,
+    options: CollectiveOptions,
+    name: string | undefined,
+    ends: Pick<Request, 'resolve' | 'reject'>,
+  ): Request {
+    const description = describePlan(plan, name ?? options.name ?? unnamedKey(channel.nextUnnamed()));
+    const { low, high } = fingerprintOfPlan(plan, description, this.world.rank);
+    const record = this.recorder.begin();
+    fillRecord(record, plan, description, options.processSet?.id ?? 0);
+    const { sequence } = record;
+    const finish = (state: 'done' | 'failed', error?: string) => {
+      if (record.sequence !== sequence) return; // the ring has gone round
+      record.state = state;
+      record.finishedAtMs = nowMs();
+      record.error = error;
+    };
+    return {
+      description,
+      low,
+      high,
+      operations: plan.operations,
+      timeoutMs: options.timeoutMs ?? this.limits.operationTimeoutMs,
+      submittedAtMs: record.submittedAtMs,
+      isSettled: false,
+      resolve: () => {
+        finish('done');
+        ends.resolve();
+      },
+      reject: (error) => {
+        finish('failed', error.code);
+        ends.reject(error);
+      },
+    };
+  }
+
+  #abortOn(signal: AbortSignal, channel: Channel, request: Request, reject: (error: unknown) => void): () => void {
+    const onAbort = () => {
+      const error = abortedError(labelOf(request.description), this.world.rank, signal);
+      // Others may have it in their books already: then the job cannot go on.
+      if (channel.withdraw(request)) reject(error);
+      else this.fail(error);
+    };
+    signal.addEventListener('abort', onAbort, { once: true });
+    return () => signal.removeEventListener('abort', onAbort);
+  }
+
+  #watchStalls(): void {
+    const { stallCheck, stallWarningMs } = this.limits;
+    if (!stallCheck || stallWarningMs <= 0 || this.#stallTimer !== undefined) return;
+    this.#stallTimer = setTimeout(() => {
+      this.#stallTimer = undefined;
+      const channels = [...this.#sets.values()].flatMap(({ channel }) => channel ?? []);
+      this.#inspect(channels);
+      if (channels.some((channel) => !channel.isIdle)) this.#watchStalls();
+    }, stallWarningMs);
+    this.#stallTimer.unref();
+  }
+
+  #inspect(channels: readonly Channel[]): void {
+    const { warnings, failure } = inspectStalls(channels, this.limits, nowMs(), this.world.rank);
+    for (const warning of warnings) this.log.write('warning', warning);
+    if (failure !== undefined) this.fail(failure);
+  }
+}
+
+/** Milliseconds of the host's monotonic clock, the same for all its processes. */
+export function nowMs(): number {
+  return Number(process.hrtime.bigint()) / 1e6;
+}
+
+function describePlan<R>(plan: Plan<R>, key: string): Description {
+  return {
+    key,
+    kind: plan.kind,
+    dtypes: plan.operands.map(({ dtype }) => dtype),
+    shapes: plan.operands.map(({ shape }) => shape),
+    isGrouped: plan.isGrouped ?? false,
+    op: plan.op?.name,
+    prescale: plan.prescale ?? 1,
+    postscale: plan.postscale ?? 1,
+    root: plan.root,
+    detail: plan.detail ?? '',
+  };
+}
+
+function fingerprintOfPlan<R>(plan: Plan<R>, description: Description, rank: number): { low: number; high: number } {
+  const codes = description.dtypes.map((dtype) => dtypes[dtype].code);
+  const fingerprint = fingerprintOf(description, plan.op?.code ?? -1, codes);
+  // Joins never match by fingerprint: who came last is in the lists, so there must be an exchange of them.
+  return plan.kind === 'join' ? fingerprint.number(rank) : fingerprint;
+}
+
+function zeroRequest(description: Description, size: number, timeoutMs: number): Request {
+  const op = [Average, Sum, Min, Max, Product].find(({ name }) => name === description.op) as ReduceOp | undefined;
+  const codes = description.dtypes.map((dtype) => dtypes[dtype].code);
+  const { low, high } = fingerprintOf(description, op?.code ?? -1, codes);
+  return {
+    description,
+    low,
+    high,
+    operations: zeroOperations(description, size),
+    timeoutMs,
+    submittedAtMs: nowMs(),
+    isSettled: false,
+    resolve() {},
+    reject() {},
+  };
+}
+
+function fillRecord<R>(record: MutableRecord, plan: Plan<R>, description: Description, processSet: number): void {
+  const [dtype] = description.dtypes as DType[];
+  record.kind = plan.kind;
+  record.name = nameOf(description);
+  record.unnamed = 0;
+  record.processSet = processSet;
+  record.dtype = dtype;
+  record.op = description.op;
+  record.bytes = description.shapes.reduce(
+    (sum, shape, i) => sum + shape.reduce((product, length) => product * length, 1) * dtypes[description.dtypes[i] as DType].bytes,
+    0,
+  );
+  record.submittedAtMs = nowMs();
+  record.finishedAtMs = 0;
+}
+
+function withoutName({ signal, timeoutMs }: CollectiveOptions): CollectiveOptions {
+  return { signal, timeoutMs };
+}
+
+function checkDistinct(sets: readonly ProcessSet[]): void {
+  const seen = new Set<string>();
+  sets.forEach((set, i) => {
+    if (!(set instanceof ProcessSet)) {
+      throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `init: entry ${i} of processSets is not a ProcessSet.`);
+    }
+    const text = set.ranks.join(',');
+    if (seen.has(text)) {
+      throw new HorovodError('ERR_HVD_PROCESS_SET', `init: entry ${i} of processSets is a duplicate: ${set}.`);
+    }
+    seen.add(text);
+  });
+}
+
+function abortedError(what: string, rank: number, signal: AbortSignal): HorovodError {
+  return new HorovodError('ERR_HVD_ABORTED', `rank ${rank}: ${what} was ended by its AbortSignal.`, {
+    rank,
+    cause: signal.reason,
+  });
+}

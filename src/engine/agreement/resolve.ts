@@ -1,0 +1,83 @@
+// What to do when fingerprints differ: a pure function from all ranks' pending lists to the same decision on
+// every rank. What all of them have runs now, in one order; the same name with something else in it becomes an
+// error; the rest waits. A rank that has joined takes part in allreduces with zeros.
+
+import type { ErrorCode } from '../../errors.ts';
+import { compareText, type Description, labelOf } from '../request.ts';
+import { findMismatch } from './mismatch.ts';
+import type { PendingEntry, PendingList } from './pending-list.ts';
+
+export interface Resolution {
+  /** What runs now, in this order, on every rank. */
+  readonly run: readonly Description[];
+  /** What ends in an error, by key. */
+  readonly errors: ReadonlyMap<string, { code: ErrorCode; message: string; rank?: number }>;
+  /** Every rank has joined; this one came last. */
+  readonly lastJoined: number | undefined;
+  /** Nothing can ever run: everybody is blocked. */
+  readonly deadlock: string | undefined;
+}
+
+/** `lists[i]` is of the group's member i, whose global rank is `ranks[i]`. */
+export function resolvePending(lists: readonly PendingList[], ranks: readonly number[]): Resolution {
+  const joins = lists.map((list) => list.requests.find((entry) => entry.kind === 'join'));
+  const active = lists.flatMap((list, i) => (joins[i] === undefined ? [{ list, rank: ranks[i] as number }] : []));
+  const errors = new Map<string, { code: ErrorCode; message: string; rank?: number }>();
+  const run: Description[] = [];
+
+  if (active.length === 0) return { run, errors, lastJoined: lastToJoin(joins, ranks), deadlock: undefined };
+
+  const joined = ranks.filter((_, i) => joins[i] !== undefined);
+  const byKey = active.map(({ list }) => new Map(list.requests.map((entry) => [entry.key, entry])));
+  for (const key of [...(byKey[0]?.keys() ?? [])].sort(compareText)) {
+    const entries = byKey.flatMap((entriesOfRank) => entriesOfRank.get(key) ?? []);
+    if (entries.length < active.length) continue;
+    const claims = entries.map((description, i) => ({ rank: active[i]?.rank as number, description }));
+    const mismatch = findMismatch(claims);
+    const [first] = entries;
+    if (first === undefined) continue;
+    if (mismatch !== undefined) {
+      errors.set(key, { code: 'ERR_HVD_MISMATCH', message: `${mismatch} All ranks must ask for the same.` });
+    } else if (joined.length > 0 && first.kind !== 'allreduce' && first.kind !== 'barrier') {
+      errors.set(key, {
+        code: 'ERR_HVD_JOIN_UNSUPPORTED',
+        message:
+          `${labelOf(first)}: ${first.kind} is not supported while a rank has joined, ` +
+          `and ${listRanks(joined)} joined. Only allreduce and barrier are.`,
+        ...(joined[0] === undefined ? {} : { rank: joined[0] }),
+      });
+    } else {
+      run.push(withoutTime(first));
+    }
+  }
+  const isStuck = run.length === 0 && errors.size === 0 && lists.every((list) => list.isBlocked);
+  return { run, errors, lastJoined: undefined, deadlock: isStuck ? deadlockText(lists, ranks) : undefined };
+}
+
+/** By the clock of the host; ties go to the higher rank, so that all ranks name the same one. */
+function lastToJoin(joins: readonly (PendingEntry | undefined)[], ranks: readonly number[]): number | undefined {
+  let last: { at: number; rank: number } | undefined;
+  joins.forEach((join, i) => {
+    const at = join?.submittedAtMs ?? 0;
+    const rank = ranks[i] as number;
+    if (last === undefined || at > last.at || (at === last.at && rank > last.rank)) last = { at, rank };
+  });
+  return last?.rank;
+}
+
+function deadlockText(lists: readonly PendingList[], ranks: readonly number[]): string {
+  const waits = lists.map((list, i) => `rank ${ranks[i]} waits for ${list.requests.map(labelOf).join(', ')}`);
+  return (
+    `all ranks are blocked and wait for different things: ${waits.join('; ')}. ` +
+    'Usually ranks take different branches, or call the same operations in another order; ' +
+    'give operations names, or use the promise forms where the order may differ.'
+  );
+}
+
+function withoutTime({ submittedAtMs: _, ...description }: PendingEntry): Description {
+  return description;
+}
+
+export function listRanks(ranks: readonly number[]): string {
+  return `${ranks.length === 1 ? 'rank' : 'ranks'} ${ranks.join(', ')}`;
+}

@@ -1,0 +1,385 @@
+// A channel: one process set's way through submit → coalesce → agree → fuse → execute → settle. It holds what
+// this rank has asked for and drives the plane's group; it knows nothing of tensors or sockets.
+//
+// NOTE [Life of a batch]. Requests of one tick are sorted and become one job (a *flight*). 'done' settles
+// them. 'mismatch' starts a resolution: take back what has not begun, exchange pending lists, decide
+// (agreement/resolve.ts), run what all ranks have, and keep the rest as a *passive* job, which takes part
+// again as soon as another rank has something new to say. No step polls, and no two ranks can wait for each
+// other's next move: a round begins only if some rank has something new, and then all join it.
+//
+// Blocking and promise forms share every step. The promise forms are called back by the plane; a Sync form
+// waits for the first flight, handles its end, and so on until its own request is settled.
+
+import { HorovodError } from '../errors.ts';
+import type { AllgatherOperation, Job, Outcome, PlaneGroup, Round } from '../plane/plane.ts';
+import { decodePendingList, encodePendingList, type PendingList } from './agreement/pending-list.ts';
+import { resolvePending } from './agreement/resolve.ts';
+import { planRounds } from './fusion/plan-rounds.ts';
+import { compareKeys, type Description, labelOf, nameOf, type Request } from './request.ts';
+
+export interface ChannelHost {
+  /** Global rank of this process. */
+  readonly rank: number;
+  /** Global ranks of the members. */
+  readonly members: readonly number[];
+  readonly fusionThresholdBytes: number;
+  /** Requests of one tick are coalesced; this adds a window of time. */
+  readonly cycleTimeMs: number;
+  readonly stallAfterMs: number;
+  /** The job cannot go on: tell every channel and every rank. */
+  fail(error: HorovodError): void;
+  /** Requests have been waiting; called about every `stallAfterMs` of a blocking wait. */
+  onStall(channel: Channel): void;
+  /** The part of a rank that has joined: the same operation with zeros. */
+  zeroRequest(description: Description): Request;
+}
+
+interface Flight {
+  readonly job: Job;
+  readonly end: (outcome: Outcome) => void;
+  /** The requests it carries; none for an exchange of lists. */
+  readonly requests: readonly Request[];
+}
+
+/** What the exchange of lists calls itself; no batch has this fingerprint but by a chance of 2^-64. */
+const exchangeFingerprint = { low: 0x4c495354, high: 0x45584348 };
+
+export class Channel {
+  readonly group: PlaneGroup;
+  readonly #host: ChannelHost;
+  readonly #pending = new Map<string, Request>();
+  readonly #flights: Flight[] = [];
+  #tick: Request[] = [];
+  #isFlushScheduled = false;
+  #isResolving = false;
+  #leftover: Flight | undefined;
+  #blockedOn: Request | undefined;
+  #broken: HorovodError | undefined;
+  #unnamed = 0;
+  #lists: readonly PendingList[] = [];
+
+  constructor(group: PlaneGroup, host: ChannelHost) {
+    this.group = group;
+    this.#host = host;
+  }
+
+  /** Counter for requests without a name: they are matched by their order in this process set. */
+  nextUnnamed(): number {
+    return ++this.#unnamed;
+  }
+
+  /** Undoes nextUnnamed() for a request that was refused at the door. */
+  returnUnnamed(): void {
+    this.#unnamed--;
+  }
+
+  get isIdle(): boolean {
+    return this.#pending.size === 0 && this.#flights.length === 0;
+  }
+
+  get broken(): HorovodError | undefined {
+    return this.#broken;
+  }
+
+  get pending(): Iterable<Request> {
+    return this.#pending.values();
+  }
+
+  /** For stall warnings: the global ranks that have not asked for this. */
+  missingFor(request: Request): number[] {
+    const { members } = this.#host;
+    if (!request.wasExchanged) return this.group.missing().map((index) => members[index] as number);
+    const { key } = request.description;
+    return members.filter((_, i) => !this.#lists[i]?.requests.some((entry) => entry.key === key));
+  }
+
+  /** The promise form: `request.resolve` or `request.reject` will be called. */
+  submit(request: Request): void {
+    this.#admit(request);
+    this.#tick.push(request);
+    if (this.#isFlushScheduled) return;
+    this.#isFlushScheduled = true;
+    const flush = () => {
+      this.#isFlushScheduled = false;
+      this.#flush();
+    };
+    if (this.#host.cycleTimeMs > 0) setTimeout(flush, this.#host.cycleTimeMs);
+    else queueMicrotask(flush);
+  }
+
+  /** The blocking form: returns when the request is settled; its resolve or reject has been called. */
+  runSync(request: Request): void {
+    if (this.isIdle && this.#tick.length === 0) {
+      this.#admit(request);
+      this.#blockedOn = request;
+      try {
+        const requests = [request];
+        const outcome = this.#attempt(() => this.group.runSync(this.#jobOf(requests, this.#rounds(requests), false)));
+        if (outcome !== undefined) this.#endBatch(requests, outcome);
+        this.#waitFor(request);
+      } finally {
+        this.#blockedOn = undefined;
+      }
+      return;
+    }
+    this.#admit(request);
+    this.#tick.push(request);
+    this.#blockedOn = request;
+    try {
+      this.#flush();
+      this.#waitFor(request);
+    } finally {
+      this.#blockedOn = undefined;
+    }
+  }
+
+  /** For the quick path: `request` ran on its own and met something else. Blocks until it is settled. */
+  resolveSync(request: Request): void {
+    this.#admit(request);
+    this.#blockedOn = request;
+    try {
+      this.#resolve([request]);
+      this.#waitFor(request);
+    } finally {
+      this.#blockedOn = undefined;
+    }
+  }
+
+  /** The job of a request that runs on its own, for the quick paths' error texts and stall warnings. */
+  quickJob(request: Request): Job {
+    return this.#jobOf([request], this.#rounds([request]), false);
+  }
+
+  /** Takes back a request that has not left this tick. False: it has, and other ranks may count on it. */
+  withdraw(request: Request): boolean {
+    const place = this.#tick.indexOf(request);
+    if (place < 0) return false;
+    this.#tick.splice(place, 1);
+    this.#pending.delete(request.description.key);
+    return true;
+  }
+
+  /** Ends everything with this error, now and later. */
+  fail(error: HorovodError): void {
+    if (this.#broken !== undefined) return;
+    this.#broken = error;
+    const requests = [...this.#pending.values()];
+    this.#pending.clear();
+    this.#tick = [];
+    this.#flights.length = 0;
+    for (const request of requests) this.#settle(request, error);
+  }
+
+  close(): void {
+    this.group.close();
+  }
+
+  #admit(request: Request): void {
+    if (this.#broken !== undefined) throw this.#broken;
+    const { key } = request.description;
+    if (this.#pending.has(key)) {
+      throw new HorovodError(
+        'ERR_HVD_DUPLICATE_NAME',
+        `rank ${this.#host.rank}: ${labelOf(request.description)} has the same name as an operation that is still ` +
+          'in flight. Use another name, or wait for the first one.',
+        { tensor: nameOf(request.description) },
+      );
+    }
+    this.#pending.set(key, request);
+  }
+
+  #rounds(requests: readonly Request[]): Round[] {
+    return planRounds(requests, this.#host.fusionThresholdBytes);
+  }
+
+  #jobOf(requests: readonly Request[], rounds: readonly Round[], passive: boolean): Job {
+    const [first, ...others] = requests;
+    const label = first === undefined ? 'an exchange of pending lists' : labelOf(first.description);
+    return {
+      rounds,
+      passive,
+      timeoutMs: requests.reduce((least, request) => Math.min(least, request.timeoutMs), Number.MAX_SAFE_INTEGER),
+      stallAfterMs: this.#host.stallAfterMs,
+      onStall: () => this.#host.onStall(this),
+      label: others.length === 0 ? label : `${label} and ${others.length} more`,
+    };
+  }
+
+  #flush(): void {
+    if (this.#tick.length === 0 || this.#isResolving || this.#broken !== undefined) return;
+    const fresh = this.#tick;
+    this.#tick = [];
+    const waiting = this.#leftover === undefined ? [] : this.#reclaim();
+    this.#launchBatch([...waiting, ...fresh], false);
+  }
+
+  /** The requests of every job that had not begun. */
+  #reclaim(): Request[] {
+    const taken = new Set(this.group.takeBack());
+    const requests: Request[] = [];
+    for (let i = this.#flights.length - 1; i >= 0; i--) {
+      const flight = this.#flights[i] as Flight;
+      if (!taken.has(flight.job)) continue;
+      this.#flights.splice(i, 1);
+      if (flight === this.#leftover) this.#leftover = undefined;
+      requests.push(...flight.requests);
+    }
+    return requests;
+  }
+
+  #launchBatch(requests: Request[], passive: boolean): void {
+    const sorted = requests.sort(compareKeys);
+    const job = this.#jobOf(sorted, this.#rounds(sorted), passive);
+    const flight: Flight = {
+      job,
+      requests: sorted,
+      end: (outcome) => {
+        if (flight === this.#leftover) this.#leftover = undefined;
+        this.#endBatch(sorted, outcome);
+      },
+    };
+    if (passive) this.#leftover = flight;
+    this.#launch(flight);
+  }
+
+  #launch(flight: Flight): void {
+    this.#flights.push(flight);
+    const outcome = this.#attempt(() => this.group.submit(flight.job, (late) => this.#land(flight, late)));
+    if (outcome !== undefined) this.#land(flight, outcome);
+  }
+
+  #land(flight: Flight, outcome: Outcome | HorovodError): void {
+    if (this.#broken !== undefined) return;
+    const place = this.#flights.indexOf(flight);
+    if (place >= 0) this.#flights.splice(place, 1);
+    if (outcome instanceof HorovodError) this.#host.fail(outcome);
+    else flight.end(outcome);
+  }
+
+  /** Runs a plane's call; its error is the end of the job. */
+  #attempt(call: () => Outcome | undefined): Outcome | undefined {
+    try {
+      return call();
+    } catch (error) {
+      // Nothing has been posted: the caller must hear it, and the request is gone.
+      if (!HorovodError.is(error) || error.code === 'ERR_HVD_WOULD_BLOCK') {
+        if (this.#blockedOn !== undefined) this.#pending.delete(this.#blockedOn.description.key);
+        throw error;
+      }
+      this.#host.fail(error);
+      return undefined;
+    }
+  }
+
+  #waitFor(request: Request): void {
+    while (!request.isSettled) {
+      const flight = this.#flights[0];
+      if (flight === undefined) throw new Error(`internal: ${labelOf(request.description)} waits for nothing`);
+      const outcome = this.#attempt(() => this.group.waitSync(flight.job));
+      if (outcome !== undefined) this.#land(flight, outcome);
+    }
+  }
+
+  #endBatch(requests: readonly Request[], outcome: Outcome): void {
+    if (outcome === 'mismatch') this.#resolve([...requests]);
+    else for (const request of requests) this.#settle(request, undefined);
+  }
+
+  #settle(request: Request, error: HorovodError | undefined): void {
+    if (request.isSettled) return;
+    request.isSettled = true;
+    if (this.#pending.get(request.description.key) === request) this.#pending.delete(request.description.key);
+    if (error === undefined) request.resolve();
+    else request.reject(error);
+  }
+
+  #resolve(mismatched: Request[]): void {
+    this.#isResolving = true;
+    const requests = [...mismatched, ...this.#reclaim(), ...this.#tick];
+    this.#tick = [];
+    const list: PendingList = {
+      isBlocked: this.#blockedOn !== undefined,
+      requests: requests.map(({ description, submittedAtMs }) => ({ ...description, submittedAtMs })),
+    };
+    const operation: AllgatherOperation = { kind: 'allgather', input: encodePendingList(list) };
+    const round = { fingerprintLow: exchangeFingerprint.low, fingerprintHigh: exchangeFingerprint.high, operation };
+    const { timeoutMs } = this.#jobOf(requests, [], false);
+    this.#launch({
+      job: { ...this.#jobOf([], [round], false), timeoutMs },
+      requests: [],
+      end: (outcome) => {
+        if (this.#isAgreed(outcome)) this.#decide(requests, operation);
+      },
+    });
+  }
+
+  /** After a decision all ranks do the same; that they do not is a bug, and not to be waited out. */
+  #isAgreed(outcome: Outcome): boolean {
+    if (outcome === 'done') return true;
+    this.#host.fail(
+      new HorovodError('ERR_HVD_NATIVE', `rank ${this.#host.rank}: ranks disagree about an agreed operation; this is a bug`),
+    );
+    return false;
+  }
+
+  #decide(requests: readonly Request[], operation: AllgatherOperation): void {
+    const { members, rank } = this.#host;
+    try {
+      this.#lists = readLists(operation, members);
+    } catch (error) {
+      this.#host.fail(error as HorovodError);
+      return;
+    }
+    for (const request of requests) request.wasExchanged = true;
+    const { run, errors, lastJoined, deadlock } = resolvePending(this.#lists, members);
+    for (const request of requests) {
+      const { key, kind } = request.description;
+      const found = errors.get(key);
+      const error =
+        deadlock !== undefined
+          ? new HorovodError('ERR_HVD_DEADLOCK', deadlock, { rank, tensor: nameOf(request.description) })
+          : found && new HorovodError(found.code, found.message, { tensor: nameOf(request.description), rank: found.rank });
+      if (error !== undefined) {
+        this.#settle(request, error);
+      } else if (kind === 'join' && lastJoined !== undefined) {
+        request.lastJoined = lastJoined;
+        this.#settle(request, undefined);
+      }
+    }
+    const batch = run.map(
+      (description) =>
+        requests.find(({ description: own }) => own.key === description.key) ?? this.#host.zeroRequest(description),
+    );
+    if (batch.length === 0) {
+      this.#endResolution(requests);
+      return;
+    }
+    this.#launch({
+      job: this.#jobOf(batch, this.#rounds(batch), false),
+      requests: [],
+      end: (outcome) => {
+        if (!this.#isAgreed(outcome)) return;
+        for (const request of batch) this.#settle(request, undefined);
+        this.#endResolution(requests);
+      },
+    });
+  }
+
+  #endResolution(requests: readonly Request[]): void {
+    this.#isResolving = false;
+    const leftover = requests.filter((request) => !request.isSettled);
+    const fresh = this.#tick;
+    this.#tick = [];
+    if (fresh.length > 0) this.#launchBatch([...leftover, ...fresh], false);
+    else if (leftover.length > 0) this.#launchBatch(leftover, true);
+  }
+}
+
+function readLists({ output, byteCounts }: AllgatherOperation, members: readonly number[]): PendingList[] {
+  let start = 0;
+  return (byteCounts ?? []).map((bytes, i) => {
+    const part = (output as Uint8Array).subarray(start, start + bytes);
+    start += bytes;
+    return decodePendingList(part, members[i] as number);
+  });
+}

@@ -1,0 +1,135 @@
+// What one rank asks for. The description is what the ranks must agree on; it travels when they do not.
+
+import type { HorovodError } from '../errors.ts';
+import type { PlaneOperation } from '../plane/plane.ts';
+import type { DType } from '../tensor/dtype.ts';
+import type { ReduceOp } from '../tensor/reduce-op.ts';
+import { Fingerprint } from './fingerprint.ts';
+
+export const requestKinds = [
+  'allreduce',
+  'allgather',
+  'broadcast',
+  'alltoall',
+  'reducescatter',
+  'barrier',
+  'join',
+  'broadcastObject',
+  'allgatherObject',
+  'prepareAllreduce',
+  'processSet',
+] as const;
+export type RequestKind = (typeof requestKinds)[number];
+
+export interface Description {
+  /** Matches requests of different ranks: the user's name, or the place in the order of unnamed ones. */
+  readonly key: string;
+  readonly kind: RequestKind;
+  readonly dtypes: readonly DType[];
+  readonly shapes: readonly (readonly number[])[];
+  readonly isGrouped: boolean;
+  readonly op: string | undefined;
+  readonly prescale: number;
+  readonly postscale: number;
+  /** Global rank. */
+  readonly root: number | undefined;
+  /** Whatever else must agree: the compressor's name, the ranks of a new process set … */
+  readonly detail: string;
+}
+
+/** A request on its way. */
+export interface Request {
+  readonly description: Description;
+  readonly low: number;
+  readonly high: number;
+  readonly operations: readonly PlaneOperation[];
+  readonly timeoutMs: number;
+  /** On the host's monotonic clock, which all its ranks share. */
+  readonly submittedAtMs: number;
+  isSettled: boolean;
+  /** Of a join: the rank that came last. */
+  lastJoined?: number;
+  /** Said once that it waits too long, at this time. */
+  warnedAtMs?: number;
+  /** Has been in an exchange of pending lists. */
+  wasExchanged?: boolean;
+  resolve(): void;
+  reject(error: HorovodError): void;
+}
+
+const unnamedMark = '#';
+
+export function unnamedKey(count: number): string {
+  return `${unnamedMark}${count}`;
+}
+
+/** `allreduce "grad"` or `the 3rd unnamed operation (allreduce)`. */
+export function labelOf(description: Pick<Description, 'key' | 'kind'>): string {
+  return description.key.startsWith(unnamedMark)
+    ? `${description.kind} (unnamed, number ${description.key.slice(1)})`
+    : `${description.kind} "${description.key}"`;
+}
+
+/** The name as flight records and errors show it. */
+export function nameOf(description: Pick<Description, 'key' | 'kind'>): string {
+  return description.key.startsWith(unnamedMark)
+    ? `${description.kind}.noname.${description.key.slice(1)}`
+    : description.key;
+}
+
+/** Do the members' first dimensions have to agree? */
+export function hasFreeFirstDimension(kind: RequestKind): boolean {
+  return kind === 'allgather' || kind === 'alltoall';
+}
+
+const kindCodes = new Map<string, number>(requestKinds.map((kind, i) => [kind, i + 1]));
+
+/** Equal on two ranks exactly if they ask for the same thing (but for a chance of 2^-64). */
+export function fingerprintOf(description: Description, opCode: number, dtypeCodes: readonly number[]): Fingerprint {
+  const { key, kind, shapes, isGrouped, prescale, postscale, root, detail } = description;
+  const fingerprint = new Fingerprint();
+  mixKey(fingerprint, key);
+  fingerprint.number(kindCodes.get(kind) as number).number(opCode);
+  fingerprint.number(prescale).number(postscale).number(root ?? -1);
+  fingerprint.number(isGrouped ? shapes.length + 1 : 0).text(detail);
+  const firstFixed = hasFreeFirstDimension(kind) ? 1 : 0;
+  shapes.forEach((shape, i) => {
+    fingerprint.number(dtypeCodes[i] as number).number(shape.length);
+    for (let d = firstFixed; d < shape.length; d++) fingerprint.number(shape[d] as number);
+  });
+  return fingerprint;
+}
+
+/** As fingerprintOf() for one unnamed bare array without scales: the engine's most frequent request. */
+export function quickAllreduceFingerprint(
+  fingerprint: Fingerprint,
+  unnamedCount: number,
+  opCode: number,
+  dtypeCode: number,
+  length: number,
+): Fingerprint {
+  fingerprint.reset().number(0).number(unnamedCount).number(1).number(opCode);
+  fingerprint.number(1).number(1).number(-1).number(0).number(0);
+  return fingerprint.number(dtypeCode).number(1).number(length);
+}
+
+function mixKey(fingerprint: Fingerprint, key: string): void {
+  if (key.startsWith(unnamedMark)) fingerprint.number(0).number(Number(key.slice(1)));
+  else fingerprint.number(1).text(key);
+}
+
+export function compareKeys(a: Request, b: Request): number {
+  return compareText(a.description.key, b.description.key);
+}
+
+/** Unnamed ones first, in their order; then names by code unit, the same on every machine. */
+export function compareText(a: string, b: string): number {
+  const first = a.startsWith(unnamedMark);
+  if (first !== b.startsWith(unnamedMark)) return first ? -1 : 1;
+  if (first) return Number(a.slice(1)) - Number(b.slice(1));
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+export function averages(op: ReduceOp): boolean {
+  return op.name === 'Average';
+}

@@ -1,0 +1,62 @@
+// Compression of what travels: applied before an operation and undone after it.
+
+import { dtypes, type TypedArray } from './dtype.ts';
+import { bfloat16ToFloat32, float16ToFloat32, float32ToBfloat16, float32ToFloat16 } from './half-float.ts';
+import { elementsIn, type Tensor } from './tensor.ts';
+
+/** A user may write one of their own. Both functions return new tensors or their argument unchanged. */
+export interface Compressor<Context = unknown> {
+  /** Part of what the ranks agree on: all must use the same compressor. */
+  readonly name: string;
+  compress(tensor: Tensor): { tensor: Tensor; context: Context };
+  decompress(tensor: Tensor, context: Context): Tensor;
+}
+
+const none: Compressor<undefined> = {
+  name: 'none',
+  compress: (tensor) => ({ tensor, context: undefined }),
+  decompress: (tensor) => tensor,
+};
+
+type HalfContext = 'float32' | 'float64' | undefined;
+
+function half(
+  name: 'fp16' | 'bf16',
+  dtype: 'float16' | 'bfloat16',
+  shrink: (source: Float32Array, target: Uint16Array) => void,
+  widen: (source: Uint16Array, target: Float32Array) => void,
+): Compressor<HalfContext> {
+  return {
+    name,
+    // Floats only; integers and floats that are half already pass.
+    compress(tensor) {
+      if (tensor.dtype !== 'float32' && tensor.dtype !== 'float64') return { tensor, context: undefined };
+      const bits = new Uint16Array(tensor.data.length);
+      shrink(tensor.dtype === 'float32' ? (tensor.data as Float32Array) : Float32Array.from(tensor.data as Float64Array), bits);
+      return { tensor: { data: bits, shape: tensor.shape, dtype }, context: tensor.dtype };
+    },
+    decompress(tensor, context) {
+      if (context === undefined) return tensor;
+      const wide = new Float32Array(elementsIn(tensor.shape));
+      widen(tensor.data as Uint16Array, wide);
+      const data: TypedArray = context === 'float32' ? wide : Float64Array.from(wide);
+      return { data, shape: tensor.shape, dtype: context };
+    },
+  };
+}
+
+/** What `compression:` takes, besides a Compressor of one's own. */
+export const Compression: {
+  readonly none: Compressor<undefined>;
+  readonly fp16: Compressor<HalfContext>;
+  readonly bf16: Compressor<HalfContext>;
+} = {
+  none,
+  fp16: half('fp16', 'float16', float32ToFloat16, float16ToFloat32),
+  bf16: half('bf16', 'bfloat16', float32ToBfloat16, bfloat16ToFloat32),
+};
+
+/** Bytes of a tensor as it would travel. */
+export function tensorBytes(tensor: Tensor): number {
+  return elementsIn(tensor.shape) * dtypes[tensor.dtype].bytes;
+}
