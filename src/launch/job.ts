@@ -74,7 +74,7 @@ export class Job {
     if (outputDirectory !== undefined) createOutputDirectories(outputDirectory, slots.length);
     const identity = { secret: JobSecret.generate(), jobId: randomBytes(8).toString('hex') };
     const server = await TcpStoreServer.start({ ...identity, ranks: slots.length });
-    const guardian = Guardian.start();
+    const guardian = Guardian.start(identity.jobId, request.driverEnvironment['PATH']);
     const job = new Job(request, server, guardian);
     request.explain(`job ${identity.jobId}: ${slots.length} ranks, rendezvous at ${server.address}`);
     for (const slot of slots) job.#startRank(slot, identity);

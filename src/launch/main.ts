@@ -23,9 +23,7 @@ export async function main(argv: readonly string[]): Promise<never> {
   const onBroken = () => job?.interrupt('SIGPIPE');
   const stdout = new ConsoleWriter(process.stdout, onBroken);
   const stderr = new ConsoleWriter(process.stderr, onBroken);
-  const say = (text: string) =>
-    void stderr.write(`horovodrun: ${text}
-`);
+  const say = (text: string) => void stderr.write(`horovodrun: ${text}\n`);
   const onStart = (started: Job) => {
     job = started;
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)

@@ -1,0 +1,126 @@
+// Who is to blame, and how it is told.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { failureReport } from './report.ts';
+import { exitCodeOf, findRootCause, type RankEnd } from './root-cause.ts';
+
+function ended(rank: number, end: RankEnd['end'], more: Partial<RankEnd> = {}): RankEnd {
+  return {
+    rank,
+    hostname: 'localhost',
+    pid: 100 + rank,
+    end,
+    endedBy: undefined,
+    lastWords: undefined,
+    stderrTail: [],
+    ...more,
+  };
+}
+
+const lost = (rank: number) => ({
+  lastWords: {
+    name: 'HorovodError',
+    message: 'ERR_HVD_PEER_LOST: gone',
+    stack: '',
+    code: 'ERR_HVD_PEER_LOST',
+    rank,
+  },
+});
+
+test('nobody is to blame when all ended well', () => {
+  assert.equal(findRootCause([ended(0, { code: 0 }), ended(1, { code: 0 })]), undefined);
+});
+
+test('the first failure is to blame, not the first end', () => {
+  assert.equal(findRootCause([ended(0, { code: 0 }), ended(2, { code: 3 }), ended(1, { code: 4 })])?.rank, 2);
+});
+
+test('a rank that died of another is not blamed, even if it ended first', () => {
+  const ends = [
+    ended(0, { code: 1 }, lost(2)),
+    ended(1, { code: 1 }, lost(2)),
+    ended(2, { signal: 'SIGKILL' }),
+  ];
+  assert.equal(findRootCause(ends)?.rank, 2);
+});
+
+test('blame is followed through several ranks, and a circle ends', () => {
+  const chain = [ended(0, { code: 1 }, lost(1)), ended(1, { code: 1 }, lost(2)), ended(2, { code: 9 })];
+  assert.equal(findRootCause(chain)?.rank, 2);
+  const circle = [ended(0, { code: 1 }, lost(1)), ended(1, { code: 1 }, lost(0))];
+  assert.ok(findRootCause(circle) !== undefined);
+});
+
+test('who shut down early but ended well is no failure: the one that needed it is', () => {
+  const shutDown = {
+    lastWords: { name: 'HorovodError', message: '', stack: '', code: 'ERR_HVD_SHUT_DOWN', rank: 1 },
+  };
+  assert.equal(findRootCause([ended(1, { code: 0 }), ended(0, { code: 1 }, shutDown)])?.rank, 0);
+});
+
+test('a rank ended by horovodrun is an aftermath', () => {
+  const ends = [ended(1, { signal: 'SIGTERM' }, { endedBy: 'SIGTERM' }), ended(0, { code: 5 })];
+  assert.equal(findRootCause(ends)?.rank, 0);
+  const wrapped = [ended(0, { code: 1 }, lost(1)), ended(1, { signal: 'SIGTERM' }, { endedBy: 'SIGTERM' })];
+  assert.equal(findRootCause(wrapped)?.rank, 0);
+});
+
+test('signals count from 128, as in shells', () => {
+  assert.equal(exitCodeOf({ signal: 'SIGKILL' }), 137);
+  assert.equal(exitCodeOf({ signal: 'SIGTERM' }), 143);
+  assert.equal(exitCodeOf({ code: 3 }), 3);
+});
+
+test('the report tells the first failure with its words, then the others in a line each', () => {
+  const cause = ended(
+    2,
+    { code: 3 },
+    {
+      lastWords: {
+        name: 'TypeError',
+        message: 'x is not a function',
+        stack: 'TypeError: x is not a function\n    at train.ts:7',
+      },
+      stderrTail: ['epoch 1 …'],
+    },
+  );
+  const ends = [
+    cause,
+    ended(0, { code: 1 }, lost(2)),
+    ended(3, { code: 0 }),
+    ended(1, { signal: 'SIGKILL' }, { endedBy: 'SIGKILL' }),
+  ];
+  assert.equal(
+    failureReport(cause, ends),
+    `The job has failed. First failure:
+  rank 2 on localhost (pid 102) exited with code 3
+  Its last words:
+    TypeError: x is not a function
+        at train.ts:7
+  The end of its stderr:
+    epoch 1 …
+The other ranks:
+  rank 0 on localhost (pid 100) exited with code 1, because it lost rank 2
+  rank 1 on localhost (pid 101) was ended by horovodrun (SIGKILL)
+  rank 3 on localhost (pid 103) exited with code 0
+Exit code 3, that of rank 2.`,
+  );
+});
+
+test('an exception that stderr shows already is not told twice', () => {
+  const cause = ended(
+    0,
+    { code: 1 },
+    {
+      lastWords: { name: 'Error', message: 'boom', stack: 'Error: boom\n    at x' },
+      stderrTail: ['Error: boom', '    at x'],
+    },
+  );
+  assert.ok(!failureReport(cause, [cause]).includes('last words'));
+});
+
+test('SIGKILL that nobody here sent comes with the usual suspect', () => {
+  const cause = ended(0, { signal: 'SIGKILL' });
+  assert.match(failureReport(cause, [cause]), /was killed by SIGKILL\n {2}Nobody here sent it: .*memory/);
+});

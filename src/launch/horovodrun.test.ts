@@ -1,0 +1,239 @@
+// horovodrun as users run it: what ranks get, what is shown and kept, and what is refused.
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { spawnRanks, startHorovodrun } from '../testing/spawn-ranks.ts';
+
+const fixture = (name: string) =>
+  fileURLToPath(new URL(`../../test/fixtures/launch/${name}`, import.meta.url));
+
+function temporaryDirectory(t: { after(fn: () => void): void }): string {
+  const directory = mkdtempSync(join(tmpdir(), 'hvd-launch-'));
+  t.after(() => rmSync(directory, { recursive: true }));
+  return directory;
+}
+
+async function horovodrun(args: readonly string[], env: NodeJS.ProcessEnv = {}, cwd?: string) {
+  const run = startHorovodrun(args, { env, ...(cwd === undefined ? {} : { cwd }) });
+  const { exitCode } = await run.ended;
+  return { exitCode, stdout: run.stdout, stderr: run.stderr };
+}
+
+test('each rank learns who it is, and gets the environment of the driver', async () => {
+  const result = await spawnRanks(2, fixture('environment.mjs'), {
+    args: ['--np', '7', 'a b'],
+    flags: ['--fusion-threshold-mb', '1', '-H', 'localhost:4'],
+    env: {
+      TEST_KEPT: 'yes',
+      CUDA_VISIBLE_DEVICES: '0',
+      OLDPWD: '/',
+      'BASH_FUNC_x%%': '() { :; }',
+      HOROVOD_RANK: '9',
+    },
+  });
+  assert.equal(result.exitCode, 0, result.stderr);
+  for (const [rank, output] of result.ranks.entries()) {
+    const [environment = '', args] = output.stdout.split('\n');
+    const { HOROVOD_RENDEZVOUS_ADDR, HOROVOD_JOB_ID, ...rest } = JSON.parse(environment) as Record<
+      string,
+      string
+    >;
+    assert.match(String(HOROVOD_RENDEZVOUS_ADDR), /^127\.0\.0\.1:\d+$/);
+    assert.match(String(HOROVOD_JOB_ID), /^\w+$/);
+    assert.deepEqual(rest, {
+      ...{ HOROVOD_RANK: String(rank), HOROVOD_SIZE: '2', HOROVOD_LOCAL_RANK: String(rank) },
+      ...{ HOROVOD_LOCAL_SIZE: '2', HOROVOD_CROSS_RANK: '0', HOROVOD_CROSS_SIZE: '1' },
+      ...{ HOROVOD_HOSTNAME: 'localhost', HOROVOD_FUSION_THRESHOLD: '1048576' },
+      ...{ TEST_KEPT: 'yes', hasSecret: true },
+    });
+    assert.equal(args, 'arguments ["--np","7","a b"]');
+  }
+});
+
+test('any command can be run, also one that knows nothing of Horovod', async () => {
+  const { exitCode, stdout } = await horovodrun([
+    '-np',
+    '2',
+    'sh',
+    '-c',
+    'echo "$HOROVOD_RANK of $HOROVOD_SIZE"',
+  ]);
+  assert.equal(exitCode, 0);
+  assert.deepEqual(stdout.split('\n').sort(), ['', '[0]<stdout>:0 of 2', '[1]<stdout>:1 of 2']);
+});
+
+test('stdout and stderr stay apart, each with its prefix', async () => {
+  const { stdout, stderr } = await horovodrun([
+    '-np',
+    '1',
+    'sh',
+    '-c',
+    'echo out; echo err >&2; printf part',
+  ]);
+  assert.equal(stdout, '[0]<stdout>:out\n[0]<stdout>:part');
+  assert.equal(stderr, '[0]<stderr>:err\n');
+});
+
+test('--no-prefix-output shows lines as they are, -prefix-timestamp puts the time in front', async () => {
+  const plain = await horovodrun(['-np', '1', '--no-prefix-output', 'echo', 'out']);
+  assert.equal(plain.stdout, 'out\n');
+  const timed = await horovodrun(['-np', '1', '-prefix-timestamp', 'echo', 'out']);
+  assert.match(timed.stdout, /^\w{3} \w{3} \d\d \d\d:\d\d:\d\d \d{4}\[0\]<stdout>:out\n$/);
+});
+
+test('output of many megabytes arrives complete and in order', async () => {
+  const script = 'for (let i = 0; i < 200000; i++) console.log("line " + i + " " + "€".repeat(20))';
+  const { exitCode, stdout } = await horovodrun(['-np', '2', 'node', '-e', script]);
+  assert.equal(exitCode, 0);
+  for (const rank of [0, 1]) {
+    const lines = stdout.split('\n').filter((line) => line.startsWith(`[${rank}]`));
+    assert.equal(lines.length, 200_000);
+    assert.ok(lines.every((line, i) => line === `[${rank}]<stdout>:line ${i} ${'€'.repeat(20)}`));
+  }
+});
+
+test('--output-filename keeps the output of each rank as well, also of a single one', async (t) => {
+  const directory = temporaryDirectory(t);
+  const command = ['sh', '-c', 'echo "out $HOROVOD_RANK"; echo "err $HOROVOD_RANK" >&2'];
+  const eleven = await horovodrun([
+    '-np',
+    '11',
+    '--output-filename',
+    join(directory, 'deep/logs'),
+    ...command,
+  ]);
+  assert.equal(eleven.exitCode, 0, eleven.stderr);
+  assert.match(eleven.stdout, /\[7\]<stdout>:out 7/);
+  const read = (path: string) => readFileSync(join(directory, path), 'utf8');
+  assert.equal(read('deep/logs/rank.07/stdout'), '[7]<stdout>:out 7\n');
+  assert.equal(read('deep/logs/rank.10/stderr'), '[10]<stderr>:err 10\n');
+  await horovodrun(['-np', '1', '--output-filename', join(directory, 'one'), ...command]);
+  assert.equal(read('one/rank.0/stdout'), '[0]<stdout>:out 0\n');
+});
+
+test('an output directory that cannot be made is a usage error, and nothing is started', async (t) => {
+  const directory = temporaryDirectory(t);
+  writeFileSync(join(directory, 'file'), '');
+  const args = [
+    '-np',
+    '1',
+    '--output-filename',
+    join(directory, 'file'),
+    'touch',
+    join(directory, 'started'),
+  ];
+  const { exitCode, stderr } = await horovodrun(args);
+  assert.equal(exitCode, 2);
+  assert.match(stderr, /--output-filename .*cannot be used/);
+  assert.equal(existsSync(join(directory, 'started')), false);
+});
+
+test('a config file and a hostfile count', async (t) => {
+  const directory = temporaryDirectory(t);
+  writeFileSync(join(directory, 'c.yaml'), 'params:\n  cycle_time_ms: 7\n');
+  writeFileSync(join(directory, 'hosts'), 'localhost slots=2\n');
+  const args = ['-np', '2', '--config-file', 'c.yaml', '--hostfile', 'hosts', fixture('environment.mjs')];
+  const { exitCode, stdout, stderr } = await horovodrun(args, {}, directory);
+  assert.equal(exitCode, 0, stderr);
+  assert.match(stdout, /"HOROVOD_CYCLE_TIME":"7"/);
+});
+
+test('--verbose tells what is done, and never the secret', async () => {
+  const script = 'echo "secret=$_HOROVOD_SECRET_KEY"';
+  const { stdout, stderr } = await horovodrun(['-np', '1', '--verbose', 'sh', '-c', script]);
+  const secret = /secret=([0-9a-f]{64})/.exec(stdout)?.[1] as string;
+  assert.match(stderr, /horovodrun: job \w+: 1 ranks, rendezvous at 127\.0\.0\.1:\d+/);
+  assert.match(stderr, /rank 0 on localhost \(pid \d+\): sh -c/);
+  assert.ok(!stderr.includes(secret));
+});
+
+test('the secret is in no command line of the job', async (t) => {
+  if (!existsSync('/proc/self/cmdline')) return t.skip('no /proc here');
+  const script = `tr '\\0' ' ' </proc/$PPID/cmdline; cat /proc/$$/cmdline | tr '\\0' ' '; echo; echo "secret=$_HOROVOD_SECRET_KEY"`;
+  const { stdout } = await horovodrun(['-np', '1', 'sh', '-c', script]);
+  const secret = /secret=([0-9a-f]{64})/.exec(stdout)?.[1] as string;
+  assert.equal(stdout.split(secret).length, 2);
+  return undefined;
+});
+
+for (const [args, expected] of [
+  [['echo', 'x'], /-np is missing/],
+  [['-np', '2'], /the command is missing/],
+  [['-np', 'many', 'echo'], /-np is "many"; expected a whole number/],
+  [['-np', '3', '-H', 'localhost:2', 'echo'], /more processes than there are slots \(2 on localhost:2\)/],
+  [['-np', '2', '-H', 'localhost', 'echo'], /is no host with slots/],
+  [['-np', '2', '-H', 'no-such-host.invalid:2', 'echo'], /another host.* not in this version/],
+  [['-np', '2', '--hostfile', '/nowhere/hosts', 'echo'], /cannot read the hostfile/],
+  [['-np', '2', '--min-np', '1', 'echo'], /--min-np: elastic jobs are not in this version/],
+  [['-np', '2', '--frobnicate', 'echo'], /unknown flag --frobnicate/],
+] as const) {
+  test(`horovodrun ${args.join(' ')} is refused in one line, with a hint and exit code 2`, async () => {
+    const { exitCode, stdout, stderr } = await horovodrun(args);
+    assert.equal(exitCode, 2);
+    assert.equal(stdout, '');
+    const [line, hint, ...rest] = stderr.split('\n');
+    assert.match(String(line), expected);
+    assert.equal(hint, 'horovodrun: Try `horovodrun --help`.');
+    assert.deepEqual(rest, ['']);
+  });
+}
+
+test('a tuning flag without meaning here gets a notice, and the job runs', async () => {
+  const { exitCode, stdout, stderr } = await horovodrun(['-np', '1', '--cache-capacity', '5', 'echo', 'x']);
+  assert.equal(exitCode, 0);
+  assert.equal(stdout, '[0]<stdout>:x\n');
+  assert.equal(stderr, 'horovodrun: --cache-capacity has no effect: agreement needs no response cache.\n');
+});
+
+test('a wrong variable of the environment is told once, before any rank', async () => {
+  const { exitCode, stderr } = await horovodrun(['-np', '2', 'echo'], { HOROVOD_CYCLE_TIME: 'soon' });
+  assert.equal(exitCode, 2);
+  assert.equal(stderr.split('HOROVOD_CYCLE_TIME').length, 2);
+});
+
+test('--check-build shows what there is, and why not the rest', async () => {
+  const { exitCode, stdout } = await horovodrun(['--check-build'], { HOROVOD_NATIVE: '0' });
+  assert.equal(exitCode, 0);
+  for (const heading of ['Available Frameworks:', 'Available Controllers:', 'Available Tensor Operations:']) {
+    assert.ok(stdout.includes(`\n${heading}\n`), heading);
+  }
+  assert.match(stdout, /^Horovod for TypeScript v\d+\.\d+\.\d+/);
+  assert.match(stdout, /\[ \] shm \(native\) \(HOROVOD_NATIVE=0\)/);
+  assert.match(stdout, /\[X\] portable/);
+  assert.match((await horovodrun(['-cb', '--verbose'])).stdout, /^\nHorovod/);
+});
+
+test('--version and --help go to stdout', async () => {
+  const version = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')).version;
+  assert.equal((await horovodrun(['--version'])).stdout, `${version}\n`);
+  const help = await horovodrun(['--help']);
+  assert.equal(help.exitCode, 0);
+  assert.match(help.stdout, /^Usage: horovodrun -np N/);
+  assert.equal(help.stderr, '');
+});
+
+test('a reader that leaves early ends the job', () => {
+  const main = fileURLToPath(new URL('./main.js', import.meta.url));
+  const script = `"$1" "$2" -np 2 yes | head -n 1; echo "code \${PIPESTATUS[0]}"`;
+  const { stdout } = spawnSync('bash', ['-c', script, 'bash', process.execPath, main], { encoding: 'utf8' });
+  assert.match(stdout, /^\[\d\]<stdout>:y\ncode 141\n$/);
+});
+
+test('bin/horovodrun.js runs it, or says how to build it', async (t) => {
+  const bin = fileURLToPath(new URL('../../bin/horovodrun.js', import.meta.url));
+  const directory = temporaryDirectory(t);
+  const copy = join(directory, 'horovodrun.mjs');
+  writeFileSync(copy, readFileSync(bin));
+  const alone = spawnSync(process.execPath, [copy, '--version'], { encoding: 'utf8' });
+  assert.equal(alone.status, 1);
+  assert.match(alone.stderr, /dist\/ is missing.*npm run build/);
+  if (!existsSync(new URL('../../dist/launch/main.js', import.meta.url))) return t.skip('dist/ is not built');
+  const installed = spawnSync(process.execPath, [bin, '-np', '1', 'echo', 'x'], { encoding: 'utf8' });
+  assert.equal(installed.stdout, '[0]<stdout>:x\n');
+  return undefined;
+});
