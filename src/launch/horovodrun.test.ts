@@ -219,7 +219,7 @@ test('--version and --help go to stdout', async () => {
 
 test('a reader that leaves early ends the job', () => {
   const main = fileURLToPath(new URL('./main.js', import.meta.url));
-  const script = `"$1" "$2" -np 2 yes | head -n 1; echo "code \${PIPESTATUS[0]}"`;
+  const script = `"$1" "$2" -np 2 "$1" -e "setInterval(() => console.log('y'), 1)" | head -n 1; echo "code \${PIPESTATUS[0]}"`;
   const { stdout } = spawnSync('bash', ['-c', script, 'bash', process.execPath, main], { encoding: 'utf8' });
   assert.match(stdout, /^\[\d\]<stdout>:y\ncode 141\n$/);
 });

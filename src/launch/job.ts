@@ -90,7 +90,8 @@ export class Job {
     }
     this.#interruption = signal;
     this.#request.say(`${signal}: ending ${this.#ranks.length} rank(s).`);
-    void this.#endAll(signal);
+    // SIGPIPE is about our own output, and Node ignores it.
+    void this.#endAll(signal === 'SIGPIPE' ? 'SIGTERM' : signal);
   }
 
   /** Resolves when every process has ended and all output is out: the exit code of horovodrun. */
@@ -173,7 +174,7 @@ export class Job {
     const description = this.#describe(first);
     const others = this.#ranks.length - this.#endOrder.length;
     say(`${who(description)} ${how(description)}${others === 0 ? '.' : `; ending the other ${others}.`}`);
-    const blamed = this.#ranks[blamedRank(description.rank, description.lastWords) ?? -1];
+    const blamed = this.#ranks[description.blamed ?? -1];
     if (blamed !== undefined && blamed.end === undefined) {
       // A wrapper (a shell, npx) ends after what it wraps: with a signal from us it would end for a wrong reason.
       const timer = new AbortController();
@@ -220,13 +221,15 @@ export class Job {
   }
 
   #describe({ slot, process, end = { code: 0 }, endedBy, outputs }: RankRecord): RankEnd {
+    const lastWords = this.#controlBlock?.lastWords(slot.rank);
     return {
       rank: slot.rank,
       hostname: slot.hostname,
       pid: process.pid,
       end,
       endedBy,
-      lastWords: this.#controlBlock?.lastWords(slot.rank),
+      lastWords,
+      blamed: blamedRank(slot.rank, lastWords, this.#controlBlock?.failure()),
       stderrTail: outputs.stderr.tail,
       spawnError: process.spawnError === undefined ? undefined : spawnErrorText(process.spawnError),
     };

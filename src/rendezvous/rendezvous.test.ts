@@ -4,9 +4,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createConnection, createServer, type Socket } from 'node:net';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { HorovodError } from '../errors.ts';
-import { encodeFrame, FrameReader, longestFrameBytes, parseRequest, parseResponse } from './frames.ts';
+import { longestFrameBytes } from './frames.ts';
 import { answerBytes, helloBytes } from './handshake.ts';
 import { JobSecret } from './job-secret.ts';
 import { MemoryStore } from './memory-store.ts';
@@ -341,56 +340,6 @@ test('an idle connection does not keep a process alive', async (t) => {
   const [code] = await once(child, 'exit');
   assert.equal(code, 0);
   assert.equal(await server.store.get('child'), 'was here');
-});
-
-test('frames survive any cutting of the stream', () => {
-  const message = fc.record(
-    {
-      op: fc.constant('set' as const),
-      id: fc.nat(),
-      key: fc.string({ minLength: 1, maxLength: 50 }),
-      value: fc.string({ unit: 'grapheme', maxLength: 300 }),
-    },
-    { noNullPrototype: true },
-  );
-  fc.assert(
-    fc.property(
-      fc.array(message, { maxLength: 8 }),
-      fc.infiniteStream(fc.integer({ min: 1, max: 90 })),
-      (messages, cuts) => {
-        const bytes = Buffer.concat(messages.map((one) => encodeFrame(one)));
-        const reader = new FrameReader();
-        const received: unknown[] = [];
-        for (let at = 0; at < bytes.length; ) {
-          const end = Math.min(bytes.length, at + (cuts.next().value as number));
-          for (const text of reader.push(bytes.subarray(at, end))) received.push(parseRequest(text));
-          at = end;
-        }
-        assert.deepEqual(received, messages);
-      },
-    ),
-  );
-});
-
-test('no text makes the parsers do anything but accept or refuse', () => {
-  fc.assert(
-    fc.property(
-      fc.oneof(
-        fc.string(),
-        fc.json(),
-        fc.anything().map((any) => JSON.stringify(any) ?? ''),
-      ),
-      (text) => {
-        for (const parse of [parseRequest, parseResponse]) {
-          try {
-            assert.ok(Number.isSafeInteger(parse(text).id));
-          } catch (error) {
-            assert.equal((error as Error).constructor.name, 'ProtocolError');
-          }
-        }
-      },
-    ),
-  );
 });
 
 test('the store in memory waits, fails and closes like the one over TCP', async () => {

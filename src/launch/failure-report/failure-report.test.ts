@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { failureReport } from './report.ts';
-import { exitCodeOf, findRootCause, type RankEnd } from './root-cause.ts';
+import { blamedRank, exitCodeOf, findRootCause, type RankEnd } from './root-cause.ts';
 
 function ended(rank: number, end: RankEnd['end'], more: Partial<RankEnd> = {}): RankEnd {
   return {
@@ -13,20 +13,13 @@ function ended(rank: number, end: RankEnd['end'], more: Partial<RankEnd> = {}): 
     end,
     endedBy: undefined,
     lastWords: undefined,
+    blamed: undefined,
     stderrTail: [],
     ...more,
   };
 }
 
-const lost = (rank: number) => ({
-  lastWords: {
-    name: 'HorovodError',
-    message: 'ERR_HVD_PEER_LOST: gone',
-    stack: '',
-    code: 'ERR_HVD_PEER_LOST',
-    rank,
-  },
-});
+const lost = (blamed: number) => ({ blamed });
 
 test('nobody is to blame when all ended well', () => {
   assert.equal(findRootCause([ended(0, { code: 0 }), ended(1, { code: 0 })]), undefined);
@@ -53,10 +46,7 @@ test('blame is followed through several ranks, and a circle ends', () => {
 });
 
 test('who shut down early but ended well is no failure: the one that needed it is', () => {
-  const shutDown = {
-    lastWords: { name: 'HorovodError', message: '', stack: '', code: 'ERR_HVD_SHUT_DOWN', rank: 1 },
-  };
-  assert.equal(findRootCause([ended(1, { code: 0 }), ended(0, { code: 1 }, shutDown)])?.rank, 0);
+  assert.equal(findRootCause([ended(1, { code: 0 }), ended(0, { code: 1 }, lost(1))])?.rank, 0);
 });
 
 test('a rank ended by horovodrun is an aftermath', () => {
@@ -64,6 +54,17 @@ test('a rank ended by horovodrun is an aftermath', () => {
   assert.equal(findRootCause(ends)?.rank, 0);
   const wrapped = [ended(0, { code: 1 }, lost(1)), ended(1, { signal: 'SIGTERM' }, { endedBy: 'SIGTERM' })];
   assert.equal(findRootCause(wrapped)?.rank, 0);
+});
+
+test('a rank died of another if its last words or the recorded failure say so', () => {
+  const words = (code: string) => ({ name: 'HorovodError', message: '', stack: '', code, rank: 2 });
+  const failure = { code: 'ERR_HVD_PEER_LOST', message: '', rank: 2 } as const;
+  assert.equal(blamedRank(0, words('ERR_HVD_PEER_LOST'), undefined), 2);
+  assert.equal(blamedRank(0, words('ERR_HVD_SHUT_DOWN'), undefined), 2);
+  assert.equal(blamedRank(0, words('ERR_HVD_TIMEOUT'), failure), undefined);
+  assert.equal(blamedRank(0, undefined, failure), 2);
+  assert.equal(blamedRank(2, undefined, failure), undefined);
+  assert.equal(blamedRank(0, undefined, undefined), undefined);
 });
 
 test('signals count from 128, as in shells', () => {

@@ -1,7 +1,7 @@
 // The text horovodrun prints when a job has failed: first what failed first, then a line for each other rank.
 
 import { describeEnd } from '../../plane/control-block.ts';
-import { blamedRank, exitCodeOf, isFailure, type RankEnd } from './root-cause.ts';
+import { exitCodeOf, isFailure, type RankEnd } from './root-cause.ts';
 
 export function failureReport(cause: RankEnd, ends: readonly RankEnd[]): string {
   const lines = ['The job has failed. First failure:', `  ${who(cause)} ${how(cause)}`];
@@ -36,7 +36,7 @@ function aftermath(other: RankEnd): string {
   if (other.endedBy !== undefined && isFailure(other.end)) {
     return `${who(other)} was ended by horovodrun (${other.endedBy})`;
   }
-  const blamed = blamedRank(other.rank, other.lastWords);
+  const { blamed } = other;
   return `${who(other)} ${how(other)}${blamed === undefined ? '' : `, because it lost rank ${blamed}`}`;
 }
 

@@ -1,6 +1,6 @@
 // Which rank is to blame. Pure: from what ended when, and what each rank said last.
 
-import type { ErrorRecord } from '../../plane/control-block.ts';
+import type { ErrorRecord, FailureRecord } from '../../plane/control-block.ts';
 import type { ProcessEnd } from '../../plane/process-status.ts';
 import { signalNumber } from '../../plane/process-status.ts';
 
@@ -12,6 +12,8 @@ export interface RankEnd {
   /** The signal horovodrun sent it before it ended: then its end is an aftermath. */
   readonly endedBy: string | undefined;
   readonly lastWords: ErrorRecord | undefined;
+  /** The other rank it died of; see `blamedRank`. */
+  readonly blamed: number | undefined;
   /** The end of its stderr. */
   readonly stderrTail: readonly string[];
   /** Why it could not be started at all. */
@@ -27,10 +29,18 @@ export function isFailure(end: ProcessEnd): boolean {
   return exitCodeOf(end) !== 0;
 }
 
-/** The other rank this one died of, if its last words say so. */
-export function blamedRank(rank: number, lastWords: ErrorRecord | undefined): number | undefined {
-  const isAftermath = lastWords?.code === 'ERR_HVD_PEER_LOST' || lastWords?.code === 'ERR_HVD_SHUT_DOWN';
-  return isAftermath && lastWords.rank !== rank ? lastWords.rank : undefined;
+/**
+ * The other rank this one died of: its last words say so, or, if it has left none (the script caught the error
+ * and exited), the failure that the ranks have recorded.
+ */
+export function blamedRank(
+  rank: number,
+  lastWords: ErrorRecord | undefined,
+  failure: FailureRecord | undefined,
+): number | undefined {
+  const evidence = lastWords ?? failure;
+  const isAftermath = evidence?.code === 'ERR_HVD_PEER_LOST' || evidence?.code === 'ERR_HVD_SHUT_DOWN';
+  return isAftermath && evidence.rank !== rank ? evidence.rank : undefined;
 }
 
 /**
@@ -44,7 +54,7 @@ export function findRootCause(ends: readonly RankEnd[]): RankEnd | undefined {
   const suspected = new Set<number>();
   while (suspect !== undefined && !suspected.has(suspect.rank)) {
     suspected.add(suspect.rank);
-    const blamed = blamedRank(suspect.rank, suspect.lastWords);
+    const { blamed } = suspect;
     const other = failures.find(({ rank }) => rank === blamed);
     if (other === undefined) break;
     suspect = other;

@@ -25,6 +25,7 @@ test('a carriage return starts a line anew, with a newline it is one end', () =>
   assert.equal(prefixed('10%\r20%\rdone\n'), '[0]<stdout>:10%\r[0]<stdout>:20%\r[0]<stdout>:done\n');
   assert.equal(prefixed('a\r\nb'), '[0]<stdout>:a\r\n[0]<stdout>:b');
   assert.equal(prefixed('a\r', '\nb'), '[0]<stdout>:a\r\n[0]<stdout>:b');
+  assert.equal(prefixed('a\r', '\n', '\n'), '[0]<stdout>:a\r\n[0]<stdout>:\n');
   assert.equal(prefixed('a\r', 'b'), '[0]<stdout>:a\r[0]<stdout>:b');
 });
 
@@ -65,6 +66,7 @@ test('however output is cut, the lines are the same', () => {
       assert.equal(prefixed(...pieces), prefixed(whole));
       assert.equal(prefixed(...pieces).replaceAll('[0]<stdout>:', ''), whole);
     }),
+    { numRuns: 1000 },
   );
 });
 

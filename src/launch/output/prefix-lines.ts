@@ -27,7 +27,7 @@ export class LinePrefixer {
       pieces.push(input.subarray(0, 1));
       input = input.subarray(1);
     }
-    if (input.length > 0) this.#endedWithReturn = false;
+    if (bytes.length > 0) this.#endedWithReturn = false;
     let start = 0;
     for (let at = 0; at < input.length; at++) {
       if (input[at] !== newline && input[at] !== carriageReturn) continue;
