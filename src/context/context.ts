@@ -1,16 +1,24 @@
 // A context: one rank's membership, its process sets and its way to every collective. The functions of the
 // package are a façade over one default context (default-context.ts); tests make several in one process.
 
-import { FlightRecorder, type CollectiveRecord, type MutableRecord } from '../diagnostics/flight-recorder.ts';
+import { type CollectiveRecord, FlightRecorder, type MutableRecord } from '../diagnostics/flight-recorder.ts';
 import type { Log } from '../diagnostics/log.ts';
 import { Channel, type ChannelHost } from '../engine/channel.ts';
-import { type Description, fingerprintOf, labelOf, nameOf, type Request, unnamedKey } from '../engine/request.ts';
-import { type StallLimits, inspectStalls } from '../engine/stall-inspector.ts';
+import {
+  type Description,
+  fingerprintOf,
+  labelOf,
+  nameOf,
+  type Request,
+  unnamedKey,
+} from '../engine/request.ts';
+import { inspectStalls, type StallLimits } from '../engine/stall-inspector.ts';
 import { HorovodError } from '../errors.ts';
 import type { DataPlane, PlaneGroup, PlaneName } from '../plane/plane.ts';
-import { dtypes, type DType } from '../tensor/dtype.ts';
+import { type DType, dtypes } from '../tensor/dtype.ts';
 import { Average, Max, Min, Product, type ReduceOp, Sum } from '../tensor/reduce-op.ts';
-import { checkOptions, type CollectiveOptions } from './options.ts';
+import { describePlan, fingerprintOfPlan } from './describe-plan.ts';
+import { type CollectiveOptions, checkOptions } from './options.ts';
 import { type Members, type Plan, zeroOperations } from './plans.ts';
 import { ProcessSet, register, unregister } from './process-set.ts';
 
@@ -56,6 +64,8 @@ interface RegisteredSet {
   readonly members: Members;
   /** Undefined where this rank is not in the set. */
   readonly channel: Channel | undefined;
+  /** Prepared collectives without a name are matched by their order. */
+  prepared: number;
 }
 
 export class HorovodContext {
@@ -85,7 +95,11 @@ export class HorovodContext {
   /** Collective over all ranks. Takes over `parts`: they are closed if it fails. */
   static async create(
     parts: ContextParts,
-    options: { processSets?: readonly ProcessSet[]; signal?: AbortSignal | undefined; timeoutMs?: number } = {},
+    options: {
+      processSets?: readonly ProcessSet[];
+      signal?: AbortSignal | undefined;
+      timeoutMs?: number;
+    } = {},
   ): Promise<HorovodContext> {
     const context = new HorovodContext(parts);
     const { world } = parts;
@@ -93,10 +107,21 @@ export class HorovodContext {
       const ranks = Array.from({ length: world.size }, (_, rank) => rank);
       const timeoutMs = options.timeoutMs ?? parts.limits.startTimeoutMs;
       const { share, members } = parts;
-      const group = await parts.plane.openGroup({ id: 0, members, index: world.rank, share, signal: options.signal, timeoutMs });
+      const group = await parts.plane.openGroup({
+        id: 0,
+        members,
+        index: world.rank,
+        share,
+        signal: options.signal,
+        timeoutMs,
+      });
       context.#addSet(parts.processSet, ranks, group);
       const sets = options.processSets ?? [];
       checkDistinct(sets);
+      await context.#agreeOn(
+        `init with ${sets.map((set) => `[${set.ranks.join(',')}]`).join(' ') || 'none'}`,
+        options,
+      );
       for (const set of sets) await context.#openSet(set, options);
       return context;
     } catch (error) {
@@ -152,6 +177,11 @@ export class HorovodContext {
     return this.#registered(set, what).members;
   }
 
+  /** Counts prepared collectives of a process set. */
+  nextPrepared(set: ProcessSet | undefined, what: string): number {
+    return ++this.#registered(set, what).prepared;
+  }
+
   run<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): Promise<R> {
     const channel = this.#channelOf(options, what);
     const { signal } = options;
@@ -200,7 +230,10 @@ export class HorovodContext {
     return this.#requestOf(channel, plan, options, key, { resolve() {}, reject });
   }
 
-  async addProcessSet(set: ProcessSet, options: { signal?: AbortSignal | undefined; timeoutMs?: number } = {}): Promise<void> {
+  async addProcessSet(
+    set: ProcessSet,
+    options: { signal?: AbortSignal | undefined; timeoutMs?: number } = {},
+  ): Promise<void> {
     this.#checkOpen('addProcessSet');
     if (!this.hasDynamicProcessSets) {
       throw new HorovodError(
@@ -225,7 +258,10 @@ export class HorovodContext {
     }
     await this.#agreeOn(`remove ${set.ranks.join(',')}`, options);
     registered.channel?.fail(
-      new HorovodError('ERR_HVD_PROCESS_SET', `the process set of ranks ${set.ranks.join(', ')} has been removed.`),
+      new HorovodError(
+        'ERR_HVD_PROCESS_SET',
+        `the process set of ranks ${set.ranks.join(', ')} has been removed.`,
+      ),
     );
     registered.channel?.close();
     this.#sets.delete(id);
@@ -251,18 +287,28 @@ export class HorovodContext {
     }
   }
 
-  async #openSet(set: ProcessSet, options: { signal?: AbortSignal | undefined; timeoutMs?: number }): Promise<void> {
+  async #openSet(
+    set: ProcessSet,
+    options: { signal?: AbortSignal | undefined; timeoutMs?: number },
+  ): Promise<void> {
     const { size, rank } = this.world;
     const ranks = set.ranks;
     const wrong = ranks.find((member) => member >= size);
     if (wrong !== undefined) {
-      throw new HorovodError('ERR_HVD_PROCESS_SET', `a process set names rank ${wrong}, and there are ${size} ranks.`);
+      throw new HorovodError(
+        'ERR_HVD_PROCESS_SET',
+        `a process set names rank ${wrong}, and there are ${size} ranks.`,
+      );
     }
-    if (ranks.length === 0) throw new HorovodError('ERR_HVD_PROCESS_SET', 'a process set needs at least one rank.');
+    if (ranks.length === 0)
+      throw new HorovodError('ERR_HVD_PROCESS_SET', 'a process set needs at least one rank.');
     const text = ranks.join(',');
     for (const other of this.#sets.values()) {
       if (other.members.ranks.join(',') === text) {
-        throw new HorovodError('ERR_HVD_PROCESS_SET', `there is a process set of ranks ${text} already: ${other.set}.`);
+        throw new HorovodError(
+          'ERR_HVD_PROCESS_SET',
+          `there is a process set of ranks ${text} already: ${other.set}.`,
+        );
       }
     }
     await this.#agreeOn(`add ${text}`, options);
@@ -275,9 +321,14 @@ export class HorovodContext {
     if (index < 0) {
       await this.#shareAmongAll(undefined, options);
     } else {
-      const share = (value: string | undefined) => this.#shareAmongAll(value, options);
+      let hasShared = false;
+      const share = (value: string | undefined) => {
+        hasShared = true;
+        return this.#shareAmongAll(value, options);
+      };
       group = await this.plane.openGroup({ id: this.#peekId(), members, index, share, signal, timeoutMs });
-      // A set of one tells nobody by itself; the others still expect it.
+      // A plane with nothing to tell; the ranks outside the set expect it all the same.
+      if (!hasShared) await share(undefined);
     }
     await this.#agreeOn(`added ${text}`, options);
     this.#addSet(set, ranks, group);
@@ -286,7 +337,11 @@ export class HorovodContext {
   /** The first text that is not empty, of any rank. */
   async #shareAmongAll(value: string | undefined, options: CollectiveOptions): Promise<string> {
     const what = 'addProcessSet';
-    const operation = { kind: 'allgather' as const, input: Buffer.from(value ?? '') as Uint8Array, output: new Uint8Array(0) };
+    const operation = {
+      kind: 'allgather' as const,
+      input: Buffer.from(value ?? '') as Uint8Array,
+      output: new Uint8Array(0),
+    };
     const plan: Plan<string> = {
       kind: 'processSet',
       operands: [],
@@ -298,8 +353,19 @@ export class HorovodContext {
   }
 
   async #agreeOn(detail: string, options: CollectiveOptions): Promise<void> {
-    const plan: Plan<void> = { kind: 'processSet', operands: [], operations: [{ kind: 'barrier' }], detail, result: () => undefined };
-    await this.run(plan, withoutName(options), 'a change of process sets', `horovod.process_set.${++this.#processSetChanges}`);
+    const plan: Plan<void> = {
+      kind: 'processSet',
+      operands: [],
+      operations: [{ kind: 'barrier' }],
+      detail,
+      result: () => undefined,
+    };
+    await this.run(
+      plan,
+      withoutName(options),
+      'a change of process sets',
+      `horovod.process_set.${++this.#processSetChanges}`,
+    );
   }
 
   #peekId(): number {
@@ -310,7 +376,7 @@ export class HorovodContext {
     const id = this.#freeIds.shift() ?? this.#nextId++;
     const members = { ranks, index: ranks.indexOf(this.world.rank) };
     const channel = group === undefined ? undefined : new Channel(group, this.#hostOf(ranks));
-    this.#sets.set(id, { set, members, channel });
+    this.#sets.set(id, { set, members, channel, prepared: 0 });
     register(set, { id, ranks, ownRank: this.world.rank });
   }
 
@@ -357,7 +423,10 @@ export class HorovodContext {
 
   #checkOpen(what: string): void {
     if (this.#isClosed) {
-      throw new HorovodError('ERR_HVD_SHUT_DOWN', `${what}: rank ${this.world.rank} has shut down; call init() again first.`);
+      throw new HorovodError(
+        'ERR_HVD_SHUT_DOWN',
+        `${what}: rank ${this.world.rank} has shut down; call init() again first.`,
+      );
     }
     if (this.#failure !== undefined) throw this.#failure;
   }
@@ -399,7 +468,12 @@ export class HorovodContext {
     };
   }
 
-  #abortOn(signal: AbortSignal, channel: Channel, request: Request, reject: (error: unknown) => void): () => void {
+  #abortOn(
+    signal: AbortSignal,
+    channel: Channel,
+    request: Request,
+    reject: (error: unknown) => void,
+  ): () => void {
     const onAbort = () => {
       const error = abortedError(labelOf(request.description), this.world.rank, signal);
       // Others may have it in their books already: then the job cannot go on.
@@ -434,30 +508,10 @@ export function nowMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }
 
-function describePlan<R>(plan: Plan<R>, key: string): Description {
-  return {
-    key,
-    kind: plan.kind,
-    dtypes: plan.operands.map(({ dtype }) => dtype),
-    shapes: plan.operands.map(({ shape }) => shape),
-    isGrouped: plan.isGrouped ?? false,
-    op: plan.op?.name,
-    prescale: plan.prescale ?? 1,
-    postscale: plan.postscale ?? 1,
-    root: plan.root,
-    detail: plan.detail ?? '',
-  };
-}
-
-function fingerprintOfPlan<R>(plan: Plan<R>, description: Description, rank: number): { low: number; high: number } {
-  const codes = description.dtypes.map((dtype) => dtypes[dtype].code);
-  const fingerprint = fingerprintOf(description, plan.op?.code ?? -1, codes);
-  // Joins never match by fingerprint: who came last is in the lists, so there must be an exchange of them.
-  return plan.kind === 'join' ? fingerprint.number(rank) : fingerprint;
-}
-
 function zeroRequest(description: Description, size: number, timeoutMs: number): Request {
-  const op = [Average, Sum, Min, Max, Product].find(({ name }) => name === description.op) as ReduceOp | undefined;
+  const op = [Average, Sum, Min, Max, Product].find(({ name }) => name === description.op) as
+    | ReduceOp
+    | undefined;
   const codes = description.dtypes.map((dtype) => dtypes[dtype].code);
   const { low, high } = fingerprintOf(description, op?.code ?? -1, codes);
   return {
@@ -473,7 +527,12 @@ function zeroRequest(description: Description, size: number, timeoutMs: number):
   };
 }
 
-function fillRecord<R>(record: MutableRecord, plan: Plan<R>, description: Description, processSet: number): void {
+function fillRecord<R>(
+  record: MutableRecord,
+  plan: Plan<R>,
+  description: Description,
+  processSet: number,
+): void {
   const [dtype] = description.dtypes as DType[];
   record.kind = plan.kind;
   record.name = nameOf(description);
@@ -482,7 +541,9 @@ function fillRecord<R>(record: MutableRecord, plan: Plan<R>, description: Descri
   record.dtype = dtype;
   record.op = description.op;
   record.bytes = description.shapes.reduce(
-    (sum, shape, i) => sum + shape.reduce((product, length) => product * length, 1) * dtypes[description.dtypes[i] as DType].bytes,
+    (sum, shape, i) =>
+      sum +
+      shape.reduce((product, length) => product * length, 1) * dtypes[description.dtypes[i] as DType].bytes,
     0,
   );
   record.submittedAtMs = nowMs();
@@ -497,11 +558,17 @@ function checkDistinct(sets: readonly ProcessSet[]): void {
   const seen = new Set<string>();
   sets.forEach((set, i) => {
     if (!(set instanceof ProcessSet)) {
-      throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `init: entry ${i} of processSets is not a ProcessSet.`);
+      throw new HorovodError(
+        'ERR_HVD_INVALID_ARGUMENT',
+        `init: entry ${i} of processSets is not a ProcessSet.`,
+      );
     }
     const text = set.ranks.join(',');
     if (seen.has(text)) {
-      throw new HorovodError('ERR_HVD_PROCESS_SET', `init: entry ${i} of processSets is a duplicate: ${set}.`);
+      throw new HorovodError(
+        'ERR_HVD_PROCESS_SET',
+        `init: entry ${i} of processSets is a duplicate: ${set}.`,
+      );
     }
     seen.add(text);
   });

@@ -50,7 +50,10 @@ export interface AlltoallResult<T> {
 /** `what` is named in errors. */
 export function checkOptions(options: CollectiveOptions, what: string): void {
   if (typeof options !== 'object' || options === null) {
-    throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `${what}: options are an object, not ${describe(options)}.`);
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `${what}: options are an object, not ${describe(options)}.`,
+    );
   }
   const { name, signal, timeoutMs } = options;
   if (name !== undefined && (typeof name !== 'string' || name === '' || name.startsWith('#'))) {
@@ -60,15 +63,24 @@ export function checkOptions(options: CollectiveOptions, what: string): void {
     );
   }
   if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && timeoutMs > 0)) {
-    throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `${what}: timeoutMs is a number above 0, not ${describe(timeoutMs)}.`);
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `${what}: timeoutMs is a number above 0, not ${describe(timeoutMs)}.`,
+    );
   }
   if (signal !== undefined && !(signal instanceof AbortSignal)) {
-    throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `${what}: signal is an AbortSignal, not ${describe(signal)}.`);
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `${what}: signal is an AbortSignal, not ${describe(signal)}.`,
+    );
   }
 }
 
 export function checkFactor(value: number | undefined, name: string, what: string): number {
   if (value === undefined) return 1;
   if (typeof value === 'number' && Number.isFinite(value)) return value;
-  throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `${what}: ${name} is a finite number, not ${describe(value)}.`);
+  throw new HorovodError(
+    'ERR_HVD_INVALID_ARGUMENT',
+    `${what}: ${name} is a finite number, not ${describe(value)}.`,
+  );
 }

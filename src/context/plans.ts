@@ -26,7 +26,13 @@ import {
   type TensorLike,
   viewLike,
 } from '../tensor/tensor.ts';
-import { type AllreduceOptions, type AlltoallOptions, type AlltoallResult, checkFactor, type ReduceOptions } from './options.ts';
+import {
+  type AllreduceOptions,
+  type AlltoallOptions,
+  type AlltoallResult,
+  checkFactor,
+  type ReduceOptions,
+} from './options.ts';
 
 /** A request without its key. */
 export interface Plan<R> {
@@ -60,7 +66,10 @@ export function planAllreduce(
   const operands = checkList(xs, what).map((x) => operandOf(x, what));
   const inPlace = options.inPlace === true;
   if (inPlace && new Set(operands.map(({ data }) => data)).size < operands.length) {
-    throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `${what}: the same array is in the group twice and inPlace.`);
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `${what}: the same array is in the group twice and inPlace.`,
+    );
   }
   const sent = operands.map((operand) => compressed(operand, compression));
   const outputs = sent.map(({ tensor, isSame }) =>
@@ -72,7 +81,14 @@ export function planAllreduce(
     let operation = operations.get(dtype);
     if (operation === undefined) {
       const scales = { prescale, postscale: op === Average ? postscale / members.ranks.length : postscale };
-      operation = { kind: 'allreduce', dtype, op: op === Average ? Sum : op, inputs: [], outputs: [], ...scales };
+      operation = {
+        kind: 'allreduce',
+        dtype,
+        op: op === Average ? Sum : op,
+        inputs: [],
+        outputs: [],
+        ...scales,
+      };
       operations.set(dtype, operation);
     }
     operation.inputs.push(data);
@@ -99,10 +115,16 @@ export function planAllreduce(
   };
 }
 
-export function planAllgather(xs: readonly TensorLike[], isGrouped: boolean, what: string): Plan<TensorLike[]> {
+export function planAllgather(
+  xs: readonly TensorLike[],
+  isGrouped: boolean,
+  what: string,
+): Plan<TensorLike[]> {
   const operands = checkList(xs, what).map((x) => operandOf(x, what));
   for (const operand of operands) checkNotScalar(operand, what);
-  const operations = operands.map(({ data }): AllgatherOperation => ({ kind: 'allgather', input: bytesOf(data) }));
+  const operations = operands.map(
+    ({ data }): AllgatherOperation => ({ kind: 'allgather', input: bytesOf(data) }),
+  );
   return {
     kind: 'allgather',
     operands,
@@ -148,14 +170,20 @@ export function planAlltoall(
   const rowBytes = bytesPerRow(operand);
   const sendBytes = splits.map((rows) => rows * rowBytes);
   const total = sendBytes.reduce((sum, bytes) => sum + bytes, 0);
-  const operation: AlltoallOperation = { kind: 'alltoall', input: bytesOf(operand.data).subarray(0, total), sendBytes };
+  const operation: AlltoallOperation = {
+    kind: 'alltoall',
+    input: bytesOf(operand.data).subarray(0, total),
+    sendBytes,
+  };
   return {
     kind: 'alltoall',
     operands: [operand],
     operations: [operation],
     result: () => {
       const output = operation.output as Uint8Array;
-      const received = (operation.receivedBytes as number[]).map((bytes) => (rowBytes === 0 ? 0 : bytes / rowBytes));
+      const received = (operation.receivedBytes as number[]).map((bytes) =>
+        rowBytes === 0 ? 0 : bytes / rowBytes,
+      );
       return {
         output: likeOperand(operand, viewLike(operand.data, output), [
           rowsIn(operand, output.byteLength),
@@ -176,7 +204,10 @@ export function planReducescatter(
 ): Plan<TensorLike[]> {
   const { op, prescale, postscale, compression } = checkReduction(options, what);
   if (op !== Sum && op !== Average) {
-    throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `${what}: reducescatter takes Sum and Average, not ${op.name}.`);
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `${what}: reducescatter takes Sum and Average, not ${op.name}.`,
+    );
   }
   const operands = checkList(xs, what).map((x) => operandOf(x, what));
   const size = members.ranks.length;
@@ -189,10 +220,20 @@ export function planReducescatter(
     const rows = tensor.shape[0] as number;
     const perRow = elementsIn(tensor.shape.slice(1));
     // The first (rows mod size) ranks get one row more.
-    const counts = members.ranks.map((_, i) => (Math.floor(rows / size) + (i < rows % size ? 1 : 0)) * perRow);
+    const counts = members.ranks.map(
+      (_, i) => (Math.floor(rows / size) + (i < rows % size ? 1 : 0)) * perRow,
+    );
     const scales = { prescale, postscale: op === Average ? postscale / size : postscale };
     const output = emptyLike(tensor.data, counts[members.index] as number);
-    return { kind: 'reducescatter', dtype: tensor.dtype, op: Sum, input: tensor.data, output, counts, ...scales };
+    return {
+      kind: 'reducescatter',
+      dtype: tensor.dtype,
+      op: Sum,
+      input: tensor.data,
+      output,
+      counts,
+      ...scales,
+    };
   });
   return {
     kind: 'reducescatter',
@@ -224,7 +265,10 @@ export function planBroadcastObject<T>(value: T, rootRank: number, members: Memb
   const root = checkRoot(rootRank, members, what);
   const isRoot = root === members.index;
   // Only the root knows how long it is: an allgather in which the others have nothing to say.
-  const operation: AllgatherOperation = { kind: 'allgather', input: isRoot ? toBytes(value, what) : new Uint8Array(0) };
+  const operation: AllgatherOperation = {
+    kind: 'allgather',
+    input: isRoot ? toBytes(value, what) : new Uint8Array(0),
+  };
   return {
     kind: 'broadcastObject',
     operands: [],
@@ -280,7 +324,10 @@ function compressed({ data, shape, dtype }: Operand, compression: Compressor): S
 function checkReduction(options: ReduceOptions, what: string) {
   const { op = Average, compression = Compression.none } = options;
   if (op === Adasum) {
-    throw new HorovodError('ERR_HVD_UNSUPPORTED', `${what}: Adasum is not in this version; use Average or Sum.`);
+    throw new HorovodError(
+      'ERR_HVD_UNSUPPORTED',
+      `${what}: Adasum is not in this version; use Average or Sum.`,
+    );
   }
   if (![Average, Sum, Min, Max, Product].includes(op)) {
     throw new HorovodError(
@@ -314,7 +361,10 @@ function checkList(xs: readonly TensorLike[], what: string): readonly TensorLike
 
 function checkNotScalar({ shape }: Operand, what: string): void {
   if (shape.length > 0) return;
-  throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `${what} takes a tensor with a first dimension, not a scalar.`);
+  throw new HorovodError(
+    'ERR_HVD_INVALID_ARGUMENT',
+    `${what} takes a tensor with a first dimension, not a scalar.`,
+  );
 }
 
 function checkRoot(rootRank: number, { ranks }: Members, what: string): number {
@@ -332,7 +382,9 @@ function checkSplits(splits: AlltoallOptions['splits'], rows: number, size: numb
   };
   if (splits === undefined) {
     if (rows % size !== 0) {
-      refuse(`without splits the first dimension (${rows}) must be a multiple of the number of ranks (${size}).`);
+      refuse(
+        `without splits the first dimension (${rows}) must be a multiple of the number of ranks (${size}).`,
+      );
     }
     return Array.from({ length: size }, () => rows / size);
   }

@@ -114,7 +114,9 @@ export class Channel {
       this.#blockedOn = request;
       try {
         const requests = [request];
-        const outcome = this.#attempt(() => this.group.runSync(this.#jobOf(requests, this.#rounds(requests), false)));
+        const outcome = this.#attempt(() =>
+          this.group.runSync(this.#jobOf(requests, this.#rounds(requests), false)),
+        );
         if (outcome !== undefined) this.#endBatch(requests, outcome);
         this.#waitFor(request);
       } finally {
@@ -198,7 +200,10 @@ export class Channel {
     return {
       rounds,
       passive,
-      timeoutMs: requests.reduce((least, request) => Math.min(least, request.timeoutMs), Number.MAX_SAFE_INTEGER),
+      timeoutMs: requests.reduce(
+        (least, request) => Math.min(least, request.timeoutMs),
+        Number.MAX_SAFE_INTEGER,
+      ),
       stallAfterMs: this.#host.stallAfterMs,
       onStall: () => this.#host.onStall(this),
       label: others.length === 0 ? label : `${label} and ${others.length} more`,
@@ -274,7 +279,8 @@ export class Channel {
   #waitFor(request: Request): void {
     while (!request.isSettled) {
       const flight = this.#flights[0];
-      if (flight === undefined) throw new Error(`internal: ${labelOf(request.description)} waits for nothing`);
+      if (flight === undefined)
+        throw new Error(`internal: ${labelOf(request.description)} waits for nothing`);
       const outcome = this.#attempt(() => this.group.waitSync(flight.job));
       if (outcome !== undefined) this.#land(flight, outcome);
     }
@@ -302,7 +308,11 @@ export class Channel {
       requests: requests.map(({ description, submittedAtMs }) => ({ ...description, submittedAtMs })),
     };
     const operation: AllgatherOperation = { kind: 'allgather', input: encodePendingList(list) };
-    const round = { fingerprintLow: exchangeFingerprint.low, fingerprintHigh: exchangeFingerprint.high, operation };
+    const round = {
+      fingerprintLow: exchangeFingerprint.low,
+      fingerprintHigh: exchangeFingerprint.high,
+      operation,
+    };
     const { timeoutMs } = this.#jobOf(requests, [], false);
     this.#launch({
       job: { ...this.#jobOf([], [round], false), timeoutMs },
@@ -317,7 +327,10 @@ export class Channel {
   #isAgreed(outcome: Outcome): boolean {
     if (outcome === 'done') return true;
     this.#host.fail(
-      new HorovodError('ERR_HVD_NATIVE', `rank ${this.#host.rank}: ranks disagree about an agreed operation; this is a bug`),
+      new HorovodError(
+        'ERR_HVD_NATIVE',
+        `rank ${this.#host.rank}: ranks disagree about an agreed operation; this is a bug`,
+      ),
     );
     return false;
   }
@@ -338,7 +351,11 @@ export class Channel {
       const error =
         deadlock !== undefined
           ? new HorovodError('ERR_HVD_DEADLOCK', deadlock, { rank, tensor: nameOf(request.description) })
-          : found && new HorovodError(found.code, found.message, { tensor: nameOf(request.description), rank: found.rank });
+          : found &&
+            new HorovodError(found.code, found.message, {
+              tensor: nameOf(request.description),
+              rank: found.rank,
+            });
       if (error !== undefined) {
         this.#settle(request, error);
       } else if (kind === 'join' && lastJoined !== undefined) {
@@ -348,7 +365,8 @@ export class Channel {
     }
     const batch = run.map(
       (description) =>
-        requests.find(({ description: own }) => own.key === description.key) ?? this.#host.zeroRequest(description),
+        requests.find(({ description: own }) => own.key === description.key) ??
+        this.#host.zeroRequest(description),
     );
     if (batch.length === 0) {
       this.#endResolution(requests);

@@ -85,12 +85,19 @@ export function hasFreeFirstDimension(kind: RequestKind): boolean {
 const kindCodes = new Map<string, number>(requestKinds.map((kind, i) => [kind, i + 1]));
 
 /** Equal on two ranks exactly if they ask for the same thing (but for a chance of 2^-64). */
-export function fingerprintOf(description: Description, opCode: number, dtypeCodes: readonly number[]): Fingerprint {
+export function fingerprintOf(
+  description: Description,
+  opCode: number,
+  dtypeCodes: readonly number[],
+): Fingerprint {
   const { key, kind, shapes, isGrouped, prescale, postscale, root, detail } = description;
   const fingerprint = new Fingerprint();
   mixKey(fingerprint, key);
   fingerprint.number(kindCodes.get(kind) as number).number(opCode);
-  fingerprint.number(prescale).number(postscale).number(root ?? -1);
+  fingerprint
+    .number(prescale)
+    .number(postscale)
+    .number(root ?? -1);
   fingerprint.number(isGrouped ? shapes.length + 1 : 0).text(detail);
   const firstFixed = hasFreeFirstDimension(kind) ? 1 : 0;
   shapes.forEach((shape, i) => {

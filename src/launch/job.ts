@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ControlBlock, describeEnd } from '../plane/control-block.ts';
 import { type ProcessEnd, signalNumber } from '../plane/process-status.ts';
 import { JobSecret } from '../rendezvous/job-secret.ts';
+import { controlBlockKey } from '../rendezvous/keys.ts';
 import { TcpStoreServer } from '../rendezvous/tcp-store-server.ts';
 import { rankEnvironment } from '../settings/environment.ts';
 import { failureReport, how, who } from './failure-report/report.ts';
@@ -157,14 +158,19 @@ export class Job {
 
   /** When the ranks have a control block, they learn from it how others ended: also those that ended before. */
   async #watchControlBlock(): Promise<void> {
-    try {
-      const path = await this.#server.store.get('control-block');
-      this.#controlBlock = ControlBlock.open(path);
-      this.#request.explain(`control block at ${path}`);
-      for (const { slot, end } of this.#endOrder)
-        if (end !== undefined) this.#controlBlock.recordExit(slot.rank, end);
-    } catch {
-      // Never published (the command does not call init), or its owner is gone already: exits tell enough.
+    // A new one with every init() after a shutdown(); the latest counts.
+    for (let generation = 1; ; generation++) {
+      try {
+        const path = await this.#server.store.get(controlBlockKey(generation));
+        const opened = ControlBlock.open(path);
+        this.#controlBlock?.close();
+        this.#controlBlock = opened;
+        this.#request.explain(`control block at ${path}`);
+        for (const { slot, end } of this.#endOrder) if (end !== undefined) opened.recordExit(slot.rank, end);
+      } catch {
+        // Never published (the command does not call init), or its owner is gone already: exits tell enough.
+        return;
+      }
     }
   }
 

@@ -28,6 +28,8 @@ export interface NativeAddon {
     timeoutMs: number,
     stallMs: number,
     report: (id: number, status: number, results: (NativeResult | undefined)[]) => void,
+    /** Element 0 gets the time at which a quick operation ended; the caller keeps it alive. */
+    clock: Float64Array,
   ): NativeGroup;
   /** The kernels alone, for tests. */
   reduceNow(

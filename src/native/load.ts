@@ -36,7 +36,11 @@ export function loadNative(search: NativeSearch = {}): NativeResult {
 }
 
 /** For `horovodrun --check-build`. */
-export function describeNative(search: NativeSearch = {}): { built: boolean; reason?: string; path?: string } {
+export function describeNative(search: NativeSearch = {}): {
+  built: boolean;
+  reason?: string;
+  path?: string;
+} {
   const result = loadNative(search);
   return result.built ? { built: true, path: result.path } : { built: false, reason: result.reason };
 }

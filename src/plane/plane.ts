@@ -102,9 +102,31 @@ export interface Job {
 
 export type Outcome = 'done' | 'mismatch';
 
+/**
+ * A shorter way for the engine's most frequent operation, where a plane has one. Numbers: 0 is done, anything
+ * else goes to settleSync(), which waits on, returns an outcome or throws, as runSync() would.
+ */
+export interface QuickAllreduce {
+  /** One allreduce of one array, blocking; `output` undefined: in place. Default deadline. */
+  allreduceNow(
+    input: TypedArray,
+    output: TypedArray | undefined,
+    dtypeAndOp: number,
+    fingerprintLow: number,
+    fingerprintHigh: number,
+    postscale: number,
+  ): number;
+  /** The same for a round that runs again and again; the caller keeps its arrays alive and attached. */
+  prepareRun(round: Round, job: Job): () => number;
+  settleSync(status: number, job: Job): Outcome;
+  /** When the last quick operation ended, in ms of the host's monotonic clock, to within a few ms. */
+  lastFinishedAtMs(): number;
+}
+
 export interface PlaneGroup {
   readonly index: number;
   readonly size: number;
+  readonly quick?: QuickAllreduce;
   /**
    * Queues the job; `complete` is called once, on the main thread, at the earliest after submit() has
    * returned unless `submit` itself returns the outcome (it could run at once). Jobs run in order of submission.

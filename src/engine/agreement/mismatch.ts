@@ -30,7 +30,8 @@ export function findMismatch(claims: readonly Claim[]): string | undefined {
 type Difference = readonly [what: string, ours: string, theirs: string];
 type Check = (a: Description, b: Description) => Difference | undefined;
 
-const differ = (what: string, a: string, b: string): Difference | undefined => (a === b ? undefined : [what, a, b]);
+const differ = (what: string, a: string, b: string): Difference | undefined =>
+  a === b ? undefined : [what, a, b];
 
 const checks: readonly Check[] = [
   (a, b) => differ('operations', a.kind.toUpperCase(), b.kind.toUpperCase()),
@@ -76,7 +77,10 @@ function detailName(description: Description): string {
   return description.kind === 'processSet' ? 'process sets' : 'options';
 }
 
-function firstOf<T>(list: readonly T[], compare: (value: T, i: number) => Difference | undefined): Difference | undefined {
+function firstOf<T>(
+  list: readonly T[],
+  compare: (value: T, i: number) => Difference | undefined,
+): Difference | undefined {
   for (const [i, value] of list.entries()) {
     const difference = compare(value, i);
     if (difference !== undefined) return difference;

@@ -21,8 +21,11 @@ export function encodePendingList(list: PendingList): Uint8Array {
 /** Checks what it reads: a list is data from another process. */
 export function decodePendingList(bytes: Uint8Array, rank: number): PendingList {
   try {
-    const value = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString()) as PendingList;
-    if (typeof value.isBlocked !== 'boolean' || !value.requests.every(isEntry)) throw new TypeError('no such shape');
+    const value = JSON.parse(
+      Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString(),
+    ) as PendingList;
+    if (typeof value.isBlocked !== 'boolean' || !value.requests.every(isEntry))
+      throw new TypeError('no such shape');
     return value;
   } catch (cause) {
     throw new HorovodError(

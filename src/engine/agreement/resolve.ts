@@ -21,7 +21,9 @@ export interface Resolution {
 /** `lists[i]` is of the group's member i, whose global rank is `ranks[i]`. */
 export function resolvePending(lists: readonly PendingList[], ranks: readonly number[]): Resolution {
   const joins = lists.map((list) => list.requests.find((entry) => entry.kind === 'join'));
-  const active = lists.flatMap((list, i) => (joins[i] === undefined ? [{ list, rank: ranks[i] as number }] : []));
+  const active = lists.flatMap((list, i) =>
+    joins[i] === undefined ? [{ list, rank: ranks[i] as number }] : [],
+  );
   const errors = new Map<string, { code: ErrorCode; message: string; rank?: number }>();
   const run: Description[] = [];
 
@@ -55,7 +57,10 @@ export function resolvePending(lists: readonly PendingList[], ranks: readonly nu
 }
 
 /** By the clock of the host; ties go to the higher rank, so that all ranks name the same one. */
-function lastToJoin(joins: readonly (PendingEntry | undefined)[], ranks: readonly number[]): number | undefined {
+function lastToJoin(
+  joins: readonly (PendingEntry | undefined)[],
+  ranks: readonly number[],
+): number | undefined {
   let last: { at: number; rank: number } | undefined;
   joins.forEach((join, i) => {
     const at = join?.submittedAtMs ?? 0;

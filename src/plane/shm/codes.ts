@@ -18,7 +18,14 @@ export const status = {
   noMemory: 9,
 } as const;
 
-const kinds = { allreduce: 0, reducescatter: 1, allgather: 2, broadcast: 3, alltoall: 4, barrier: 5 } as const;
+const kinds = {
+  allreduce: 0,
+  reducescatter: 1,
+  allgather: 2,
+  broadcast: 3,
+  alltoall: 4,
+  barrier: 5,
+} as const;
 
 /** The fields in the order of `Field` in native/src/addon.cc. */
 export function describe(round: Round, job: Job, passive: boolean): Float64Array {

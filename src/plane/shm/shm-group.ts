@@ -4,10 +4,10 @@
 import { getSystemErrorName } from 'node:util';
 import { HorovodError } from '../../errors.ts';
 import type { NativeGroup, NativeResult } from '../../native/addon.ts';
-import { dtypes, type TypedArray } from '../../tensor/dtype.ts';
+import type { TypedArray } from '../../tensor/dtype.ts';
 import type { ControlBlock } from '../control-block.ts';
 import { toError, toFailureRecord } from '../failure-record.ts';
-import type { GroupSpec, Job, Outcome, PlaneGroup, Round } from '../plane.ts';
+import type { GroupSpec, Job, Outcome, PlaneGroup, QuickAllreduce, Round } from '../plane.ts';
 import { timeoutError } from '../wait-errors.ts';
 import { describe, inputsOf, outputsOf, status, takeResult } from './codes.ts';
 
@@ -19,11 +19,14 @@ const tryForMicroseconds = 20;
 /** … unless it is large: then the event loop is better left free. */
 const tryUpToBytes = 64 * 1024;
 
-export class ShmGroup implements PlaneGroup {
+export class ShmGroup implements PlaneGroup, QuickAllreduce {
   readonly index: number;
   readonly size: number;
+  readonly quick: QuickAllreduce = this;
   onClose: () => void = () => {};
   readonly #native: NativeGroup;
+  /** The addon writes the time into it. */
+  readonly #clock = new Float64Array(1);
   readonly #block: ControlBlock;
   readonly #rank: number;
   readonly #members: readonly number[];
@@ -36,13 +39,18 @@ export class ShmGroup implements PlaneGroup {
   #broken: HorovodError | undefined;
   #isClosed = false;
 
-  constructor(block: ControlBlock, rank: number, spec: GroupSpec, open: (report: Report) => NativeGroup) {
+  constructor(
+    block: ControlBlock,
+    rank: number,
+    spec: GroupSpec,
+    open: (report: Report, clock: Float64Array) => NativeGroup,
+  ) {
     this.index = spec.index;
     this.size = spec.members.length;
     this.#block = block;
     this.#rank = rank;
     this.#members = spec.members;
-    this.#native = open((id, code, results) => this.#report(id, code, results));
+    this.#native = open((id, code, results) => this.#report(id, code, results), this.#clock);
   }
 
   probe(allowed: boolean): void {
@@ -134,9 +142,8 @@ export class ShmGroup implements PlaneGroup {
     this.#ids.clear();
   }
 
-  // --- quick paths, for the engine's most frequent call ---------------------------------------------------
+  // --- QuickAllreduce -----------------------------------------------------------------------------------------
 
-  /** One allreduce of one array, blocking. 0 is done; give any other number to settleSync(). */
   allreduceNow(
     input: TypedArray,
     output: TypedArray | undefined,
@@ -149,7 +156,6 @@ export class ShmGroup implements PlaneGroup {
     return this.#native.allreduceNow(input, output, dtypeAndOp, fingerprintLow, fingerprintHigh, postscale);
   }
 
-  /** As allreduceNow, for a round that runs again and again; the caller keeps its arrays alive. */
   prepareRun(round: Round, job: Job): () => number {
     this.#checkUsable();
     return this.#native.prepareRun(
@@ -157,6 +163,10 @@ export class ShmGroup implements PlaneGroup {
       inputsOf(round.operation),
       outputsOf(round.operation),
     );
+  }
+
+  lastFinishedAtMs(): number {
+    return this.#clock[0] as number;
   }
 
   settleSync(code: number | NativeResult, job: Job, round: Round | undefined = job.rounds[0]): Outcome {
@@ -261,9 +271,4 @@ export class ShmGroup implements PlaneGroup {
     const missing = this.missing().map((member) => this.#members[member] ?? -1);
     return missing.length > 0 ? missing : [culprit];
   }
-}
-
-/** What allreduceNow() wants to know of dtype and operator. */
-export function dtypeAndOp(dtype: keyof typeof dtypes, opCode: number): number {
-  return dtypes[dtype].code | (opCode << 8);
 }

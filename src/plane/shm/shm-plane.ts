@@ -55,7 +55,7 @@ export class ShmPlane implements DataPlane {
     const file = own ?? openMemoryFile(path);
     try {
       const spins = localSize > availableParallelism() ? 0 : spinsWithACoreForEveryRank;
-      const group = new ShmGroup(this.#block, rank, spec, (report) =>
+      const group = new ShmGroup(this.#block, rank, spec, (report, clock) =>
         this.#addon.openGroup(
           this.#control,
           this.#arena,
@@ -66,6 +66,7 @@ export class ShmPlane implements DataPlane {
           timeoutMs,
           stallAfterMs,
           report,
+          clock,
         ),
       );
       this.#groups.add(group);

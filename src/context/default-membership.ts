@@ -1,0 +1,106 @@
+// Membership, process sets and memory, bound to the default context; and what this build can do.
+
+import type { CollectiveRecord } from '../diagnostics/flight-recorder.ts';
+import { loadNative } from '../native/load.ts';
+import type { PlaneName } from '../plane/plane.ts';
+import { processEnvironment } from '../settings/environment.ts';
+import { readSettings } from '../settings/read-settings.ts';
+import type { DType } from '../tensor/dtype.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+import { alloc as allocIn } from './alloc.ts';
+import { defaultContext } from './default-context.ts';
+import { ProcessSet } from './process-set.ts';
+
+/** This process's number among all, 0 … size()-1. */
+export function rank(): number {
+  return defaultContext().world.rank;
+}
+
+/** How many processes take part. */
+export function size(): number {
+  return defaultContext().world.size;
+}
+
+/** This process's number among those of its host. */
+export function localRank(): number {
+  return defaultContext().world.localRank;
+}
+
+/** How many processes of its host take part. */
+export function localSize(): number {
+  return defaultContext().world.localSize;
+}
+
+/** This host's number among the hosts that have this local rank. */
+export function crossRank(): number {
+  return defaultContext().world.crossRank;
+}
+
+/** How many hosts have this local rank. */
+export function crossSize(): number {
+  return defaultContext().world.crossSize;
+}
+
+/** Do all hosts have the same number of ranks? */
+export function isHomogeneous(): boolean {
+  return defaultContext().world.isHomogeneous;
+}
+
+/** Who moves the bytes: 'shm' (native), 'portable', or 'memory' for a job of one. */
+export function planeName(): PlaneName {
+  return defaultContext().planeName;
+}
+
+/** Is the native addon there, and allowed (HOROVOD_NATIVE)? */
+export function nativeBuilt(): boolean {
+  return loadNative(readSettings(processEnvironment())).built;
+}
+
+/** This version has no MPI, Gloo, CUDA or NCCL engine. */
+export function mpiBuilt(): boolean {
+  return false;
+}
+export function glooBuilt(): boolean {
+  return false;
+}
+export function mpiEnabled(): boolean {
+  return false;
+}
+export function glooEnabled(): boolean {
+  return false;
+}
+export function cudaBuilt(): boolean {
+  return false;
+}
+export function ncclBuilt(): boolean {
+  return false;
+}
+
+/** Memory the planes can reach without a copy; a zeroed tensor. */
+export function alloc(lengthOrShape: number | readonly number[], dtype: DType = 'float32'): Tensor {
+  return allocIn(defaultContext(), lengthOrShape, dtype);
+}
+
+/** Collective over all ranks, members or not. Needs init({ processSets: 'dynamic' }). */
+export async function addProcessSet(
+  set: ProcessSet | readonly number[],
+  options: { signal?: AbortSignal; timeoutMs?: number } = {},
+): Promise<ProcessSet> {
+  const context = defaultContext();
+  const added = set instanceof ProcessSet ? set : new ProcessSet(set);
+  await context.addProcessSet(added, options);
+  return added;
+}
+
+/** Collective over all ranks. False if the set is not registered, or is that of all ranks. */
+export async function removeProcessSet(
+  set: ProcessSet,
+  options: { signal?: AbortSignal; timeoutMs?: number } = {},
+): Promise<boolean> {
+  return defaultContext().removeProcessSet(set, options);
+}
+
+/** The last collectives of this rank (HOROVOD_FLIGHT_RECORDS, 256), newest last. */
+export function flightRecord(): CollectiveRecord[] {
+  return defaultContext().flightRecord();
+}

@@ -1,0 +1,136 @@
+// Prepared (persistent) allreduce: agreed, planned and registered once, then each run costs only moving the
+// bytes. It works in place on the buffers given, like MPI-4's persistent collectives.
+
+import { HorovodError } from '../errors.ts';
+import type { Round } from '../plane/plane.ts';
+import { Compression } from '../tensor/compression.ts';
+import { dtypes, type TypedArray } from '../tensor/dtype.ts';
+import { operandOf, type TensorLike } from '../tensor/tensor.ts';
+import type { HorovodContext } from './context.ts';
+import { describePlan, fingerprintOfPlan } from './describe-plan.ts';
+import type { AllreduceOptions, CollectiveOptions } from './options.ts';
+import { type Plan, planAllreduce } from './plans.ts';
+import { settleQuick } from './quick-allreduce.ts';
+
+export interface PreparedCollective<T> {
+  /** Reduces the buffers as they are now, in place, and resolves to them. */
+  run(options?: Pick<CollectiveOptions, 'signal' | 'timeoutMs'>): Promise<T>;
+  runSync(): T;
+  /** Afterwards it cannot run any more. Not collective; calling it twice is fine. */
+  release(): void;
+}
+
+/** Collective: every rank prepares the same shapes, in the same order or under the same name. */
+export async function prepareAllreduce<T extends TensorLike | readonly TensorLike[]>(
+  context: HorovodContext,
+  xs: T,
+  options: AllreduceOptions = {},
+): Promise<PreparedCollective<T>> {
+  const isGrouped = Array.isArray(xs);
+  const list = (isGrouped ? xs : [xs]) as readonly TensorLike[];
+  const what = options?.name === undefined ? 'prepareAllreduce' : `prepareAllreduce "${options.name}"`;
+  const members = context.membersOf(options.processSet, what);
+  const planOnce = () => planAllreduce(list, isGrouped, { ...options, inPlace: true }, members, what);
+  const plan = planOnce();
+  const key = `horovod.prepared.${options.processSet?.id ?? 0}.${options.name ?? context.nextPrepared(options.processSet, what)}`;
+  const agreement: Plan<void> = {
+    ...plan,
+    kind: 'prepareAllreduce',
+    operations: [{ kind: 'barrier' }],
+    result: () => undefined,
+  };
+  await context.run(agreement, options, what, `${key}.prepare`);
+
+  const arrays = list.map((x) => operandOf(x, what).data);
+  const lengths = arrays.map((array) => array.length);
+  const isPlain = (options.compression ?? Compression.none) === Compression.none;
+  const common = { processSet: options.processSet, timeoutMs: options.timeoutMs };
+  let isReleased = false;
+  const check = () => {
+    if (isReleased)
+      throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `${what}: it was released and cannot run any more.`);
+    for (let i = 0; i < arrays.length; i++) {
+      if ((arrays[i] as TypedArray).length !== lengths[i]) throw changedError(what, i);
+    }
+  };
+  // Compression makes new buffers each time; otherwise the plan stays good.
+  const currentPlan = () => (isPlain ? plan : planOnce());
+  const quickRun = isPlain ? prepareQuickRun(context, plan, options, key) : undefined;
+
+  return {
+    async run(limits = {}) {
+      check();
+      await context.run(currentPlan(), { ...common, ...limits }, what, key);
+      return xs;
+    },
+    runSync() {
+      check();
+      if (quickRun === undefined || !quickRun()) context.runSync(currentPlan(), common, what, key);
+      return xs;
+    },
+    release() {
+      isReleased = true;
+    },
+  };
+}
+
+/** A function that runs the plan and says true, or false if it must go the common way now. */
+function prepareQuickRun(
+  context: HorovodContext,
+  plan: Plan<unknown>,
+  options: AllreduceOptions,
+  key: string,
+): (() => boolean) | undefined {
+  const { processSet } = options;
+  const channel = context.quickChannel(processSet);
+  const quick = channel?.group.quick;
+  const [operation] = plan.operations;
+  if (
+    quick === undefined ||
+    channel === undefined ||
+    operation === undefined ||
+    plan.operations.length !== 1
+  ) {
+    return undefined;
+  }
+  if (options.timeoutMs !== undefined) return undefined;
+  const { low, high } = fingerprintOfPlan(plan, describePlan(plan, key), context.world.rank);
+  const round: Round = { fingerprintLow: low >>> 0, fingerprintHigh: high >>> 0, operation };
+  const bytes = plan.operands.reduce(
+    (sum, { shape, dtype }) => sum + shape.reduce((a, b) => a * b, 1) * dtypes[dtype].bytes,
+    0,
+  );
+  const [first] = plan.operands;
+  const run = quick.prepareRun(round, {
+    rounds: [round],
+    passive: false,
+    timeoutMs: context.limits.operationTimeoutMs,
+    stallAfterMs: 0,
+    label: key,
+  });
+  return () => {
+    if (context.quickChannel(processSet) !== channel) return false;
+    const record = context.recorder.begin();
+    record.kind = 'allreduce';
+    record.name = key;
+    record.unnamed = 0;
+    record.processSet = processSet?.id ?? 0;
+    record.dtype = first?.dtype;
+    record.op = plan.op?.name;
+    record.bytes = bytes;
+    record.submittedAtMs = 0;
+    const status = run();
+    record.finishedAtMs = quick.lastFinishedAtMs();
+    if (status === 0) record.state = 'done';
+    else settleQuick(context, channel, quick, status, plan, { processSet }, key);
+    return true;
+  };
+}
+
+function changedError(what: string, place: number): HorovodError {
+  return new HorovodError(
+    'ERR_HVD_DETACHED',
+    `${what}: array ${place} has changed its length: its buffer was transferred, resized, or its WebAssembly memory grew. ` +
+      'Prepare again with the new arrays.',
+  );
+}

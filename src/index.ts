@@ -1,0 +1,78 @@
+// The public face of `horovod`. Everything a user may call is listed here; docs/reference/api.d.ts shows changes.
+
+export type { InitOptions } from './context/bootstrap.ts';
+export {
+  allgather,
+  allgatherObject,
+  allgatherObjectSync,
+  allgatherSync,
+  allreduce,
+  allreduceSync,
+  alltoall,
+  alltoallSync,
+  barrier,
+  barrierSync,
+  broadcast,
+  broadcastObject,
+  broadcastObjectSync,
+  broadcastSync,
+  groupedAllgather,
+  groupedAllgatherSync,
+  groupedAllreduce,
+  groupedAllreduceSync,
+  groupedReducescatter,
+  groupedReducescatterSync,
+  join,
+  joinSync,
+  prepareAllreduce,
+  reducescatter,
+  reducescatterSync,
+} from './context/default-collectives.ts';
+export { globalProcessSet, init, isInitialized, shutdown } from './context/default-context.ts';
+export {
+  addProcessSet,
+  alloc,
+  crossRank,
+  crossSize,
+  cudaBuilt,
+  flightRecord,
+  glooBuilt,
+  glooEnabled,
+  isHomogeneous,
+  localRank,
+  localSize,
+  mpiBuilt,
+  mpiEnabled,
+  nativeBuilt,
+  ncclBuilt,
+  planeName,
+  rank,
+  removeProcessSet,
+  size,
+} from './context/default-membership.ts';
+export type {
+  AllreduceOptions,
+  AlltoallOptions,
+  AlltoallResult,
+  BroadcastOptions,
+  CollectiveOptions,
+  ReduceOptions,
+} from './context/options.ts';
+export type { PreparedCollective } from './context/prepared.ts';
+export { ProcessSet } from './context/process-set.ts';
+export type { CollectiveRecord } from './diagnostics/flight-recorder.ts';
+export { type ErrorCode, HorovodError, type HorovodErrorDetails } from './errors.ts';
+export type { PlaneName } from './plane/plane.ts';
+export { Compression, type Compressor } from './tensor/compression.ts';
+export type { DType, TypedArray } from './tensor/dtype.ts';
+export {
+  Adasum,
+  Average,
+  Max,
+  Min,
+  Product,
+  type ReduceOp,
+  type ReduceOpName,
+  Sum,
+} from './tensor/reduce-op.ts';
+export { type Tensor, type TensorLike, tensor } from './tensor/tensor.ts';
