@@ -52,7 +52,9 @@ export class FlightRecorder {
   read(): CollectiveRecord[] {
     const held = Math.min(this.#count, this.#ring.length);
     return Array.from({ length: held }, (_, i) => {
-      const { unnamed, ...record } = this.#ring[(this.#count - held + i) % this.#ring.length] as MutableRecord;
+      const { unnamed, ...record } = this.#ring[
+        (this.#count - held + i) % this.#ring.length
+      ] as MutableRecord;
       return unnamed > 0 ? { ...record, name: `${record.kind}.noname.${unnamed}` } : record;
     });
   }
