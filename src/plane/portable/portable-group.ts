@@ -3,13 +3,12 @@
 // blocking loop for the Sync ones; both may take turns on the same job.
 
 import assert from 'node:assert';
-import { collectiveOf } from '../../collectives/collective.ts';
 import type { Steps, Turn } from '../../collectives/exchange.ts';
-import { runTogether } from '../../collectives/reference.ts';
 import { HorovodError } from '../../errors.ts';
 import { type Complete, JobQueue, type QueuedJob } from '../job-queue.ts';
-import type { Job, Outcome, PlaneGroup, Round } from '../plane.ts';
+import type { Job, Outcome, PlaneGroup } from '../plane.ts';
 import type { GroupFiles } from './group-files.ts';
+import { runRound } from './round.ts';
 import { WaitWatch } from './wait-watch.ts';
 import { BlockingPause, LoopPause } from './waiting.ts';
 
@@ -201,33 +200,15 @@ export class PortableGroup implements PlaneGroup {
     const { rounds, passive } = entry.job;
     for (const [index, round] of rounds.entries()) {
       entry.round = index;
-      const isAgreed = yield* this.#runRound(round, entry, passive && index === 0);
+      const isAgreed = yield* runRound(this.#files, round, passive && index === 0, () => {
+        entry.isPosted = true;
+      });
       entry.isPosted = false;
       if (isAgreed) continue;
       assert(index === 0, `round ${index} of ${entry.job.label} differs between members`);
       return 'mismatch';
     }
     return 'done';
-  }
-
-  /** One round; false where the members disagree. */
-  *#runRound(round: Round, entry: QueuedJob, isPassive: boolean): Steps<boolean> {
-    if (this.size === 1) {
-      runTogether([round.operation]);
-      return true;
-    }
-    const files = this.#files;
-    const collective = collectiveOf(files, round.operation);
-    // Nothing has been written so far: a job that waits here can be taken back without a trace.
-    if (isPassive) while (!files.hasAnyPost()) yield 'waiting';
-    if (collective.payloadBytes > 0) collective.writePayload(files.kernels.staging, files.ownPayloadArea);
-    files.post(round, collective);
-    entry.isPosted = true;
-    while (!files.hasAllPosts()) yield 'waiting';
-    const isAgreed = files.isAgreed();
-    if (isAgreed) yield* collective.run();
-    files.beginRound();
-    return isAgreed;
   }
 
   #rankOf(index: number): number {
