@@ -56,6 +56,11 @@ test('a rank ended by horovodrun is an aftermath', () => {
   assert.equal(findRootCause(wrapped)?.rank, 0);
 });
 
+test('a rank that ended by itself just before our signal reached it is no aftermath', () => {
+  const ends = [ended(0, { code: 1 }, lost(1)), ended(1, { code: 3 }, { endedBy: 'SIGTERM' })];
+  assert.equal(findRootCause(ends)?.rank, 1);
+});
+
 test('a rank died of another if its last words or the recorded failure say so', () => {
   const words = (code: string) => ({ name: 'HorovodError', message: '', stack: '', code, rank: 2 });
   const failure = { code: 'ERR_HVD_PEER_LOST', message: '', rank: 2 } as const;

@@ -1,7 +1,7 @@
 // The text horovodrun prints when a job has failed: first what failed first, then a line for each other rank.
 
 import { describeEnd } from '../../plane/control-block.ts';
-import { exitCodeOf, isFailure, type RankEnd } from './root-cause.ts';
+import { exitCodeOf, type RankEnd, wasEndedByUs } from './root-cause.ts';
 
 export function failureReport(cause: RankEnd, ends: readonly RankEnd[]): string {
   const lines = ['The job has failed. First failure:', `  ${who(cause)} ${how(cause)}`];
@@ -33,7 +33,7 @@ export function how({ end, spawnError }: Pick<RankEnd, 'end' | 'spawnError'>): s
 }
 
 function aftermath(other: RankEnd): string {
-  if (other.endedBy !== undefined && isFailure(other.end)) {
+  if (wasEndedByUs(other)) {
     return `${who(other)} was ended by horovodrun (${other.endedBy})`;
   }
   const { blamed } = other;

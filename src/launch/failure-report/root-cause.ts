@@ -9,7 +9,7 @@ export interface RankEnd {
   readonly hostname: string;
   readonly pid: number | undefined;
   readonly end: ProcessEnd;
-  /** The signal horovodrun sent it before it ended: then its end is an aftermath. */
+  /** The signal horovodrun sent it before its end was seen. It may have ended by itself a moment earlier. */
   readonly endedBy: string | undefined;
   readonly lastWords: ErrorRecord | undefined;
   /** The other rank it died of; see `blamedRank`. */
@@ -27,6 +27,11 @@ export function exitCodeOf(end: ProcessEnd): number {
 
 export function isFailure(end: ProcessEnd): boolean {
   return exitCodeOf(end) !== 0;
+}
+
+/** It died of a signal, and horovodrun had sent one. */
+export function wasEndedByUs({ end, endedBy }: Pick<RankEnd, 'end' | 'endedBy'>): boolean {
+  return endedBy !== undefined && 'signal' in end;
 }
 
 /**
@@ -49,7 +54,7 @@ export function blamedRank(
  * failure, and one that horovodrun had to end has nothing to say).
  */
 export function findRootCause(ends: readonly RankEnd[]): RankEnd | undefined {
-  const failures = ends.filter(({ end, endedBy }) => isFailure(end) && endedBy === undefined);
+  const failures = ends.filter((one) => isFailure(one.end) && !wasEndedByUs(one));
   let suspect = failures[0] ?? ends.find(({ end }) => isFailure(end));
   const suspected = new Set<number>();
   while (suspect !== undefined && !suspected.has(suspect.rank)) {
