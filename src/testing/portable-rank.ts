@@ -1,0 +1,173 @@
+// A rank of the portable plane as a process of its own, for portable-processes.test.ts: takes its place, plays one of
+// the scenes below, and reports to its parent.
+
+import { runTogether } from '../collectives/reference.ts';
+import { HorovodError } from '../errors.ts';
+import { ControlBlock } from '../plane/control-block.ts';
+import type { AllreduceOperation, Job, PlaneGroup, PlaneOperation } from '../plane/plane.ts';
+import { PortablePlane } from '../plane/portable/portable-plane.ts';
+import { Sum } from '../tensor/reduce-op.ts';
+import { bytes, bytesOf, values, zeros } from './plane-data.ts';
+import { jobOf, round, submit } from './plane-world.ts';
+
+export type Scene = 'compare' | 'twoGroups' | 'waitSync' | 'endlessSync' | 'impatient' | 'endless' | 'stall';
+
+/** From the rank to its parent. */
+export type Report =
+  | { kind: 'share'; id: number; text: string }
+  | { kind: 'running' }
+  | { kind: 'stalled'; missing: number[] }
+  | { kind: 'failed'; code: string; blamed?: number; pid?: number; signal?: string; message: string }
+  | { kind: 'finished' };
+
+/** From the parent to the rank. */
+export type Order = { kind: 'shared'; id: number; text: string } | { kind: 'go' };
+
+interface Stage {
+  readonly rank: number;
+  readonly ranks: number;
+  open(id: number): Promise<PlaneGroup>;
+  /** Resolves when the parent says so. */
+  readonly go: Promise<void>;
+}
+
+const scenes: Readonly<Record<Scene, (stage: Stage) => Promise<void>>> = {
+  async compare(stage) {
+    const group = await stage.open(0);
+    for (let i = 0; i < 40; i++) {
+      const operations = Array.from({ length: stage.ranks }, (_, index) =>
+        operationOf(i, index, stage.ranks),
+      );
+      const own = operationOf(i, stage.rank, stage.ranks);
+      const outcome =
+        i % 3 === 0 ? await submit(group, jobOf([round(own, i)])) : group.runSync(jobOf([round(own, i)]));
+      runTogether(operations);
+      const isSame = bytesOf(resultOf(own)).equals(
+        bytesOf(resultOf(operations[stage.rank] as PlaneOperation)),
+      );
+      if (outcome !== 'done' || !isSame) throw new Error(`round ${i} (${own.kind}) went wrong: ${outcome}`);
+    }
+  },
+
+  // Each rank blocks in the group that the other one has only submitted to.
+  async twoGroups(stage) {
+    const [a, b] = [await stage.open(0), await stage.open(1)];
+    const [first, second] = stage.rank === 0 ? [a, b] : [b, a];
+    const data = [new Float32Array(200_000).fill(1), new Float32Array(200_000).fill(2)] as const;
+    const pending = submit(second, jobOf([round(sum(data[1]))]));
+    first.runSync(jobOf([round(sum(data[0]))]));
+    await pending;
+  },
+
+  async waitSync(stage) {
+    const group = await stage.open(0);
+    const data = Float32Array.of(stage.rank + 1);
+    const jobs = [1, 2, 3].map((fingerprint) => jobOf([round(sum(data), fingerprint)]));
+    const completed: number[] = [];
+    const open = jobs.filter((job, i) => group.submit(job, () => completed.push(i)) === undefined);
+    const last = jobs[2] as Job;
+    if (open.includes(last)) group.waitSync(last);
+    await new Promise(setImmediate);
+    const expected = open.filter((job) => job !== last).length;
+    if (data[0] !== 12 || completed.length !== expected || completed.includes(2)) {
+      throw new Error(`${data[0]}, and callbacks of ${completed.join(', ')}`);
+    }
+  },
+
+  endlessSync: (stage) => reduceForever(stage, 20_000),
+  impatient: (stage) => reduceForever(stage, 1000),
+
+  async endless(stage) {
+    const group = await stage.open(0);
+    const data = new Float32Array(1 << 18);
+    report({ kind: 'running' });
+    for (;;) await submit(group, jobOf([round(sum(data))]));
+  },
+
+  async stall(stage) {
+    const group = await stage.open(0);
+    if (stage.rank === 1) await stage.go;
+    const onStall = (missing: number[]): void => report({ kind: 'stalled', missing });
+    group.runSync(jobOf([round({ kind: 'barrier' })], { stallAfterMs: 50, onStall }));
+  },
+};
+
+async function reduceForever(stage: Stage, timeoutMs: number): Promise<void> {
+  const group = await stage.open(0);
+  const job = jobOf([round(sum(new Float32Array(1 << 18)))], { timeoutMs, label: 'allreduce "grad"' });
+  report({ kind: 'running' });
+  for (;;) group.runSync(job);
+}
+
+async function play(): Promise<void> {
+  const [, , rankText, ranksText, controlPath, scene] = process.argv;
+  const [rank, ranks] = [Number(rankText), Number(ranksText)];
+  const control = ControlBlock.open(controlPath as string);
+  control.attach(rank);
+  const plane = new PortablePlane(control, { rank });
+  const texts = new Map<number, (text: string) => void>();
+  const told = [0, 1].map((id) => new Promise<string>((resolve) => texts.set(id, resolve)));
+  let start = (): void => {};
+  const go = new Promise<void>((resolve) => {
+    start = resolve;
+  });
+  process.on('message', (order: Order) => {
+    if (order.kind === 'go') start();
+    else texts.get(order.id)?.(order.text);
+  });
+  const members = Array.from({ length: ranks }, (_, each) => each);
+  const open = (id: number): Promise<PlaneGroup> =>
+    plane.openGroup({
+      ...{ id, members, index: rank, timeoutMs: 20_000 },
+      share(text) {
+        if (text !== undefined) report({ kind: 'share', id, text });
+        return told[id] as Promise<string>;
+      },
+    });
+  try {
+    await scenes[scene as Scene]({ rank, ranks, open, go });
+    report({ kind: 'finished' });
+  } catch (error) {
+    if (!HorovodError.is(error)) throw error;
+    const { code, message, rank: blamed, pid, signal } = error;
+    report({
+      ...{ kind: 'failed', code, message },
+      ...(blamed === undefined ? {} : { blamed }),
+      ...(pid === undefined ? {} : { pid }),
+      ...(signal === undefined ? {} : { signal }),
+    });
+  } finally {
+    plane.close();
+    control.leave(rank);
+    control.close();
+    process.disconnect();
+  }
+}
+
+function report(message: Report): void {
+  process.send?.(message);
+}
+
+function sum(data: Float32Array): AllreduceOperation {
+  const arrays = { inputs: [data], outputs: [data] };
+  return { kind: 'allreduce', dtype: 'float32', op: Sum, ...arrays, prescale: 1, postscale: 1 };
+}
+
+function operationOf(i: number, index: number, ranks: number): PlaneOperation {
+  const size = [3, 400, 9000, 70_001, 300_000][i % 5] as number;
+  if (i % 4 === 0) return { kind: 'allgather', input: bytes(size + index, index + i) };
+  if (i % 4 === 1)
+    return { kind: 'broadcast', root: i % ranks, input: bytes(size, index), output: bytes(size, 99) };
+  const input = values('float32', size, index + i);
+  const scales = { prescale: i % 4 === 2 ? 1 : 0.5, postscale: 1 / ranks };
+  const arrays = { inputs: [input], outputs: [zeros('float32', size)] };
+  return { kind: 'allreduce', dtype: 'float32', op: Sum, ...arrays, ...scales };
+}
+
+function resultOf(operation: PlaneOperation): Uint8Array | Float32Array {
+  if (operation.kind === 'allreduce') return operation.outputs[0] as Float32Array;
+  if (operation.kind === 'allgather' || operation.kind === 'broadcast') return operation.output as Uint8Array;
+  throw new Error(operation.kind);
+}
+
+await play();
