@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { allreduce, barrier } from '../context/collectives.ts';
+import { RanksFailed, runRanks } from './run-ranks.ts';
+
+test('runRanks() runs the body once per rank and returns what each returned', async () => {
+  const results = await runRanks(3, async (context, rank) => {
+    const sum = await allreduce(context, Float32Array.of(rank));
+    return `${rank} of ${context.world.size}: ${sum[0]}`;
+  });
+  assert.deepEqual(results, ['0 of 3: 1', '1 of 3: 1', '2 of 3: 1']);
+});
+
+test('runRanks() rejects with the first failure and tells what every rank was doing', async () => {
+  const first = new Error('rank 1 has had enough');
+  await assert.rejects(
+    runRanks(2, async (context, rank) => {
+      await barrier(context, { name: 'start' });
+      if (rank === 1) throw first;
+      await barrier(context, { name: 'never' });
+    }),
+    (error: unknown) => {
+      assert.ok(error instanceof RanksFailed);
+      assert.equal(error.cause, first);
+      assert.equal(error.rank, 1);
+      assert.match(error.message, /rank 0: running\n(.*\n)*.*barrier "never" of set 0: pending/);
+      return true;
+    },
+  );
+});
+
+test('runRanks() ends a run that hangs', async () => {
+  const run = runRanks(2, (context, rank) => (rank === 0 ? barrier(context) : new Promise(() => {})), {
+    timeoutMs: 50,
+  });
+  await assert.rejects(run, /not over after 0.05 s[\s\S]*rank 0: running[\s\S]*rank 1: running/);
+});
