@@ -38,7 +38,7 @@ const ranks = size === 1 ? '1 rank' : `${size} ranks`;
 const say = (text: string): void => {
   if (isLeader) console.log(text);
 };
-const plane = size === 1 ? 'none needed' : hvd.nativeBuilt() ? 'shm (native)' : 'portable';
+const plane = hvd.planeName();
 say(
   `${size} ranks, plane: ${plane}; drawing ${trainingSamples} digits to learn and ${testSamples} to test …`,
 );
@@ -86,7 +86,7 @@ for (let epoch = 1; epoch <= epochs; epoch++) {
   );
 }
 
-await averageGradients.release();
+averageGradients.release();
 const trainingSeconds = (performance.now() - trainingStartedAt) / 1000;
 const [correct, tested] = hvd.allreduceSync(
   Int32Array.of(countCorrect(network, testing.images, testing.labels, testing.count), testing.count),

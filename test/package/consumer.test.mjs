@@ -117,11 +117,20 @@ describe('the tarball', () => {
   });
 
   test('passes publint --strict', async () => {
-    await succeed(checkout, 'npx', ['--no', 'publint', 'run', tarball, '--strict']);
+    await succeed(checkout, 'npx', ['--no', '--', 'publint', 'run', tarball, '--strict']);
   });
 
   test('passes attw for ES modules', async () => {
-    const args = ['--no', 'attw', tarball, '--profile', 'esm-only', '--no-definitely-typed', '--no-color'];
+    const args = [
+      '--no',
+      '--',
+      'attw',
+      tarball,
+      '--profile',
+      'esm-only',
+      '--no-definitely-typed',
+      '--no-color',
+    ];
     await succeed(checkout, 'npx', args);
   });
 });
@@ -148,7 +157,7 @@ describe('a project that installed it', () => {
        console.log(sum, error.code, hvd.nativeBuilt());
        await hvd.shutdown();`,
     );
-    await succeed(project, 'npx', ['--no', 'tsc', '-p', 'tsconfig.json']);
+    await succeed(project, 'npx', ['--no', '--', 'tsc', '-p', 'tsconfig.json']);
   });
 
   test('imports it as an ES module and gets a job of one rank', async () => {
@@ -178,7 +187,7 @@ describe('a project that installed it', () => {
 
   async function launch(env) {
     writeProject('ranks.mjs', twoRanks);
-    const { stdout } = await succeed(project, 'npx', ['--no', 'horovodrun', '-np', '2', 'ranks.mjs'], env);
+    const { stdout } = await succeed(project, 'npx', ['horovodrun', '-np', '2', 'ranks.mjs'], env);
     const lines = stdout.split('\n').filter((line) => line.includes('{'));
     return lines.map((line) => JSON.parse(line.slice(line.indexOf('{')))).sort((a, b) => a.rank - b.rank);
   }
@@ -211,7 +220,7 @@ describe('a project that installed it', () => {
        if (rank() === 0) console.log('ranks ' + all.join(' '));
        await shutdown();`,
     );
-    const { stdout } = await succeed(project, 'npx', ['--no', 'horovodrun', '-np', '2', 'ranks.ts']);
+    const { stdout } = await succeed(project, 'npx', ['horovodrun', '-np', '2', 'ranks.ts']);
     assert.match(stdout, /ranks 0 1/);
   });
 });

@@ -115,9 +115,13 @@ await alltoall(floats, { splits: new Int32Array([2, 2]) });
 // @ts-expect-error splits are numbers
 await alltoall(floats, { splits: ['2', '2'] });
 
-const prepared: PreparedCollective = await prepareAllreduce([floats, ints], { op: Sum, name: 'bucket' });
-export const ran: Promise<unknown> = prepared.run();
-prepared.runSync();
+const prepared: PreparedCollective<Float32Array[]> = await prepareAllreduce([floats, floats], {
+  name: 'bucket',
+});
+export const ran: Promise<Float32Array[]> = prepared.run({ timeoutMs: 1_000 });
+export const ranSync: Float32Array[] = prepared.runSync();
+export const single: Float32Array = (await prepareAllreduce(floats)).runSync();
+await prepareAllreduce([floats, ints, matrix], { op: Sum });
 prepared.release();
 // @ts-expect-error the buffers are fixed when it is prepared
 prepared.runSync([floats]);
