@@ -83,14 +83,15 @@ function resolve(file, name) {
   return link === undefined ? undefined : resolve(link.file, link.name);
 }
 
-/** name → { file, name } of everything a module exports. */
+/** [name, { file, name }] of everything a module exports; members of a namespace as `namespace.member`. */
 function exportsOf(file) {
-  const module = read(file);
-  const names = [
-    ...module.exports,
-    ...[...module.declarations].filter(([, d]) => isExported(d)).map(([name]) => name),
-  ];
-  return names.map((name) => [name, resolve(file, name)]);
+  const { declarations, exports, namespaces } = read(file);
+  const declared = [...declarations].filter(([, texts]) => isExported(texts)).map(([name]) => name);
+  const own = [...exports, ...declared].map((name) => [name, resolve(file, name)]);
+  const nested = [...namespaces].flatMap(([namespace, target]) =>
+    exportsOf(target).map(([name, origin]) => [`${namespace}.${name}`, origin]),
+  );
+  return [...own, ...nested];
 }
 
 function isExported(declarations) {
@@ -101,11 +102,12 @@ function isExported(declarations) {
 function read(file) {
   const known = modules.get(file);
   if (known !== undefined) return known;
-  const module = { declarations: new Map(), links: new Map(), exports: new Set() };
+  const module = { declarations: new Map(), links: new Map(), exports: new Set(), namespaces: new Map() };
   modules.set(file, module);
   for (const statement of topLevelStatements(readFileSync(file, 'utf8'))) {
     const code = statement.replaceAll(/^\s*(\/\*\*[\s\S]*?\*\/\s*|\/\/.*\n)*/g, '');
-    const link = /^(import|export)\s+(?:type\s+)?(\*|\{[^}]*\})\s*(?:from\s*'([^']+)')?/.exec(code);
+    const link =
+      /^(import|export)\s+(?:type\s+)?(\*(?:\s+as\s+[\w$]+)?|\{[^}]*\})\s*(?:from\s*'([^']+)')?/.exec(code);
     if (link !== null) addLinks(module, file, link);
     else addDeclaration(module, statement.trim(), code);
   }
@@ -113,6 +115,12 @@ function read(file) {
 }
 
 function addLinks(module, file, [, kind, list, specifier]) {
+  const targetOf = () => join(dirname(file), specifier.replace(/\.(js|ts)$/, '.d.ts'));
+  const namespace = /^\*\s+as\s+([\w$]+)$/.exec(list)?.[1];
+  if (namespace !== undefined) {
+    if (kind === 'export') module.namespaces.set(namespace, targetOf());
+    return;
+  }
   if (list === '*') throw new Error(`${file}: export * hides what is public; spell the names out`);
   for (const part of list.slice(1, -1).split(',')) {
     const [name, as = name] = part
@@ -121,10 +129,7 @@ function addLinks(module, file, [, kind, list, specifier]) {
       .split(/\s+as\s+/);
     if (name === '') continue;
     if (kind === 'export') module.exports.add(as);
-    if (specifier?.startsWith('.')) {
-      const target = join(dirname(file), specifier.replace(/\.(js|ts)$/, '.d.ts'));
-      module.links.set(as, { file: target, name });
-    }
+    if (specifier?.startsWith('.')) module.links.set(as, { file: targetOf(), name });
   }
 }
 

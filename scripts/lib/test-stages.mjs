@@ -126,7 +126,7 @@ function testFiles() {
   };
 }
 
-const startsProcesses = /from 'node:child_process'|\bspawnRanks\b|\bspawnHorovodrun\b/;
+const startsProcesses = /from 'node:child_process'|\bspawnRanks\b|\bstartHorovodrun\b/;
 
 /** Runs test files in a runner process of their own; see node-test-runner.mjs. */
 function nodeTests(files, { filter, concurrency, env = {}, execPath = process.execPath }) {
