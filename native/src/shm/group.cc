@@ -220,13 +220,9 @@ Status Group::check_idle() {
 }
 
 Status Group::check_waiting(int i, const Patience& patience, bool may_stall) {
-  if (stop_.load(std::memory_order_acquire)) return Status::stopped;
-  if (control_.failed()) return Status::failed;
-  switch (control_.presence(ranks_[static_cast<size_t>(i)])) {
-    case Control::Presence::here: break;
-    case Control::Presence::left: culprit_ = i; return Status::peer_left;
-    case Control::Presence::dead: culprit_ = i; return Status::peer_lost;
-  }
+  // Any loss ends the wait, not only that of `i`: nobody who is still needed can finish without all members. One
+  // that has finished may be gone, but only after all have published everything, and then `i` is reached.
+  if (Status status = check_idle(); status != Status::done) return status;
   int64_t now = monotonic_ns();
   if (waiting_since_ == 0) {
     waiting_since_ = now;

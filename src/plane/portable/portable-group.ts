@@ -39,6 +39,8 @@ export class PortableGroup implements PlaneGroup {
   readonly #jobs = new JobQueue();
   readonly #loop = new LoopPause();
   readonly #watch: WaitWatch;
+  /** Global ranks of the other members. */
+  readonly #others: readonly number[];
   #running: { readonly entry: QueuedJob; readonly steps: Steps<Outcome> } | undefined;
   #isClosed = false;
 
@@ -47,6 +49,7 @@ export class PortableGroup implements PlaneGroup {
     this.index = files.index;
     this.size = files.size;
     this.members = members;
+    this.#others = members.filter((_, index) => index !== files.index);
     this.#host = host;
     this.#watch = new WaitWatch(this.#rankOf(this.index), host);
     files.beginRound();
@@ -169,7 +172,7 @@ export class PortableGroup implements PlaneGroup {
     const { head } = this.#jobs;
     if (head === undefined) return;
     const lacking = () => this.#files.lacking();
-    const error = this.#watch.check(head.job, isSync, lacking, (index) => this.#rankOf(index));
+    const error = this.#watch.check(head.job, isSync, lacking, this.#others, (index) => this.#rankOf(index));
     if (error === undefined) return;
     // What is found out about a member may be younger than its last word: look once more.
     if (this.#pump() === 'waiting' && this.#jobs.head === head) this.#host.fail(error);

@@ -29,11 +29,15 @@ export class WaitWatch {
     this.#since = undefined;
   }
 
-  /** The error that this wait has to end with, if any. `lacking` and the stall callback deal in indices. */
+  /**
+   * The error that this wait has to end with, if any. `lacking` and the stall callback deal in indices. The loss of
+   * any of `others` (ranks) ends it, not only of those lacking: no operation gets to its end without all members.
+   */
   check(
     job: Job,
     isSync: boolean,
     lacking: () => number[],
+    others: readonly number[],
     rankOf: (index: number) => number,
   ): HorovodError | undefined {
     const now = performance.now();
@@ -49,7 +53,7 @@ export class WaitWatch {
     }
     if (now - this.#checkedAt >= livenessMs) {
       this.#checkedAt = now;
-      const found = this.#losses.findFailure(lacking().map(rankOf));
+      const found = this.#losses.findFailure(others);
       if (found !== undefined) return found;
     }
     if (waitedMs < job.timeoutMs) return undefined;
