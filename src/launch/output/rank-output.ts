@@ -29,7 +29,7 @@ export class RankOutput {
   readonly #source: Readable;
   #tail: Buffer = Buffer.alloc(0);
   #isWriting = false;
-  #lastDataAt = performance.now();
+  #quietTurns = 0;
 
   constructor(source: Readable, target: ConsoleWriter, options: RankOutputOptions) {
     this.#source = source;
@@ -52,10 +52,14 @@ export class RankOutput {
    * that one is not listened to for ever.
    */
   async finishWithin(quietMs: number): Promise<void> {
+    // Counted in turns of the event loop and not by the clock: after a launcher that was stopped or starved for
+    // longer than `quietMs` goes on, what is in the pipe has to be read before silence is concluded.
+    const turns = 5;
+    this.#quietTurns = 0;
     const watch = setInterval(() => {
-      if (!this.#isWriting && performance.now() - this.#lastDataAt > quietMs) this.#source.destroy();
-    }, quietMs / 4);
-    this.#lastDataAt = performance.now();
+      this.#quietTurns = this.#isWriting ? 0 : this.#quietTurns + 1;
+      if (this.#quietTurns > turns) this.#source.destroy();
+    }, quietMs / turns);
     await this.finished;
     clearInterval(watch);
   }
@@ -74,7 +78,7 @@ export class RankOutput {
       this.#isWriting = true;
       await Promise.all([target.write(bytes), file?.write(bytes)]);
       this.#isWriting = false;
-      this.#lastDataAt = performance.now();
+      this.#quietTurns = 0;
     };
     try {
       for await (const bytes of this.#source as AsyncIterable<Buffer>) {
