@@ -199,6 +199,9 @@ Status Group::allreduce_in_place_of_peers(Operation& operation, size_t bytes, co
     });
     if (culprit >= 0) return system_failure(culprit, ENOMEM);
 
+    // A process that was stopped in here may go on when the others have given up long ago; what it would write to is
+    // theirs again.
+    if (control_.failed()) return Status::failed;
     for (int i = 0; i < size_ && !error; i++) {
       if (i == index_) continue;
       copies.clear();

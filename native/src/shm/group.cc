@@ -142,6 +142,8 @@ Status Group::arrive(const Patience& patience) {
     return post(i).header.round.load(std::memory_order_acquire) == round_;
   });
   if (status != Status::done) return status;
+  // Who comes late may find the posts of members that have given up since; for them the operation has failed.
+  if (control_.failed()) return Status::failed;
   const uint64_t fingerprint = post(index_).header.words[0];
   for (int i = 0; i < size_; i++) {
     if (post(i).header.words[0] == fingerprint) continue;

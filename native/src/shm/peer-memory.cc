@@ -56,8 +56,8 @@ int transfer_pieces(Transfer transfer, pid_t pid, const std::vector<PeerMemory::
 }  // namespace
 
 PeerMemory::~PeerMemory() {
-  for (size_t i = 0; i < arenas_.size(); i++)
-    if (arenas_[i]) munmap(arenas_[i], members_[i].arena_bytes);
+  for (const Mapping& arena : arenas_)  // the members' blocks may be unmapped by now
+    if (arena.base) munmap(arena.base, arena.bytes);
 }
 
 bool PeerMemory::probe() const {
@@ -73,8 +73,8 @@ bool PeerMemory::probe() const {
 }
 
 char* PeerMemory::arena_pointer(int member, uint64_t address) {
-  char*& base = arenas_[static_cast<size_t>(member)];
-  if (!base) {
+  Mapping& arena = arenas_[static_cast<size_t>(member)];
+  if (!arena.base) {
     const Member& peer = members_[member];
     if (peer.arena_fd < 0) return nullptr;
     char path[64];
@@ -84,9 +84,9 @@ char* PeerMemory::arena_pointer(int member, uint64_t address) {
     void* mapped = mmap(nullptr, peer.arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     close(fd);
     if (mapped == MAP_FAILED) return nullptr;
-    base = static_cast<char*>(mapped);
+    arena = {static_cast<char*>(mapped), peer.arena_bytes};
   }
-  return base + (address & ~arena_bit);
+  return arena.base + (address & ~arena_bit);
 }
 
 int PeerMemory::read(int member, uint64_t address, void* to, size_t bytes) {

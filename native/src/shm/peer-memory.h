@@ -12,7 +12,7 @@ namespace hvd {
 
 class PeerMemory {
  public:
-  PeerMemory(Member* members, int size, int index) : members_(members), index_(index), arenas_(size, nullptr) {}
+  PeerMemory(Member* members, int size, int index) : members_(members), index_(index), arenas_(static_cast<size_t>(size)) {}
   ~PeerMemory();
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
@@ -39,7 +39,11 @@ class PeerMemory {
  private:
   Member* members_;
   int index_;
-  std::vector<char*> arenas_;
+  struct Mapping {
+    char* base = nullptr;
+    size_t bytes = 0;
+  };
+  std::vector<Mapping> arenas_;  // by member, mapped when first needed
 };
 
 }  // namespace hvd
