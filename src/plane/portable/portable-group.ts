@@ -29,6 +29,8 @@ export interface GroupHost {
 const pollsPerTurn = 8;
 /** How long a transfer that never has to wait may keep the event loop. */
 const sliceMs = 1;
+/** Who has not been in a round for this long is late; looking costs a system call. */
+const lateMs = 20;
 
 export class PortableGroup implements PlaneGroup {
   readonly index: number;
@@ -43,6 +45,7 @@ export class PortableGroup implements PlaneGroup {
   readonly #others: readonly number[];
   #running: { readonly entry: QueuedJob; readonly steps: Steps<Outcome> } | undefined;
   #isClosed = false;
+  #lookedAt = 0;
 
   constructor(files: GroupFiles, members: readonly number[], host: GroupHost) {
     this.#files = files;
@@ -203,6 +206,7 @@ export class PortableGroup implements PlaneGroup {
     const { rounds, passive } = entry.job;
     for (const [index, round] of rounds.entries()) {
       entry.round = index;
+      this.#checkNotFailed();
       const isAgreed = yield* runRound(this.#files, round, passive && index === 0, () => {
         entry.isPosted = true;
       });
@@ -212,6 +216,15 @@ export class PortableGroup implements PlaneGroup {
       return 'mismatch';
     }
     return 'done';
+  }
+
+  /** Who comes late may find the posts of members that have given up since; for them the operation has failed. */
+  #checkNotFailed(): void {
+    const now = performance.now();
+    if (now - this.#lookedAt < lateMs) return;
+    this.#lookedAt = now;
+    const failure = this.#host.findFailure([]);
+    if (failure !== undefined) throw failure;
   }
 
   #rankOf(index: number): number {
