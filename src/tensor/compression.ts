@@ -32,7 +32,12 @@ function half(
     compress(tensor) {
       if (tensor.dtype !== 'float32' && tensor.dtype !== 'float64') return { tensor, context: undefined };
       const bits = new Uint16Array(tensor.data.length);
-      shrink(tensor.dtype === 'float32' ? (tensor.data as Float32Array) : Float32Array.from(tensor.data as Float64Array), bits);
+      shrink(
+        tensor.dtype === 'float32'
+          ? (tensor.data as Float32Array)
+          : Float32Array.from(tensor.data as Float64Array),
+        bits,
+      );
       return { tensor: { data: bits, shape: tensor.shape, dtype }, context: tensor.dtype };
     },
     decompress(tensor, context) {
