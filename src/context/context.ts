@@ -191,7 +191,7 @@ export class HorovodContext {
       const request = this.#requestOf(channel, plan, options, name, {
         resolve: () => {
           stopListening();
-          resolve(plan.kind === 'join' ? (request.lastJoined as R) : plan.result());
+          resolve(this.#resultOf(plan, request));
         },
         reject: (error) => {
           stopListening();
@@ -199,8 +199,8 @@ export class HorovodContext {
         },
       });
       this.#submit(channel, () => channel.submit(request), name ?? options.name);
-      if (signal !== undefined) stopListening = this.#abortOn(signal, channel, request, reject);
-      this.#watchStalls();
+      if (signal !== undefined) stopListening = this.#abortOn(signal, channel, request);
+      this.watchStalls();
     });
   }
 
@@ -216,18 +216,18 @@ export class HorovodContext {
     });
     this.#submit(channel, () => channel.runSync(request), name ?? options.name);
     if (failure !== undefined) throw failure;
-    return plan.kind === 'join' ? (request.lastJoined as R) : plan.result();
+    return this.#resultOf(plan, request);
   }
 
-  /** For the quick paths: a request that has met something else, or has to wait long. */
+  /** For the quick paths: the request of an operation that did not end at once. */
   requestFor<R>(
     channel: Channel,
     plan: Plan<R>,
     options: CollectiveOptions,
     key: string,
-    reject: (error: HorovodError) => void,
+    ends: Pick<Request, 'resolve' | 'reject'>,
   ): Request {
-    return this.#requestOf(channel, plan, options, key, { resolve() {}, reject });
+    return this.#requestOf(channel, plan, options, key, ends);
   }
 
   async addProcessSet(
@@ -276,6 +276,11 @@ export class HorovodContext {
     this.#failure = error;
     this.#parts.failJob(error);
     for (const { channel } of this.#sets.values()) channel?.fail(error);
+  }
+
+  #resultOf<R>(plan: Plan<R>, request: Request): R {
+    // Without an exchange of lists there is nobody else who could have come later.
+    return plan.kind === 'join' ? ((request.lastJoined ?? this.world.rank) as R) : plan.result();
   }
 
   #submit(channel: Channel, submit: () => void, name: string | undefined): void {
@@ -468,30 +473,26 @@ export class HorovodContext {
     };
   }
 
-  #abortOn(
-    signal: AbortSignal,
-    channel: Channel,
-    request: Request,
-    reject: (error: unknown) => void,
-  ): () => void {
+  #abortOn(signal: AbortSignal, channel: Channel, request: Request): () => void {
     const onAbort = () => {
       const error = abortedError(labelOf(request.description), this.world.rank, signal);
       // Others may have it in their books already: then the job cannot go on.
-      if (channel.withdraw(request)) reject(error);
+      if (channel.withdraw(request)) request.reject(error);
       else this.fail(error);
     };
     signal.addEventListener('abort', onAbort, { once: true });
     return () => signal.removeEventListener('abort', onAbort);
   }
 
-  #watchStalls(): void {
+  /** Something is in flight: look at it when the time for warnings has come. */
+  watchStalls(): void {
     const { stallCheck, stallWarningMs } = this.limits;
     if (!stallCheck || stallWarningMs <= 0 || this.#stallTimer !== undefined) return;
     this.#stallTimer = setTimeout(() => {
       this.#stallTimer = undefined;
       const channels = [...this.#sets.values()].flatMap(({ channel }) => channel ?? []);
       this.#inspect(channels);
-      if (channels.some((channel) => !channel.isIdle)) this.#watchStalls();
+      if (channels.some((channel) => !channel.isIdle)) this.watchStalls();
     }, stallWarningMs);
     this.#stallTimer.unref();
   }

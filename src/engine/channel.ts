@@ -135,7 +135,28 @@ export class Channel {
     }
   }
 
-  /** For the quick path: `request` ran on its own and met something else. Blocks until it is settled. */
+  /** For the quick path: `request` has begun on its own and goes on in the background. */
+  adopt(
+    request: Request,
+    adopt: (job: Job, complete: (outcome: Outcome | HorovodError) => void) => void,
+  ): void {
+    this.#admit(request);
+    const flight: Flight = {
+      job: this.quickJob(request),
+      requests: [request],
+      end: (outcome) => this.#endBatch([request], outcome),
+    };
+    this.#flights.push(flight);
+    adopt(flight.job, (outcome) => this.#land(flight, outcome));
+  }
+
+  /** For the quick path: `request` ran on its own and met something else. */
+  resolve(request: Request): void {
+    this.#admit(request);
+    this.#resolve([request]);
+  }
+
+  /** The same, blocking until it is settled. */
   resolveSync(request: Request): void {
     this.#admit(request);
     this.#blockedOn = request;
@@ -158,6 +179,7 @@ export class Channel {
     if (place < 0) return false;
     this.#tick.splice(place, 1);
     this.#pending.delete(request.description.key);
+    request.isSettled = true;
     return true;
   }
 
@@ -212,9 +234,12 @@ export class Channel {
 
   #flush(): void {
     if (this.#tick.length === 0 || this.#isResolving || this.#broken !== undefined) return;
+    const waiting = this.#leftover === undefined ? [] : this.#reclaim();
+    // Another rank has drawn it into a round already. How that ended comes first: after a mismatch the next
+    // thing this rank posts must be its list. The end of the leftover flushes again.
+    if (this.#leftover !== undefined) return;
     const fresh = this.#tick;
     this.#tick = [];
-    const waiting = this.#leftover === undefined ? [] : this.#reclaim();
     this.#launchBatch([...waiting, ...fresh], false);
   }
 
@@ -241,6 +266,7 @@ export class Channel {
       end: (outcome) => {
         if (flight === this.#leftover) this.#leftover = undefined;
         this.#endBatch(sorted, outcome);
+        if (passive) this.#flush();
       },
     };
     if (passive) this.#leftover = flight;

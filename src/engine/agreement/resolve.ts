@@ -20,37 +20,47 @@ export interface Resolution {
 
 /** `lists[i]` is of the group's member i, whose global rank is `ranks[i]`. */
 export function resolvePending(lists: readonly PendingList[], ranks: readonly number[]): Resolution {
-  const joins = lists.map((list) => list.requests.find((entry) => entry.kind === 'join'));
-  const active = lists.flatMap((list, i) =>
-    joins[i] === undefined ? [{ list, rank: ranks[i] as number }] : [],
-  );
+  const ranksWith = lists.map(({ requests }, i) => ({
+    rank: ranks[i] as number,
+    join: requests.find((entry) => entry.kind === 'join'),
+    entries: new Map(requests.map((entry) => [entry.key, entry])),
+  }));
+  const active = ranksWith.filter(({ join }) => join === undefined);
+  const joined = ranksWith.filter(({ join }) => join !== undefined);
   const errors = new Map<string, { code: ErrorCode; message: string; rank?: number }>();
   const run: Description[] = [];
 
-  if (active.length === 0) return { run, errors, lastJoined: lastToJoin(joins, ranks), deadlock: undefined };
-
-  const joined = ranks.filter((_, i) => joins[i] !== undefined);
-  const byKey = active.map(({ list }) => new Map(list.requests.map((entry) => [entry.key, entry])));
-  for (const key of [...(byKey[0]?.keys() ?? [])].sort(compareText)) {
-    const entries = byKey.flatMap((entriesOfRank) => entriesOfRank.get(key) ?? []);
-    if (entries.length < active.length) continue;
-    const claims = entries.map((description, i) => ({ rank: active[i]?.rank as number, description }));
+  // A rank may have joined with something of its own still pending: then it takes part with its own values.
+  const keys = new Set(
+    (active[0] === undefined ? joined : [active[0]]).flatMap(({ entries }) => [...entries.keys()]),
+  );
+  for (const key of [...keys].sort(compareText)) {
+    if (active.some(({ entries }) => !entries.has(key))) continue;
+    const claims = ranksWith.flatMap(({ rank, entries }) => {
+      const description = entries.get(key);
+      return description === undefined ? [] : [{ rank, description }];
+    });
+    const first = claims[0]?.description;
+    if (first === undefined || first.kind === 'join') continue;
+    const away = joined.filter(({ entries }) => !entries.has(key)).map(({ rank }) => rank);
     const mismatch = findMismatch(claims);
-    const [first] = entries;
-    if (first === undefined) continue;
     if (mismatch !== undefined) {
       errors.set(key, { code: 'ERR_HVD_MISMATCH', message: `${mismatch} All ranks must ask for the same.` });
-    } else if (joined.length > 0 && first.kind !== 'allreduce' && first.kind !== 'barrier') {
+    } else if (away[0] !== undefined && first.kind !== 'allreduce' && first.kind !== 'barrier') {
       errors.set(key, {
         code: 'ERR_HVD_JOIN_UNSUPPORTED',
         message:
           `${labelOf(first)}: ${first.kind} is not supported while a rank has joined, ` +
-          `and ${listRanks(joined)} joined. Only allreduce and barrier are.`,
-        ...(joined[0] === undefined ? {} : { rank: joined[0] }),
+          `and ${listRanks(away)} joined. Only allreduce and barrier are.`,
+        rank: away[0],
       });
     } else {
       run.push(withoutTime(first));
     }
+  }
+  if (active.length === 0) {
+    const joins = ranksWith.map(({ join }) => join);
+    return { run, errors, lastJoined: lastToJoin(joins, ranks), deadlock: undefined };
   }
   const isStuck = run.length === 0 && errors.size === 0 && lists.every((list) => list.isBlocked);
   return { run, errors, lastJoined: undefined, deadlock: isStuck ? deadlockText(lists, ranks) : undefined };

@@ -1,0 +1,355 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { HorovodError } from '../errors.ts';
+import { Average, Max, Min, Sum } from '../tensor/reduce-op.ts';
+import { until } from '../testing/plane-world.ts';
+import { runRanks } from '../testing/run-ranks.ts';
+import * as hvd from './collectives.ts';
+import { prepareAllreduce } from './prepared.ts';
+
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+const turns = async (count: number) => {
+  for (let i = 0; i < count; i++) await turn();
+};
+const of = (...values: number[]) => Float32Array.from(values);
+
+async function errorOf(promise: Promise<unknown>): Promise<HorovodError> {
+  const error = await promise.then(
+    () => assert.fail('it did not fail'),
+    (reason: unknown) => reason,
+  );
+  assert.ok(HorovodError.is(error), String(error));
+  return error;
+}
+
+describe('join', () => {
+  test('a rank that has joined takes part in allreduces with zeros, and all learn who came last', async () => {
+    const last = await runRanks(3, async (context, rank) => {
+      if (rank === 0) return hvd.join(context);
+      const average = await hvd.allreduce(context, of(3, 6), { op: Average });
+      assert.deepEqual(average, of(2, 4)); // the divisor is still 3
+      const pair = await hvd.groupedAllreduce(context, [of(rank), Int32Array.of(rank)], { op: Sum });
+      assert.deepEqual(pair, [of(3), Int32Array.of(3)]);
+      assert.deepEqual(await hvd.allreduce(context, of(rank), { op: Min }), of(0));
+      assert.deepEqual(await hvd.allreduce(context, of(-rank), { op: Max }), of(0));
+      if (rank === 2) await turns(5);
+      return hvd.join(context);
+    });
+    assert.deepEqual(last, [2, 2, 2]);
+  });
+
+  test('operations that were pending when a rank joined become ready', async () => {
+    await runRanks(2, async (context, rank) => {
+      if (rank === 1) await turns(5);
+      const pending = rank === 0 ? hvd.allreduce(context, of(4), { name: 'x', op: Sum }) : undefined;
+      await turns(5);
+      const joined = hvd.join(context);
+      if (pending !== undefined) assert.deepEqual(await pending, of(4));
+      await joined;
+    });
+  });
+
+  test('all ranks may ask for something and join in one tick', async () => {
+    await runRanks(2, async (context, rank) => {
+      const sum = hvd.allreduce(context, of(rank + 1), { name: 'x', op: Sum });
+      const joined = hvd.join(context);
+      assert.deepEqual(await sum, of(3));
+      assert.equal(await joined, await hvd.broadcastObject(context, await joined, 0));
+    });
+  });
+
+  test('a rank that asks for something and joins in one tick brings its own values', async () => {
+    await runRanks(2, async (context, rank) => {
+      const sum = hvd.allreduce(context, of(rank + 1), { name: 'x', op: Sum });
+      if (rank === 1) await turns(4);
+      const joined = hvd.join(context);
+      assert.deepEqual(await sum, of(3));
+      await joined;
+    });
+  });
+
+  test('a mismatch with what a joined rank had asked for is an error, not a crash', async () => {
+    await runRanks(2, async (context, rank) => {
+      const sum = hvd.allreduce(context, new Float32Array(rank + 1), { name: 'x' });
+      const joined = rank === 0 ? hvd.join(context) : undefined;
+      assert.equal((await errorOf(sum)).code, 'ERR_HVD_MISMATCH');
+      await (joined ?? hvd.join(context));
+    });
+  });
+
+  for (const [what, ask] of [
+    ['allgather', (c) => hvd.allgather(c, of(1))],
+    ['broadcast', (c) => hvd.broadcast(c, of(1), 1)],
+    ['alltoall', (c) => hvd.alltoall(c, of(1, 2))],
+    ['reducescatter', (c) => hvd.reducescatter(c, of(1, 2))],
+    ['allgatherObject', (c) => hvd.allgatherObject(c, 1)],
+  ] as [string, (context: Parameters<typeof hvd.join>[0]) => Promise<unknown>][]) {
+    test(`${what} fails while a rank has joined; joining afterwards works`, async () => {
+      const last = await runRanks(2, async (context, rank) => {
+        if (rank === 1) {
+          const error = await errorOf(ask(context));
+          assert.equal(error.code, 'ERR_HVD_JOIN_UNSUPPORTED');
+          assert.match(error.message, new RegExp(`${what}.*rank 0 joined`));
+        }
+        return hvd.join(context);
+      });
+      assert.deepEqual(last, [1, 1]);
+    });
+  }
+
+  test('it can be repeated, and a barrier passes while a rank has joined', async () => {
+    await runRanks(2, async (context, rank) => {
+      for (let round = 0; round < 5; round++) {
+        if (rank !== round % 2) await hvd.barrier(context, { name: `b${round}` });
+        await hvd.join(context);
+        assert.deepEqual(await hvd.allreduce(context, of(1), { op: Sum }), of(2));
+      }
+    });
+  });
+
+  test('alone, the last rank to join is this one', async () => {
+    assert.deepEqual(await runRanks(1, (context) => hvd.join(context)), [0]);
+    await runRanks(1, async (context) => assert.equal(hvd.joinSync(context), 0));
+  });
+
+  test('the last rank to join a process set is a global rank', async () => {
+    await runRanks(
+      3,
+      async (context, rank, { sets: [set] }) => {
+        if (rank === 0) return;
+        if (rank === 2) await turns(3);
+        assert.equal(await hvd.join(context, { processSet: set }), 2);
+      },
+      { processSets: [[1, 2]] },
+    );
+  });
+});
+
+describe('a rank that is late', () => {
+  test('leftovers wait without a word and run when the others come', async () => {
+    await runRanks(2, async (context, rank) => {
+      const early = rank === 0 ? hvd.allreduce(context, of(1), { name: 'late', op: Sum }) : undefined;
+      await hvd.allreduce(context, of(1), { name: 'a' });
+      for (let i = 0; i < 5; i++) await hvd.barrier(context);
+      await turns(5);
+      const late = early ?? hvd.allreduce(context, of(2), { name: 'late', op: Sum });
+      assert.deepEqual(await late, of(3));
+    });
+  });
+
+  test('the deadline ends the job everywhere, and the error names who is missing', async () => {
+    const gate = new Gate(2);
+    await runRanks(3, async (context, rank) => {
+      if (rank === 2) {
+        await gate.opened;
+        assert.equal((await errorOf(hvd.barrier(context))).code, 'ERR_HVD_TIMEOUT');
+        return;
+      }
+      const error = await errorOf(hvd.allreduce(context, of(1), { name: 'x', timeoutMs: 50 }));
+      assert.equal(error.code, 'ERR_HVD_TIMEOUT');
+      assert.equal(error.rank, 2);
+      assert.match(error.message, /allreduce "x" and rank 2 has not come/);
+      assert.equal((await errorOf(hvd.barrier(context))).message, error.message);
+      gate.arrive();
+    });
+  });
+
+  test('stall warnings name the operation and who is missing', async () => {
+    const limits = { stallCheck: true, stallWarningMs: 30 };
+    const gate = new Gate(2);
+    await runRanks(
+      3,
+      async (context, rank, { log }) => {
+        if (rank === 2) await gate.opened;
+        const sum = hvd.allreduce(context, of(1), { name: 'grad' });
+        if (rank !== 2) await until(() => log.length > 0, 'a warning');
+        gate.arrive();
+        await sum;
+        if (rank === 2) return;
+        assert.match(log.join('\n'), /allreduce "grad" has waited 0 s: rank 2 has not asked for it/);
+      },
+      { limits },
+    );
+  });
+
+  test('warnings after an exchange of lists know who has not asked for that very operation', async () => {
+    const limits = { stallCheck: true, stallWarningMs: 30 };
+    const gate = new Gate(2);
+    await runRanks(
+      3,
+      async (context, rank, { log }) => {
+        const early = rank === 1 ? undefined : hvd.allreduce(context, of(1), { name: 'grad' });
+        await hvd.barrier(context, { name: 'b' });
+        if (rank === 1) await gate.opened;
+        else await until(() => log.length > 0, 'a warning');
+        gate.arrive();
+        await (early ?? hvd.allreduce(context, of(1), { name: 'grad' }));
+        if (rank !== 1) assert.match(log.join('\n'), /"grad" has waited 0 s: rank 1 has not asked for it/);
+      },
+      { limits },
+    );
+  });
+
+  test('after the time of stallShutdownMs the job ends', async () => {
+    const limits = { stallCheck: true, stallWarningMs: 20, stallShutdownMs: 50 };
+    await runRanks(
+      2,
+      async (context, rank) => {
+        if (rank === 1) return;
+        const error = await errorOf(hvd.allreduce(context, of(1), { name: 'grad' }));
+        assert.equal(error.code, 'ERR_HVD_TIMEOUT');
+        assert.equal(error.rank, 1);
+        assert.match(error.message, /HOROVOD_STALL_SHUTDOWN_TIME_SECONDS/);
+      },
+      { limits },
+    );
+  });
+});
+
+describe('an AbortSignal', () => {
+  test('that is aborted already refuses the call, and the context goes on', async () => {
+    await runRanks(2, async (context) => {
+      const error = await errorOf(hvd.allreduce(context, of(1), { signal: AbortSignal.abort('why') }));
+      assert.equal(error.code, 'ERR_HVD_ABORTED');
+      assert.equal(error.cause, 'why');
+      assert.deepEqual(await hvd.allreduce(context, of(1), { op: Sum }), of(2));
+    });
+  });
+
+  test('in the tick of the call takes the request back', async () => {
+    await runRanks(2, async (context) => {
+      const controller = new AbortController();
+      const promise = hvd.allreduce(context, of(1), { name: 'x', signal: controller.signal });
+      controller.abort();
+      assert.equal((await errorOf(promise)).code, 'ERR_HVD_ABORTED');
+      assert.deepEqual(await hvd.allreduce(context, of(1), { name: 'x', op: Sum }), of(2));
+      assert.equal(context.flightRecord().find(({ error }) => error === 'ERR_HVD_ABORTED')?.state, 'failed');
+    });
+  });
+
+  test('later ends the job on every rank, with the same error', async () => {
+    await runRanks(2, async (context, rank) => {
+      const controller = new AbortController();
+      const waiting =
+        rank === 0
+          ? hvd.allreduce(context, of(1), { name: 'x', signal: controller.signal })
+          : hvd.allreduce(context, of(1), { name: 'y' });
+      if (rank === 0) {
+        await turns(5);
+        controller.abort();
+      }
+      const error = await errorOf(waiting);
+      assert.equal(error.code, 'ERR_HVD_ABORTED');
+      assert.equal(error.rank, 0);
+      assert.match(error.message, /rank 0: allreduce "x"/);
+      assert.equal((await errorOf(hvd.barrier(context))).code, 'ERR_HVD_ABORTED');
+    });
+  });
+
+  test('that is not aborted leaves no listener behind', async () => {
+    await runRanks(2, async (context) => {
+      const { signal } = new AbortController();
+      let listeners = 0;
+      const { addEventListener, removeEventListener } = signal;
+      signal.addEventListener = (...args: Parameters<typeof addEventListener>) => {
+        listeners++;
+        addEventListener.apply(signal, args);
+      };
+      signal.removeEventListener = (...args: Parameters<typeof removeEventListener>) => {
+        listeners--;
+        removeEventListener.apply(signal, args);
+      };
+      for (let i = 0; i < 20; i++) await hvd.allreduce(context, of(1), { signal });
+      assert.equal(listeners, 0);
+    });
+  });
+});
+
+describe('shutdown', () => {
+  test('of one rank ends what others wait for, and names that rank', async () => {
+    await runRanks(3, async (context, rank) => {
+      await hvd.barrier(context);
+      if (rank === 1) {
+        const own = hvd.allreduce(context, of(1), { name: 'x' });
+        context.close();
+        assert.equal((await errorOf(own)).code, 'ERR_HVD_SHUT_DOWN');
+        const error = await errorOf(hvd.barrier(context));
+        assert.equal(error.code, 'ERR_HVD_SHUT_DOWN');
+        assert.match(error.message, /rank 1 has shut down; call init\(\) again/);
+      } else {
+        const error = await errorOf(hvd.allreduce(context, of(1), { name: 'x' }));
+        assert.equal(error.code, 'ERR_HVD_SHUT_DOWN');
+        assert.equal(error.rank, 1);
+      }
+    });
+  });
+});
+
+describe('Sync forms on a plane where blocking would stop the others', () => {
+  test('are refused without a trace, and work when all others have asked', async () => {
+    await runRanks(2, async (context, rank) => {
+      if (rank === 0) {
+        assert.throws(() => hvd.allreduceSync(context, of(1), { op: Sum }), { code: 'ERR_HVD_WOULD_BLOCK' });
+        assert.deepEqual(await hvd.allreduce(context, of(1), { op: Sum }), of(3));
+        await hvd.barrier(context);
+      } else {
+        await turns(3);
+        assert.deepEqual(hvd.allreduceSync(context, of(2), { op: Sum }), of(3));
+        await hvd.barrier(context);
+      }
+    });
+  });
+});
+
+describe('prepared allreduce', () => {
+  test('runs again and again over the same buffers', async () => {
+    await runRanks(2, async (context, rank) => {
+      const xs = [of(rank), Int32Array.of(rank + 1)];
+      const prepared = await prepareAllreduce(context, xs, { op: Sum });
+      for (let i = 0; i < 5; i++) assert.equal(await prepared.run(), xs);
+      assert.deepEqual(xs, [of(16), Int32Array.of(48)]);
+      prepared.release();
+      prepared.release();
+      assert.match((await errorOf(prepared.run())).message, /released/);
+      assert.throws(() => prepared.runSync(), { code: 'ERR_HVD_INVALID_ARGUMENT' });
+    });
+  });
+
+  test('several prepared ones may be in flight in any order', async () => {
+    await runRanks(2, async (context, rank) => {
+      const buffers = [of(1), of(10), of(100)];
+      const prepared = await Promise.all(buffers.map((x) => prepareAllreduce(context, x, { op: Sum })));
+      const order = rank === 0 ? [0, 1, 2] : [2, 0, 1];
+      await Promise.all(order.map((i) => prepared[i]?.run()));
+      assert.deepEqual(buffers, [of(2), of(20), of(200)]);
+    });
+  });
+
+  test('says so when an array was transferred away', async () => {
+    await runRanks(2, async (context) => {
+      const x = new Float32Array(4);
+      const prepared = await prepareAllreduce(context, x);
+      structuredClone(x, { transfer: [x.buffer] });
+      const error = await errorOf(prepared.run());
+      assert.equal(error.code, 'ERR_HVD_DETACHED');
+      await hvd.barrier(context);
+    });
+  });
+});
+
+/** Opens when so many have arrived. */
+class Gate {
+  #open: () => void = () => {};
+  #expected: number;
+  readonly opened: Promise<void> = new Promise((resolve) => {
+    this.#open = resolve;
+  });
+
+  constructor(expected: number) {
+    this.#expected = expected;
+  }
+
+  arrive(): void {
+    if (--this.#expected === 0) this.#open();
+  }
+}
