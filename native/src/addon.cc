@@ -206,8 +206,10 @@ void discard(napi_env env, AddonJob* job) {
 void keep_for_ever(napi_env env, Status status, std::initializer_list<napi_value> values) {
   if (status == Status::done || status == Status::mismatch || status == Status::stalled) return;
   for (napi_value value : values) {
+    napi_valuetype type;
+    napi_typeof(env, value, &type);
     napi_ref reference;
-    napi_create_reference(env, value, 1, &reference);
+    if (type == napi_object) napi_create_reference(env, value, 1, &reference);
   }
 }
 
@@ -220,11 +222,9 @@ void stamp(GroupHandle* handle) {
   *handle->clock = static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
 }
 
-// allreduceNow(input, output | undefined, dtype | op << 8, fingerprintLow, fingerprintHigh, postscale)
-napi_value allreduce_now(napi_env env, napi_callback_info info) {
-  size_t count = 6;
-  napi_value arguments[6];
-  auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
+// Fills the group's reusable operation from (input, output | undefined, dtype | op << 8, fingerprintLow,
+// fingerprintHigh, postscale).
+Operation& read_quick(napi_env env, GroupHandle* handle, const napi_value* arguments) {
   Operation& operation = handle->fast;
   Typed in = typed_array(env, arguments[0]);
   napi_valuetype type;
@@ -237,11 +237,19 @@ napi_value allreduce_now(napi_env env, napi_callback_info info) {
                           static_cast<uint64_t>(static_cast<uint32_t>(to_int(env, arguments[4]))) << 32;
   operation.postscale = to_double(env, arguments[5]);
   operation.buffers[0] = {in.data, out, in.bytes};
+  return operation;
+}
+
+// allreduceNow(input, output, dtypeAndOp, fingerprintLow, fingerprintHigh, postscale) → status
+napi_value allreduce_now(napi_env env, napi_callback_info info) {
+  size_t count = 6;
+  napi_value arguments[6];
+  auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
+  Operation& operation = read_quick(env, handle, arguments);
   Status status = handle->group->run(operation, handle->defaults);
   stamp(handle);
   if (status != Status::done) {
-    keep_for_ever(env, status, {arguments[0]});
-    if (out != in.data) keep_for_ever(env, status, {arguments[1]});
+    keep_for_ever(env, status, {arguments[0], arguments[1]});
     handle->current = operation;  // for resume()
     handle->current_patience = handle->defaults;
     handle->current_result = nullptr;
@@ -307,6 +315,37 @@ void finished(napi_env env, napi_value callback, void* context, void* data) {
   discard(env, job);
 }
 
+// True if all members are there, or come within that time.
+bool arrive_soon(GroupHandle* handle, double within_us) {
+  Group& group = *handle->group;
+  bool arrived = group.everyone_arrived();
+  for (int64_t until = arrived ? 0 : monotonic_ns() + static_cast<int64_t>(within_us * 1e3); !arrived;) {
+    for (int i = 0; i < 20 && !arrived; i++) {
+      if (handle->spins) relax(); else sched_yield();
+      arrived = group.everyone_arrived();
+    }
+    if (!arrived && monotonic_ns() > until) break;
+  }
+  return arrived;
+}
+
+// Hands the job to the group's thread; `first` and `second` stay alive until it is over.
+napi_value enqueue(napi_env env, GroupHandle* handle, std::unique_ptr<AddonJob> job, napi_value first, napi_value second) {
+  napi_value keep;
+  napi_create_array_with_length(env, 2, &keep);
+  napi_set_element(env, keep, 0, first);
+  napi_set_element(env, keep, 1, second);
+  napi_create_reference(env, keep, 1, &job->keep);
+  if (handle->jobs.empty()) napi_ref_threadsafe_function(env, handle->report);
+  handle->jobs.emplace(job->id, job.get());
+  if (!handle->worker)
+    handle->worker = std::make_unique<Worker>(*handle->group, [handle](Job* done) {
+      napi_call_threadsafe_function(handle->report, done, napi_tsfn_nonblocking);
+    });
+  handle->worker->submit(job.release());
+  return from_int(env, queued);
+}
+
 // submit(id, descriptions, inputs, outputs, tryNow) → status, or -1 if it goes on in the background. The last
 // four are arrays with one element an operation. tryNow: wait that many microseconds for the others first.
 napi_value submit(napi_env env, napi_callback_info info) {
@@ -338,15 +377,7 @@ napi_value submit(napi_env env, napi_callback_info info) {
   if (try_for_us > 0 && handle->jobs.empty() && operations == 1 && !job->passive) {
     group.start(job->operations[0]);
     job->posted = true;
-    bool arrived = group.everyone_arrived();
-    for (int64_t until = arrived ? 0 : monotonic_ns() + static_cast<int64_t>(try_for_us * 1e3); !arrived;) {
-      for (int i = 0; i < 20 && !arrived; i++) {
-        if (handle->spins) relax(); else sched_yield();
-        arrived = group.everyone_arrived();
-      }
-      if (!arrived && monotonic_ns() > until) break;
-    }
-    if (arrived) {
+    if (arrive_soon(handle, try_for_us)) {
       Status status = group.resume(job->operations[0], job->patience);
       if (status == Status::done && job->operations[0].result) {
         napi_value pair = adopt_result(env, job->operations[0]);
@@ -355,19 +386,34 @@ napi_value submit(napi_env env, napi_callback_info info) {
       return from_int(env, static_cast<int>(status));
     }
   }
-  napi_value keep;
-  napi_create_array_with_length(env, 2, &keep);
-  napi_set_element(env, keep, 0, arguments[2]);
-  napi_set_element(env, keep, 1, arguments[3]);
-  napi_create_reference(env, keep, 1, &job->keep);
-  if (handle->jobs.empty()) napi_ref_threadsafe_function(env, handle->report);
-  handle->jobs.emplace(job->id, job.get());
-  if (!handle->worker)
-    handle->worker = std::make_unique<Worker>(group, [handle](Job* done) {
-      napi_call_threadsafe_function(handle->report, done, napi_tsfn_nonblocking);
-    });
-  handle->worker->submit(job.release());
-  return from_int(env, queued);
+  return enqueue(env, handle, std::move(job), arguments[2], arguments[3]);
+}
+
+// allreduceSoon(…as allreduceNow, id, tryNow) → status, or -1 if it goes on in the background
+napi_value allreduce_soon(napi_env env, napi_callback_info info) {
+  size_t count = 8;
+  napi_value arguments[8];
+  auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
+  Operation& operation = read_quick(env, handle, arguments);
+  Patience patience = handle->defaults;
+  patience.spins = 0;
+  patience.stall_ns = 0;
+  const double try_for_us = to_double(env, arguments[7]);
+  if (try_for_us > 0) {
+    handle->group->start(operation);
+    if (arrive_soon(handle, try_for_us)) {
+      Status status = handle->group->resume(operation, patience);
+      stamp(handle);
+      keep_for_ever(env, status, {arguments[0], arguments[1]});
+      return from_int(env, static_cast<int>(status));
+    }
+  }
+  auto job = std::make_unique<AddonJob>();
+  job->id = to_uint(env, arguments[6]);
+  job->operations.push_back(operation);
+  job->patience = patience;
+  job->posted = try_for_us > 0;
+  return enqueue(env, handle, std::move(job), arguments[0], arguments[1]);
 }
 
 // waitSync(id, stallMs) → status, [status, results] once the job is over; the callback will not be called
@@ -529,6 +575,7 @@ napi_value open_group(napi_env env, napi_callback_info info) {
   napi_value object;
   napi_create_object(env, &object);
   set_function(env, object, "allreduceNow", allreduce_now, raw);
+  set_function(env, object, "allreduceSoon", allreduce_soon, raw);
   set_function(env, object, "run", run, raw);
   set_function(env, object, "resume", resume, raw);
   set_function(env, object, "submit", submit, raw);

@@ -22,18 +22,23 @@ import {
   planBroadcastObject,
   planReducescatter,
 } from './plans.ts';
-import { quickAllreduce } from './quick-allreduce.ts';
+import { quickAllreduce, quickAllreduceSync } from './quick-allreduce.ts';
 
-export async function allreduce<T extends TensorLike>(
+export function allreduce<T extends TensorLike>(
   context: HorovodContext,
   x: T,
   options: AllreduceOptions = {},
 ): Promise<T> {
-  const [result] = await context.run(
-    allreducePlan(context, [x], false, options),
-    options,
-    label('allreduce', options),
-  );
+  return quickAllreduce(context, x, options) ?? allreduceTheCommonWay(context, x, options);
+}
+
+async function allreduceTheCommonWay<T extends TensorLike>(
+  context: HorovodContext,
+  x: T,
+  options: AllreduceOptions,
+): Promise<T> {
+  const plan = allreducePlan(context, [x], false, options);
+  const [result] = await context.run(plan, options, label('allreduce', options));
   return result as T;
 }
 
@@ -42,13 +47,10 @@ export function allreduceSync<T extends TensorLike>(
   x: T,
   options: AllreduceOptions = {},
 ): T {
-  const quick = quickAllreduce(context, x, options);
-  if (quick !== undefined) return quick as T;
-  const [result] = context.runSync(
-    allreducePlan(context, [x], false, options),
-    options,
-    label('allreduce', options),
-  );
+  const quick = quickAllreduceSync(context, x, options);
+  if (quick !== undefined) return quick;
+  const plan = allreducePlan(context, [x], false, options);
+  const [result] = context.runSync(plan, options, label('allreduce', options));
   return result as T;
 }
 

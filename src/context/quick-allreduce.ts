@@ -1,27 +1,98 @@
-// The shortest way for what programs call most: a blocking allreduce of one bare typed array without name,
-// scales or limits, on a plane that has a quick way. Everything else, and everything unusual, goes the common
-// way; both ask for the same thing in the same words, so ranks may differ in which one they take.
+// The shortest way for what programs call most: an allreduce of one tensor without name, scales or limits, on
+// a plane that has a quick way. Everything else, and everything unusual, goes the common way; both ask for
+// the same thing in the same words, so ranks may differ in which one they take.
 
 import type { Channel } from '../engine/channel.ts';
 import { Fingerprint } from '../engine/fingerprint.ts';
-import { quickAllreduceFingerprint, unnamedKey } from '../engine/request.ts';
+import { quickAllreduceFingerprint, type Request, unnamedKey } from '../engine/request.ts';
 import { HorovodError } from '../errors.ts';
 import type { QuickAllreduce } from '../plane/plane.ts';
 import { type DType, dtypes, type TypedArray } from '../tensor/dtype.ts';
 import { Average, Max, Min, Product, type ReduceOp, Sum } from '../tensor/reduce-op.ts';
-import { emptyLike, naturalDtype, type TensorLike } from '../tensor/tensor.ts';
+import { elementsIn, emptyLike, naturalDtype, type Tensor, type TensorLike } from '../tensor/tensor.ts';
 import type { HorovodContext } from './context.ts';
 import type { AllreduceOptions } from './options.ts';
 import type { Plan } from './plans.ts';
 
-/** Undefined: take the common way. */
-export function quickAllreduce(
+/** Blocking. Undefined: take the common way. */
+export function quickAllreduceSync<T extends TensorLike>(
+  context: HorovodContext,
+  x: T,
+  options: AllreduceOptions,
+): T | undefined {
+  const call = prepareCall(context, x, options);
+  if (call === undefined) return undefined;
+  const { data, output, quick, record, op } = call;
+  const status = quick.allreduceNow(
+    data,
+    output,
+    call.dtypeAndOp,
+    call.low,
+    call.high,
+    scaleOf(op, call.channel),
+  );
+  record.finishedAtMs = quick.lastFinishedAtMs();
+  if (status === 0) record.state = 'done';
+  else settleQuick(context, call.channel, quick, status, planOf(call), options, unnamedKey(call.count));
+  return resultOf(call, x);
+}
+
+/** As a promise. Undefined: take the common way. */
+export function quickAllreduce<T extends TensorLike>(
+  context: HorovodContext,
+  x: T,
+  options: AllreduceOptions,
+): Promise<T> | undefined {
+  const call = prepareCall(context, x, options);
+  if (call === undefined) return undefined;
+  const { data, output, quick, record, op, channel } = call;
+  const status = quick.allreduceSoon(
+    data,
+    output,
+    call.dtypeAndOp,
+    call.low,
+    call.high,
+    scaleOf(op, channel),
+  );
+  if (status === 0) {
+    record.finishedAtMs = quick.lastFinishedAtMs();
+    record.state = 'done';
+    return Promise.resolve(resultOf(call, x));
+  }
+  return new Promise((resolve, reject) => {
+    const ends = { resolve: () => resolve(resultOf(call, x)), reject };
+    const request = context.requestFor(channel, planOf(call), options, unnamedKey(call.count), ends);
+    if (status === undefined) {
+      channel.adopt(request, (job, complete) => quick.adopt(job, complete));
+      context.watchStalls();
+    } else {
+      settle(context, channel, quick, status, request, (late) => channel.resolve(late));
+    }
+  });
+}
+
+interface QuickCall {
+  readonly data: TypedArray;
+  /** Undefined: in place. */
+  readonly output: TypedArray | undefined;
+  readonly shape: readonly number[] | undefined;
+  readonly dtype: DType;
+  readonly op: ReduceOp;
+  readonly channel: Channel;
+  readonly quick: QuickAllreduce;
+  readonly record: ReturnType<HorovodContext['recorder']['begin']>;
+  readonly count: number;
+  readonly dtypeAndOp: number;
+  readonly low: number;
+  readonly high: number;
+}
+
+function prepareCall(
   context: HorovodContext,
   x: TensorLike,
   options: AllreduceOptions,
-): TypedArray | undefined {
+): QuickCall | undefined {
   if (
-    !ArrayBuffer.isView(x) ||
     options.name !== undefined ||
     options.prescaleFactor !== undefined ||
     options.postscaleFactor !== undefined ||
@@ -33,8 +104,21 @@ export function quickAllreduce(
   }
   const op = options.op ?? Average;
   if (op !== Sum && op !== Average && op !== Min && op !== Max && op !== Product) return undefined;
-  const dtype = naturalDtype(x);
-  if (dtype === undefined || x.length === 0) return undefined;
+  let data: TypedArray;
+  let dtype: DType | undefined;
+  let shape: readonly number[] | undefined;
+  if (ArrayBuffer.isView(x)) {
+    data = x as TypedArray;
+    dtype = naturalDtype(data);
+  } else {
+    // Only what surely passes the checks of the common way.
+    data = (x as Tensor)?.data;
+    dtype = naturalDtype(data);
+    shape = (x as Tensor)?.shape;
+    if (dtype !== (x as Tensor)?.dtype || !Array.isArray(shape) || elementsIn(shape) !== data.length)
+      return undefined;
+  }
+  if (dtype === undefined || data.length === 0) return undefined;
   const channel = context.quickChannel(options.processSet);
   const quick = channel?.group.quick;
   if (channel === undefined || quick === undefined) return undefined;
@@ -46,57 +130,42 @@ export function quickAllreduce(
   record.processSet = options.processSet?.id ?? 0;
   record.dtype = dtype;
   record.op = op.name;
-  record.bytes = x.byteLength;
+  record.bytes = data.byteLength;
   record.submittedAtMs = 0;
   const { code } = dtypes[dtype];
-  const { low, high } = quickAllreduceFingerprint(fingerprint, count, op.code, code, x.length);
-  const output = options.inPlace === true ? undefined : emptyLike(x, x.length);
-  const postscale = op === Average ? 1 / channel.group.size : 1;
-  const operator = op === Average ? Sum : op;
-  const status = quick.allreduceNow(x, output, code | (operator.code << 8), low, high, postscale);
-  record.finishedAtMs = quick.lastFinishedAtMs();
-  if (status === 0) {
-    record.state = 'done';
-  } else {
-    const request = { x, output: output ?? x, dtype, op, count };
-    finishSlowly(context, channel, quick, status, request, options);
-  }
-  return output ?? x;
+  const { low, high } = quickAllreduceFingerprint(fingerprint, count, op.code, code, shape, data.length);
+  const output = options.inPlace === true ? undefined : emptyLike(data, data.length);
+  const dtypeAndOp = code | ((op === Average ? Sum : op).code << 8);
+  return { data, output, shape, dtype, op, channel, quick, record, count, dtypeAndOp, low, high };
 }
 
 // Reset before every use, read within the same call.
 const fingerprint = new Fingerprint();
 
-interface Unfinished {
-  readonly x: TypedArray;
-  readonly output: TypedArray;
-  readonly dtype: DType;
-  readonly op: ReduceOp;
-  readonly count: number;
+function scaleOf(op: ReduceOp, channel: Channel): number {
+  return op === Average ? 1 / channel.group.size : 1;
 }
 
-/** The peers are late, or want something else, or are gone. */
-function finishSlowly(
-  context: HorovodContext,
-  channel: Channel,
-  quick: QuickAllreduce,
-  status: number,
-  { x, output, dtype, op, count }: Unfinished,
-  options: AllreduceOptions,
-): void {
-  const scales = { prescale: 1, postscale: op === Average ? 1 / channel.group.size : 1 };
+function resultOf<T extends TensorLike>({ output, shape, dtype }: QuickCall, x: T): T {
+  if (output === undefined) return x;
+  return (shape === undefined ? output : { data: output, shape, dtype }) as T;
+}
+
+function planOf({ data, output, shape, dtype, op, channel }: QuickCall): Plan<void> {
   const operator = op === Average ? Sum : op;
-  const plan: Plan<void> = {
+  const scales = { prescale: 1, postscale: scaleOf(op, channel) };
+  return {
     kind: 'allreduce',
-    operands: [{ shape: [x.length], dtype }],
-    operations: [{ kind: 'allreduce', dtype, op: operator, inputs: [x], outputs: [output], ...scales }],
+    operands: [{ shape: shape ?? [data.length], dtype }],
+    operations: [
+      { kind: 'allreduce', dtype, op: operator, inputs: [data], outputs: [output ?? data], ...scales },
+    ],
     op,
     result: () => undefined,
   };
-  settleQuick(context, channel, quick, status, plan, options, unnamedKey(count));
 }
 
-/** Brings a quick operation to its end the common way; throws what it ends with. */
+/** Brings a blocking quick operation to its end the common way; throws what it ends with. */
 export function settleQuick(
   context: HorovodContext,
   channel: Channel,
@@ -107,18 +176,31 @@ export function settleQuick(
   key: string,
 ): void {
   let failure: HorovodError | undefined;
-  const request = context.requestFor(channel, plan, options, key, (error) => {
-    failure = error;
+  const request = context.requestFor(channel, plan, options, key, {
+    resolve() {},
+    reject(error) {
+      failure = error;
+    },
   });
+  settle(context, channel, quick, status, request, (late) => channel.resolveSync(late));
+  if (failure !== undefined) throw failure;
+}
+
+/** The peers are late, or want something else, or are gone. */
+function settle(
+  context: HorovodContext,
+  channel: Channel,
+  quick: QuickAllreduce,
+  status: number,
+  request: Request,
+  onMismatch: (request: Request) => void,
+): void {
   try {
     if (quick.settleSync(status, channel.quickJob(request)) === 'done') request.resolve();
-    else channel.resolveSync(request);
+    else onMismatch(request);
   } catch (error) {
-    if (HorovodError.is(error)) {
-      context.fail(error);
-      request.reject(error);
-    }
-    throw error;
+    if (!HorovodError.is(error)) throw error;
+    context.fail(error);
+    if (!request.isSettled) request.reject(error);
   }
-  if (failure !== undefined) throw failure;
 }

@@ -107,17 +107,21 @@ export function fingerprintOf(
   return fingerprint;
 }
 
-/** As fingerprintOf() for one unnamed bare array without scales: the engine's most frequent request. */
+/** As fingerprintOf() for one unnamed tensor without scales, the engine's most frequent request; no shape: [length]. */
 export function quickAllreduceFingerprint(
   fingerprint: Fingerprint,
   unnamedCount: number,
   opCode: number,
   dtypeCode: number,
+  shape: readonly number[] | undefined,
   length: number,
 ): Fingerprint {
   fingerprint.reset().number(0).number(unnamedCount).number(1).number(opCode);
-  fingerprint.number(1).number(1).number(-1).number(0).number(0);
-  return fingerprint.number(dtypeCode).number(1).number(length);
+  fingerprint.number(1).number(1).number(-1).number(0).number(0).number(dtypeCode);
+  if (shape === undefined) return fingerprint.number(1).number(length);
+  fingerprint.number(shape.length);
+  for (let d = 0; d < shape.length; d++) fingerprint.number(shape[d] as number);
+  return fingerprint;
 }
 
 function mixKey(fingerprint: Fingerprint, key: string): void {

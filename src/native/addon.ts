@@ -52,6 +52,17 @@ export interface NativeGroup {
     fingerprintHigh: number,
     postscale: number,
   ): number;
+  /** -1: it goes on in the background and will be reported under this id. */
+  allreduceSoon(
+    input: TypedArray,
+    output: TypedArray | undefined,
+    dtypeAndOp: number,
+    fingerprintLow: number,
+    fingerprintHigh: number,
+    postscale: number,
+    id: number,
+    tryForMicroseconds: number,
+  ): number;
   run(
     description: Float64Array,
     inputs: readonly TypedArray[],

@@ -116,7 +116,20 @@ export interface QuickAllreduce {
     fingerprintHigh: number,
     postscale: number,
   ): number;
-  /** The same for a round that runs again and again; the caller keeps its arrays alive and attached. */
+  /**
+   * The promise form of it: 0 or another status, or undefined if it goes on in the background. Then the caller
+   * must at once say adopt(job, complete), which is submit() for what has begun already.
+   */
+  allreduceSoon(
+    input: TypedArray,
+    output: TypedArray | undefined,
+    dtypeAndOp: number,
+    fingerprintLow: number,
+    fingerprintHigh: number,
+    postscale: number,
+  ): number | undefined;
+  adopt(job: Job, complete: (outcome: Outcome | HorovodError) => void): void;
+  /** The same as allreduceNow for a round that runs again and again; the caller keeps its arrays alive and attached. */
   prepareRun(round: Round, job: Job): () => number;
   settleSync(status: number, job: Job): Outcome;
   /** When the last quick operation ended, in ms of the host's monotonic clock, to within a few ms. */

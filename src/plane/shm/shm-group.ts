@@ -156,6 +156,34 @@ export class ShmGroup implements PlaneGroup, QuickAllreduce {
     return this.#native.allreduceNow(input, output, dtypeAndOp, fingerprintLow, fingerprintHigh, postscale);
   }
 
+  allreduceSoon(
+    input: TypedArray,
+    output: TypedArray | undefined,
+    dtypeAndOp: number,
+    fingerprintLow: number,
+    fingerprintHigh: number,
+    postscale: number,
+  ): number | undefined {
+    if (this.#broken !== undefined) throw this.#broken;
+    const code = this.#native.allreduceSoon(
+      input,
+      output,
+      dtypeAndOp,
+      fingerprintLow,
+      fingerprintHigh,
+      postscale,
+      this.#nextId,
+      input.byteLength <= tryUpToBytes ? tryForMicroseconds : 0,
+    );
+    return code === status.queued ? undefined : code;
+  }
+
+  adopt(job: Job, complete: Complete): void {
+    const id = this.#nextId++;
+    this.#jobs.set(id, { job, complete });
+    this.#ids.set(job, id);
+  }
+
   prepareRun(round: Round, job: Job): () => number {
     this.#checkUsable();
     return this.#native.prepareRun(
