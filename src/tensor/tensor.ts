@@ -28,7 +28,7 @@ const naturalDtypes: readonly (readonly [TypedArrayConstructor, DType])[] = [
 /** The dtype of a bare typed array, or undefined if there is none (Uint32Array, DataView …). */
 export function naturalDtype(data: unknown): DType | undefined {
   if (data instanceof Float32Array) return 'float32';
-  return naturalDtypes.find(([constructor]) => data instanceof constructor)?.[1];
+  return naturalDtypes.find(([kind]) => data instanceof kind)?.[1];
 }
 
 /**
@@ -37,9 +37,24 @@ export function naturalDtype(data: unknown): DType | undefined {
  */
 export function tensor<A extends TypedArray>(data: A, shape?: readonly number[], dtype?: DType): Tensor<A>;
 export function tensor(data: readonly number[], shape?: readonly number[], dtype?: DType): Tensor;
-export function tensor(data: TypedArray | readonly number[], shape?: readonly number[], dtype?: DType): Tensor {
-  if (Array.isArray(data)) return tensor(copyNumbers(data as readonly number[], dtype ?? 'float32'), shape, dtype);
-  const made = { data: data as TypedArray, shape: shape ?? [data.length], dtype: dtype ?? dtypeOf(data, 'tensor()') };
+export function tensor(
+  data: TypedArray | readonly number[],
+  shape?: readonly number[],
+  dtype?: DType,
+): Tensor {
+  if (Array.isArray(data))
+    return tensor(copyNumbers(data as readonly number[], dtype ?? 'float32'), shape, dtype);
+  if (!ArrayBuffer.isView(data)) {
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `tensor() takes a typed array or a list of numbers, not ${describe(data)}.`,
+    );
+  }
+  const made = {
+    data: data as TypedArray,
+    shape: shape ?? [data.length],
+    dtype: dtype ?? dtypeOf(data, 'tensor()'),
+  };
   checkTensor(made, 'tensor()');
   return made;
 }
@@ -82,8 +97,8 @@ export function emptyLike(data: TypedArray, length: number): TypedArray {
 
 /** The same bytes as an array of the operand's type. */
 export function viewLike(data: TypedArray, bytes: Uint8Array): TypedArray {
-  const constructor = data.constructor as TypedArrayConstructor;
-  return new constructor(bytes.buffer, bytes.byteOffset, bytes.byteLength / constructor.BYTES_PER_ELEMENT);
+  const kind = data.constructor as TypedArrayConstructor;
+  return new kind(bytes.buffer, bytes.byteOffset, bytes.byteLength / kind.BYTES_PER_ELEMENT);
 }
 
 export function bytesOf(data: TypedArray): Uint8Array {
@@ -105,13 +120,8 @@ export function checkShape(shape: readonly number[], what: string): void {
 
 function checkTensor(x: Tensor, what: string): void {
   const info = Object.hasOwn(dtypes, x.dtype) ? dtypes[x.dtype] : undefined;
-  if (info === undefined) {
-    throw new HorovodError(
-      'ERR_HVD_INVALID_DTYPE',
-      `${what}: there is no dtype ${describe(x.dtype)}; there are ${Object.keys(dtypes).join(', ')}.`,
-    );
-  }
-  if (!info.arrays.some((constructor) => x.data instanceof (constructor as never))) {
+  if (info === undefined) throw unknownDtype(x.dtype, what);
+  if (!info.arrays.some((kind) => x.data instanceof (kind as never))) {
     throw new HorovodError(
       'ERR_HVD_INVALID_DTYPE',
       `${what}: dtype ${x.dtype} lives in a ${info.arrays[0]?.name}, not in ${describe(x.data)}.`,
@@ -127,6 +137,13 @@ function checkTensor(x: Tensor, what: string): void {
       `${what}: shape [${x.shape.join(', ')}] has ${wanted} elements, the array has ${x.data.length}.`,
     );
   }
+}
+
+function unknownDtype(dtype: unknown, what: string): HorovodError {
+  return new HorovodError(
+    'ERR_HVD_INVALID_DTYPE',
+    `${what}: there is no dtype ${describe(dtype)}; there are ${Object.keys(dtypes).join(', ')}.`,
+  );
 }
 
 function checkAttached(data: TypedArray, what: string): void {
@@ -147,19 +164,27 @@ function dtypeOf(data: TypedArray | readonly number[], what: string): DType {
   throw new HorovodError(
     'ERR_HVD_INVALID_DTYPE',
     `${what}: there is no dtype for ${describe(data)}. Use one of ` +
-      `${naturalDtypes.map(([constructor]) => constructor.name).join(', ')}, or tensor(data, shape, dtype).`,
+      `${naturalDtypes.map(([kind]) => kind.name).join(', ')}, or tensor(data, shape, dtype).`,
   );
 }
 
 function copyNumbers(numbers: readonly number[], dtype: DType): TypedArray {
-  if (dtype === 'int64') return BigInt64Array.from(numbers, (value) => BigInt(value));
+  if (!Object.hasOwn(dtypes, dtype)) throw unknownDtype(dtype, 'tensor()');
+  if (dtype === 'int64') {
+    const wrong = numbers.find((value) => !Number.isInteger(value));
+    if (wrong === undefined) return BigInt64Array.from(numbers, (value) => BigInt(value));
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `tensor(): int64 takes whole numbers, not ${describe(wrong)}.`,
+    );
+  }
   if (dtype === 'float16' || dtype === 'bfloat16') {
     throw new HorovodError(
       'ERR_HVD_INVALID_DTYPE',
       `tensor(): ${dtype} takes a Uint16Array of bit patterns, not numbers.`,
     );
   }
-  const array = new (dtypes[dtype]?.arrays[0] as TypedArrayConstructor)(numbers.length);
+  const array = new (dtypes[dtype].arrays[0] as TypedArrayConstructor)(numbers.length);
   (array as Float64Array).set(numbers);
   return array;
 }
@@ -167,7 +192,8 @@ function copyNumbers(numbers: readonly number[], dtype: DType): TypedArray {
 export function describe(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   if (ArrayBuffer.isView(value)) return `a ${value.constructor.name}`;
-  if (Array.isArray(value)) return `[${value.slice(0, 8).map(String).join(', ')}${value.length > 8 ? ', …' : ''}]`;
+  if (Array.isArray(value))
+    return `[${value.slice(0, 8).map(String).join(', ')}${value.length > 8 ? ', …' : ''}]`;
   if (typeof value === 'string') return JSON.stringify(value);
   if (typeof value === 'object') return `an object of ${(value as object).constructor?.name ?? 'no class'}`;
   return String(value);

@@ -1,0 +1,192 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import type { RequestKind } from '../request.ts';
+import { decodePendingList, encodePendingList, type PendingEntry, type PendingList } from './pending-list.ts';
+import { resolvePending } from './resolve.ts';
+
+function entry(key: string, details: Partial<PendingEntry> = {}): PendingEntry {
+  return {
+    key,
+    kind: 'allreduce',
+    dtypes: ['float32'],
+    shapes: [[2]],
+    isGrouped: false,
+    op: 'Sum',
+    prescale: 1,
+    postscale: 1,
+    root: undefined,
+    detail: '',
+    submittedAtMs: 5,
+    ...details,
+  };
+}
+
+const join = (submittedAtMs: number): PendingEntry =>
+  entry('join', { kind: 'join', dtypes: [], shapes: [], op: undefined, submittedAtMs });
+const free = (...requests: PendingEntry[]): PendingList => ({ isBlocked: false, requests });
+const blocked = (...requests: PendingEntry[]): PendingList => ({ isBlocked: true, requests });
+const keysOf = (list: readonly { key: string }[]) => list.map(({ key }) => key);
+
+describe('resolvePending()', () => {
+  const table: {
+    what: string;
+    lists: PendingList[];
+    run?: string[];
+    errors?: Record<string, string>;
+    lastJoined?: number;
+    deadlock?: RegExp;
+  }[] = [
+    {
+      what: 'what all ranks have runs, in one order; the rest waits',
+      lists: [free(entry('b'), entry('a'), entry('c')), free(entry('c'), entry('b'))],
+      run: ['b', 'c'],
+    },
+    {
+      what: 'unnamed ones come first, in their numerical order',
+      lists: [free(entry('a'), entry('#10'), entry('#9')), free(entry('#9'), entry('a'), entry('#10'))],
+      run: ['#9', '#10', 'a'],
+    },
+    { what: 'nothing in common and not all blocked: wait', lists: [blocked(entry('a')), free(entry('b'))] },
+    {
+      what: 'nothing in common and all blocked: a deadlock',
+      lists: [blocked(entry('a')), blocked(entry('b'), entry('#3'))],
+      deadlock:
+        /rank 4 waits for allreduce "a"; rank 7 waits for allreduce "b", allreduce \(unnamed, number 3\)/,
+    },
+    {
+      what: 'all blocked and something in common: it runs',
+      lists: [blocked(entry('a'), entry('x')), blocked(entry('a'), entry('y'))],
+      run: ['a'],
+    },
+    {
+      what: 'the same name with something else in it is an error, and the others run',
+      lists: [free(entry('a'), entry('b')), free(entry('a', { shapes: [[3]] }), entry('b'))],
+      run: ['b'],
+      errors: { a: 'ERR_HVD_MISMATCH' },
+    },
+    { what: 'an empty list holds everything up', lists: [free(entry('a')), free()] },
+    {
+      what: 'a rank that has joined needs nothing',
+      lists: [free(join(1)), free(entry('a'), entry('b'))],
+      run: ['a', 'b'],
+    },
+    {
+      what: 'what a joined rank had asked for waits for the others',
+      lists: [free(entry('a'), join(1)), free(entry('b'))],
+      run: ['b'],
+    },
+    {
+      what: 'what a joined rank had asked for is compared too',
+      lists: [free(entry('a', { op: 'Max' }), join(1)), free(entry('a'))],
+      errors: { a: 'ERR_HVD_MISMATCH' },
+    },
+    {
+      what: 'other kinds cannot run while a rank has joined',
+      lists: [free(join(1)), free(entry('a', { kind: 'allgather' }), entry('b', { kind: 'barrier' }))],
+      run: ['b'],
+      errors: { a: 'ERR_HVD_JOIN_UNSUPPORTED' },
+    },
+    {
+      what: '… unless the joined rank had asked for it as well',
+      lists: [free(entry('a', { kind: 'allgather' }), join(1)), free(entry('a', { kind: 'allgather' }))],
+      run: ['a'],
+    },
+    { what: 'all joined: the last by the clock', lists: [free(join(9)), free(join(3))], lastJoined: 4 },
+    { what: 'all joined at once: the higher rank', lists: [free(join(3)), free(join(3))], lastJoined: 7 },
+    {
+      what: 'all joined, and something is still pending: it runs',
+      lists: [free(entry('a'), join(1)), free(join(2), entry('b', { kind: 'broadcast', root: 7 }))],
+      run: ['a'],
+      errors: { b: 'ERR_HVD_JOIN_UNSUPPORTED' },
+      lastJoined: 7,
+    },
+  ];
+  for (const { what, lists, run = [], errors = {}, lastJoined, deadlock } of table) {
+    test(what, () => {
+      const decision = resolvePending(lists, [4, 7]);
+      assert.deepEqual(keysOf(decision.run), run);
+      assert.deepEqual(
+        Object.fromEntries([...decision.errors].map(([key, { code }]) => [key, code])),
+        errors,
+      );
+      assert.equal(decision.lastJoined, lastJoined);
+      if (deadlock === undefined) assert.equal(decision.deadlock, undefined);
+      else assert.match(decision.deadlock ?? '', deadlock);
+    });
+  }
+
+  test('the order in which ranks list things changes nothing', () => {
+    const lists = fc.array(
+      fc.record({
+        isBlocked: fc.boolean(),
+        requests: fc.uniqueArray(
+          fc.record({
+            key: fc.constantFrom('a', 'b', 'c', '#1', '#2', '#10'),
+            kind: fc.constantFrom<RequestKind>('allreduce', 'allgather', 'join'),
+            at: fc.nat(5),
+          }),
+          { selector: ({ key }) => key },
+        ),
+      }),
+      { minLength: 1, maxLength: 4 },
+    );
+    const toList = ({
+      isBlocked,
+      requests,
+    }: {
+      isBlocked: boolean;
+      requests: Parameters<typeof toEntry>[0][];
+    }) => ({
+      isBlocked,
+      requests: requests.map(toEntry),
+    });
+    const toEntry = ({ key, kind, at }: { key: string; kind: RequestKind; at: number }) =>
+      entry(key, { kind, submittedAtMs: at });
+    fc.assert(
+      fc.property(lists, (made) => {
+        const forward = made.map(toList);
+        const backward = forward.map(({ isBlocked, requests }) => ({
+          isBlocked,
+          requests: [...requests].reverse(),
+        }));
+        const ranks = made.map((_, i) => i);
+        const [a, b] = [resolvePending(forward, ranks), resolvePending(backward, ranks)];
+        assert.deepEqual(keysOf(a.run), keysOf(b.run));
+        assert.deepEqual(a.errors, b.errors);
+        // Nothing runs that a rank which has not joined lacks.
+        for (const { key } of a.run) {
+          for (const { requests } of forward) {
+            assert.ok(requests.some((each) => each.key === key || each.kind === 'join'));
+          }
+        }
+      }),
+    );
+  });
+});
+
+describe('pending lists', () => {
+  test('travel as they are', () => {
+    const list = free(entry('é "quoted"\n', { root: 3, shapes: [[0, 7]], prescale: 0.1, detail: 'fp16' }));
+    assert.deepEqual(decodePendingList(encodePendingList(list), 0), list);
+  });
+
+  for (const [what, text] of [
+    ['no JSON', 'hello'],
+    ['half a list', '{"isBlocked":tr'],
+    ['something else', '[1,2]'],
+    ['null', 'null'],
+    ['an unknown kind', JSON.stringify(free(entry('a', { kind: 'evil' as never })))],
+    ['an unknown dtype', JSON.stringify(free(entry('a', { dtypes: ['toString' as never] })))],
+    ['a shape of texts', JSON.stringify(free(entry('a', { shapes: [['2' as never]] })))],
+    ['as many shapes as it likes', JSON.stringify(free(entry('a', { shapes: [[1], [2]] })))],
+  ] as [string, string][]) {
+    test(`${what} is refused with the name of its sender`, () => {
+      assert.throws(() => decodePendingList(Buffer.from(text), 6), {
+        code: 'ERR_HVD_NATIVE',
+        rank: 6,
+        message: /rank 6 sent a list of pending operations that cannot be read/,
+      });
+    });
+  }
+});

@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { Channel } from './channel.ts';
+import type { Request } from './request.ts';
+import { inspectStalls } from './stall-inspector.ts';
+
+const limits = { stallCheck: true, stallWarningMs: 60_000, stallShutdownMs: 0 };
+
+function channelWith(missing: number[], submittedAtMs: number): { channel: Channel; request: Request } {
+  const request = { description: { key: 'grad', kind: 'allreduce' }, submittedAtMs } as Request;
+  const channel = { pending: [request], missingFor: () => missing } as unknown as Channel;
+  return { channel, request };
+}
+
+describe('inspectStalls()', () => {
+  test('says nothing before the time has come', () => {
+    const { channel } = channelWith([1], 0);
+    assert.deepEqual(inspectStalls([channel], limits, 59_000, 0), { warnings: [], failure: undefined });
+  });
+
+  test('names operation, time and the missing ranks, but not this one', () => {
+    const { channel } = channelWith([0, 1, 3], 0);
+    const { warnings } = inspectStalls([channel], limits, 61_000, 0);
+    assert.equal(warnings.length, 1);
+    assert.match(warnings[0] ?? '', /^allreduce "grad" has waited 61 s: ranks 1, 3 have not asked for it\./);
+  });
+
+  test('repeats itself only after the same time again', () => {
+    const { channel } = channelWith([1], 0);
+    const count = (nowMs: number) => inspectStalls([channel], limits, nowMs, 0).warnings.length;
+    assert.deepEqual([60_000, 61_000, 100_000, 120_000, 121_000].map(count), [1, 0, 0, 1, 0]);
+  });
+
+  test('an operation that all have asked for is called slow, not missing', () => {
+    const { channel } = channelWith([], 0);
+    assert.match(
+      inspectStalls([channel], limits, 60_000, 0).warnings[0] ?? '',
+      /all ranks have asked for it/,
+    );
+  });
+
+  test('ends the job after stallShutdownMs', () => {
+    const { channel } = channelWith([2], 0);
+    const strict = { ...limits, stallShutdownMs: 90_000 };
+    assert.equal(inspectStalls([channel], strict, 89_000, 0).failure, undefined);
+    const { failure } = inspectStalls([channel], strict, 90_000, 0);
+    assert.equal(failure?.code, 'ERR_HVD_TIMEOUT');
+    assert.equal(failure?.rank, 2);
+    assert.equal(failure?.tensor, 'grad');
+  });
+});
