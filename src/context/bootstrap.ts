@@ -4,7 +4,7 @@
 import { createLog, type Log } from '../diagnostics/log.ts';
 import { HorovodError } from '../errors.ts';
 import { loadNative, type NativeResult } from '../native/load.ts';
-import { ControlBlock, toFailureRecord } from '../plane/control-block.ts';
+import { ControlBlock, toError, toFailureRecord } from '../plane/control-block.ts';
 import { MemoryHub } from '../plane/memory/memory-plane.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { PortablePlane } from '../plane/portable/portable-plane.ts';
@@ -16,6 +16,7 @@ import type { Settings } from '../settings/table.ts';
 import { describe } from '../tensor/tensor.ts';
 import { type ContextParts, HorovodContext, type World } from './context.ts';
 import type { ProcessSet } from './process-set.ts';
+import { StartWatch } from './start-watch.ts';
 
 export interface InitOptions {
   /** Sets of ranks known from the start, or 'dynamic': sets may be added and removed later. */
@@ -47,12 +48,16 @@ export async function createContext(
   const hasDynamicProcessSets = processSets === 'dynamic' || settings.dynamicProcessSets;
   const common = { world, log, limits: settings, hasDynamicProcessSets, processSet };
   const wait = { signal: options.signal, timeoutMs: options.timeoutMs ?? settings.startTimeoutMs };
-  const parts =
-    world.size === 1 ? aloneParts(common) : await joinedParts(common, settings, options, generation, wait);
-  return HorovodContext.create(parts, {
-    ...wait,
-    ...(Array.isArray(processSets) ? { processSets } : {}),
-  });
+  const sets = Array.isArray(processSets) ? { processSets } : {};
+  if (world.size === 1) return HorovodContext.create(aloneParts(common), { ...wait, ...sets });
+  const { parts, firstFailure, endStart } = await joinedParts(common, settings, options, generation, wait);
+  try {
+    return await HorovodContext.create(parts, { ...wait, ...sets });
+  } catch (error) {
+    throw (await firstFailure()) ?? error;
+  } finally {
+    endStart();
+  }
 }
 
 type CommonParts = Pick<ContextParts, 'world' | 'log' | 'limits' | 'hasDynamicProcessSets' | 'processSet'>;
@@ -75,7 +80,7 @@ async function joinedParts(
   options: InitOptions,
   generation: number,
   wait: WaitOptions,
-): Promise<ContextParts> {
+): Promise<{ parts: ContextParts; firstFailure(): Promise<HorovodError | undefined>; endStart(): void }> {
   const members =
     options.ranks === undefined
       ? Array.from({ length: settings.size }, (_, rank) => rank)
@@ -83,6 +88,8 @@ async function joinedParts(
   const prefix = options.ranks === undefined ? '' : `ranks ${members.join(',')}/`;
   const isFirst = common.world.rank === 0;
   const store = await connect(settings, wait);
+  const start = new StartWatch(store, `${prefix}failure/${generation}`);
+  const owner = isFirst ? undefined : members[0];
   let control: ControlBlock | undefined;
   try {
     const key = prefix + controlBlockKey(generation);
@@ -90,19 +97,13 @@ async function joinedParts(
       control = ControlBlock.create(settings.size, { directory: settings.shmDirectory });
       await store.set(key, control.path, wait);
     } else {
-      control = ControlBlock.open(await store.get(key, { ...wait, from: members[0] }));
+      control = ControlBlock.open(await start.guard(store.get(key, { ...wait, from: members[0] })));
     }
     control.attach(settings.rank);
     const block = control;
     const native = loadNative(settings);
-    const usesNative = await choosePlane(
-      store,
-      `${prefix}plane/${generation}`,
-      settings,
-      members,
-      native,
-      common.log,
-      wait,
+    const usesNative = await start.guard(
+      choosePlane(store, `${prefix}plane/${generation}`, settings, members, native, common.log, wait),
     );
     const plane: DataPlane =
       usesNative && native.built
@@ -116,29 +117,48 @@ async function joinedParts(
           })
         : new PortablePlane(block, { rank: settings.rank, shmDirectory: settings.shmDirectory });
     const forgetLastWords = rememberLastWords(block, settings.rank);
-    return {
+    let told: Promise<HorovodError> | undefined;
+    let isStarting = true;
+    const parts: ContextParts = {
       ...common,
       plane,
       members,
       share: async (value) => {
         const segment = `${prefix}group/${generation}`;
         if (value !== undefined) await store.set(segment, value, wait);
-        return value ?? (await store.get(segment, { ...wait, from: members[0] }));
+        return value ?? (await start.guard(store.get(segment, { ...wait, from: members[0] })));
       },
       failJob: (error) => {
-        block.fail(toFailureRecord(error));
+        const isOurs = block.fail(toFailureRecord(error));
+        const record = isOurs ? undefined : block.failure();
+        if (isStarting) told ??= start.tell(record === undefined ? error : toError(record), owner);
       },
       close() {
         forgetLastWords();
-        store.close();
         block.leave(settings.rank);
-        block.close();
+        // What is being told goes out first, and the block stays for those who are about to open it.
+        if (told === undefined) {
+          store.close();
+          block.close();
+        } else {
+          void told.finally(() => {
+            store.close();
+            block.close();
+          });
+        }
       },
     };
+    const endStart = () => {
+      isStarting = false;
+      start.end();
+    };
+    return { parts, firstFailure: async () => told, endStart };
   } catch (error) {
+    const first = HorovodError.is(error) ? await start.tell(error, owner) : error;
+    if (HorovodError.is(first)) control?.fail(toFailureRecord(first));
     store.close();
     control?.close();
-    throw error;
+    throw first;
   }
 }
 
