@@ -21,6 +21,7 @@ import { describePlan, fingerprintOfPlan } from './describe-plan.ts';
 import { type CollectiveOptions, checkOptions } from './options.ts';
 import { type Members, type Plan, zeroOperations } from './plans.ts';
 import { ProcessSet, register, unregister } from './process-set.ts';
+import { QuickCall } from './quick-call.ts';
 
 /** Where this rank stands. */
 export interface World {
@@ -55,6 +56,8 @@ export interface ContextParts {
   readonly members: readonly number[];
   /** Tells all ranks that the job has failed. */
   failJob(error: HorovodError): void;
+  /** Says that this rank goes in good order. Before anything is closed: a plane that ends without it is a death. */
+  leave(): void;
   /** After everything else has been closed. */
   close(): void;
 }
@@ -74,10 +77,13 @@ export class HorovodContext {
   readonly log: Log;
   readonly limits: ContextLimits;
   readonly recorder: FlightRecorder;
+  /** For quick-allreduce.ts. */
+  readonly quickCall: QuickCall = new QuickCall();
   readonly #parts: ContextParts;
   readonly #sets = new Map<number, RegisteredSet>();
   readonly #freeIds: number[] = [];
   #nextId = 0;
+  #globalChannel: Channel | undefined;
   #failure: HorovodError | undefined;
   #isClosed = false;
   #stallTimer: NodeJS.Timeout | undefined;
@@ -149,12 +155,14 @@ export class HorovodContext {
       `rank ${this.world.rank} has called shutdown(); call init() before using collectives again.`,
     );
     this.#failure ??= error;
+    this.#parts.leave();
     for (const { set, channel } of this.#sets.values()) {
       channel?.fail(error);
       channel?.close();
       unregister(set);
     }
     this.#sets.clear();
+    this.#globalChannel = undefined;
     this.plane.close();
     this.#parts.close();
   }
@@ -165,11 +173,12 @@ export class HorovodContext {
 
   /** The channel of a process set, if it is idle and well: the way to the quick paths. */
   quickChannel(set: ProcessSet | undefined): Channel | undefined {
-    const registered = this.#sets.get(set === undefined ? 0 : (set.id ?? -1));
-    const channel = registered?.channel;
-    return channel?.isIdle && channel.broken === undefined && (set === undefined || registered?.set === set)
-      ? channel
-      : undefined;
+    let channel = this.#globalChannel;
+    if (set !== undefined) {
+      const registered = this.#sets.get(set.id ?? -1);
+      channel = registered?.set === set ? registered.channel : undefined;
+    }
+    return channel?.isQuiet ? channel : undefined;
   }
 
   /** The members of a process set that this rank may use. */
@@ -382,6 +391,7 @@ export class HorovodContext {
     const members = { ranks, index: ranks.indexOf(this.world.rank) };
     const channel = group === undefined ? undefined : new Channel(group, this.#hostOf(ranks));
     this.#sets.set(id, { set, members, channel, prepared: 0 });
+    if (id === 0) this.#globalChannel = channel;
     register(set, { id, ranks, ownRank: this.world.rank });
   }
 

@@ -77,6 +77,11 @@ export class Channel {
     return this.#pending.size === 0 && this.#flights.length === 0;
   }
 
+  /** Idle, and well: a quick path may use the group directly. */
+  get isQuiet(): boolean {
+    return this.#pending.size === 0 && this.#flights.length === 0 && this.#broken === undefined;
+  }
+
   get broken(): HorovodError | undefined {
     return this.#broken;
   }

@@ -8,10 +8,11 @@ import {
   compareText,
   type Description,
   fingerprintOf,
+  finishQuickFingerprint,
   hasFreeFirstDimension,
   labelOf,
   nameOf,
-  quickAllreduceFingerprint,
+  quickFingerprintStart,
   requestKinds,
   unnamedKey,
 } from './request.ts';
@@ -67,14 +68,10 @@ describe('fingerprints', () => {
         fc.oneof(fc.integer({ min: 1, max: 2 ** 35 }), shape),
         (count, op, dtype, size) => {
           const { code } = dtypes[dtype];
-          const quick = quickAllreduceFingerprint(
-            new Fingerprint().number(3),
-            count,
-            op.code,
-            code,
-            typeof size === 'number' ? undefined : size,
-            typeof size === 'number' ? size : 0,
-          );
+          const isBare = typeof size === 'number';
+          const quick = new Fingerprint().number(3);
+          const start = quickFingerprintStart(op.code, code, isBare ? 1 : size.length);
+          finishQuickFingerprint(quick, start, isBare ? undefined : size, isBare ? size : 0, count);
           const general: Description = {
             key: unnamedKey(count),
             kind: 'allreduce',
@@ -134,8 +131,10 @@ describe('fingerprints', () => {
   test('of a million consecutive numbers are all different', () => {
     const seen = new Set<number>();
     const fingerprint = new Fingerprint();
+    const start = quickFingerprintStart(1, 7, 1);
     for (let i = 0; i < 1_000_000; i++) {
-      const { low, high } = quickAllreduceFingerprint(fingerprint, i, 1, 7, undefined, 1024);
+      finishQuickFingerprint(fingerprint, start, undefined, 1024, i);
+      const { low, high } = fingerprint;
       seen.add((high >>> 0) * 2 ** 21 + ((low >>> 0) & (2 ** 21 - 1)));
     }
     assert.equal(seen.size, 1_000_000);

@@ -5,12 +5,6 @@ export class Fingerprint {
   low: number = 0x9e3779b1 | 0;
   high: number = 0x85ebca77 | 0;
 
-  reset(): this {
-    this.low = 0x9e3779b1 | 0;
-    this.high = 0x85ebca77 | 0;
-    return this;
-  }
-
   /** Any number: the integer part modulo 2^32 and the rest are both taken in. */
   number(value: number): this {
     const integer = value | 0;

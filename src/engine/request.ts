@@ -84,7 +84,10 @@ export function hasFreeFirstDimension(kind: RequestKind): boolean {
 
 const kindCodes = new Map<string, number>(requestKinds.map((kind, i) => [kind, i + 1]));
 
-/** Equal on two ranks exactly if they ask for the same thing (but for a chance of 2^-64). */
+/**
+ * Equal on two ranks exactly if they ask for the same thing (but for a chance of 2^-64). What changes from call to
+ * call comes last: the quick path remembers the rest.
+ */
 export function fingerprintOf(
   description: Description,
   opCode: number,
@@ -92,7 +95,6 @@ export function fingerprintOf(
 ): Fingerprint {
   const { key, kind, shapes, isGrouped, prescale, postscale, root, detail } = description;
   const fingerprint = new Fingerprint();
-  mixKey(fingerprint, key);
   fingerprint.number(kindCodes.get(kind) as number).number(opCode);
   fingerprint
     .number(prescale)
@@ -104,24 +106,37 @@ export function fingerprintOf(
     fingerprint.number(dtypeCodes[i] as number).number(shape.length);
     for (let d = firstFixed; d < shape.length; d++) fingerprint.number(shape[d] as number);
   });
+  mixKey(fingerprint, key);
   return fingerprint;
 }
 
-/** As fingerprintOf() for one unnamed tensor without scales, the engine's most frequent request; no shape: [length]. */
-export function quickAllreduceFingerprint(
+/** The part of fingerprintOf() that is the same for all unnamed allreduces of one tensor without scales. */
+export function quickFingerprintStart(opCode: number, dtypeCode: number, dimensions: number): Fingerprint {
+  return new Fingerprint()
+    .number(kindCodes.get('allreduce') as number)
+    .number(opCode)
+    .number(1)
+    .number(1)
+    .number(-1)
+    .number(0)
+    .text('')
+    .number(dtypeCode)
+    .number(dimensions);
+}
+
+/** The rest of it; no shape: [length]. */
+export function finishQuickFingerprint(
   fingerprint: Fingerprint,
-  unnamedCount: number,
-  opCode: number,
-  dtypeCode: number,
+  start: Fingerprint,
   shape: readonly number[] | undefined,
   length: number,
-): Fingerprint {
-  fingerprint.reset().number(0).number(unnamedCount).number(1).number(opCode);
-  fingerprint.number(1).number(1).number(-1).number(0).number(0).number(dtypeCode);
-  if (shape === undefined) return fingerprint.number(1).number(length);
-  fingerprint.number(shape.length);
-  for (let d = 0; d < shape.length; d++) fingerprint.number(shape[d] as number);
-  return fingerprint;
+  unnamedCount: number,
+): void {
+  fingerprint.low = start.low;
+  fingerprint.high = start.high;
+  if (shape === undefined) fingerprint.number(length);
+  else for (let d = 0; d < shape.length; d++) fingerprint.number(shape[d] as number);
+  fingerprint.number(0).number(unnamedCount);
 }
 
 function mixKey(fingerprint: Fingerprint, key: string): void {
