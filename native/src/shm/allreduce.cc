@@ -49,7 +49,12 @@ Status Group::allreduce(Operation& operation, const Patience& patience) {
 // The data is in the posts. One step, n·(N-1) bytes read.
 Status Group::allreduce_inline(Operation& operation, size_t bytes, const Patience& patience) {
   const size_t elements = bytes / element_bytes(operation.dtype);
+  const bool is_as_posted = operation.buffers.size() == 1 && operation.prescale == 1.0;
   for (int i = 0; i < size_; i++) {
+    if (i == index_ && is_as_posted) {
+      sources_[static_cast<size_t>(i)] = operation.buffers[0].in;
+      continue;
+    }
     if (bytes <= header_payload_bytes) {
       sources_[static_cast<size_t>(i)] = &post(i).header.words[2];
       continue;

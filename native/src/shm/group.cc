@@ -117,9 +117,15 @@ void Group::write_inline(const Operation& operation, size_t bytes, Post& mine) {
   size_t first = std::min(bytes, header_payload_bytes);
   std::memcpy(&mine.header.words[2], from, first);
   mine.header.round.store(round_, std::memory_order_release);
-  for (size_t at = first, line = 0; at < bytes; at += line_payload_bytes, line++) {
-    std::memcpy(mine.payload[line].words, from + at, std::min(bytes - at, line_payload_bytes));
-    mine.payload[line].round.store(round_, std::memory_order_release);
+  Line* line = mine.payload;
+  size_t at = first;
+  for (; at + line_payload_bytes <= bytes; at += line_payload_bytes, line++) {  // a constant length is copied inline
+    std::memcpy(line->words, from + at, line_payload_bytes);
+    line->round.store(round_, std::memory_order_release);
+  }
+  if (at < bytes) {
+    std::memcpy(line->words, from + at, bytes - at);
+    line->round.store(round_, std::memory_order_release);
   }
 }
 
@@ -127,12 +133,16 @@ Status Group::read_inline(int i, char* to, size_t bytes, const Patience& patienc
   Post& theirs = post(i);
   size_t first = std::min(bytes, header_payload_bytes);
   std::memcpy(to, &theirs.header.words[2], first);
-  for (size_t at = first, line = 0; at < bytes; at += line_payload_bytes, line++) {
-    Line& from = theirs.payload[line];
-    Status status = wait_for(i, patience, false,
-                             [&](int) { return from.round.load(std::memory_order_acquire) == round_; });
-    if (status != Status::done) return status;
-    std::memcpy(to + at, from.words, std::min(bytes - at, line_payload_bytes));
+  const Line* line = theirs.payload;
+  auto arrived = [&](int) { return line->round.load(std::memory_order_acquire) == round_; };
+  size_t at = first;
+  for (; at + line_payload_bytes <= bytes; at += line_payload_bytes, line++) {
+    if (Status status = wait_for(i, patience, false, arrived); status != Status::done) return status;
+    std::memcpy(to + at, line->words, line_payload_bytes);
+  }
+  if (at < bytes) {
+    if (Status status = wait_for(i, patience, false, arrived); status != Status::done) return status;
+    std::memcpy(to + at, line->words, bytes - at);
   }
   return Status::done;
 }
