@@ -1,27 +1,20 @@
 // A context: one rank's membership, its process sets and its way to every collective. The functions of the
 // package are a façade over one default context (default-context.ts); tests make several in one process.
 
-import { type CollectiveRecord, FlightRecorder, type MutableRecord } from '../diagnostics/flight-recorder.ts';
+import { type CollectiveRecord, FlightRecorder } from '../diagnostics/flight-recorder.ts';
 import type { Log } from '../diagnostics/log.ts';
 import { Channel, type ChannelHost } from '../engine/channel.ts';
-import {
-  type Description,
-  fingerprintOf,
-  labelOf,
-  nameOf,
-  type Request,
-  unnamedKey,
-} from '../engine/request.ts';
+import { labelOf, type Request, unnamedKey } from '../engine/request.ts';
 import { inspectStalls, type StallLimits } from '../engine/stall-inspector.ts';
 import { HorovodError } from '../errors.ts';
 import type { DataPlane, PlaneGroup, PlaneName } from '../plane/plane.ts';
-import { type DType, dtypes } from '../tensor/dtype.ts';
-import { Average, Max, Min, Product, type ReduceOp, Sum } from '../tensor/reduce-op.ts';
 import { describePlan, fingerprintOfPlan } from './describe-plan.ts';
 import { type CollectiveOptions, checkOptions } from './options.ts';
-import { type Members, type Plan, zeroOperations } from './plans.ts';
-import { ProcessSet, register, unregister } from './process-set.ts';
+import type { Members, Plan } from './plans.ts';
+import { ProcessSet } from './process-set.ts';
+import { checkDistinct, ProcessSetTable, type RegisteredSet } from './process-set-table.ts';
 import { QuickCall } from './quick-call.ts';
+import { fillRecord, nowMs, zeroRequest } from './request-parts.ts';
 
 /** Where this rank stands. */
 export interface World {
@@ -62,15 +55,6 @@ export interface ContextParts {
   close(): void;
 }
 
-interface RegisteredSet {
-  readonly set: ProcessSet;
-  readonly members: Members;
-  /** Undefined where this rank is not in the set. */
-  readonly channel: Channel | undefined;
-  /** Prepared collectives without a name are matched by their order. */
-  prepared: number;
-}
-
 export class HorovodContext {
   readonly world: World;
   readonly plane: DataPlane;
@@ -80,10 +64,7 @@ export class HorovodContext {
   /** For quick-allreduce.ts. */
   readonly quickCall: QuickCall = new QuickCall();
   readonly #parts: ContextParts;
-  readonly #sets = new Map<number, RegisteredSet>();
-  readonly #freeIds: number[] = [];
-  #nextId = 0;
-  #globalChannel: Channel | undefined;
+  readonly #sets: ProcessSetTable;
   #failure: HorovodError | undefined;
   #isClosed = false;
   #stallTimer: NodeJS.Timeout | undefined;
@@ -96,6 +77,7 @@ export class HorovodContext {
     this.log = parts.log;
     this.limits = parts.limits;
     this.recorder = new FlightRecorder(parts.limits.flightRecords);
+    this.#sets = new ProcessSetTable(parts.world.rank);
   }
 
   /** Collective over all ranks. Takes over `parts`: they are closed if it fails. */
@@ -156,13 +138,7 @@ export class HorovodContext {
     );
     this.#failure ??= error;
     this.#parts.leave();
-    for (const { set, channel } of this.#sets.values()) {
-      channel?.fail(error);
-      channel?.close();
-      unregister(set);
-    }
-    this.#sets.clear();
-    this.#globalChannel = undefined;
+    this.#sets.removeAll(error);
     this.plane.close();
     this.#parts.close();
   }
@@ -173,11 +149,7 @@ export class HorovodContext {
 
   /** The channel of a process set, if it is idle and well: the way to the quick paths. */
   quickChannel(set: ProcessSet | undefined): Channel | undefined {
-    let channel = this.#globalChannel;
-    if (set !== undefined) {
-      const registered = this.#sets.get(set.id ?? -1);
-      channel = registered?.set === set ? registered.channel : undefined;
-    }
+    const channel = set === undefined ? this.#sets.globalChannel : this.#sets.find(set)?.channel;
     return channel?.isQuiet ? channel : undefined;
   }
 
@@ -256,9 +228,7 @@ export class HorovodContext {
   /** False for a set that is not registered, and for the one of all ranks. */
   async removeProcessSet(set: ProcessSet, options: CollectiveOptions = {}): Promise<boolean> {
     this.#checkOpen('removeProcessSet');
-    const { id } = set;
-    const registered = id === null ? undefined : this.#sets.get(id);
-    if (id === null || id === 0 || registered?.set !== set) return false;
+    if (set.id === 0 || this.#sets.find(set) === undefined) return false;
     if (!this.hasDynamicProcessSets) {
       throw new HorovodError(
         'ERR_HVD_PROCESS_SET',
@@ -266,16 +236,8 @@ export class HorovodContext {
       );
     }
     await this.#agreeOn(`remove ${set.ranks.join(',')}`, options);
-    registered.channel?.fail(
-      new HorovodError(
-        'ERR_HVD_PROCESS_SET',
-        `the process set of ranks ${set.ranks.join(', ')} has been removed.`,
-      ),
-    );
-    registered.channel?.close();
-    this.#sets.delete(id);
-    this.#freeIds.push(id);
-    unregister(set);
+    const text = `the process set of ranks ${set.ranks.join(', ')} has been removed.`;
+    this.#sets.remove(set, new HorovodError('ERR_HVD_PROCESS_SET', text));
     return true;
   }
 
@@ -284,7 +246,7 @@ export class HorovodContext {
     if (this.#failure !== undefined) return;
     this.#failure = error;
     this.#parts.failJob(error);
-    for (const { channel } of this.#sets.values()) channel?.fail(error);
+    for (const channel of this.#sets.channels()) channel.fail(error);
   }
 
   #resultOf<R>(plan: Plan<R>, request: Request): R {
@@ -306,25 +268,9 @@ export class HorovodContext {
     options: { signal?: AbortSignal | undefined; timeoutMs?: number },
   ): Promise<void> {
     const { size, rank } = this.world;
-    const ranks = set.ranks;
-    const wrong = ranks.find((member) => member >= size);
-    if (wrong !== undefined) {
-      throw new HorovodError(
-        'ERR_HVD_PROCESS_SET',
-        `a process set names rank ${wrong}, and there are ${size} ranks.`,
-      );
-    }
-    if (ranks.length === 0)
-      throw new HorovodError('ERR_HVD_PROCESS_SET', 'a process set needs at least one rank.');
+    const { ranks } = set;
+    this.#sets.checkNew(set, size);
     const text = ranks.join(',');
-    for (const other of this.#sets.values()) {
-      if (other.members.ranks.join(',') === text) {
-        throw new HorovodError(
-          'ERR_HVD_PROCESS_SET',
-          `there is a process set of ranks ${text} already: ${other.set}.`,
-        );
-      }
-    }
     await this.#agreeOn(`add ${text}`, options);
     const timeoutMs = options.timeoutMs ?? this.limits.operationTimeoutMs;
     const index = ranks.indexOf(rank);
@@ -340,7 +286,7 @@ export class HorovodContext {
         hasShared = true;
         return this.#shareAmongAll(value, options);
       };
-      group = await this.plane.openGroup({ id: this.#peekId(), members, index, share, signal, timeoutMs });
+      group = await this.plane.openGroup({ id: this.#sets.nextId, members, index, share, signal, timeoutMs });
       // A plane with nothing to tell; the ranks outside the set expect it all the same.
       if (!hasShared) await share(undefined);
     }
@@ -382,17 +328,8 @@ export class HorovodContext {
     );
   }
 
-  #peekId(): number {
-    return this.#freeIds[0] ?? this.#nextId;
-  }
-
   #addSet(set: ProcessSet, ranks: readonly number[], group: PlaneGroup | undefined): void {
-    const id = this.#freeIds.shift() ?? this.#nextId++;
-    const members = { ranks, index: ranks.indexOf(this.world.rank) };
-    const channel = group === undefined ? undefined : new Channel(group, this.#hostOf(ranks));
-    this.#sets.set(id, { set, members, channel, prepared: 0 });
-    if (id === 0) this.#globalChannel = channel;
-    register(set, { id, ranks, ownRank: this.world.rank });
+    this.#sets.add(set, ranks, group === undefined ? undefined : new Channel(group, this.#hostOf(ranks)));
   }
 
   #hostOf(ranks: readonly number[]): ChannelHost {
@@ -411,14 +348,11 @@ export class HorovodContext {
 
   #registered(set: ProcessSet | undefined, what: string): RegisteredSet {
     this.#checkOpen(what);
-    if (set !== undefined && !(set instanceof ProcessSet)) {
-      throw new HorovodError('ERR_HVD_PROCESS_SET', `${what}: processSet is a ProcessSet.`);
-    }
-    const registered = this.#sets.get(set === undefined ? 0 : (set.id ?? -1));
-    if (registered === undefined || (set !== undefined && registered.set !== set)) {
+    const registered = this.#sets.find(set);
+    if (registered === undefined) {
       throw new HorovodError(
         'ERR_HVD_PROCESS_SET',
-        `${what}: ${set} is not registered, or has been removed. Give it to init({ processSets }) or addProcessSet().`,
+        `${what}: ${set instanceof ProcessSet ? set : 'what is no ProcessSet'} is not registered, or has been removed. Give it to init({ processSets }) or addProcessSet().`,
       );
     }
     if (registered.members.index < 0) {
@@ -500,7 +434,7 @@ export class HorovodContext {
     if (!stallCheck || stallWarningMs <= 0 || this.#stallTimer !== undefined) return;
     this.#stallTimer = setTimeout(() => {
       this.#stallTimer = undefined;
-      const channels = [...this.#sets.values()].flatMap(({ channel }) => channel ?? []);
+      const channels = this.#sets.channels();
       this.#inspect(channels);
       if (channels.some((channel) => !channel.isIdle)) this.watchStalls();
     }, stallWarningMs);
@@ -514,75 +448,8 @@ export class HorovodContext {
   }
 }
 
-/** Milliseconds of the host's monotonic clock, the same for all its processes. */
-export function nowMs(): number {
-  return Number(process.hrtime.bigint()) / 1e6;
-}
-
-function zeroRequest(description: Description, size: number, timeoutMs: number): Request {
-  const op = [Average, Sum, Min, Max, Product].find(({ name }) => name === description.op) as
-    | ReduceOp
-    | undefined;
-  const codes = description.dtypes.map((dtype) => dtypes[dtype].code);
-  const { low, high } = fingerprintOf(description, op?.code ?? -1, codes);
-  return {
-    description,
-    low,
-    high,
-    operations: zeroOperations(description, size),
-    timeoutMs,
-    submittedAtMs: nowMs(),
-    isSettled: false,
-    resolve() {},
-    reject() {},
-  };
-}
-
-function fillRecord<R>(
-  record: MutableRecord,
-  plan: Plan<R>,
-  description: Description,
-  processSet: number,
-): void {
-  const [dtype] = description.dtypes as DType[];
-  record.kind = plan.kind;
-  record.name = nameOf(description);
-  record.unnamed = 0;
-  record.processSet = processSet;
-  record.dtype = dtype;
-  record.op = description.op;
-  record.bytes = description.shapes.reduce(
-    (sum, shape, i) =>
-      sum +
-      shape.reduce((product, length) => product * length, 1) * dtypes[description.dtypes[i] as DType].bytes,
-    0,
-  );
-  record.submittedAtMs = nowMs();
-  record.finishedAtMs = 0;
-}
-
 function withoutName({ signal, timeoutMs }: CollectiveOptions): CollectiveOptions {
   return { signal, timeoutMs };
-}
-
-function checkDistinct(sets: readonly ProcessSet[]): void {
-  const seen = new Set<string>();
-  sets.forEach((set, i) => {
-    if (!(set instanceof ProcessSet)) {
-      throw new HorovodError(
-        'ERR_HVD_INVALID_ARGUMENT',
-        `init: entry ${i} of processSets is not a ProcessSet.`,
-      );
-    }
-    const text = set.ranks.join(',');
-    if (seen.has(text)) {
-      throw new HorovodError(
-        'ERR_HVD_PROCESS_SET',
-        `init: entry ${i} of processSets is a duplicate: ${set}.`,
-      );
-    }
-    seen.add(text);
-  });
 }
 
 function abortedError(what: string, rank: number, signal: AbortSignal): HorovodError {

@@ -1,0 +1,114 @@
+// The process sets a context knows, by id. Ids of removed sets are given out again, oldest first, as Horovod does.
+
+import type { Channel } from '../engine/channel.ts';
+import { HorovodError } from '../errors.ts';
+import type { Members } from './plans.ts';
+import { ProcessSet, register, unregister } from './process-set.ts';
+
+export interface RegisteredSet {
+  readonly set: ProcessSet;
+  readonly members: Members;
+  /** Undefined where this rank is not in the set. */
+  readonly channel: Channel | undefined;
+  /** Prepared collectives without a name are matched by their order. */
+  prepared: number;
+}
+
+export class ProcessSetTable {
+  readonly #ownRank: number;
+  readonly #sets = new Map<number, RegisteredSet>();
+  readonly #freeIds: number[] = [];
+  #nextNewId = 0;
+  #globalChannel: Channel | undefined;
+
+  constructor(ownRank: number) {
+    this.#ownRank = ownRank;
+  }
+
+  /** The channel of the set of all ranks, which is the first one added. */
+  get globalChannel(): Channel | undefined {
+    return this.#globalChannel;
+  }
+
+  /** The id that the next set will get. */
+  get nextId(): number {
+    return this.#freeIds[0] ?? this.#nextNewId;
+  }
+
+  channels(): Channel[] {
+    return [...this.#sets.values()].flatMap(({ channel }) => channel ?? []);
+  }
+
+  /** Undefined: the set of all ranks. */
+  find(set: ProcessSet | undefined): RegisteredSet | undefined {
+    if (set === undefined) return this.#sets.get(0);
+    const registered = this.#sets.get(set.id ?? -1);
+    return registered?.set === set ? registered : undefined;
+  }
+
+  /** Throws for ranks that do not exist and for sets that do. */
+  checkNew(set: ProcessSet, size: number): void {
+    const { ranks } = set;
+    const wrong = ranks.find((member) => member >= size);
+    if (wrong !== undefined) {
+      const text = `a process set names rank ${wrong}, and there are ${size} ranks.`;
+      throw new HorovodError('ERR_HVD_PROCESS_SET', text);
+    }
+    if (ranks.length === 0) {
+      throw new HorovodError('ERR_HVD_PROCESS_SET', 'a process set needs at least one rank.');
+    }
+    const text = ranks.join(',');
+    for (const other of this.#sets.values()) {
+      if (other.members.ranks.join(',') !== text) continue;
+      throw new HorovodError(
+        'ERR_HVD_PROCESS_SET',
+        `there is a process set of ranks ${text} already: ${other.set}.`,
+      );
+    }
+  }
+
+  add(set: ProcessSet, ranks: readonly number[], channel: Channel | undefined): void {
+    const id = this.#freeIds.shift() ?? this.#nextNewId++;
+    const members = { ranks, index: ranks.indexOf(this.#ownRank) };
+    this.#sets.set(id, { set, members, channel, prepared: 0 });
+    if (id === 0) this.#globalChannel = channel;
+    register(set, { id, ranks, ownRank: this.#ownRank });
+  }
+
+  /** What is in flight ends with this error. */
+  remove(set: ProcessSet, error: HorovodError): void {
+    const registered = this.find(set);
+    const { id } = set;
+    if (registered === undefined || id === null) return;
+    registered.channel?.fail(error);
+    registered.channel?.close();
+    this.#sets.delete(id);
+    this.#freeIds.push(id);
+    if (id === 0) this.#globalChannel = undefined;
+    unregister(set);
+  }
+
+  removeAll(error: HorovodError): void {
+    for (const { set } of [...this.#sets.values()]) this.remove(set, error);
+  }
+}
+
+export function checkDistinct(sets: readonly ProcessSet[]): void {
+  const seen = new Set<string>();
+  sets.forEach((set, i) => {
+    if (!(set instanceof ProcessSet)) {
+      throw new HorovodError(
+        'ERR_HVD_INVALID_ARGUMENT',
+        `init: entry ${i} of processSets is not a ProcessSet.`,
+      );
+    }
+    const text = set.ranks.join(',');
+    if (seen.has(text)) {
+      throw new HorovodError(
+        'ERR_HVD_PROCESS_SET',
+        `init: entry ${i} of processSets is a duplicate: ${set}.`,
+      );
+    }
+    seen.add(text);
+  });
+}
