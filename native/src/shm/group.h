@@ -96,6 +96,7 @@ class Group {
     }
     return Status::done;
   }
+  void leave_shared_core(int i);
   Status check_waiting(int i, const Patience& patience, bool may_stall);
   Status wait_for_chunk(int i, uint64_t chunk, const Patience& patience);
 
@@ -136,6 +137,8 @@ class Group {
   uint64_t chunk_ = 0;  // number of the next operation's first chunk; equal on all members
   int64_t waiting_since_ = 0;
   int64_t next_stall_ = 0;
+  int64_t next_move_ = 0;
+  int64_t move_pause_ = 0;
   int culprit_ = -1;
   int errno_ = 0;
   std::atomic<bool> stop_{false};
@@ -150,6 +153,7 @@ Status Group::wait_for(int i, const Patience& patience, bool may_stall, const Re
     relax();
     if (reached(i)) return Status::done;
   }
+  if (patience.spins > 0) leave_shared_core(i);
   for (int y = 0; y < patience.yields; y++) {
     sched_yield();
     if (reached(i)) return Status::done;

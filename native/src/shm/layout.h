@@ -44,7 +44,8 @@ constexpr uint64_t staged = 2;       // chunk 0 is in its slot already
 constexpr uint64_t addressed = 4;    // addresses are in the header or the table
 constexpr uint64_t all_in_arena = 8; // all of them in alloc() memory
 constexpr uint64_t can_copy = 16;    // this member may read and write the others' memory
-constexpr int bits = 8;
+constexpr int cpu_shift = 8;  // 16 bits: the processor the member was on when it posted
+constexpr int bits = 24;
 }  // namespace post_flag
 
 // An address a peer can use: an offset in the member's arena (top bit set) or an address in its memory.

@@ -16,9 +16,6 @@ type Complete = (outcome: Outcome | HorovodError) => void;
 
 /** A promise form waits this long on the main thread for its peers before it goes to the group's thread. */
 const tryForMicroseconds = 20;
-/** … unless it is large: then the event loop is better left free. */
-const tryUpToBytes = 64 * 1024;
-
 export class ShmGroup implements PlaneGroup, QuickAllreduce {
   readonly index: number;
   readonly size: number;
@@ -30,6 +27,8 @@ export class ShmGroup implements PlaneGroup, QuickAllreduce {
   readonly #block: ControlBlock;
   readonly #rank: number;
   readonly #members: readonly number[];
+  /** Larger ones leave the event loop free. */
+  readonly #tryUpToBytes: number;
   readonly #jobs = new Map<number, { job: Job; complete: Complete }>();
   readonly #ids = new Map<Job, number>();
   /** Submitted after a mismatch; they wait for takeBack(). What was queued before waits in the addon. */
@@ -43,6 +42,7 @@ export class ShmGroup implements PlaneGroup, QuickAllreduce {
     block: ControlBlock,
     rank: number,
     spec: GroupSpec,
+    tryUpToBytes: number,
     open: (report: Report, clock: Float64Array) => NativeGroup,
   ) {
     this.index = spec.index;
@@ -50,6 +50,7 @@ export class ShmGroup implements PlaneGroup, QuickAllreduce {
     this.#block = block;
     this.#rank = rank;
     this.#members = spec.members;
+    this.#tryUpToBytes = tryUpToBytes;
     this.#native = open((id, code, results) => this.#report(id, code, results), this.#clock);
   }
 
@@ -72,7 +73,7 @@ export class ShmGroup implements PlaneGroup, QuickAllreduce {
       job.rounds.map((round, i) => describe(round, job, job.passive && i === 0)),
       inputs,
       operations.map(outputsOf),
-      bytes <= tryUpToBytes ? tryForMicroseconds : 0,
+      bytes <= this.#tryUpToBytes ? tryForMicroseconds : 0,
     );
     if (code !== status.queued) return this.#outcome(code, job, job.rounds[0]);
     this.#jobs.set(id, { job, complete });
@@ -173,7 +174,7 @@ export class ShmGroup implements PlaneGroup, QuickAllreduce {
       fingerprintHigh,
       postscale,
       this.#nextId,
-      input.byteLength <= tryUpToBytes ? tryForMicroseconds : 0,
+      input.byteLength <= this.#tryUpToBytes ? tryForMicroseconds : 0,
     );
     return code === status.queued ? undefined : code;
   }

@@ -24,6 +24,14 @@ export interface ShmPlaneOptions {
 /** Looks at the processor this often before it lets others run; measured, see docs/decisions. */
 const spinsWithACoreForEveryRank = 50;
 
+/**
+ * Promise forms of up to this size run in the call itself if the peers are there already; larger ones go to the
+ * group's thread and leave the event loop free. Where no core is to spare the thread would take it from this
+ * rank's own computation anyway, and the two changes of thread cost more than the copying of megabytes.
+ */
+const tryUpToBytesWithACoreToSpare = 64 * 1024;
+const tryUpToBytesWithout = 4 * 1024 * 1024;
+
 export class ShmPlane implements DataPlane {
   readonly name = 'shm';
   readonly canBlock = true;
@@ -54,8 +62,10 @@ export class ShmPlane implements DataPlane {
     const path = await spec.share(own?.path);
     const file = own ?? openMemoryFile(path);
     try {
-      const spins = localSize > availableParallelism() ? 0 : spinsWithACoreForEveryRank;
-      const group = new ShmGroup(this.#block, rank, spec, (report, clock) =>
+      const cores = availableParallelism();
+      const spins = localSize > cores ? 0 : spinsWithACoreForEveryRank;
+      const tryUpToBytes = localSize < cores ? tryUpToBytesWithACoreToSpare : tryUpToBytesWithout;
+      const group = new ShmGroup(this.#block, rank, spec, tryUpToBytes, (report, clock) =>
         this.#addon.openGroup(
           this.#control,
           this.#arena,
