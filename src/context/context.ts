@@ -163,6 +163,11 @@ export class HorovodContext {
     return ++this.#registered(set, what).prepared;
   }
 
+  /** Undoes nextPrepared() for one that the others never counted. */
+  returnPrepared(set: ProcessSet | undefined, what: string): void {
+    this.#registered(set, what).prepared--;
+  }
+
   run<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): Promise<R> {
     const channel = this.#channelOf(options, what);
     const { signal } = options;
@@ -320,12 +325,14 @@ export class HorovodContext {
       detail,
       result: () => undefined,
     };
-    await this.run(
-      plan,
-      withoutName(options),
-      'a change of process sets',
-      `horovod.process_set.${++this.#processSetChanges}`,
-    );
+    try {
+      const key = `horovod.process_set.${++this.#processSetChanges}`;
+      await this.run(plan, withoutName(options), 'a change of process sets', key);
+    } catch (error) {
+      // A rank that has joined has not counted this one.
+      if (HorovodError.is(error) && error.code === 'ERR_HVD_JOIN_UNSUPPORTED') this.#processSetChanges--;
+      throw error;
+    }
   }
 
   #addSet(set: ProcessSet, ranks: readonly number[], group: PlaneGroup | undefined): void {
@@ -340,6 +347,7 @@ export class HorovodContext {
       fusionThresholdBytes,
       cycleTimeMs,
       stallAfterMs: stallCheck ? stallWarningMs : 0,
+      nowMs,
       fail: (error) => this.fail(error),
       onStall: (channel) => this.#inspect([channel]),
       zeroRequest: (description) => zeroRequest(description, ranks.length, this.limits.operationTimeoutMs),

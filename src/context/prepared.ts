@@ -39,7 +39,13 @@ export async function prepareAllreduce<T extends TensorLike | readonly TensorLik
     operations: [{ kind: 'barrier' }],
     result: () => undefined,
   };
-  await context.run(agreement, options, what, `${key}.prepare`);
+  try {
+    await context.run(agreement, options, what, `${key}.prepare`);
+  } catch (error) {
+    const isJoined = HorovodError.is(error) && error.code === 'ERR_HVD_JOIN_UNSUPPORTED';
+    if (isJoined && options.name === undefined) context.returnPrepared(options.processSet, what);
+    throw error;
+  }
 
   const arrays = list.map((x) => operandOf(x, what).data);
   const lengths = arrays.map((array) => array.length);

@@ -6,6 +6,7 @@ import { until } from '../testing/plane-world.ts';
 import { runRanks } from '../testing/run-ranks.ts';
 import * as hvd from './collectives.ts';
 import { prepareAllreduce } from './prepared.ts';
+import { ProcessSet } from './process-set.ts';
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 const turns = async (count: number) => {
@@ -107,6 +108,30 @@ describe('join', () => {
     });
   });
 
+  test('afterwards unnamed operations, sets and prepared ones are counted alike again', async () => {
+    await runRanks(
+      3,
+      async (context, rank) => {
+        if (rank !== 1) {
+          for (let i = 0; i < 3; i++) await hvd.allreduce(context, of(1));
+          assert.equal((await errorOf(hvd.allgather(context, of(1)))).code, 'ERR_HVD_JOIN_UNSUPPORTED');
+          const unwanted = [context.addProcessSet(new ProcessSet([0])), prepareAllreduce(context, of(1))];
+          for (const each of unwanted) {
+            assert.equal((await errorOf(each)).code, 'ERR_HVD_JOIN_UNSUPPORTED');
+          }
+        }
+        await hvd.join(context);
+        assert.deepEqual(await hvd.allgather(context, of(rank)), of(0, 1, 2));
+        const set = new ProcessSet([0, 1]);
+        await context.addProcessSet(set);
+        assert.equal(set.id, 1);
+        const prepared = await prepareAllreduce(context, of(1), { op: Sum });
+        assert.deepEqual(await prepared.run(), of(3));
+      },
+      { processSets: 'dynamic' },
+    );
+  });
+
   test('alone, the last rank to join is this one', async () => {
     assert.deepEqual(await runRanks(1, (context) => hvd.join(context)), [0]);
     await runRanks(1, async (context) => assert.equal(hvd.joinSync(context), 0));
@@ -151,6 +176,32 @@ describe('a rank that is late', () => {
       assert.match(error.message, /allreduce "x" and rank 2 has not come/);
       assert.equal((await errorOf(hvd.barrier(context))).message, error.message);
       gate.arrive();
+    });
+  });
+
+  test('others that come by with something else do not put the deadline off', async () => {
+    await runRanks(2, async (context, rank) => {
+      const lonely =
+        rank === 0 ? errorOf(hvd.allreduce(context, of(1), { name: 'x', timeoutMs: 100 })) : undefined;
+      const error = await errorOf(
+        (async () => {
+          for (;;) {
+            await hvd.barrier(context);
+            await new Promise((resolve) => setTimeout(resolve, 10));
+          }
+        })(),
+      );
+      assert.equal(error.code, 'ERR_HVD_TIMEOUT');
+      assert.equal(error.rank, 1);
+      assert.match(error.message, /rank 0 waited .* s in .*allreduce "x".* rank 1/);
+      await lonely;
+    });
+  });
+
+  test('ranks that all wait for different things are heard when the deadline has passed', async () => {
+    await runRanks(2, async (context, rank) => {
+      const error = await errorOf(hvd.allreduce(context, of(1), { name: `only ${rank}`, timeoutMs: 100 }));
+      assert.equal(error.code, 'ERR_HVD_TIMEOUT');
     });
   });
 

@@ -13,7 +13,7 @@
 import { HorovodError } from '../errors.ts';
 import type { AllgatherOperation, Job, Outcome, PlaneGroup, Round } from '../plane/plane.ts';
 import { decodePendingList, encodePendingList, type PendingList } from './agreement/pending-list.ts';
-import { resolvePending } from './agreement/resolve.ts';
+import { listRanks, resolvePending } from './agreement/resolve.ts';
 import { planRounds } from './fusion/plan-rounds.ts';
 import { compareKeys, type Description, labelOf, nameOf, type Request } from './request.ts';
 
@@ -26,6 +26,8 @@ export interface ChannelHost {
   /** Requests of one tick are coalesced; this adds a window of time. */
   readonly cycleTimeMs: number;
   readonly stallAfterMs: number;
+  /** The clock of Request.submittedAtMs. */
+  nowMs(): number;
   /** The job cannot go on: tell every channel and every rank. */
   fail(error: HorovodError): void;
   /** Requests have been waiting; called about every `stallAfterMs` of a blocking wait. */
@@ -264,7 +266,11 @@ export class Channel {
 
   #launchBatch(requests: Request[], passive: boolean): void {
     const sorted = requests.sort(compareKeys);
-    const job = this.#jobOf(sorted, this.#rounds(sorted), passive);
+    const timeoutMs = sorted.reduce(
+      (least, request) => Math.min(least, this.#timeLeft(request)),
+      Number.MAX_SAFE_INTEGER,
+    );
+    const job = { ...this.#jobOf(sorted, this.#rounds(sorted), passive), timeoutMs: Math.max(timeoutMs, 1) };
     const flight: Flight = {
       job,
       requests: sorted,
@@ -330,12 +336,33 @@ export class Channel {
     else request.reject(error);
   }
 
+  /**
+   * A request that others have passed over keeps its deadline, however often they come by with something else. A
+   * join does not: it waits exactly for that to end.
+   */
+  #timeLeft(request: Request): number {
+    if (request.wasExchanged !== true || request.description.kind === 'join') return request.timeoutMs;
+    return request.timeoutMs - (this.#host.nowMs() - request.submittedAtMs);
+  }
+
+  #overdueError(request: Request): HorovodError {
+    const missing = this.missingFor(request);
+    return new HorovodError(
+      'ERR_HVD_TIMEOUT',
+      `rank ${this.#host.rank} waited ${Number((request.timeoutMs / 1000).toPrecision(3))} s in ` +
+        `${labelOf(request.description)} and ${listRanks(missing)} did not ask for it. ` +
+        'Usually an if around a collective, or an operation with another name.',
+      { rank: missing[0], tensor: nameOf(request.description) },
+    );
+  }
+
   #resolve(mismatched: Request[]): void {
     this.#isResolving = true;
     const requests = [...mismatched, ...this.#reclaim(), ...this.#tick];
     this.#tick = [];
     const list: PendingList = {
       isBlocked: this.#blockedOn !== undefined,
+      unnamed: this.#unnamed,
       requests: requests.map(({ description, submittedAtMs }) => ({ ...description, submittedAtMs })),
     };
     const operation: AllgatherOperation = { kind: 'allgather', input: encodePendingList(list) };
@@ -376,6 +403,10 @@ export class Channel {
     }
     for (const request of requests) request.wasExchanged = true;
     const { run, errors, lastJoined, deadlock } = resolvePending(this.#lists, members);
+    // Those who joined early have not counted what the others did since: from here on all count alike.
+    if (lastJoined !== undefined) {
+      this.#unnamed = this.#lists.reduce((most, { unnamed }) => Math.max(most, unnamed), this.#unnamed);
+    }
     for (const request of requests) {
       const { key, kind } = request.description;
       const found = errors.get(key);
@@ -417,6 +448,11 @@ export class Channel {
   #endResolution(requests: readonly Request[]): void {
     this.#isResolving = false;
     const leftover = requests.filter((request) => !request.isSettled);
+    const overdue = leftover.find((request) => this.#timeLeft(request) <= 0);
+    if (overdue !== undefined) {
+      this.#host.fail(this.#overdueError(overdue));
+      return;
+    }
     const fresh = this.#tick;
     this.#tick = [];
     if (fresh.length > 0) this.#launchBatch([...leftover, ...fresh], false);

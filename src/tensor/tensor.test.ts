@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { TypedArray } from './dtype.ts';
-import { naturalDtype, operandOf, type TensorLike, tensor } from './tensor.ts';
+import { emptyLike, naturalDtype, operandOf, type TensorLike, tensor, viewLike } from './tensor.ts';
 
 function detached<A extends TypedArray>(array: A): A {
   structuredClone(array, { transfer: [array.buffer as ArrayBuffer] });
@@ -157,6 +157,24 @@ describe('operandOf()', () => {
         name: 'HorovodError',
         message: /allreduce "x"/,
       });
+    });
+  }
+});
+
+describe('results', () => {
+  for (const array of [
+    new Float32Array(2),
+    new Uint8ClampedArray(2),
+    new BigInt64Array(2),
+    Buffer.alloc(2),
+  ]) {
+    test(`are of the kind that went in: ${array.constructor.name}`, () => {
+      const bytes = new Uint8Array(16).fill(1);
+      for (const made of [emptyLike(array, 2), viewLike(array, bytes)]) {
+        assert.equal(made.constructor, array.constructor);
+      }
+      assert.equal(viewLike(array, bytes).buffer, bytes.buffer);
+      assert.equal(Number(emptyLike(array, 2)[1]), 0);
     });
   }
 });

@@ -92,11 +92,14 @@ export function likeOperand(operand: Operand, data: TypedArray, shape: readonly 
 
 /** New memory of the same array type. */
 export function emptyLike(data: TypedArray, length: number): TypedArray {
+  // Buffer's own constructor is deprecated.
+  if (data.constructor === Buffer) return Buffer.alloc(length);
   return new (data.constructor as TypedArrayConstructor)(length);
 }
 
 /** The same bytes as an array of the operand's type. */
 export function viewLike(data: TypedArray, bytes: Uint8Array): TypedArray {
+  if (data.constructor === Buffer) return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const kind = data.constructor as TypedArrayConstructor;
   return new kind(bytes.buffer, bytes.byteOffset, bytes.byteLength / kind.BYTES_PER_ELEMENT);
 }

@@ -7,6 +7,8 @@ import { type Description, requestKinds } from '../request.ts';
 export interface PendingList {
   /** The rank's thread sits in a Sync call: it will ask for nothing else until that returns. */
   readonly isBlocked: boolean;
+  /** How many requests without a name it has counted. */
+  readonly unnamed: number;
   readonly requests: readonly PendingEntry[];
 }
 
@@ -24,8 +26,8 @@ export function decodePendingList(bytes: Uint8Array, rank: number): PendingList 
     const value = JSON.parse(
       Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString(),
     ) as PendingList;
-    if (typeof value.isBlocked !== 'boolean' || !value.requests.every(isEntry))
-      throw new TypeError('no such shape');
+    const isList = typeof value.isBlocked === 'boolean' && Number.isSafeInteger(value.unnamed);
+    if (!isList || !value.requests.every(isEntry)) throw new TypeError('no such shape');
     return value;
   } catch (cause) {
     throw new HorovodError(

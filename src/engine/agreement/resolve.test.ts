@@ -24,8 +24,8 @@ function entry(key: string, details: Partial<PendingEntry> = {}): PendingEntry {
 
 const join = (submittedAtMs: number): PendingEntry =>
   entry('join', { kind: 'join', dtypes: [], shapes: [], op: undefined, submittedAtMs });
-const free = (...requests: PendingEntry[]): PendingList => ({ isBlocked: false, requests });
-const blocked = (...requests: PendingEntry[]): PendingList => ({ isBlocked: true, requests });
+const free = (...requests: PendingEntry[]): PendingList => ({ isBlocked: false, unnamed: 3, requests });
+const blocked = (...requests: PendingEntry[]): PendingList => ({ isBlocked: true, unnamed: 3, requests });
 const keysOf = (list: readonly { key: string }[]) => list.map(({ key }) => key);
 
 describe('resolvePending()', () => {
@@ -139,6 +139,7 @@ describe('resolvePending()', () => {
       requests: Parameters<typeof toEntry>[0][];
     }) => ({
       isBlocked,
+      unnamed: 0,
       requests: requests.map(toEntry),
     });
     const toEntry = ({ key, kind, at }: { key: string; kind: RequestKind; at: number }) =>
@@ -148,6 +149,7 @@ describe('resolvePending()', () => {
         const forward = made.map(toList);
         const backward = forward.map(({ isBlocked, requests }) => ({
           isBlocked,
+          unnamed: 0,
           requests: [...requests].reverse(),
         }));
         const ranks = made.map((_, i) => i);
@@ -176,6 +178,7 @@ describe('pending lists', () => {
     ['half a list', '{"isBlocked":tr'],
     ['something else', '[1,2]'],
     ['null', 'null'],
+    ['no count', JSON.stringify({ isBlocked: true, requests: [] })],
     ['an unknown kind', JSON.stringify(free(entry('a', { kind: 'evil' as never })))],
     ['an unknown dtype', JSON.stringify(free(entry('a', { dtypes: ['toString' as never] })))],
     ['a shape of texts', JSON.stringify(free(entry('a', { shapes: [['2' as never]] })))],
