@@ -70,6 +70,7 @@ function aloneParts(common: CommonParts): ContextParts {
     members: [0],
     share: async (value) => value ?? '',
     failJob: (error) => hub.fail(error),
+    leave() {},
     close() {},
   };
 }
@@ -133,9 +134,9 @@ async function joinedParts(
         const record = isOurs ? undefined : block.failure();
         if (isStarting) told ??= start.tell(record === undefined ? error : toError(record), owner);
       },
+      leave: () => block.leave(settings.rank),
       close() {
         forgetLastWords();
-        block.leave(settings.rank);
         // What is being told goes out first, and the block stays for those who are about to open it.
         if (told === undefined) {
           store.close();

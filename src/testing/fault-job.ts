@@ -35,6 +35,8 @@ export interface FaultJob {
   allSaid(ranks: readonly number[], word: string): Promise<Said[]>;
   /** Resolves when the rank's main thread sleeps inside a blocking call. */
   blocked(rank: number): Promise<void>;
+  /** Resolves when the launcher's stderr, with that of all ranks, has a match. */
+  errorOutput(pattern: RegExp): Promise<void>;
   pid(rank: number): number;
   /** Signals a rank; the time just before, of the clock that ranks report by. */
   signal(rank: number, signal: NodeJS.Signals): bigint;
@@ -112,6 +114,9 @@ export function startFaultJob(
         await waitUntil(`a blocked rank ${rank}`, () => (sleepsInFutex(pid(rank)) ? true : undefined));
         await sleep(5);
       }
+    },
+    async errorOutput(pattern) {
+      await waitUntil(`${pattern}`, () => (pattern.test(run.stderr) ? true : undefined));
     },
     pid,
     signal(rank, signal) {

@@ -121,6 +121,7 @@ function makeMembers(n: number, { limits = {}, processSets = [] }: RunRanksOptio
       members: Array.from({ length: n }, (_, i) => i),
       share,
       failJob: (error: HorovodError) => hub.fail(error),
+      leave() {},
       close() {},
     };
     const member: Member = {
