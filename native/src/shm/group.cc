@@ -175,7 +175,7 @@ Status Group::execute(Operation& operation, const Patience& patience) {
     case Kind::alltoall: status = alltoall(operation, patience); break;
     case Kind::barrier: break;
   }
-  round_++;
+  if (status == Status::done) round_++;  // a round that failed stays the one that missing() tells about
   return status;
 }
 
