@@ -352,6 +352,37 @@ describe('Sync forms on a plane where blocking would stop the others', () => {
   });
 });
 
+describe('a buffer that is transferred while its operation waits', () => {
+  const isDetached = (error: HorovodError) => {
+    assert.equal(error.code, 'ERR_HVD_DETACHED');
+    assert.equal(error.rank, 1);
+    assert.match(error.message, /rank 1: a buffer of allreduce "x" was detached/);
+  };
+
+  test('in the tick of the call ends the job, and every rank learns why', async () => {
+    await runRanks(2, async (context, rank) => {
+      const x = new Float32Array(100);
+      const sum = hvd.allreduce(context, x, { name: 'x' });
+      if (rank === 1) structuredClone(x, { transfer: [x.buffer] });
+      isDetached(await errorOf(sum));
+    });
+  });
+
+  test('later, before others have asked for it, the same', async () => {
+    await runRanks(2, async (context, rank) => {
+      const x = new Float32Array(100);
+      const sum = rank === 1 ? errorOf(hvd.allreduce(context, x, { name: 'x' })) : undefined;
+      await hvd.barrier(context, { name: 'a' });
+      if (rank === 1) structuredClone(x, { transfer: [x.buffer] });
+      const others = (async () => {
+        for (;;) await hvd.barrier(context);
+      })();
+      isDetached(await errorOf(others));
+      if (sum !== undefined) isDetached(await sum);
+    });
+  });
+});
+
 describe('prepared allreduce', () => {
   test('runs again and again over the same buffers', async () => {
     await runRanks(2, async (context, rank) => {

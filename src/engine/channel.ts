@@ -15,7 +15,7 @@ import type { AllgatherOperation, Job, Outcome, PlaneGroup, Round } from '../pla
 import { decodePendingList, encodePendingList, type PendingList } from './agreement/pending-list.ts';
 import { listRanks, resolvePending } from './agreement/resolve.ts';
 import { planRounds } from './fusion/plan-rounds.ts';
-import { compareKeys, type Description, labelOf, nameOf, type Request } from './request.ts';
+import { compareKeys, type Description, inputBytesOf, labelOf, nameOf, type Request } from './request.ts';
 
 export interface ChannelHost {
   /** Global rank of this process. */
@@ -103,6 +103,7 @@ export class Channel {
   /** The promise form: `request.resolve` or `request.reject` will be called. */
   submit(request: Request): void {
     this.#admit(request);
+    request.inputBytes = inputBytesOf(request.operations);
     this.#tick.push(request);
     if (this.#isFlushScheduled) return;
     this.#isFlushScheduled = true;
@@ -177,7 +178,17 @@ export class Channel {
 
   /** The job of a request that runs on its own, for the quick paths' error texts and stall warnings. */
   quickJob(request: Request): Job {
-    return this.#jobOf([request], this.#rounds([request]), false);
+    const job = this.#jobOf([request], this.#rounds([request]), false);
+    const { key } = request.description;
+    // A quick operation becomes a request only when it has stalled for the first time: that long it has waited.
+    const stalled = { ...request, submittedAtMs: request.submittedAtMs - job.stallAfterMs };
+    const onStall = () => {
+      const isListed = this.#pending.has(key);
+      if (!isListed) this.#pending.set(key, stalled);
+      this.#host.onStall(this);
+      if (!isListed) this.#pending.delete(key);
+    };
+    return { ...job, onStall };
   }
 
   /** Takes back a request that has not left this tick. False: it has, and other ranks may count on it. */
@@ -266,6 +277,7 @@ export class Channel {
 
   #launchBatch(requests: Request[], passive: boolean): void {
     const sorted = requests.sort(compareKeys);
+    if (!this.#areIntact(sorted)) return;
     const timeoutMs = sorted.reduce(
       (least, request) => Math.min(least, this.#timeLeft(request)),
       Number.MAX_SAFE_INTEGER,
@@ -282,6 +294,23 @@ export class Channel {
     };
     if (passive) this.#leftover = flight;
     this.#launch(flight);
+  }
+
+  /** Other ranks may count on a request whose memory is gone: the job ends, and all learn why. */
+  #areIntact(requests: readonly Request[]): boolean {
+    const broken = requests.find(
+      ({ inputBytes, operations }) => inputBytes !== undefined && inputBytes !== inputBytesOf(operations),
+    );
+    if (broken === undefined) return true;
+    this.#host.fail(
+      new HorovodError(
+        'ERR_HVD_DETACHED',
+        `rank ${this.#host.rank}: a buffer of ${labelOf(broken.description)} was detached (transferred, or its ` +
+          'WebAssembly memory grew) before the operation had run. Wait for the operation first.',
+        { rank: this.#host.rank, tensor: nameOf(broken.description) },
+      ),
+    );
+    return false;
   }
 
   #launch(flight: Flight): void {
@@ -434,6 +463,7 @@ export class Channel {
       this.#endResolution(requests);
       return;
     }
+    if (!this.#areIntact(batch)) return;
     this.#launch({
       job: this.#jobOf(batch, this.#rounds(batch), false),
       requests: [],

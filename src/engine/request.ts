@@ -47,6 +47,8 @@ export interface Request {
   /** On the host's monotonic clock, which all its ranks share. */
   readonly submittedAtMs: number;
   isSettled: boolean;
+  /** Of its inputs when it was submitted: a buffer that is transferred before its turn comes has none. */
+  inputBytes?: number;
   /** Of a join: the rank that came last. */
   lastJoined?: number;
   /** Said once that it waits too long, at this time. */
@@ -55,6 +57,15 @@ export interface Request {
   wasExchanged?: boolean;
   resolve(): void;
   reject(error: HorovodError): void;
+}
+
+export function inputBytesOf(operations: readonly PlaneOperation[]): number {
+  let bytes = 0;
+  for (const operation of operations) {
+    if (operation.kind === 'allreduce') for (const input of operation.inputs) bytes += input.byteLength;
+    else if (operation.kind !== 'barrier') bytes += operation.input.byteLength;
+  }
+  return bytes;
 }
 
 const unnamedMark = '#';
