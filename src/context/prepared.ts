@@ -107,11 +107,12 @@ function prepareQuickRun(
     0,
   );
   const [first] = plan.operands;
+  const { operationTimeoutMs, stallCheck, stallWarningMs } = context.limits;
   const run = quick.prepareRun(round, {
     rounds: [round],
     passive: false,
-    timeoutMs: context.limits.operationTimeoutMs,
-    stallAfterMs: 0,
+    timeoutMs: operationTimeoutMs,
+    stallAfterMs: stallCheck ? stallWarningMs : 0,
     label: key,
   });
   return () => {
