@@ -64,8 +64,19 @@ napi_value undefined(napi_env env) {
 // The layout of an operation's description, a Float64Array; src/plane/shm/codes.ts writes it.
 enum Field { kind, dtype, op, root, fingerprint_low, fingerprint_high, prescale, postscale, passive, timeout_ms, stall_ms, counts };
 
+// Waking a sleeping thread costs up to 50 µs, so nobody sleeps for less than a few times that; yielding leaves
+// the core to whoever can use it. More ranks than cores: a peer may have to wait its turn to compute first.
+int64_t yield_ns(int spins) { return spins > 0 ? 200'000 : 1'000'000; }
+
 Patience patience_of(const double* fields, int spins) {
-  return {spins, 200, static_cast<int64_t>(fields[timeout_ms] * 1e6), static_cast<int64_t>(fields[stall_ms] * 1e6)};
+  return {spins, yield_ns(spins), static_cast<int64_t>(fields[timeout_ms] * 1e6), static_cast<int64_t>(fields[stall_ms] * 1e6)};
+}
+
+// A group's thread never spins, and gives its core back soon: the main thread computes meanwhile.
+Patience in_background(Patience patience) {
+  patience.spins = 0;
+  patience.yield_ns = 50'000;
+  return patience;
 }
 
 // `inputs` and `outputs` are arrays of typed arrays of the same length.
@@ -367,8 +378,8 @@ napi_value submit(napi_env env, napi_callback_info info) {
     operation.allocate = allocate_later;
     if (i == 0) {
       const double* fields = reinterpret_cast<const double*>(typed_array(env, description).data);
-      job->patience = patience_of(fields, 0);
-      job->patience.stall_ns = 0;
+      job->patience = patience_of(fields, handle->spins);
+      job->patience.stall_ns = 0;  // the event loop looks after stalls
       job->passive = fields[passive] != 0;
     }
   }
@@ -386,6 +397,7 @@ napi_value submit(napi_env env, napi_callback_info info) {
       return from_int(env, static_cast<int>(status));
     }
   }
+  job->patience = in_background(job->patience);
   return enqueue(env, handle, std::move(job), arguments[2], arguments[3]);
 }
 
@@ -396,8 +408,7 @@ napi_value allreduce_soon(napi_env env, napi_callback_info info) {
   auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
   Operation& operation = read_quick(env, handle, arguments);
   Patience patience = handle->defaults;
-  patience.spins = 0;
-  patience.stall_ns = 0;
+  patience.stall_ns = 0;  // the event loop looks after stalls
   const double try_for_us = to_double(env, arguments[7]);
   if (try_for_us > 0) {
     handle->group->start(operation);
@@ -411,7 +422,7 @@ napi_value allreduce_soon(napi_env env, napi_callback_info info) {
   auto job = std::make_unique<AddonJob>();
   job->id = to_uint(env, arguments[6]);
   job->operations.push_back(operation);
-  job->patience = patience;
+  job->patience = in_background(patience);
   job->posted = try_for_us > 0;
   return enqueue(env, handle, std::move(job), arguments[0], arguments[1]);
 }
@@ -559,7 +570,7 @@ napi_value open_group(napi_env env, napi_callback_info info) {
     return throw_system(env, error);
   }
   handle->spins = to_int(env, arguments[5]);
-  handle->defaults = {handle->spins, 200, static_cast<int64_t>(to_double(env, arguments[6]) * 1e6),
+  handle->defaults = {handle->spins, yield_ns(handle->spins), static_cast<int64_t>(to_double(env, arguments[6]) * 1e6),
                       static_cast<int64_t>(to_double(env, arguments[7]) * 1e6)};
   handle->clock = reinterpret_cast<double*>(typed_array(env, arguments[9]).data);
   handle->fast.kind = Kind::allreduce;

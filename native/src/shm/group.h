@@ -154,9 +154,11 @@ Status Group::wait_for(int i, const Patience& patience, bool may_stall, const Re
     if (reached(i)) return Status::done;
   }
   if (patience.spins > 0) leave_shared_core(i);
-  for (int y = 0; y < patience.yields; y++) {
-    sched_yield();
-    if (reached(i)) return Status::done;
+  for (int64_t until = monotonic_ns() + patience.yield_ns; monotonic_ns() < until;) {
+    for (int y = 0; y < 16; y++) {
+      sched_yield();
+      if (reached(i)) return Status::done;
+    }
   }
   for (;;) {
     Status status = check_waiting(i, patience, may_stall);

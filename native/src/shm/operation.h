@@ -58,12 +58,12 @@ struct Operation {
   }
 };
 
-// How a thread waits: `spins` times in the processor, `yields` times through the scheduler, then asleep.
+// How a thread waits: `spins` times in the processor, `yield_ns` through the scheduler, then asleep.
 // The main thread spins a little when there is a core for every rank; nothing else ever spins (measured:
 // spinning with more threads than cores costs milliseconds an operation).
 struct Patience {
   int spins;
-  int yields;
+  int64_t yield_ns;
   int64_t timeout_ns;  // from the first sleep
   int64_t stall_ns;    // 0: never return `stalled`
 };
