@@ -702,6 +702,17 @@ napi_value reduce_now(napi_env env, napi_callback_info info) {
   return undefined(env);
 }
 
+// useInstructionSet(name) → boolean, for tests
+napi_value use_instruction_set(napi_env env, napi_callback_info info) {
+  size_t count = 1;
+  napi_value arguments[1], result;
+  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  char name[32] = "";
+  napi_get_value_string_utf8(env, arguments[0], name, sizeof name, nullptr);
+  napi_get_boolean(env, hvd::use_instruction_set(name), &result);
+  return result;
+}
+
 }  // namespace
 
 NAPI_MODULE_INIT() {
@@ -711,6 +722,7 @@ NAPI_MODULE_INIT() {
   set_function(env, exports, "openGroup", open_group, nullptr);
   set_function(env, exports, "alloc", alloc, nullptr);
   set_function(env, exports, "reduceNow", reduce_now, nullptr);
+  set_function(env, exports, "useInstructionSet", use_instruction_set, nullptr);
   napi_value value;
   napi_create_string_utf8(env, instruction_set(), NAPI_AUTO_LENGTH, &value);
   napi_set_named_property(env, exports, "instructionSet", value);

@@ -31,6 +31,8 @@ export interface NativeAddon {
     /** Element 0 gets the time at which a quick operation ended; the caller keeps it alive. */
     clock: Float64Array,
   ): NativeGroup;
+  /** For tests: 'avx512', 'avx2' or 'baseline'; false if this processor does not have it. */
+  useInstructionSet(name: string): boolean;
   /** The kernels alone, for tests. */
   reduceNow(
     output: TypedArray,

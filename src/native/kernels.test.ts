@@ -50,48 +50,50 @@ function assertSameBits(actual: TypedArray, expected: TypedArray, dtype: DType, 
 describe('the native kernels equal the definition in reduce.ts to the bit', {
   skip: native.built ? false : native.reason,
 }, () => {
-  for (const dtype of dtypeNames) {
-    test(`${dtype}: every operator, odd lengths, misaligned, one to six sources, scaled and not`, () => {
-      if (!native.built) return;
-      const next = random(dtypes[dtype].code + 1);
-      const constructor = dtypes[dtype].arrays[0] as TypedArrayConstructor;
-      const scales =
-        dtype === 'bool'
-          ? [[1, 1]]
-          : [
-              [1, 1],
-              [1, 1 / 3],
-              [0.7, 1],
-              [-1.5, 2.25],
-            ];
-      for (const op of [Sum, Min, Max, Product]) {
-        for (const length of [0, 1, 3, 7, 8, 15, 16, 17, 31, 33, 67, 1025, 4099]) {
-          for (let sources = 1; sources <= 6; sources++) {
-            const [prescale, postscale] = scales[(length + sources) % scales.length] as [number, number];
-            // One element into its buffer: never on a vector's boundary.
-            const inputs = Array.from({ length: sources }, () => {
-              const array = new constructor(
-                new ArrayBuffer((length + 1) * dtypes[dtype].bytes),
-                dtypes[dtype].bytes,
-                length,
+  for (const instructions of ['baseline', 'avx2', 'avx512'])
+    for (const dtype of dtypeNames) {
+      test(`${instructions}, ${dtype}: every operator, odd lengths, misaligned, one to six sources, scaled and not`, (t) => {
+        if (!native.built) return;
+        if (!native.addon.useInstructionSet(instructions)) return t.skip(`no ${instructions} here`);
+        const next = random(dtypes[dtype].code + 1);
+        const ArrayType = dtypes[dtype].arrays[0] as TypedArrayConstructor;
+        const scales =
+          dtype === 'bool'
+            ? [[1, 1]]
+            : [
+                [1, 1],
+                [1, 1 / 3],
+                [0.7, 1],
+                [-1.5, 2.25],
+              ];
+        for (const op of [Sum, Min, Max, Product]) {
+          for (const length of [0, 1, 3, 7, 8, 15, 16, 17, 31, 33, 67, 1025]) {
+            for (let sources = 1; sources <= 6; sources++) {
+              const [prescale, postscale] = scales[(length + sources) % scales.length] as [number, number];
+              // One element into its buffer: never on a vector's boundary.
+              const inputs = Array.from({ length: sources }, () => {
+                const array = new ArrayType(
+                  new ArrayBuffer((length + 1) * dtypes[dtype].bytes),
+                  dtypes[dtype].bytes,
+                  length,
+                );
+                fill(array, dtype, next);
+                return array;
+              });
+              const expected = new ArrayType(length);
+              reduceInto(expected, inputs, dtype, op, prescale, postscale);
+              const isInPlace = next() < 0.5;
+              const output = isInPlace ? (inputs[sources - 1] as TypedArray) : new ArrayType(length);
+              native.addon.reduceNow(output, inputs, dtypes[dtype].code, op.code, prescale, postscale);
+              assertSameBits(
+                output,
+                expected,
+                dtype,
+                `${dtype} ${op.name} of ${sources} × ${length}, ${prescale}, ${postscale}`,
               );
-              fill(array, dtype, next);
-              return array;
-            });
-            const expected = new constructor(length);
-            reduceInto(expected, inputs, dtype, op, prescale, postscale);
-            const isInPlace = next() < 0.5;
-            const output = isInPlace ? (inputs[sources - 1] as TypedArray) : new constructor(length);
-            native.addon.reduceNow(output, inputs, dtypes[dtype].code, op.code, prescale, postscale);
-            assertSameBits(
-              output,
-              expected,
-              dtype,
-              `${dtype} ${op.name} of ${sources} × ${length}, ${prescale}, ${postscale}`,
-            );
+            }
           }
         }
-      }
-    });
-  }
+      });
+    }
 });

@@ -79,23 +79,12 @@ struct Table {
   ScaleKernel scale[dtype_count];
 };
 
-Table choose() {
-  auto reduce_kernel = baseline::reduce_kernel;
-  auto scale_kernel = baseline::scale_kernel;
+using ReduceLookup = ReduceKernel (*)(DType, Op);
+using ScaleLookup = ScaleKernel (*)(DType);
+
+Table make_table(const char* name, ReduceLookup reduce_kernel, ScaleLookup scale_kernel) {
   Table table{};
-  table.name = "baseline";
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("f16c")) {
-    reduce_kernel = avx512::reduce_kernel;
-    scale_kernel = avx512::scale_kernel;
-    table.name = "avx512";
-  } else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) {
-    reduce_kernel = avx2::reduce_kernel;
-    scale_kernel = avx2::scale_kernel;
-    table.name = "avx2";
-  }
-#endif
+  table.name = name;
   for (int dtype = 0; dtype < dtype_count; dtype++) {
     for (Op op : {Op::sum, Op::min, Op::max, Op::product})
       table.reduce[dtype][static_cast<int>(op)] = reduce_kernel(static_cast<DType>(dtype), op);
@@ -104,7 +93,32 @@ Table choose() {
   return table;
 }
 
-const Table kernels = choose();
+bool supports(const char* name) {
+#if defined(__x86_64__)
+  if (std::strcmp(name, "avx512") == 0)
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("f16c");
+  if (std::strcmp(name, "avx2") == 0) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+#endif
+  return std::strcmp(name, "baseline") == 0;
+}
+
+// The best first.
+const Table tables[] = {
+#if defined(__x86_64__)
+    make_table("avx512", avx512::reduce_kernel, avx512::scale_kernel),
+    make_table("avx2", avx2::reduce_kernel, avx2::scale_kernel),
+#endif
+    make_table("baseline", baseline::reduce_kernel, baseline::scale_kernel),
+};
+
+const Table* best() {
+  for (const Table& table : tables)
+    if (supports(table.name)) return &table;
+  return nullptr;
+}
+
+const Table* kernels = best();
 
 }  // namespace
 
@@ -115,13 +129,22 @@ size_t element_bytes(DType dtype) {
 
 void reduce(void* out, const void* const* sources, int source_count, size_t elements, DType dtype, Op op,
             double postscale) {
-  kernels.reduce[static_cast<int>(dtype)][static_cast<int>(op)](out, sources, source_count, elements, postscale);
+  kernels->reduce[static_cast<int>(dtype)][static_cast<int>(op)](out, sources, source_count, elements, postscale);
 }
 
 void scale(void* out, const void* in, size_t elements, DType dtype, double factor) {
-  kernels.scale[static_cast<int>(dtype)](out, in, elements, factor);
+  kernels->scale[static_cast<int>(dtype)](out, in, elements, factor);
 }
 
-const char* instruction_set() { return kernels.name; }
+const char* instruction_set() { return kernels->name; }
+
+bool use_instruction_set(const char* name) {
+  for (const Table& table : tables) {
+    if (std::strcmp(table.name, name) != 0 || !supports(name)) continue;
+    kernels = &table;
+    return true;
+  }
+  return false;
+}
 
 }  // namespace hvd

@@ -37,4 +37,7 @@ void scale(void* out, const void* in, size_t elements, DType dtype, double facto
 // Name of the instruction set in use: "avx512", "avx2" or "baseline".
 const char* instruction_set();
 
+// For tests, while nothing else runs: false if this processor does not have it.
+bool use_instruction_set(const char* name);
+
 }  // namespace hvd
