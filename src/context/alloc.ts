@@ -11,13 +11,24 @@ export function alloc(
   lengthOrShape: number | readonly number[],
   dtype: DType = 'float32',
 ): Tensor {
-  const shape = typeof lengthOrShape === 'number' ? [lengthOrShape] : [...lengthOrShape];
-  checkShape(shape, 'alloc()');
+  const wanted = typeof lengthOrShape === 'number' ? [lengthOrShape] : lengthOrShape;
+  checkShape(wanted, 'alloc()');
+  const shape = [...wanted];
   if (!Object.hasOwn(dtypes, dtype)) {
     throw new HorovodError('ERR_HVD_INVALID_DTYPE', `alloc(): there is no dtype ${describe(dtype)}.`);
   }
   const { bytes, arrays } = dtypes[dtype];
   const length = elementsIn(shape);
-  const buffer = context.plane.alloc(length * bytes);
+  const buffer = allocated(context, length * bytes);
   return { data: new (arrays[0] as TypedArrayConstructor)(buffer, 0, length), shape, dtype };
+}
+
+function allocated(context: HorovodContext, bytes: number): ArrayBufferLike {
+  try {
+    return context.plane.alloc(bytes);
+  } catch (error) {
+    if (HorovodError.is(error)) throw error;
+    const message = `alloc(): rank ${context.world.rank} found no memory for ${bytes} bytes.`;
+    throw new HorovodError('ERR_HVD_OUT_OF_MEMORY', message, { cause: error });
+  }
 }

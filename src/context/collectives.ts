@@ -3,13 +3,14 @@
 
 import type { TensorLike } from '../tensor/tensor.ts';
 import type { HorovodContext } from './context.ts';
-import type {
-  AllreduceOptions,
-  AlltoallOptions,
-  AlltoallResult,
-  BroadcastOptions,
-  CollectiveOptions,
-  ReduceOptions,
+import {
+  type AllreduceOptions,
+  type AlltoallOptions,
+  type AlltoallResult,
+  type BroadcastOptions,
+  type CollectiveOptions,
+  checkOptions,
+  type ReduceOptions,
 } from './options.ts';
 import {
   type Plan,
@@ -29,7 +30,8 @@ export function allreduce<T extends TensorLike>(
   x: T,
   options: AllreduceOptions = {},
 ): Promise<T> {
-  return quickAllreduce(context, x, options) ?? allreduceTheCommonWay(context, x, options);
+  const quick = isObject(options) ? quickAllreduce(context, x, options) : undefined;
+  return quick ?? allreduceTheCommonWay(context, x, options);
 }
 
 async function allreduceTheCommonWay<T extends TensorLike>(
@@ -47,7 +49,7 @@ export function allreduceSync<T extends TensorLike>(
   x: T,
   options: AllreduceOptions = {},
 ): T {
-  const quick = quickAllreduceSync(context, x, options);
+  const quick = isObject(options) ? quickAllreduceSync(context, x, options) : undefined;
   if (quick !== undefined) return quick;
   const plan = allreducePlan(context, [x], false, options);
   const [result] = context.runSync(plan, options, label('allreduce', options));
@@ -212,11 +214,13 @@ export function barrierSync(context: HorovodContext, options: CollectiveOptions 
 
 /** This rank has no more data: until all have joined it takes part in others' allreduces with zeros. */
 export async function join(context: HorovodContext, options: CollectiveOptions = {}): Promise<number> {
-  return context.run(joinPlan, options, 'join', options.name ?? 'join');
+  const what = label('join', options);
+  return context.run(joinPlan, options, what, options.name ?? 'join');
 }
 
 export function joinSync(context: HorovodContext, options: CollectiveOptions = {}): number {
-  return context.runSync(joinPlan, options, 'join', options.name ?? 'join');
+  const what = label('join', options);
+  return context.runSync(joinPlan, options, what, options.name ?? 'join');
 }
 
 export async function broadcastObject<T>(
@@ -261,9 +265,14 @@ export function allgatherObjectSync<T>(
 
 const joinPlan: Plan<number> = { kind: 'join', operands: [], operations: [], result: () => -1 };
 
-/** How errors at the door name the call. */
+/** How errors at the door name the call. It is the first to look at the options. */
 function label(call: string, options: CollectiveOptions): string {
-  return options?.name === undefined ? call : `${call} "${options.name}"`;
+  if (!isObject(options)) checkOptions(options, call);
+  return options.name === undefined ? call : `${call} "${options.name}"`;
+}
+
+function isObject(options: unknown): boolean {
+  return typeof options === 'object' && options !== null;
 }
 
 function allreducePlan(

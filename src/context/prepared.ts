@@ -8,7 +8,7 @@ import { dtypes, type TypedArray } from '../tensor/dtype.ts';
 import { operandOf, type TensorLike } from '../tensor/tensor.ts';
 import type { HorovodContext } from './context.ts';
 import { describePlan, fingerprintOfPlan } from './describe-plan.ts';
-import type { AllreduceOptions, CollectiveOptions } from './options.ts';
+import { type AllreduceOptions, type CollectiveOptions, checkOptions } from './options.ts';
 import { type Plan, planAllreduce } from './plans.ts';
 import { settleQuick } from './quick-allreduce.ts';
 
@@ -28,7 +28,8 @@ export async function prepareAllreduce<T extends TensorLike | readonly TensorLik
 ): Promise<PreparedCollective<T>> {
   const isGrouped = Array.isArray(xs);
   const list = (isGrouped ? xs : [xs]) as readonly TensorLike[];
-  const what = options?.name === undefined ? 'prepareAllreduce' : `prepareAllreduce "${options.name}"`;
+  checkOptions(options, 'prepareAllreduce');
+  const what = options.name === undefined ? 'prepareAllreduce' : `prepareAllreduce "${options.name}"`;
   const members = context.membersOf(options.processSet, what);
   const planOnce = () => planAllreduce(list, isGrouped, { ...options, inPlace: true }, members, what);
   const plan = planOnce();

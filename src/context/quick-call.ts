@@ -7,7 +7,14 @@ import { finishQuickFingerprint, quickFingerprintStart } from '../engine/request
 import type { QuickAllreduce } from '../plane/plane.ts';
 import { type DType, dtypes, type TypedArray } from '../tensor/dtype.ts';
 import { Average, Max, Min, Product, type ReduceOp, Sum } from '../tensor/reduce-op.ts';
-import { elementsIn, emptyLike, naturalDtype, type Tensor, type TensorLike } from '../tensor/tensor.ts';
+import {
+  elementsIn,
+  emptyLike,
+  isShape,
+  naturalDtype,
+  type Tensor,
+  type TensorLike,
+} from '../tensor/tensor.ts';
 import type { AllreduceOptions } from './options.ts';
 import type { ProcessSet } from './process-set.ts';
 
@@ -62,8 +69,7 @@ export class QuickCall {
       // Only tensors that surely pass the checks of the common way.
       if (typeof x !== 'object' || x === null) return false;
       ({ data, shape, dtype } = x as Tensor);
-      if (naturalDtype(data) !== dtype || !Array.isArray(shape) || elementsIn(shape) !== data.length)
-        return false;
+      if (naturalDtype(data) !== dtype || !isShape(shape) || elementsIn(shape) !== data.length) return false;
     }
     if (data.length === 0) return false;
     const channel = context.quickChannel(options.processSet);

@@ -112,8 +112,12 @@ export function elementsIn(shape: readonly number[]): number {
   return shape.reduce((product, length) => product * length, 1);
 }
 
+export function isShape(shape: unknown): shape is readonly number[] {
+  return Array.isArray(shape) && shape.every((length) => Number.isSafeInteger(length) && length >= 0);
+}
+
 export function checkShape(shape: readonly number[], what: string): void {
-  if (!Array.isArray(shape) || !shape.every((length) => Number.isSafeInteger(length) && length >= 0)) {
+  if (!isShape(shape)) {
     throw new HorovodError(
       'ERR_HVD_INVALID_ARGUMENT',
       `${what}: a shape is a list of whole numbers from 0, not ${describe(shape)}.`,
