@@ -28,9 +28,7 @@ const testTimeoutMs = 300_000;
 export async function testNative(flavour, { filter, print = (text) => process.stdout.write(text) } = {}) {
   const compiler = findCompiler();
   if (compiler === undefined) throw new Error('no C++ compiler (g++ or clang++) on PATH');
-  const sources = filesBelow('native/src').filter(
-    (path) => path.endsWith('.cc') && basename(path) !== 'addon.cc',
-  );
+  const sources = filesBelow('native/src').filter((path) => path.endsWith('.cc') && !path.includes('/node/'));
   const testFiles = filesBelow('native/test').filter((path) => path.endsWith('.test.cc'));
   const folder = inRepository('native/build/test', flavour);
   mkdirSync(folder, { recursive: true });

@@ -1,4 +1,4 @@
-// The native addon as TypeScript sees it; native/src/addon.cc is the other side.
+// The native addon as TypeScript sees it; native/src/node is the other side.
 
 import type { TypedArray } from '../tensor/dtype.ts';
 

@@ -27,7 +27,7 @@ const kinds = {
   barrier: 5,
 } as const;
 
-/** The fields in the order of `Field` in native/src/addon.cc. */
+/** The fields in the order of `Field` in native/src/node/read-operation.h. */
 export function describe(round: Round, job: Job, passive: boolean): Float64Array {
   const operation = round.operation;
   const reduces = operation.kind === 'allreduce' || operation.kind === 'reducescatter';

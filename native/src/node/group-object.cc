@@ -1,112 +1,24 @@
-// The Node-API glue: turns JavaScript values into operations and statuses into numbers. The only file that
-// knows Node. What the functions mean is in src/plane/shm/addon.ts.
-//
-// Every group is an object of functions that carry the group as their data: no unwrapping on the fast path.
-// One JavaScript thread uses a group; its worker thread runs queued jobs and reports through a thread-safe
-// function, which keeps the process alive only while jobs are outstanding.
-#include <node_api.h>
+// A group as a JavaScript object: functions that carry the group as their data, so that nothing is unwrapped on
+// the fast path. One JavaScript thread uses it; its worker thread runs queued jobs and reports through a
+// thread-safe function, which keeps the process alive only while jobs are outstanding. What the functions mean is
+// in src/native/addon.ts.
+#include "group-object.h"
+
+#include <sched.h>
 
 #include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <string>
-#include <system_error>
+#include <initializer_list>
 #include <unordered_map>
 
-#include "shm/worker.h"
+#include "../shm/worker.h"
+#include "read-operation.h"
+
+namespace hvd::node {
 
 namespace {
 
-using namespace hvd;
-
 constexpr int queued = -1;
-
-struct Typed {
-  char* data;
-  size_t bytes;
-};
-
-Typed typed_array(napi_env env, napi_value value) {
-  napi_typedarray_type type;
-  size_t length;
-  void* data;
-  if (napi_get_typedarray_info(env, value, &type, &length, &data, nullptr, nullptr) != napi_ok) return {nullptr, 0};
-  constexpr uint8_t bytes[] = {1, 1, 1, 2, 2, 4, 4, 4, 8, 8, 8};  // in the order of napi_typedarray_type
-  return {static_cast<char*>(data), length * bytes[type]};
-}
-
-int32_t to_int(napi_env env, napi_value value) {
-  int32_t number = 0;
-  napi_get_value_int32(env, value, &number);
-  return number;
-}
-uint32_t to_uint(napi_env env, napi_value value) {
-  uint32_t number = 0;
-  napi_get_value_uint32(env, value, &number);
-  return number;
-}
-double to_double(napi_env env, napi_value value) {
-  double number = 0;
-  napi_get_value_double(env, value, &number);
-  return number;
-}
-napi_value from_int(napi_env env, int64_t number) {
-  napi_value value;
-  napi_create_int64(env, number, &value);
-  return value;
-}
-napi_value undefined(napi_env env) {
-  napi_value value;
-  napi_get_undefined(env, &value);
-  return value;
-}
-
-// The layout of an operation's description, a Float64Array; src/plane/shm/codes.ts writes it.
-enum Field { kind, dtype, op, root, fingerprint_low, fingerprint_high, prescale, postscale, passive, timeout_ms, stall_ms, counts };
-
-// Waking a sleeping thread costs up to 50 µs, so nobody sleeps for less than a few times that; yielding leaves
-// the core to whoever can use it. More ranks than cores: a peer may have to wait its turn to compute first.
-int64_t yield_ns(int spins) { return spins > 0 ? 200'000 : 1'000'000; }
-
-Patience patience_of(const double* fields, int spins) {
-  return {spins, yield_ns(spins), static_cast<int64_t>(fields[timeout_ms] * 1e6), static_cast<int64_t>(fields[stall_ms] * 1e6)};
-}
-
-// A group's thread never spins, and gives its core back soon: the main thread computes meanwhile.
-Patience in_background(Patience patience) {
-  patience.spins = 0;
-  patience.yield_ns = 50'000;
-  return patience;
-}
-
-// `inputs` and `outputs` are arrays of typed arrays of the same length.
-void read_operation(napi_env env, napi_value description, napi_value inputs, napi_value outputs, Operation& operation) {
-  Typed fields_ = typed_array(env, description);
-  const double* fields = reinterpret_cast<const double*>(fields_.data);
-  operation.kind = static_cast<Kind>(fields[kind]);
-  operation.dtype = static_cast<DType>(fields[dtype]);
-  operation.op = static_cast<Op>(fields[op]);
-  operation.root = static_cast<int>(fields[root]);
-  operation.fingerprint = static_cast<uint64_t>(fields[fingerprint_low]) |
-                          static_cast<uint64_t>(fields[fingerprint_high]) << 32;
-  operation.prescale = fields[prescale];
-  operation.postscale = fields[postscale];
-  operation.counts.clear();
-  for (size_t i = counts; i < fields_.bytes / sizeof(double); i++)
-    operation.counts.push_back(static_cast<uint64_t>(fields[i]));
-  uint32_t count = 0;
-  napi_get_array_length(env, inputs, &count);
-  operation.buffers.clear();
-  for (uint32_t i = 0; i < count; i++) {
-    napi_value in, out;
-    napi_get_element(env, inputs, i, &in);
-    napi_get_element(env, outputs, i, &out);
-    Typed from = typed_array(env, in), to = typed_array(env, out);
-    operation.buffers.push_back({from.data, to.data, from.bytes});
-  }
-}
-
-struct GroupHandle;
 
 struct AddonJob final : Job {
   uint32_t id = 0;
@@ -128,25 +40,6 @@ struct GroupHandle {
   napi_value current_result = nullptr;  // while run() is on the stack
   napi_env env = nullptr;
 };
-
-struct ControlHandle {
-  std::unique_ptr<Control> control;
-};
-struct ArenaHandle {
-  std::shared_ptr<Arena> arena;
-};
-
-template <class T>
-T* data_of(napi_env env, napi_callback_info info, size_t* count, napi_value* arguments) {
-  void* data;
-  napi_get_cb_info(env, info, count, arguments, nullptr, &data);
-  return static_cast<T*>(data);
-}
-
-napi_value throw_system(napi_env env, const std::system_error& error) {
-  napi_throw_error(env, std::to_string(error.code().value()).c_str(), error.what());
-  return nullptr;
-}
 
 // --- results ---------------------------------------------------------------------------------------------
 
@@ -542,13 +435,9 @@ napi_value close(napi_env env, napi_callback_info info) {
   return undefined(env);
 }
 
-void set_function(napi_env env, napi_value object, const char* name, napi_callback callback, void* data) {
-  napi_value function;
-  napi_create_function(env, name, NAPI_AUTO_LENGTH, callback, data, &function);
-  napi_set_named_property(env, object, name, function);
-}
+}  // namespace
 
-// --- module functions ---------------------------------------------------------------------------------------
+const int64_t bytes_per_member = sizeof(Member);
 
 // openGroup(control, arena, fd, ranks: Int32Array, index, spins, timeoutMs, stallMs, report, clock: Float64Array)
 napi_value open_group(napi_env env, napi_callback_info info) {
@@ -601,131 +490,4 @@ napi_value open_group(napi_env env, napi_callback_info info) {
   return object;
 }
 
-void close_control(void* data) { static_cast<ControlHandle*>(data)->control.reset(); }
-
-// openControl(fd, rank, ranks) → control. The process counts as alive from here to closeControl().
-napi_value open_control(napi_env env, napi_callback_info info) {
-  size_t count = 3;
-  napi_value arguments[3], external;
-  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
-  auto handle = std::make_unique<ControlHandle>();
-  try {
-    handle->control =
-        std::make_unique<Control>(to_int(env, arguments[0]), to_int(env, arguments[1]), to_int(env, arguments[2]));
-  } catch (const std::system_error& error) {
-    return throw_system(env, error);
-  }
-  ControlHandle* raw = handle.release();
-  napi_add_env_cleanup_hook(env, close_control, raw);
-  napi_create_external(env, raw, nullptr, nullptr, &external);
-  return external;
-}
-
-napi_value close_control_now(napi_env env, napi_callback_info info) {
-  size_t count = 1;
-  napi_value arguments[1];
-  void* handle;
-  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
-  napi_get_value_external(env, arguments[0], &handle);
-  napi_remove_env_cleanup_hook(env, close_control, handle);
-  close_control(handle);
-  return undefined(env);
-}
-
-// openArena() → arena
-napi_value open_arena(napi_env env, napi_callback_info) {
-  napi_value external;
-  try {
-    auto* handle = new ArenaHandle{std::make_shared<Arena>()};
-    napi_create_external(env, handle, [](napi_env, void* data, void*) { delete static_cast<ArenaHandle*>(data); },
-                         nullptr, &external);
-    return external;
-  } catch (const std::system_error& error) {
-    return throw_system(env, error);
-  }
-}
-
-struct Block {
-  std::shared_ptr<Arena> arena;
-  void* memory;
-};
-
-// alloc(arena, bytes) → ArrayBuffer, or undefined if there is no memory, or null if this build of V8 takes no
-// memory from outside
-napi_value alloc(napi_env env, napi_callback_info info) {
-  size_t count = 2;
-  napi_value arguments[2], buffer;
-  void* handle;
-  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
-  napi_get_value_external(env, arguments[0], &handle);
-  auto bytes = static_cast<size_t>(to_double(env, arguments[1]));
-  auto arena = static_cast<ArenaHandle*>(handle)->arena;
-  void* memory = arena->allocate(bytes);
-  if (!memory) return undefined(env);
-  auto* block = new Block{arena, memory};
-  auto release = [](napi_env, void*, void* hint) {
-    auto* freed = static_cast<Block*>(hint);
-    freed->arena->release(freed->memory);
-    delete freed;
-  };
-  if (napi_create_external_arraybuffer(env, memory, bytes, release, block, &buffer) == napi_ok) return buffer;
-  release(env, memory, block);
-  napi_get_null(env, &buffer);
-  return buffer;
-}
-
-// reduceNow(output, inputs, dtype, op, prescale, postscale): the kernels alone, for tests
-napi_value reduce_now(napi_env env, napi_callback_info info) {
-  size_t count = 6;
-  napi_value arguments[6];
-  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
-  Typed out = typed_array(env, arguments[0]);
-  auto type = static_cast<DType>(to_int(env, arguments[2]));
-  auto reduce_op = static_cast<Op>(to_int(env, arguments[3]));
-  double before = to_double(env, arguments[4]), after = to_double(env, arguments[5]);
-  uint32_t inputs = 0;
-  napi_get_array_length(env, arguments[1], &inputs);
-  std::vector<std::vector<char>> scaled(inputs);
-  std::vector<const void*> sources(inputs);
-  for (uint32_t i = 0; i < inputs; i++) {
-    napi_value element;
-    napi_get_element(env, arguments[1], i, &element);
-    Typed in = typed_array(env, element);
-    sources[i] = in.data;
-    if (before != 1.0) {
-      scaled[i].resize(in.bytes);
-      scale(scaled[i].data(), in.data, in.bytes / element_bytes(type), type, before);
-      sources[i] = scaled[i].data();
-    }
-  }
-  reduce(out.data, sources.data(), static_cast<int>(inputs), out.bytes / element_bytes(type), type, reduce_op, after);
-  return undefined(env);
-}
-
-// useInstructionSet(name) → boolean, for tests
-napi_value use_instruction_set(napi_env env, napi_callback_info info) {
-  size_t count = 1;
-  napi_value arguments[1], result;
-  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
-  char name[32] = "";
-  napi_get_value_string_utf8(env, arguments[0], name, sizeof name, nullptr);
-  napi_get_boolean(env, hvd::use_instruction_set(name), &result);
-  return result;
-}
-
-}  // namespace
-
-NAPI_MODULE_INIT() {
-  set_function(env, exports, "openControl", open_control, nullptr);
-  set_function(env, exports, "closeControl", close_control_now, nullptr);
-  set_function(env, exports, "openArena", open_arena, nullptr);
-  set_function(env, exports, "openGroup", open_group, nullptr);
-  set_function(env, exports, "alloc", alloc, nullptr);
-  set_function(env, exports, "reduceNow", reduce_now, nullptr);
-  set_function(env, exports, "useInstructionSet", use_instruction_set, nullptr);
-  napi_value value;
-  napi_create_string_utf8(env, instruction_set(), NAPI_AUTO_LENGTH, &value);
-  napi_set_named_property(env, exports, "instructionSet", value);
-  napi_set_named_property(env, exports, "bytesPerMember", from_int(env, static_cast<int64_t>(sizeof(Member))));
-  return exports;
-}
+}  // namespace hvd::node

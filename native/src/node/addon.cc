@@ -1,0 +1,140 @@
+// The Node-API module: its functions and what it is loaded with. This folder is the only one that knows Node.
+#include "group-object.h"
+
+#include <vector>
+
+#include "../reduce/reduce.h"
+
+namespace hvd::node {
+namespace {
+
+void close_control(void* data) { static_cast<ControlHandle*>(data)->control.reset(); }
+
+// openControl(fd, rank, ranks) → control. The process counts as alive from here to closeControl().
+napi_value open_control(napi_env env, napi_callback_info info) {
+  size_t count = 3;
+  napi_value arguments[3], external;
+  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  auto handle = std::make_unique<ControlHandle>();
+  try {
+    handle->control =
+        std::make_unique<Control>(to_int(env, arguments[0]), to_int(env, arguments[1]), to_int(env, arguments[2]));
+  } catch (const std::system_error& error) {
+    return throw_system(env, error);
+  }
+  ControlHandle* raw = handle.release();
+  napi_add_env_cleanup_hook(env, close_control, raw);
+  napi_create_external(env, raw, nullptr, nullptr, &external);
+  return external;
+}
+
+napi_value close_control_now(napi_env env, napi_callback_info info) {
+  size_t count = 1;
+  napi_value arguments[1];
+  void* handle;
+  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  napi_get_value_external(env, arguments[0], &handle);
+  napi_remove_env_cleanup_hook(env, close_control, handle);
+  close_control(handle);
+  return undefined(env);
+}
+
+// openArena() → arena
+napi_value open_arena(napi_env env, napi_callback_info) {
+  napi_value external;
+  try {
+    auto* handle = new ArenaHandle{std::make_shared<Arena>()};
+    napi_create_external(env, handle, [](napi_env, void* data, void*) { delete static_cast<ArenaHandle*>(data); },
+                         nullptr, &external);
+    return external;
+  } catch (const std::system_error& error) {
+    return throw_system(env, error);
+  }
+}
+
+struct Block {
+  std::shared_ptr<Arena> arena;
+  void* memory;
+};
+
+// alloc(arena, bytes) → ArrayBuffer, or undefined if there is no memory, or null if this build of V8 takes no
+// memory from outside
+napi_value alloc(napi_env env, napi_callback_info info) {
+  size_t count = 2;
+  napi_value arguments[2], buffer;
+  void* handle;
+  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  napi_get_value_external(env, arguments[0], &handle);
+  auto bytes = static_cast<size_t>(to_double(env, arguments[1]));
+  auto arena = static_cast<ArenaHandle*>(handle)->arena;
+  void* memory = arena->allocate(bytes);
+  if (!memory) return undefined(env);
+  auto* block = new Block{arena, memory};
+  auto release = [](napi_env, void*, void* hint) {
+    auto* freed = static_cast<Block*>(hint);
+    freed->arena->release(freed->memory);
+    delete freed;
+  };
+  if (napi_create_external_arraybuffer(env, memory, bytes, release, block, &buffer) == napi_ok) return buffer;
+  release(env, memory, block);
+  napi_get_null(env, &buffer);
+  return buffer;
+}
+
+// reduceNow(output, inputs, dtype, op, prescale, postscale): the kernels alone, for tests
+napi_value reduce_now(napi_env env, napi_callback_info info) {
+  size_t count = 6;
+  napi_value arguments[6];
+  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  Typed out = typed_array(env, arguments[0]);
+  auto type = static_cast<DType>(to_int(env, arguments[2]));
+  auto reduce_op = static_cast<Op>(to_int(env, arguments[3]));
+  double before = to_double(env, arguments[4]), after = to_double(env, arguments[5]);
+  uint32_t inputs = 0;
+  napi_get_array_length(env, arguments[1], &inputs);
+  std::vector<std::vector<char>> scaled(inputs);
+  std::vector<const void*> sources(inputs);
+  for (uint32_t i = 0; i < inputs; i++) {
+    napi_value element;
+    napi_get_element(env, arguments[1], i, &element);
+    Typed in = typed_array(env, element);
+    sources[i] = in.data;
+    if (before != 1.0) {
+      scaled[i].resize(in.bytes);
+      scale(scaled[i].data(), in.data, in.bytes / element_bytes(type), type, before);
+      sources[i] = scaled[i].data();
+    }
+  }
+  reduce(out.data, sources.data(), static_cast<int>(inputs), out.bytes / element_bytes(type), type, reduce_op, after);
+  return undefined(env);
+}
+
+// useInstructionSet(name) → boolean, for tests
+napi_value use_instruction_set(napi_env env, napi_callback_info info) {
+  size_t count = 1;
+  napi_value arguments[1], result;
+  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  char name[32] = "";
+  napi_get_value_string_utf8(env, arguments[0], name, sizeof name, nullptr);
+  napi_get_boolean(env, hvd::use_instruction_set(name), &result);
+  return result;
+}
+
+}  // namespace
+}  // namespace hvd::node
+
+NAPI_MODULE_INIT() {
+  using namespace hvd::node;
+  set_function(env, exports, "openControl", open_control, nullptr);
+  set_function(env, exports, "closeControl", close_control_now, nullptr);
+  set_function(env, exports, "openArena", open_arena, nullptr);
+  set_function(env, exports, "openGroup", open_group, nullptr);
+  set_function(env, exports, "alloc", alloc, nullptr);
+  set_function(env, exports, "reduceNow", reduce_now, nullptr);
+  set_function(env, exports, "useInstructionSet", use_instruction_set, nullptr);
+  napi_value value;
+  napi_create_string_utf8(env, hvd::instruction_set(), NAPI_AUTO_LENGTH, &value);
+  napi_set_named_property(env, exports, "instructionSet", value);
+  napi_set_named_property(env, exports, "bytesPerMember", from_int(env, bytes_per_member));
+  return exports;
+}

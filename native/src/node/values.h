@@ -1,0 +1,71 @@
+// Between JavaScript values and C++ ones. Wrong kinds give zeros, not errors: the callers are our own TypeScript.
+#pragma once
+
+#include <node_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <system_error>
+
+namespace hvd::node {
+
+struct Typed {
+  char* data;
+  size_t bytes;
+};
+
+inline Typed typed_array(napi_env env, napi_value value) {
+  napi_typedarray_type type;
+  size_t length;
+  void* data;
+  if (napi_get_typedarray_info(env, value, &type, &length, &data, nullptr, nullptr) != napi_ok) return {nullptr, 0};
+  constexpr uint8_t bytes[] = {1, 1, 1, 2, 2, 4, 4, 4, 8, 8, 8};  // in the order of napi_typedarray_type
+  return {static_cast<char*>(data), length * bytes[type]};
+}
+
+inline int32_t to_int(napi_env env, napi_value value) {
+  int32_t number = 0;
+  napi_get_value_int32(env, value, &number);
+  return number;
+}
+inline uint32_t to_uint(napi_env env, napi_value value) {
+  uint32_t number = 0;
+  napi_get_value_uint32(env, value, &number);
+  return number;
+}
+inline double to_double(napi_env env, napi_value value) {
+  double number = 0;
+  napi_get_value_double(env, value, &number);
+  return number;
+}
+inline napi_value from_int(napi_env env, int64_t number) {
+  napi_value value;
+  napi_create_int64(env, number, &value);
+  return value;
+}
+inline napi_value undefined(napi_env env) {
+  napi_value value;
+  napi_get_undefined(env, &value);
+  return value;
+}
+
+template <class T>
+T* data_of(napi_env env, napi_callback_info info, size_t* count, napi_value* arguments) {
+  void* data;
+  napi_get_cb_info(env, info, count, arguments, nullptr, &data);
+  return static_cast<T*>(data);
+}
+
+inline napi_value throw_system(napi_env env, const std::system_error& error) {
+  napi_throw_error(env, std::to_string(error.code().value()).c_str(), error.what());
+  return nullptr;
+}
+
+inline void set_function(napi_env env, napi_value object, const char* name, napi_callback callback, void* data) {
+  napi_value function;
+  napi_create_function(env, name, NAPI_AUTO_LENGTH, callback, data, &function);
+  napi_set_named_property(env, object, name, function);
+}
+
+}  // namespace hvd::node
