@@ -34,16 +34,26 @@ try {
 
 const sources = filesUnder(source, /\.cc$/);
 const inputs = [...filesUnder(source, /\.(cc|h|inc)$/), path.join(root, 'scripts/build-native.mjs')];
-if (existsSync(output) && inputs.every((file) => statSync(file).mtimeMs < statSync(output).mtimeMs)) process.exit(0);
+if (existsSync(output) && inputs.every((file) => statSync(file).mtimeMs < statSync(output).mtimeMs))
+  process.exit(0);
 
 mkdirSync(path.dirname(output), { recursive: true });
 const temporary = `${output}.${process.pid}`;
 const flags = ['-std=c++20', '-O3', '-fPIC', '-shared', '-Wall', '-Wextra', '-Werror', '-ffp-contract=off'];
-flags.push('-fno-math-errno', '-fvisibility=hidden', '-static-libstdc++', '-static-libgcc', '-DNAPI_VERSION=8', '-pthread');
+flags.push(
+  '-fno-math-errno',
+  '-fvisibility=hidden',
+  '-static-libstdc++',
+  '-static-libgcc',
+  '-DNAPI_VERSION=8',
+  '-pthread',
+);
 if (!process.argv.includes('--debug')) flags.push('-DNDEBUG', '-s');
 const began = performance.now();
 try {
-  execFileSync(compiler, [...flags, `-I${headers}`, ...sources, '-o', temporary], { stdio: ['ignore', 'inherit', 'pipe'] });
+  execFileSync(compiler, [...flags, `-I${headers}`, ...sources, '-o', temporary], {
+    stdio: ['ignore', 'inherit', 'pipe'],
+  });
 } catch (error) {
   console.error(`${error.stderr ?? error}`);
   console.error(`horovod: ${compiler} could not build the native addon; the portable plane would be used.`);

@@ -12,10 +12,11 @@
 
 import { HorovodError } from '../errors.ts';
 import type { AllgatherOperation, Job, Outcome, PlaneGroup, Round } from '../plane/plane.ts';
-import { decodePendingList, encodePendingList, type PendingList } from './agreement/pending-list.ts';
-import { listRanks, resolvePending } from './agreement/resolve.ts';
+import { decodePendingLists, encodePendingList, type PendingList } from './agreement/pending-list.ts';
+import { resolvePending } from './agreement/resolve.ts';
 import { planRounds } from './fusion/plan-rounds.ts';
 import { compareKeys, type Description, inputBytesOf, labelOf, nameOf, type Request } from './request.ts';
+import { detachedError, duplicateNameError, overdueError } from './request-errors.ts';
 
 export interface ChannelHost {
   /** Global rank of this process. */
@@ -220,12 +221,7 @@ export class Channel {
     if (this.#broken !== undefined) throw this.#broken;
     const { key } = request.description;
     if (this.#pending.has(key)) {
-      throw new HorovodError(
-        'ERR_HVD_DUPLICATE_NAME',
-        `rank ${this.#host.rank}: ${labelOf(request.description)} has the same name as an operation that is still ` +
-          'in flight. Use another name, or wait for the first one.',
-        { tensor: nameOf(request.description) },
-      );
+      throw duplicateNameError(this.#host.rank, request);
     }
     this.#pending.set(key, request);
   }
@@ -302,14 +298,7 @@ export class Channel {
       ({ inputBytes, operations }) => inputBytes !== undefined && inputBytes !== inputBytesOf(operations),
     );
     if (broken === undefined) return true;
-    this.#host.fail(
-      new HorovodError(
-        'ERR_HVD_DETACHED',
-        `rank ${this.#host.rank}: a buffer of ${labelOf(broken.description)} was detached (transferred, or its ` +
-          'WebAssembly memory grew) before the operation had run. Wait for the operation first.',
-        { rank: this.#host.rank, tensor: nameOf(broken.description) },
-      ),
-    );
+    this.#host.fail(detachedError(this.#host.rank, broken));
     return false;
   }
 
@@ -374,17 +363,6 @@ export class Channel {
     return request.timeoutMs - (this.#host.nowMs() - request.submittedAtMs);
   }
 
-  #overdueError(request: Request): HorovodError {
-    const missing = this.missingFor(request);
-    return new HorovodError(
-      'ERR_HVD_TIMEOUT',
-      `rank ${this.#host.rank} waited ${Number((request.timeoutMs / 1000).toPrecision(3))} s in ` +
-        `${labelOf(request.description)} and ${listRanks(missing)} did not ask for it. ` +
-        'Usually an if around a collective, or an operation with another name.',
-      { rank: missing[0], tensor: nameOf(request.description) },
-    );
-  }
-
   #resolve(mismatched: Request[]): void {
     this.#isResolving = true;
     const requests = [...mismatched, ...this.#reclaim(), ...this.#tick];
@@ -425,7 +403,7 @@ export class Channel {
   #decide(requests: readonly Request[], operation: AllgatherOperation): void {
     const { members, rank } = this.#host;
     try {
-      this.#lists = readLists(operation, members);
+      this.#lists = decodePendingLists(operation, members);
     } catch (error) {
       this.#host.fail(error as HorovodError);
       return;
@@ -480,7 +458,7 @@ export class Channel {
     const leftover = requests.filter((request) => !request.isSettled);
     const overdue = leftover.find((request) => this.#timeLeft(request) <= 0);
     if (overdue !== undefined) {
-      this.#host.fail(this.#overdueError(overdue));
+      this.#host.fail(overdueError(this.#host.rank, overdue, this.missingFor(overdue)));
       return;
     }
     const fresh = this.#tick;
@@ -488,13 +466,4 @@ export class Channel {
     if (fresh.length > 0) this.#launchBatch([...leftover, ...fresh], false);
     else if (leftover.length > 0) this.#launchBatch(leftover, true);
   }
-}
-
-function readLists({ output, byteCounts }: AllgatherOperation, members: readonly number[]): PendingList[] {
-  let start = 0;
-  return (byteCounts ?? []).map((bytes, i) => {
-    const part = (output as Uint8Array).subarray(start, start + bytes);
-    start += bytes;
-    return decodePendingList(part, members[i] as number);
-  });
 }

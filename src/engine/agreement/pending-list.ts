@@ -1,6 +1,7 @@
 // The list of what a rank is waiting for, as it travels when fingerprints differ.
 
 import { HorovodError } from '../../errors.ts';
+import type { AllgatherOperation } from '../../plane/plane.ts';
 import { dtypes } from '../../tensor/dtype.ts';
 import { type Description, requestKinds } from '../request.ts';
 
@@ -52,4 +53,17 @@ function isEntry(entry: PendingEntry): boolean {
     typeof entry.submittedAtMs === 'number' &&
     typeof entry.detail === 'string'
   );
+}
+
+/** The lists of all members, out of the exchange. */
+export function decodePendingLists(
+  { output, byteCounts }: AllgatherOperation,
+  members: readonly number[],
+): PendingList[] {
+  let start = 0;
+  return (byteCounts ?? []).map((bytes, i) => {
+    const part = (output as Uint8Array).subarray(start, start + bytes);
+    start += bytes;
+    return decodePendingList(part, members[i] as number);
+  });
 }

@@ -1,0 +1,38 @@
+// What can be wrong with a request on its way, in words.
+
+import { HorovodError } from '../errors.ts';
+import { listRanks } from './agreement/resolve.ts';
+import { labelOf, nameOf, type Request } from './request.ts';
+
+export function duplicateNameError(rank: number, { description }: Request): HorovodError {
+  return new HorovodError(
+    'ERR_HVD_DUPLICATE_NAME',
+    `rank ${rank}: ${labelOf(description)} has the same name as an operation that is still ` +
+      'in flight. Use another name, or wait for the first one.',
+    { tensor: nameOf(description) },
+  );
+}
+
+export function detachedError(rank: number, { description }: Request): HorovodError {
+  return new HorovodError(
+    'ERR_HVD_DETACHED',
+    `rank ${rank}: a buffer of ${labelOf(description)} was detached (transferred, or its ` +
+      'WebAssembly memory grew) before the operation had run. Wait for the operation first.',
+    { rank, tensor: nameOf(description) },
+  );
+}
+
+/** `missing` are the global ranks that did not ask for it. */
+export function overdueError(
+  rank: number,
+  { description, timeoutMs }: Request,
+  missing: readonly number[],
+): HorovodError {
+  return new HorovodError(
+    'ERR_HVD_TIMEOUT',
+    `rank ${rank} waited ${Number((timeoutMs / 1000).toPrecision(3))} s in ` +
+      `${labelOf(description)} and ${listRanks(missing)} did not ask for it. ` +
+      'Usually an if around a collective, or an operation with another name.',
+    { rank: missing[0], tensor: nameOf(description) },
+  );
+}
