@@ -1,0 +1,64 @@
+// Ten thousand operations leave memory and descriptors as they were; so do process sets and alloc().
+
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { coreFixture, planeVariants } from '../testing/case-jobs.ts';
+import { spawnRanks } from '../testing/spawn-ranks.ts';
+
+const operations = 10_000;
+
+interface Holdings {
+  readonly heapUsed: number;
+  readonly external: number;
+  readonly arrayBuffers: number;
+  readonly rss: number;
+  readonly maps: number;
+  readonly descriptors: number;
+  readonly threads: number;
+}
+
+// A leak of one buffer, or of two small objects, per operation would be more than this; the last tensors may still
+// be alive, and the engine's heap breathes.
+const mayGrow: Holdings = {
+  heapUsed: 1_500_000,
+  external: 4_000_000,
+  arrayBuffers: 4_000_000,
+  rss: 40_000_000,
+  maps: 64,
+  descriptors: 0,
+  threads: 0,
+};
+
+for (const { title, env, skip } of planeVariants()) {
+  describe(`what 2 ranks hold, ${title}`, () => {
+    test('stays flat', { skip }, async (t) => {
+      const job = await spawnRanks(2, coreFixture('flatness.mjs'), {
+        args: [String(operations)],
+        env,
+        timeoutMs: 240_000,
+      });
+      assert.equal(job.exitCode, 0, job.stderr);
+      const ranks = job.ranks.map(
+        ({ stdout }) => JSON.parse(stdout) as { rounds: Record<string, [Holdings, Holdings]> },
+      );
+      for (const [round, what] of [
+        ['operations', `over ${operations} operations of mixed kinds`],
+        ['sets', 'over 50 process sets added and removed'],
+        ['alloc', 'over 1500 tensors from alloc()'],
+      ] as const) {
+        await t.test(what, () => {
+          for (const [rank, { rounds }] of ranks.entries()) {
+            const [before, after] = rounds[round] as [Holdings, Holdings];
+            for (const key of Object.keys(mayGrow) as (keyof Holdings)[]) {
+              const growth = after[key] - before[key];
+              assert.ok(
+                growth <= mayGrow[key],
+                `rank ${rank}: ${key} grew from ${before[key]} to ${after[key]}`,
+              );
+            }
+          }
+        });
+      }
+    });
+  });
+}
