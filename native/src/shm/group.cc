@@ -219,25 +219,45 @@ void Group::nap(int64_t timeout_ns) {
   me.asleep.store(0, std::memory_order_relaxed);
 }
 
-// NOTE [One core for two]. With a core for every rank two of them may still end up on one, for example after
-// something else used the other core for a moment. A rank that waits by yielding looks busy and its data looks
-// hot, so the scheduler leaves both where they are for tens of milliseconds (measured: operations then take
-// three to ten times as long). So the higher one of the two leaves, by forbidding itself this core for a moment.
-// Not more often than every few milliseconds, and ever less if it does not help: the other cores may be in use.
+// NOTE [One core for two]. With a core for every rank two of them may still end up on one: something else used
+// the other core for a moment, or a sleeper was woken on the core of its waker (virtual machines do that: a core
+// that sleeps looks taken away). A rank that waits by yielding looks busy and its data looks hot, so the
+// scheduler leaves both there for long (measured: training at half speed for half a minute). So a rank that was
+// moved onto a peer's core while it slept goes back, and of two that wait on one core the higher one leaves, by
+// forbidding itself that core for a moment; ever less often if it does not help, as the others may be in use.
+bool Group::shares_core_with(int i) const {
+  uint64_t posted = member(i).posts[(round_ - 1) & 1].header.words[1];  // where it was in the last round
+  return (posted >> post_flag::cpu_shift & 0xffff) == static_cast<uint64_t>(sched_getcpu() & 0xffff);
+}
+
+namespace {
+// Runs on one of `cores` from here on, and may be moved again at once.
+void move_to(const cpu_set_t& cores, const cpu_set_t& allowed) {
+  if (sched_setaffinity(0, sizeof cores, &cores) == 0) sched_setaffinity(0, sizeof allowed, &allowed);
+}
+}  // namespace
+
 void Group::leave_shared_core(int i) {
-  const int core = sched_getcpu();
-  uint64_t posted = member(i).posts[(round_ - 1) & 1].header.words[1];
-  if (index_ < i || core < 0 || (posted >> post_flag::cpu_shift & 0xffff) != static_cast<uint64_t>(core & 0xffff)) return;
+  if (index_ < i || !shares_core_with(i)) return;
   const int64_t now = monotonic_ns();
   if (now < next_move_) return;
-  move_pause_ = now - next_move_ < 1'000'000'000 ? std::min<int64_t>(move_pause_ * 2, 1'000'000'000) : 2'000'000;
+  constexpr int64_t longest_pause = 100'000'000;
+  move_pause_ = now - next_move_ < longest_pause ? std::min(move_pause_ * 2, longest_pause) : 1'000'000;
   next_move_ = now + move_pause_;
   cpu_set_t allowed, others;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
   others = allowed;
-  CPU_CLR(core, &others);
-  if (CPU_COUNT(&others) == 0) return;
-  if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof allowed, &allowed);
+  CPU_CLR(sched_getcpu(), &others);
+  if (CPU_COUNT(&others) > 0) move_to(others, allowed);
+}
+
+void Group::return_to_core(int core, int i) {
+  if (core < 0 || core == sched_getcpu() || !shares_core_with(i)) return;
+  cpu_set_t allowed, home;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || !CPU_ISSET(core, &allowed)) return;
+  CPU_ZERO(&home);
+  CPU_SET(core, &home);
+  move_to(home, allowed);
 }
 
 Status Group::check_idle() {

@@ -96,7 +96,9 @@ class Group {
     }
     return Status::done;
   }
+  bool shares_core_with(int i) const;
   void leave_shared_core(int i);
+  void return_to_core(int core, int i);
   Status check_waiting(int i, const Patience& patience, bool may_stall);
   Status wait_for_chunk(int i, uint64_t chunk, const Patience& patience);
 
@@ -169,8 +171,10 @@ Status Group::wait_for(int i, const Patience& patience, bool may_stall, const Re
     Member& me = member(index_);
     uint32_t heard = me.doorbell.load(std::memory_order_acquire);
     me.asleep.store(1, std::memory_order_seq_cst);
+    const int core = sched_getcpu();
     if (!reached(i)) futex_wait(me.doorbell, heard, 1'000'000);
     me.asleep.store(0, std::memory_order_relaxed);
+    if (patience.spins > 0) return_to_core(core, i);
     if (reached(i)) return Status::done;
   }
 }

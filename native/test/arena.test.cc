@@ -1,0 +1,103 @@
+// alloc() memory: blocks are page-aligned and zeroed, come back, grow together again, and run out with an answer.
+
+#include "shm/arena.h"
+
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+
+using hvd::Arena;
+
+namespace {
+constexpr size_t page = 4096;
+char* taken(Arena& arena, size_t bytes) {
+  void* block = arena.allocate(bytes);
+  CHECK(block != nullptr);
+  return static_cast<char*>(block);
+}
+bool is_zero(const char* from, size_t bytes) {
+  for (size_t i = 0; i < bytes; i++)
+    if (from[i] != 0) return false;
+  return true;
+}
+}  // namespace
+
+TEST("a block is zeroed, page-aligned, known to the arena, and apart from the others") {
+  Arena arena;
+  char* a = taken(arena, 5000);
+  char* b = taken(arena, 1);
+  CHECK_EQ(reinterpret_cast<uintptr_t>(a) % page, size_t{0});
+  CHECK_EQ(b - a, static_cast<ptrdiff_t>(2 * page));
+  CHECK(is_zero(a, 5000));
+  std::memset(a, 1, 5000);
+  CHECK_EQ(b[0], 0);
+  CHECK(arena.contains(a, 5000));
+  CHECK(!arena.contains(&arena, 1));
+  CHECK(!arena.contains(a, arena.capacity() + 1));
+  CHECK_EQ(arena.offset_of(b) - arena.offset_of(a), uint64_t{2 * page});
+}
+
+TEST("no bytes are a block too") {
+  Arena arena;
+  char* a = taken(arena, 0);
+  CHECK(taken(arena, 0) != a);
+}
+
+TEST("what was given back is used again, and zeroed") {
+  Arena arena;
+  char* a = taken(arena, page);
+  taken(arena, page);
+  std::memset(a, 7, page);
+  arena.release(a);
+  CHECK_EQ(static_cast<void*>(taken(arena, page)), static_cast<void*>(a));
+  CHECK(is_zero(a, page));
+}
+
+TEST("neighbours given back in any order become one block again") {
+  for (int order = 0; order < 6; order++) {
+    Arena arena;
+    char* blocks[] = {taken(arena, page), taken(arena, page), taken(arena, page)};
+    taken(arena, page);  // keeps the rest away
+    const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    for (int i : orders[order]) arena.release(blocks[i]);
+    CHECK_EQ(static_cast<void*>(taken(arena, 3 * page)), static_cast<void*>(blocks[0]));
+  }
+}
+
+TEST("giving back twice, or something else, changes nothing") {
+  Arena arena;
+  char* a = taken(arena, page);
+  char* b = taken(arena, page);
+  arena.release(b + 8);
+  arena.release(a);
+  arena.release(a);
+  CHECK_EQ(static_cast<void*>(taken(arena, page)), static_cast<void*>(a));
+}
+
+TEST("more than there is is refused, and the arena goes on") {
+  Arena arena;
+  CHECK_EQ(arena.allocate(arena.capacity() + page), static_cast<void*>(nullptr));
+  CHECK(taken(arena, page) != nullptr);
+}
+
+TEST("several threads may take and give back at the same time") {
+  Arena arena;
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 4; t++) {
+    threads.emplace_back([&, t] {
+      for (size_t n = 0; n < 50; n++) {
+        size_t bytes = (n % 3 + 1) * page;
+        auto* block = static_cast<char*>(arena.allocate(bytes));
+        if (block == nullptr || !is_zero(block, bytes)) wrong++;
+        if (block == nullptr) continue;
+        std::memset(block, t + 1, bytes);
+        arena.release(block);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK_EQ(wrong.load(), 0);
+}
