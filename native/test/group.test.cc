@@ -199,15 +199,27 @@ TEST("who waits passively sees that another has begun") {
 
 TEST("a wait ends at its deadline, and says who has not come") {
   Members members(3);
-  members.together([&](int me) {
-    if (me == 1) return;
-    Patience patience = patient();
-    patience.timeout_ns = 50'000'000;
-    Operation barrier;
-    CHECK(members.group(me).run(barrier, patience) == Status::timeout);
+  Operation barrier;
+  for (int me : {0, 2}) members.group(me).start(barrier);
+  Patience patience = patient();
+  patience.timeout_ns = 20'000'000;
+  for (int me : {0, 2}) {
+    CHECK(members.group(me).arrive(patience) == Status::timeout);
     CHECK_EQ(members.group(me).culprit(), 1);
     CHECK((members.group(me).missing() == std::vector<int>{1}));
-  });
+  }
+}
+
+TEST("a deadline in the middle of an operation leaves the round as it is, with nobody missing") {
+  Members members(2, true);
+  std::vector<char> mine(400'000), theirs(400'000);
+  Operation own = allreduce_of({in_place(mine.data(), mine.size())});
+  members.group(1).start(allreduce_of({in_place(theirs.data(), theirs.size())}));  // and never goes on
+  Patience patience = patient();
+  patience.timeout_ns = 20'000'000;
+  CHECK(members.group(0).run(own, patience) == Status::timeout);
+  CHECK_EQ(members.group(0).culprit(), 1);
+  CHECK(members.group(0).missing().empty());
 }
 
 TEST("a wait that lasts says so again and again, and goes on to its end") {
