@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { HorovodError } from '../errors.ts';
 import { Compression } from '../tensor/compression.ts';
 import type { TypedArray } from '../tensor/dtype.ts';
 import { Average, Max, Sum } from '../tensor/reduce-op.ts';
 import { tensor } from '../tensor/tensor.ts';
+import { errorOf } from '../testing/error-of.ts';
 import { runRanks } from '../testing/run-ranks.ts';
 import * as hvd from './collectives.ts';
 import type { HorovodContext } from './context.ts';
@@ -21,16 +21,6 @@ async function stillWorks(context: HorovodContext): Promise<void> {
   const { rank, size } = context.world;
   const sum = await hvd.allreduce(context, of(rank + 1), { op: Sum, name: 'still works' });
   assert.deepEqual(sum, of((size * (size + 1)) / 2));
-}
-
-/** The error of a promise that must fail. */
-async function errorOf(promise: Promise<unknown>): Promise<HorovodError> {
-  const error = await promise.then(
-    () => assert.fail('it did not fail'),
-    (reason: unknown) => reason,
-  );
-  assert.ok(HorovodError.is(error), String(error));
-  return error;
 }
 
 describe('ranks that do the same in another order', () => {

@@ -2,20 +2,12 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { HorovodError } from '../errors.ts';
 import { Average, Sum } from '../tensor/reduce-op.ts';
+import { errorOf } from '../testing/error-of.ts';
 import { type RanksFailed, runRanks } from '../testing/run-ranks.ts';
 import * as hvd from './collectives.ts';
 import { ProcessSet } from './process-set.ts';
 
 const of = (...values: number[]) => Float32Array.from(values);
-
-async function errorOf(promise: Promise<unknown>): Promise<HorovodError> {
-  const error = await promise.then(
-    () => assert.fail('it did not fail'),
-    (reason: unknown) => reason,
-  );
-  assert.ok(HorovodError.is(error), String(error));
-  return error;
-}
 
 describe('a ProcessSet on its own', () => {
   test('sorts its ranks and knows nothing else', () => {
