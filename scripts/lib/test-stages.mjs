@@ -58,7 +58,7 @@ export const stages = [
     takesFilter: true,
     run: ({ filter }) =>
       nodeTests(
-        testFiles().processes.filter((path) => !path.startsWith('dist/launch/')),
+        testFiles().processes.filter((path) => path.startsWith('dist/multiprocess/')),
         { filter, concurrency: 1, env: { HOROVOD_NATIVE: '0' } },
       ),
   },
@@ -115,11 +115,12 @@ async function nativeTests(flavour, filter) {
 function testFiles() {
   const inSource = filesBelow('src').filter((path) => path.endsWith('.test.ts'));
   const outside = [...filesBelow('test/multiprocess'), ...filesBelow('test/end-to-end')];
+  const benchTests = filesBelow('bench').filter((path) => path.endsWith('.test.mjs'));
   const starts = (path) => startsProcesses.test(readFileSync(inRepository(path), 'utf8'));
   const compiled = (path) =>
     path.replace(/^src/, 'dist').replace(/^test/, '.dist-test').replace(/\.ts$/, '.js');
   return {
-    unit: inSource.filter((path) => !starts(path)).map(compiled),
+    unit: [...inSource.filter((path) => !starts(path)).map(compiled), ...benchTests],
     processes: [...inSource.filter(starts), ...outside.filter((path) => /\.test\.(ts|mjs)$/.test(path))].map(
       (path) => (path.endsWith('.mjs') ? path : compiled(path)),
     ),
