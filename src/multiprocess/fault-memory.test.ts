@@ -6,7 +6,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { faultFixture, startFaultJob } from '../testing/fault-job.ts';
 
@@ -15,41 +15,40 @@ const skip = unshare === undefined ? 'mount namespaces are not permitted here' :
 const launcher = fileURLToPath(new URL('../launch/main.js', import.meta.url));
 
 for (const size of ['64k', '1m']) {
-  test(`/dev/shm has ${size} altogether: ERR_HVD_SHARED_MEMORY on every rank`, { skip }, async () => {
-    assertRefused(await runIn(`mount -t tmpfs -o size=${size} tmpfs /dev/shm`, 4));
+  test(`/dev/shm has ${size} altogether: ERR_HVD_SHARED_MEMORY on every rank`, { skip }, async (t) => {
+    assertRefused(await runIn(t, `mount -t tmpfs -o size=${size} tmpfs /dev/shm`, 4));
   });
 }
 
-test('/dev/shm has no page left for the control block: the same', { skip }, async () => {
+test('/dev/shm has no page left for the control block: the same', { skip }, async (t) => {
   const fill =
     'mount -t tmpfs -o size=1m tmpfs /dev/shm; head -c 2m /dev/zero > /dev/shm/full 2>/dev/null; true';
-  assertRefused(await runIn(fill, 2));
+  assertRefused(await runIn(t, fill, 2));
 });
 
 test('/dev/shm is large enough for the control block and full before the segment: the same', {
   skip,
-}, async () => {
+}, async (t) => {
   // A segment takes far more than the 60 KiB that are left.
   const fill = 'mount -t tmpfs -o size=1m tmpfs /dev/shm; head -c 964k /dev/zero > /dev/shm/full';
-  assertRefused(await runIn(fill, 2));
+  assertRefused(await runIn(t, fill, 2));
 });
 
 test('HOROVOD_SHM_DIR names another memory file system, and the full /dev/shm does not matter', {
   skip,
 }, async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'hvd-fault-'));
-  t.after(() => rmSync(directory, { recursive: true }));
+  const directory = temporaryDirectory(t);
   const mounts =
     `mount -t tmpfs -o size=64k tmpfs /dev/shm; mount -t tmpfs -o size=64m tmpfs ${directory}; ` +
     `export HOROVOD_SHM_DIR=${directory}`;
-  const { code, stdout, stderr } = await runIn(mounts, 2);
+  const { code, stdout, stderr } = await runIn(t, mounts, 2);
   assert.equal(code, 0, stderr);
   for (const rank of [0, 1]) assert.match(stdout, new RegExp(`\\[${rank}\\]<stdout>:value \\{"value":3`));
 });
 
 test('HOROVOD_SHM_DIR that does not exist is an error that names it', async (t) => {
   const env = { HOROVOD_SHM_DIR: '/nowhere/at/all' };
-  const job = startFaultJob(t, 2, 'memory.mjs', { env });
+  const job = startFaultJob(t, 2, 'memory.mjs', { args: [temporaryDirectory(t)], env });
   for (const rank of [0, 1]) {
     const { code, message } = await job.said(rank, 'caught');
     assert.equal(code, 'ERR_HVD_SHARED_MEMORY', message);
@@ -79,10 +78,18 @@ interface Ran {
 }
 
 /** Runs the memory fixture on `np` ranks in a mount namespace prepared by these shell commands. */
-function runIn(commands: string, np: number): Promise<Ran> {
+function runIn(t: TestContext, commands: string, np: number): Promise<Ran> {
   const script = `${commands}\nexec "$@"`;
   const [file, ...flags] = unshare as [string, ...string[]];
-  const job = [process.execPath, launcher, '-np', String(np), '--', faultFixture('memory.mjs')];
+  const job = [
+    process.execPath,
+    launcher,
+    '-np',
+    String(np),
+    '--',
+    faultFixture('memory.mjs'),
+    temporaryDirectory(t),
+  ];
   const child = spawn(file, [...flags, 'sh', '-c', script, 'sh', ...job], {
     stdio: ['ignore', 'pipe', 'pipe'],
     timeout: 60_000,
@@ -97,6 +104,12 @@ function runIn(commands: string, np: number): Promise<Ran> {
     stderr += piece;
   });
   return new Promise((resolve) => child.once('close', (code) => resolve({ code, stdout, stderr })));
+}
+
+function temporaryDirectory(t: TestContext): string {
+  const directory = mkdtempSync(join(tmpdir(), 'hvd-fault-'));
+  t.after(() => rmSync(directory, { recursive: true }));
+  return directory;
 }
 
 function findUnshare(): readonly string[] | undefined {
