@@ -215,12 +215,12 @@ export function barrierSync(context: HorovodContext, options: CollectiveOptions 
 /** This rank has no more data: until all have joined it takes part in others' allreduces with zeros. */
 export async function join(context: HorovodContext, options: CollectiveOptions = {}): Promise<number> {
   const what = label('join', options);
-  return context.run(joinPlan, options, what, options.name ?? 'join');
+  return context.run(joinPlan, options, what, options.name ?? 'horovod.join');
 }
 
 export function joinSync(context: HorovodContext, options: CollectiveOptions = {}): number {
   const what = label('join', options);
-  return context.runSync(joinPlan, options, what, options.name ?? 'join');
+  return context.runSync(joinPlan, options, what, options.name ?? 'horovod.join');
 }
 
 export async function broadcastObject<T>(

@@ -74,8 +74,9 @@ export function unnamedKey(count: number): string {
   return `${unnamedMark}${count}`;
 }
 
-/** `allreduce "grad"` or `the 3rd unnamed operation (allreduce)`. */
+/** `allreduce "grad"`, or `allreduce (unnamed, number 3)`. */
 export function labelOf(description: Pick<Description, 'key' | 'kind'>): string {
+  if (description.kind === 'join') return 'join';
   return description.key.startsWith(unnamedMark)
     ? `${description.kind} (unnamed, number ${description.key.slice(1)})`
     : `${description.kind} "${description.key}"`;
