@@ -127,7 +127,7 @@ function testFiles() {
   };
 }
 
-const startsProcesses = /from 'node:child_process'|\bspawnRanks\b|\bstartHorovodrun\b/;
+const startsProcesses = /from 'node:child_process'|\bspawnRanks\b|\bstartHorovodrun\b|\bstartFaultJob\b/;
 
 /** Runs test files in a runner process of their own; see node-test-runner.mjs. */
 function nodeTests(files, { filter, concurrency, env = {}, execPath = process.execPath }) {

@@ -44,6 +44,8 @@ export interface JobRequest {
 const quietOutputMs = 1000;
 /** How long a rank that another one blames may take to end by itself, before it is ended. */
 const blamedMs = 1000;
+/** So long ranks may go on after another one has failed, until they are told to end. */
+const hearMs = 1000;
 
 interface RankRecord {
   readonly slot: Slot;
@@ -181,26 +183,21 @@ export class Job {
     const others = this.#ranks.length - this.#endOrder.length;
     say(`${who(description)} ${how(description)}${others === 0 ? '.' : `; ending the other ${others}.`}`);
     const blamed = this.#ranks[description.blamed ?? -1];
-    if (blamed !== undefined && blamed.end === undefined) {
-      // A wrapper (a shell, npx) ends after what it wraps: with a signal from us it would end for a wrong reason.
-      const timer = new AbortController();
-      await Promise.race([
-        blamed.process.ended,
-        sleep(blamedMs, undefined, { signal: timer.signal }).catch(() => undefined),
-      ]);
-      timer.abort();
-    }
+    // A wrapper (a shell, npx) ends after what it wraps: with a signal from us it would end for a wrong reason.
+    if (blamed !== undefined && blamed.end === undefined) await within(blamed.process.ended, blamedMs);
+    // Ranks of one job hear of the death by themselves, and may have something to say or to save.
+    if (this.#controlBlock !== undefined) await within(this.#allEnded(), hearMs);
     await this.#endAll('SIGTERM');
+  }
+
+  #allEnded(): Promise<unknown> {
+    return Promise.all(this.#ranks.map(({ process }) => process.ended));
   }
 
   async #endAll(signal: NodeJS.Signals): Promise<void> {
     this.#isEnding = true;
     this.#signalRunning(signal);
-    const allEnded = Promise.all(this.#ranks.map(({ process }) => process.ended));
-    const timer = new AbortController();
-    const patience = sleep(this.#graceMs, undefined, { signal: timer.signal }).catch(() => undefined);
-    await Promise.race([allEnded, patience]);
-    timer.abort();
+    await within(this.#allEnded(), this.#graceMs);
     this.#signalRunning('SIGKILL');
   }
 
@@ -251,4 +248,12 @@ function spawnErrorText(error: NodeJS.ErrnoException): string {
   if (error.code === 'ENOENT') return `${command} was not found`;
   if (error.code === 'EACCES') return `${command} is not executable`;
   return error.message;
+}
+
+/** Waits for it, but not longer. */
+async function within(promise: Promise<unknown>, ms: number): Promise<void> {
+  const timer = new AbortController();
+  const patience = sleep(ms, undefined, { signal: timer.signal }).catch(() => undefined);
+  await Promise.race([promise, patience]);
+  timer.abort();
 }
