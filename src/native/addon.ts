@@ -28,8 +28,8 @@ export interface NativeAddon {
     timeoutMs: number,
     stallMs: number,
     report: (id: number, status: number, results: (NativeResult | undefined)[]) => void,
-    /** Element 0 gets the time at which a quick operation ended; the caller keeps it alive. */
-    clock: Float64Array,
+    /** What quick calls say and hear besides their arrays; the caller keeps it alive. */
+    mailbox: Float64Array,
   ): NativeGroup;
   /** For tests: 'avx512', 'avx2' or 'baseline'; false if this processor does not have it. */
   useInstructionSet(name: string): boolean;
@@ -46,22 +46,12 @@ export interface NativeAddon {
 
 /** Numbers are statuses (plane/shm/codes.ts). */
 export interface NativeGroup {
-  allreduceNow(
-    input: TypedArray,
-    output: TypedArray | undefined,
-    dtypeAndOp: number,
-    fingerprintLow: number,
-    fingerprintHigh: number,
-    postscale: number,
-  ): number;
+  /** Everything but the arrays is in the mailbox given to openGroup(). */
+  allreduceNow(input: TypedArray, output: TypedArray | undefined): number;
   /** -1: it goes on in the background and will be reported under this id. */
   allreduceSoon(
     input: TypedArray,
     output: TypedArray | undefined,
-    dtypeAndOp: number,
-    fingerprintLow: number,
-    fingerprintHigh: number,
-    postscale: number,
     id: number,
     tryForMicroseconds: number,
   ): number;

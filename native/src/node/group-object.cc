@@ -32,7 +32,7 @@ struct GroupHandle {
   napi_threadsafe_function report = nullptr;
   std::unordered_map<uint32_t, AddonJob*> jobs;
   int spins = 0;
-  double* clock = nullptr;
+  double* mailbox = nullptr;
   Patience defaults{};
   Operation fast;     // reused by allreduceNow
   Operation current;  // of run()
@@ -123,31 +123,33 @@ void keep_for_ever(napi_env env, Status status, std::initializer_list<napi_value
 void stamp(GroupHandle* handle) {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  *handle->clock = static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
+  handle->mailbox[0] = static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
 }
 
-// Fills the group's reusable operation from (input, output | undefined, dtype | op << 8, fingerprintLow,
-// fingerprintHigh, postscale).
+// What a quick call says besides its arrays, in memory that both sides see: each argument of a call across
+// Node-API costs some nanoseconds. src/plane/shm/shm-group.ts has the same places.
+enum Mailbox { finished_at, dtype_and_op, fingerprint_lower, fingerprint_upper, quick_postscale, has_output };
+
+// Fills the group's reusable operation from (input, output) and the mailbox.
 Operation& read_quick(napi_env env, GroupHandle* handle, const napi_value* arguments) {
   Operation& operation = handle->fast;
+  const double* mailbox = handle->mailbox;
   Typed in = typed_array(env, arguments[0]);
-  napi_valuetype type;
-  napi_typeof(env, arguments[1], &type);
-  char* out = type == napi_undefined ? in.data : typed_array(env, arguments[1]).data;
-  uint32_t code = to_uint(env, arguments[2]);
+  char* out = mailbox[has_output] != 0 ? typed_array(env, arguments[1]).data : in.data;
+  auto code = static_cast<uint32_t>(mailbox[dtype_and_op]);
   operation.dtype = static_cast<DType>(code & 0xff);
   operation.op = static_cast<Op>(code >> 8);
-  operation.fingerprint = static_cast<uint32_t>(to_int(env, arguments[3])) |
-                          static_cast<uint64_t>(static_cast<uint32_t>(to_int(env, arguments[4]))) << 32;
-  operation.postscale = to_double(env, arguments[5]);
+  operation.fingerprint = static_cast<uint32_t>(static_cast<int32_t>(mailbox[fingerprint_lower])) |
+                          static_cast<uint64_t>(static_cast<int32_t>(mailbox[fingerprint_upper])) << 32;
+  operation.postscale = mailbox[quick_postscale];
   operation.buffers[0] = {in.data, out, in.bytes};
   return operation;
 }
 
-// allreduceNow(input, output, dtypeAndOp, fingerprintLow, fingerprintHigh, postscale) → status
+// allreduceNow(input, output) → status; the rest is in the mailbox
 napi_value allreduce_now(napi_env env, napi_callback_info info) {
-  size_t count = 6;
-  napi_value arguments[6];
+  size_t count = 2;
+  napi_value arguments[2];
   auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
   Operation& operation = read_quick(env, handle, arguments);
   Status status = handle->group->run(operation, handle->defaults);
@@ -296,13 +298,13 @@ napi_value submit(napi_env env, napi_callback_info info) {
 
 // allreduceSoon(…as allreduceNow, id, tryNow) → status, or -1 if it goes on in the background
 napi_value allreduce_soon(napi_env env, napi_callback_info info) {
-  size_t count = 8;
-  napi_value arguments[8];
+  size_t count = 4;
+  napi_value arguments[4];
   auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
   Operation& operation = read_quick(env, handle, arguments);
   Patience patience = handle->defaults;
   patience.stall_ns = 0;  // the event loop looks after stalls
-  const double try_for_us = to_double(env, arguments[7]);
+  const double try_for_us = to_double(env, arguments[3]);
   if (try_for_us > 0) {
     handle->group->start(operation);
     if (arrive_soon(handle, try_for_us)) {
@@ -313,7 +315,7 @@ napi_value allreduce_soon(napi_env env, napi_callback_info info) {
     }
   }
   auto job = std::make_unique<AddonJob>();
-  job->id = to_uint(env, arguments[6]);
+  job->id = to_uint(env, arguments[2]);
   job->operations.push_back(operation);
   job->patience = in_background(patience);
   job->posted = try_for_us > 0;
@@ -439,7 +441,7 @@ napi_value close(napi_env env, napi_callback_info info) {
 
 const int64_t bytes_per_member = sizeof(Member);
 
-// openGroup(control, arena, fd, ranks: Int32Array, index, spins, timeoutMs, stallMs, report, clock: Float64Array)
+// openGroup(control, arena, fd, ranks: Int32Array, index, spins, timeoutMs, stallMs, report, mailbox: Float64Array)
 napi_value open_group(napi_env env, napi_callback_info info) {
   size_t count = 10;
   napi_value arguments[10];
@@ -461,7 +463,7 @@ napi_value open_group(napi_env env, napi_callback_info info) {
   handle->spins = to_int(env, arguments[5]);
   handle->defaults = {handle->spins, yield_ns(handle->spins), static_cast<int64_t>(to_double(env, arguments[6]) * 1e6),
                       static_cast<int64_t>(to_double(env, arguments[7]) * 1e6)};
-  handle->clock = reinterpret_cast<double*>(typed_array(env, arguments[9]).data);
+  handle->mailbox = reinterpret_cast<double*>(typed_array(env, arguments[9]).data);
   handle->fast.kind = Kind::allreduce;
   handle->fast.buffers.resize(1);
   napi_value name;

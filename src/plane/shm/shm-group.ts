@@ -22,8 +22,8 @@ export class ShmGroup implements PlaneGroup, QuickAllreduce {
   readonly quick: QuickAllreduce = this;
   onClose: () => void = () => {};
   readonly #native: NativeGroup;
-  /** The addon writes the time into it. */
-  readonly #clock = new Float64Array(1);
+  /** Element 0 is the addon's: the time; the others are ours, see #fillMailbox. */
+  readonly #mailbox = new Float64Array(6);
   readonly #block: ControlBlock;
   readonly #rank: number;
   readonly #members: readonly number[];
@@ -43,7 +43,7 @@ export class ShmGroup implements PlaneGroup, QuickAllreduce {
     rank: number,
     spec: GroupSpec,
     tryUpToBytes: number,
-    open: (report: Report, clock: Float64Array) => NativeGroup,
+    open: (report: Report, mailbox: Float64Array) => NativeGroup,
   ) {
     this.index = spec.index;
     this.size = spec.members.length;
@@ -51,7 +51,7 @@ export class ShmGroup implements PlaneGroup, QuickAllreduce {
     this.#rank = rank;
     this.#members = spec.members;
     this.#tryUpToBytes = tryUpToBytes;
-    this.#native = open((id, code, results) => this.#report(id, code, results), this.#clock);
+    this.#native = open((id, code, results) => this.#report(id, code, results), this.#mailbox);
   }
 
   probe(allowed: boolean): void {
@@ -154,7 +154,8 @@ export class ShmGroup implements PlaneGroup, QuickAllreduce {
     postscale: number,
   ): number {
     if (this.#broken !== undefined) throw this.#broken;
-    return this.#native.allreduceNow(input, output, dtypeAndOp, fingerprintLow, fingerprintHigh, postscale);
+    this.#fillMailbox(output, dtypeAndOp, fingerprintLow, fingerprintHigh, postscale);
+    return this.#native.allreduceNow(input, output);
   }
 
   allreduceSoon(
@@ -166,17 +167,26 @@ export class ShmGroup implements PlaneGroup, QuickAllreduce {
     postscale: number,
   ): number | undefined {
     if (this.#broken !== undefined) throw this.#broken;
-    const code = this.#native.allreduceSoon(
-      input,
-      output,
-      dtypeAndOp,
-      fingerprintLow,
-      fingerprintHigh,
-      postscale,
-      this.#nextId,
-      input.byteLength <= this.#tryUpToBytes ? tryForMicroseconds : 0,
-    );
+    this.#fillMailbox(output, dtypeAndOp, fingerprintLow, fingerprintHigh, postscale);
+    const tryFor = input.byteLength <= this.#tryUpToBytes ? tryForMicroseconds : 0;
+    const code = this.#native.allreduceSoon(input, output, this.#nextId, tryFor);
     return code === status.queued ? undefined : code;
+  }
+
+  /** In the order of `Mailbox` in native/src/node/group-object.cc. */
+  #fillMailbox(
+    output: TypedArray | undefined,
+    dtypeAndOp: number,
+    fingerprintLow: number,
+    fingerprintHigh: number,
+    postscale: number,
+  ): void {
+    const mailbox = this.#mailbox;
+    mailbox[1] = dtypeAndOp;
+    mailbox[2] = fingerprintLow;
+    mailbox[3] = fingerprintHigh;
+    mailbox[4] = postscale;
+    mailbox[5] = output === undefined ? 0 : 1;
   }
 
   adopt(job: Job, complete: Complete): void {
@@ -195,7 +205,7 @@ export class ShmGroup implements PlaneGroup, QuickAllreduce {
   }
 
   lastFinishedAtMs(): number {
-    return this.#clock[0] as number;
+    return this.#mailbox[0] as number;
   }
 
   settleSync(code: number | NativeResult, job: Job, round: Round | undefined = job.rounds[0]): Outcome {

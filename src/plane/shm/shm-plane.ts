@@ -65,7 +65,7 @@ export class ShmPlane implements DataPlane {
       const cores = availableParallelism();
       const spins = localSize > cores ? 0 : spinsWithACoreForEveryRank;
       const tryUpToBytes = localSize < cores ? tryUpToBytesWithACoreToSpare : tryUpToBytesWithout;
-      const group = new ShmGroup(this.#block, rank, spec, tryUpToBytes, (report, clock) =>
+      const group = new ShmGroup(this.#block, rank, spec, tryUpToBytes, (report, mailbox) =>
         this.#addon.openGroup(
           this.#control,
           this.#arena,
@@ -76,7 +76,7 @@ export class ShmPlane implements DataPlane {
           timeoutMs,
           stallAfterMs,
           report,
-          clock,
+          mailbox,
         ),
       );
       this.#groups.add(group);
