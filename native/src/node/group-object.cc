@@ -462,7 +462,7 @@ napi_value open_group(napi_env env, napi_callback_info info) {
   }
   handle->spins = to_int(env, arguments[5]);
   handle->defaults = {handle->spins, yield_ns(handle->spins), static_cast<int64_t>(to_double(env, arguments[6]) * 1e6),
-                      static_cast<int64_t>(to_double(env, arguments[7]) * 1e6)};
+                      static_cast<int64_t>(to_double(env, arguments[7]) * 1e6), true};
   handle->mailbox = reinterpret_cast<double*>(typed_array(env, arguments[9]).data);
   handle->fast.kind = Kind::allreduce;
   handle->fast.buffers.resize(1);

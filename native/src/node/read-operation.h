@@ -14,13 +14,15 @@ enum Field { kind, dtype, op, root, fingerprint_low, fingerprint_high, prescale,
 inline int64_t yield_ns(int spins) { return spins > 0 ? 200'000 : 1'000'000; }
 
 inline Patience patience_of(const double* fields, int spins) {
-  return {spins, yield_ns(spins), static_cast<int64_t>(fields[timeout_ms] * 1e6), static_cast<int64_t>(fields[stall_ms] * 1e6)};
+  return {spins, yield_ns(spins), static_cast<int64_t>(fields[timeout_ms] * 1e6),
+          static_cast<int64_t>(fields[stall_ms] * 1e6), true};
 }
 
 // A group's thread never spins, and gives its core back soon: the main thread computes meanwhile.
 inline Patience in_background(Patience patience) {
   patience.spins = 0;
   patience.yield_ns = 50'000;
+  patience.may_move = false;
   return patience;
 }
 

@@ -39,7 +39,7 @@ Status Group::allreduce(Operation& operation, const Patience& patience) {
   if (bytes == 0) return Status::done;
   if (bytes <= inline_bytes) return allreduce_inline(operation, bytes, patience);
   if (everyone(post_flag::addressed) &&
-      ((everyone(post_flag::can_copy) && bytes >= copy_from_bytes) ||
+      ((everyone(post_flag::can_copy) && bytes >= copy_from_bytes(size_)) ||
        (everyone(post_flag::all_in_arena) && bytes >= in_arena_from_bytes)))
     return allreduce_in_place_of_peers(operation, bytes, patience);
   if (size_ <= 2 || bytes < by_parts_from_bytes) return allreduce_direct(operation, bytes, patience);

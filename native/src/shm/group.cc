@@ -93,7 +93,7 @@ void Group::start(const Operation& operation) {
     }
     // Worth it unless the data will be copied straight from memory to memory anyway.
     bool stages = operation.kind == Kind::allreduce && !(flags & post_flag::all_in_arena) &&
-                  !(can_copy_ && bytes >= copy_from_bytes && (flags & post_flag::addressed));
+                  !(can_copy_ && bytes >= copy_from_bytes(size_) && (flags & post_flag::addressed));
     if (stages) {
       stage(operation, 0, std::min(bytes, slot_bytes), slot(index_, chunk_));
       flags |= post_flag::staged;
@@ -219,45 +219,58 @@ void Group::nap(int64_t timeout_ns) {
   me.asleep.store(0, std::memory_order_relaxed);
 }
 
-// NOTE [One core for two]. With a core for every rank two of them may still end up on one: something else used
-// the other core for a moment, or a sleeper was woken on the core of its waker (virtual machines do that: a core
-// that sleeps looks taken away). A rank that waits by yielding looks busy and its data looks hot, so the
-// scheduler leaves both there for long (measured: training at half speed for half a minute). So a rank that was
-// moved onto a peer's core while it slept goes back, and of two that wait on one core the higher one leaves, by
-// forbidding itself that core for a moment; ever less often if it does not help, as the others may be in use.
-bool Group::shares_core_with(int i) const {
+// NOTE [Crowded cores]. Ranks may end up unevenly on the cores: something else used one for a moment, or a sleeper
+// was woken on the core of its waker (virtual machines do that: a core that sleeps looks taken away). A rank that
+// waits by yielding looks busy and its data looks hot, so the scheduler leaves it there for long (measured:
+// two ranks on one of two cores train at half speed for half a minute; three of four take half as long again).
+// So a rank that was moved onto a peer's core while it slept goes back, and a rank that waits on a core with two
+// more of us than another one has moves there, the highest first; ever less often if it does not help.
+int Group::core_of(int i) const {
+  if (i == index_) return sched_getcpu();
   uint64_t posted = member(i).posts[(round_ - 1) & 1].header.words[1];  // where it was in the last round
-  return (posted >> post_flag::cpu_shift & 0xffff) == static_cast<uint64_t>(sched_getcpu() & 0xffff);
+  return static_cast<int>(posted >> post_flag::cpu_shift & 0xffff);
 }
 
 namespace {
-// Runs on one of `cores` from here on, and may be moved again at once.
-void move_to(const cpu_set_t& cores, const cpu_set_t& allowed) {
-  if (sched_setaffinity(0, sizeof cores, &cores) == 0) sched_setaffinity(0, sizeof allowed, &allowed);
+// Runs on `core` from here on, and may be moved again at once.
+void move_to(int core, const cpu_set_t& allowed) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  if (sched_setaffinity(0, sizeof one, &one) == 0) sched_setaffinity(0, sizeof allowed, &allowed);
 }
 }  // namespace
 
-void Group::leave_shared_core(int i) {
-  if (index_ < i || !shares_core_with(i)) return;
+void Group::leave_crowded_core() {
   const int64_t now = monotonic_ns();
   if (now < next_move_) return;
-  constexpr int64_t longest_pause = 100'000'000;
-  move_pause_ = now - next_move_ < longest_pause ? std::min(move_pause_ * 2, longest_pause) : 1'000'000;
+  next_move_ = now + 1'000'000;
+  const int core = sched_getcpu();
+  if (core < 0 || core >= CPU_SETSIZE) return;
+  uint16_t ranks_on[CPU_SETSIZE] = {};
+  for (int i = 0; i < size_; i++) {
+    const int other = core_of(i);
+    if (other == core && i > index_) return;  // that one moves
+    if (other < CPU_SETSIZE) ranks_on[other]++;
+  }
+  cpu_set_t allowed;
+  if (ranks_on[core] < 2 || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  int emptiest = core;
+  for (int other = 0; other < CPU_SETSIZE; other++)
+    if (CPU_ISSET(other, &allowed) && ranks_on[other] < ranks_on[emptiest]) emptiest = other;
+  if (ranks_on[emptiest] + 1 >= ranks_on[core]) return;
+  constexpr int64_t shortest_pause = 1'000'000, longest_pause = 100'000'000;
+  const bool has_helped = now - moved_at_ > 4 * move_pause_;
+  move_pause_ = has_helped ? shortest_pause : std::min(move_pause_ * 2, longest_pause);
+  moved_at_ = now;
   next_move_ = now + move_pause_;
-  cpu_set_t allowed, others;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  others = allowed;
-  CPU_CLR(sched_getcpu(), &others);
-  if (CPU_COUNT(&others) > 0) move_to(others, allowed);
+  move_to(emptiest, allowed);
 }
 
 void Group::return_to_core(int core, int i) {
-  if (core < 0 || core == sched_getcpu() || !shares_core_with(i)) return;
-  cpu_set_t allowed, home;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || !CPU_ISSET(core, &allowed)) return;
-  CPU_ZERO(&home);
-  CPU_SET(core, &home);
-  move_to(home, allowed);
+  if (core < 0 || core == sched_getcpu() || core_of(i) != sched_getcpu()) return;
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_ISSET(core, &allowed)) move_to(core, allowed);
 }
 
 Status Group::check_idle() {

@@ -96,8 +96,8 @@ class Group {
     }
     return Status::done;
   }
-  bool shares_core_with(int i) const;
-  void leave_shared_core(int i);
+  int core_of(int i) const;
+  void leave_crowded_core();
   void return_to_core(int core, int i);
   Status check_waiting(int i, const Patience& patience, bool may_stall);
   Status wait_for_chunk(int i, uint64_t chunk, const Patience& patience);
@@ -141,6 +141,7 @@ class Group {
   int64_t next_stall_ = 0;
   int64_t next_move_ = 0;
   int64_t move_pause_ = 0;
+  int64_t moved_at_ = 0;
   int culprit_ = -1;
   int errno_ = 0;
   std::atomic<bool> stop_{false};
@@ -155,7 +156,7 @@ Status Group::wait_for(int i, const Patience& patience, bool may_stall, const Re
     relax();
     if (reached(i)) return Status::done;
   }
-  if (patience.spins > 0) leave_shared_core(i);
+  if (patience.may_move) leave_crowded_core();
   for (int64_t until = monotonic_ns() + patience.yield_ns; monotonic_ns() < until;) {
     for (int y = 0; y < 16; y++) {
       sched_yield();
@@ -174,7 +175,7 @@ Status Group::wait_for(int i, const Patience& patience, bool may_stall, const Re
     const int core = sched_getcpu();
     if (!reached(i)) futex_wait(me.doorbell, heard, 1'000'000);
     me.asleep.store(0, std::memory_order_relaxed);
-    if (patience.spins > 0) return_to_core(core, i);
+    if (patience.may_move && patience.spins > 0) return_to_core(core, i);
     if (reached(i)) return Status::done;
   }
 }

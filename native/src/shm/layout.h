@@ -57,7 +57,7 @@ struct TableEntry {
 constexpr size_t table_entries = 1024;
 
 constexpr int slot_count = 4;
-constexpr size_t slot_bytes = 128 * 1024;
+constexpr size_t slot_bytes = 256 * 1024;
 
 struct Member {
   Post posts[2];
@@ -76,8 +76,9 @@ struct Member {
 static_assert(sizeof(Member) % 4096 == 0);
 
 // From this size on ordinary memory is copied straight from the peer (process_vm_readv) rather than staged:
-// below it the system calls cost more than the second copy (measured).
-constexpr size_t copy_from_bytes = 192 * 1024;
+// below it the system calls cost more than the second copy (measured). With more members each of them copies from
+// and to all the others, and staged data is read from the caches.
+constexpr size_t copy_from_bytes(int members) { return members <= 2 ? 192 * 1024 : 2 * 1024 * 1024; }
 
 constexpr uint64_t probe_value = 0x68766470726f6265;
 

@@ -66,6 +66,7 @@ struct Patience {
   int64_t yield_ns;
   int64_t timeout_ns;  // from the first sleep
   int64_t stall_ns;    // 0: never return `stalled`
+  bool may_move = false;  // this thread stands for its rank's core; see NOTE [Crowded cores]
 };
 
 }  // namespace hvd
