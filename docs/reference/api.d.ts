@@ -448,6 +448,8 @@ export declare class HorovodContext {
     readonly log: Log;
     readonly limits: ContextLimits;
     readonly recorder: FlightRecorder;
+    /** For quick-allreduce.ts. */
+    readonly quickCall: QuickCall;
     private constructor();
     /** Collective over all ranks. Takes over `parts`: they are closed if it fails. */
     static create(parts: ContextParts, options?: {
@@ -466,10 +468,12 @@ export declare class HorovodContext {
     membersOf(set: ProcessSet | undefined, what: string): Members;
     /** Counts prepared collectives of a process set. */
     nextPrepared(set: ProcessSet | undefined, what: string): number;
+    /** Undoes nextPrepared() for one that the others never counted. */
+    returnPrepared(set: ProcessSet | undefined, what: string): void;
     run<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): Promise<R>;
     runSync<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): R;
-    /** For the quick paths: a request that has met something else, or has to wait long. */
-    requestFor<R>(channel: Channel, plan: Plan<R>, options: CollectiveOptions, key: string, reject: (error: HorovodError) => void): Request;
+    /** For the quick paths: the request of an operation that did not end at once. */
+    requestFor<R>(channel: Channel, plan: Plan<R>, options: CollectiveOptions, key: string, ends: Pick<Request, 'resolve' | 'reject'>): Request;
     addProcessSet(set: ProcessSet, options?: {
         signal?: AbortSignal | undefined;
         timeoutMs?: number;
@@ -478,6 +482,8 @@ export declare class HorovodContext {
     removeProcessSet(set: ProcessSet, options?: CollectiveOptions): Promise<boolean>;
     /** The job has failed: every channel here, every rank elsewhere. */
     fail(error: HorovodError): void;
+    /** Something is in flight: look at it when the time for warnings has come. */
+    watchStalls(): void;
 }
 
 export interface HorovodrunProcess {
@@ -736,6 +742,8 @@ export declare class Channel {
     /** Undoes nextUnnamed() for a request that was refused at the door. */
     returnUnnamed(): void;
     get isIdle(): boolean;
+    /** Idle, and well: a quick path may use the group directly. */
+    get isQuiet(): boolean;
     get broken(): HorovodError | undefined;
     get pending(): Iterable<Request>;
     /** For stall warnings: the global ranks that have not asked for this. */
@@ -744,7 +752,11 @@ export declare class Channel {
     submit(request: Request): void;
     /** The blocking form: returns when the request is settled; its resolve or reject has been called. */
     runSync(request: Request): void;
-    /** For the quick path: `request` ran on its own and met something else. Blocks until it is settled. */
+    /** For the quick path: `request` has begun on its own and goes on in the background. */
+    adopt(request: Request, adopt: (job: Job, complete: (outcome: Outcome | HorovodError) => void) => void): void;
+    /** For the quick path: `request` ran on its own and met something else. */
+    resolve(request: Request): void;
+    /** The same, blocking until it is settled. */
     resolveSync(request: Request): void;
     /** The job of a request that runs on its own, for the quick paths' error texts and stall warnings. */
     quickJob(request: Request): Job;
@@ -764,6 +776,8 @@ export interface ChannelHost {
     /** Requests of one tick are coalesced; this adds a window of time. */
     readonly cycleTimeMs: number;
     readonly stallAfterMs: number;
+    /** The clock of Request.submittedAtMs. */
+    nowMs(): number;
     /** The job cannot go on: tell every channel and every rank. */
     fail(error: HorovodError): void;
     /** Requests have been waiting; called about every `stallAfterMs` of a blocking wait. */
@@ -825,6 +839,8 @@ export interface ContextParts {
     readonly members: readonly number[];
     /** Tells all ranks that the job has failed. */
     failJob(error: HorovodError): void;
+    /** Says that this rank goes in good order. Before anything is closed: a plane that ends without it is a death. */
+    leave(): void;
     /** After everything else has been closed. */
     close(): void;
 }
@@ -991,7 +1007,13 @@ export declare const Product: ReduceOp;
 export interface QuickAllreduce {
     /** One allreduce of one array, blocking; `output` undefined: in place. Default deadline. */
     allreduceNow(input: TypedArray, output: TypedArray | undefined, dtypeAndOp: number, fingerprintLow: number, fingerprintHigh: number, postscale: number): number;
-    /** The same for a round that runs again and again; the caller keeps its arrays alive and attached. */
+    /**
+     * The promise form of it: 0 or another status, or undefined if it goes on in the background. Then the caller
+     * must at once say adopt(job, complete), which is submit() for what has begun already.
+     */
+    allreduceSoon(input: TypedArray, output: TypedArray | undefined, dtypeAndOp: number, fingerprintLow: number, fingerprintHigh: number, postscale: number): number | undefined;
+    adopt(job: Job, complete: (outcome: Outcome | HorovodError) => void): void;
+    /** The same as allreduceNow for a round that runs again and again; the caller keeps its arrays alive and attached. */
     prepareRun(round: Round, job: Job): () => number;
     settleSync(status: number, job: Job): Outcome;
     /** When the last quick operation ended, in ms of the host's monotonic clock, to within a few ms. */
@@ -1039,6 +1061,8 @@ export interface Request {
     /** On the host's monotonic clock, which all its ranks share. */
     readonly submittedAtMs: number;
     isSettled: boolean;
+    /** Of its inputs when it was submitted: a buffer that is transferred before its turn comes has none. */
+    inputBytes?: number;
     /** Of a join: the rank that came last. */
     lastJoined?: number;
     /** Said once that it waits too long, at this time. */
