@@ -95,7 +95,11 @@ void Group::start(const Operation& operation) {
     bool stages = operation.kind == Kind::allreduce && !(flags & post_flag::all_in_arena) &&
                   !(can_copy_ && bytes >= copy_from_bytes(size_) && (flags & post_flag::addressed));
     if (stages) {
-      stage(operation, 0, std::min(bytes, slot_bytes), slot(index_, chunk_));
+      const size_t first = std::min(bytes, slot_bytes);
+      if (reduces_by_parts(bytes))
+        stage_parts(operation, 0, first, slot(index_, chunk_));
+      else
+        stage(operation, 0, first, slot(index_, chunk_));
       flags |= post_flag::staged;
     }
   }

@@ -109,6 +109,8 @@ class Group {
   Status allreduce_by_parts(Operation&, size_t bytes, const Patience&);
   Status allreduce_in_place_of_peers(Operation&, size_t bytes, const Patience&);
   void stage(const Operation&, size_t offset, size_t bytes, char* to);
+  void stage_parts(const Operation&, size_t offset, size_t bytes, char* to);
+  bool reduces_by_parts(size_t bytes) const;
 
   // exchange.cc
   Status allgather(Operation&, const Patience&);
