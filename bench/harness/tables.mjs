@@ -157,7 +157,7 @@ function awaitTable(result) {
   });
   return {
     title: 'What await adds',
-    text: 'µs. Up to 1 KiB the operation runs inside the call, above on the comm thread; from 1 MiB on the difference is less than the spread of the operation.',
+    text: 'µs. Where no core is to spare, as here, operations of up to 4 MiB run inside the call if the peers are there, larger ones on the thread of the process set; from 1 MiB on the difference is less than the spread of the operation.',
     head: ['size', nameOf('horovod'), nameOf('await'), 'added', 'target', 'met'],
     rows,
   };
