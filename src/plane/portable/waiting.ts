@@ -7,9 +7,13 @@ export class BlockingPause {
   readonly #never = new Int32Array(new SharedArrayBuffer(4));
   #turn = 0;
 
-  /** `isCrowded`: more ranks than cores. The one waited for may need this very core, so nap at once. */
+  /**
+   * `isCrowded`: more ranks than cores. The one waited for may need this very core, so nap at once. Otherwise ask for
+   * about a millisecond: a nap takes ten times as long as it should, and a rank that naps is often woken on its
+   * peer's core (measured at 1 MiB: 0.45 ms an operation, against 0.46 to 1.5 ms with naps after 30 µs).
+   */
   constructor(isCrowded: boolean) {
-    this.#polls = isCrowded ? 4 : 60;
+    this.#polls = isCrowded ? 4 : 3000;
   }
 
   reset(): void {
