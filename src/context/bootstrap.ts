@@ -42,7 +42,12 @@ export async function createContext(
       `init: processSets is a list of ProcessSet or 'dynamic', not ${describe(processSets)}.`,
     );
   }
-  options.signal?.throwIfAborted();
+  if (options.signal?.aborted) {
+    throw new HorovodError('ERR_HVD_ABORTED', `rank ${settings.rank}: init was ended by its AbortSignal.`, {
+      rank: settings.rank,
+      cause: options.signal.reason,
+    });
+  }
   const world = worldOf(settings, options.ranks);
   const log = createLog(settings.logLevel, settings.rank);
   const hasDynamicProcessSets = processSets === 'dynamic' || settings.dynamicProcessSets;
