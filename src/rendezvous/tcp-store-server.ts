@@ -63,9 +63,12 @@ export class TcpStoreServer {
     return `${address.address}:${address.port}`;
   }
 
-  /** A rank died: whoever waits for anything not yet written learns it at once. */
+  /** A rank died: whoever waits for it, or, unless it ended well, for anything, learns it at once. */
   rankLost(rank: number, loss: RankLoss): void {
-    this.store.fail(lossError('ERR_HVD_PEER_LOST', rank, loss, 'before all ranks had come together.'));
+    const error = lossError('ERR_HVD_PEER_LOST', rank, loss, 'before all ranks had come together.');
+    // One that ended well may just not take part, init({ ranks }): only who waits for it has to know.
+    if (loss.exitCode === 0) this.store.rankLost(rank, error);
+    else this.store.fail(error);
   }
 
   /** A rank has gone in good order: only who waits for that rank itself is told. */
