@@ -4,7 +4,7 @@ import { coreFixture } from '../testing/case-jobs.ts';
 import { spawnRanks } from '../testing/spawn-ranks.ts';
 
 test('some ranks of a job work together, numbered in the order given, whatever the others do', async () => {
-  const job = await spawnRanks(3, coreFixture('some-ranks'), { timeoutMs: 60_000 });
+  const job = await spawnRanks(3, coreFixture('some-ranks.mjs'), { timeoutMs: 60_000 });
   assert.equal(job.exitCode, 0, job.stderr);
   assert.match(job.ranks[2]?.stdout ?? '', /rank 0 of 2: 2 0, 0/);
   assert.match(job.ranks[0]?.stdout ?? '', /rank 1 of 2: 2 0, 0/);
