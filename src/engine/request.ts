@@ -3,7 +3,6 @@
 import type { HorovodError } from '../errors.ts';
 import type { PlaneOperation } from '../plane/plane.ts';
 import type { DType } from '../tensor/dtype.ts';
-import type { ReduceOp } from '../tensor/reduce-op.ts';
 import { Fingerprint } from './fingerprint.ts';
 
 export const requestKinds = [
@@ -166,8 +165,4 @@ export function compareText(a: string, b: string): number {
   if (first !== b.startsWith(unnamedMark)) return first ? -1 : 1;
   if (first) return Number(a.slice(1)) - Number(b.slice(1));
   return a < b ? -1 : a > b ? 1 : 0;
-}
-
-export function averages(op: ReduceOp): boolean {
-  return op.name === 'Average';
 }

@@ -1,6 +1,6 @@
 // Compression of what travels: applied before an operation and undone after it.
 
-import { dtypes, type TypedArray } from './dtype.ts';
+import type { TypedArray } from './dtype.ts';
 import { bfloat16ToFloat32, float16ToFloat32, float32ToBfloat16, float32ToFloat16 } from './half-float.ts';
 import { elementsIn, type Tensor } from './tensor.ts';
 
@@ -60,8 +60,3 @@ export const Compression: {
   fp16: half('fp16', 'float16', float32ToFloat16, float16ToFloat32),
   bf16: half('bf16', 'bfloat16', float32ToBfloat16, bfloat16ToFloat32),
 };
-
-/** Bytes of a tensor as it would travel. */
-export function tensorBytes(tensor: Tensor): number {
-  return elementsIn(tensor.shape) * dtypes[tensor.dtype].bytes;
-}
