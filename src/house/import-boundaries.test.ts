@@ -46,17 +46,26 @@ describe('layers', () => {
     assert.deepEqual(importsMatching(/^src\/plane\//, /^src\/(engine|context|launch)\//), []);
   });
 
-  test('no layer imports the public face', () => {
-    assert.deepEqual(importsMatching(/^src\/(?!testing\/|index\.ts)/, /^src\/index\.ts$/), []);
+  test('no layer imports the public face but the faces of the framework adapters', () => {
+    const inner = /^src\/(?!testing\/|index\.ts|(tensorflow|keras|jax)\/index\.ts)/;
+    assert.deepEqual(importsMatching(inner, /^src\/index\.ts$/), []);
   });
 
   test('product code imports no test helpers', () => {
     assert.deepEqual(importsMatching(/^src\/(?!testing\/)/, /^src\/testing\//), []);
   });
 
-  test('frameworks are not imported at all in the core', () => {
-    const found = product.filter((source) => /from '(@tensorflow\/|@jax-js\/|keras)/.test(source.code));
-    assert.deepEqual(paths(found), []);
+  test('only its adapter imports a framework', () => {
+    const importers = (framework: RegExp, adapters: RegExp) =>
+      paths(product.filter(({ path, code }) => framework.test(code) && !adapters.test(path)));
+    assert.deepEqual(importers(/(from|import\() ?'@tensorflow\//, /^src\/(tensorflow|keras)\//), []);
+    assert.deepEqual(importers(/(from|import\() ?'@jax-js\//, /^src\/jax\//), []);
+  });
+
+  test('adapters know no planes, sockets or launchers', () => {
+    const forbidden = /^src\/(plane|rendezvous|launch|native)\//;
+    assert.deepEqual(importsMatching(/^src\/(tensorflow|keras|jax)\//, forbidden), []);
+    assert.deepEqual(importsMatching(/^src\/jax\//, /^src\/(tensorflow|keras)\//), []);
   });
 });
 
