@@ -172,7 +172,7 @@ async function referencePages() {
 }
 
 async function example() {
-  const args = ['bin/horovodrun.js', '-np', '2', 'examples/train-mlp.ts', '--epochs', '1'];
+  const args = ['bin/horovodrun.js', '-np', '2', 'examples/core/train-mlp.ts', '--epochs', '1'];
   const { code, text } = await capture(process.execPath, args, { timeoutMs: 120_000 });
   process.stdout.write(text);
   const isComplete = /test accuracy/.test(text) && /same weights on all 2 ranks/.test(text);

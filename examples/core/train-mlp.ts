@@ -2,8 +2,8 @@
 // of the pictures, and after each batch the ranks average their gradients. The lines that make it distributed
 // are marked ①…⑤; without them this is an ordinary training script.
 //
-//   npm start                                               two ranks
-//   npx horovodrun -np 4 examples/train-mlp.ts --epochs 3   four ranks, three epochs
+//   npx horovodrun -np 2 examples/core/train-mlp.ts              two ranks
+//   npx horovodrun -np 4 examples/core/train-mlp.ts --epochs 3   four ranks, three epochs
 
 import { createHash } from 'node:crypto';
 import { parseArgs } from 'node:util';
@@ -25,7 +25,7 @@ const batchSize = 64; // over all ranks together, so that the number of ranks do
 const hidden = 128;
 
 if (options.help || !(epochs >= 1) || !(trainingSamples >= batchSize)) {
-  console.log(`horovodrun -np <ranks> examples/train-mlp.ts [--epochs 6] [--samples 24000]
+  console.log(`horovodrun -np <ranks> examples/core/train-mlp.ts [--epochs 6] [--samples 24000]
 
 Trains a network of two layers to read drawn digits (${pixels} pixels) and prints its accuracy on ${testSamples} others.`);
   process.exit(options.help ? 0 : 2);
