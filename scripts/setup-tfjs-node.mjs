@@ -101,13 +101,13 @@ async function unpackPackage() {
   await must('tar', ['-xzf', tarball, '-C', cache], { advice: 'Install tar.' });
   rmSync(tarball);
 
-  const manifestPath = join(packageFolder, 'package.json');
-  const manifest = JSON.parse(readFileSync(manifestPath, 'utf8'));
-  delete manifest.dependencies['@tensorflow/tfjs'];
-  delete manifest.devDependencies;
-  writeFileSync(manifestPath, `${JSON.stringify(manifest, null, 2)}\n`);
-  const args = ['install', '--ignore-scripts', '--omit=dev', '--no-audit', '--no-fund', '--loglevel=error'];
-  await must('npm', args, { cwd: packageFolder, advice: 'Is the npm registry reachable?' });
+  // Beside the package, not inside it: `npm install` of the project follows the link and would prune them.
+  const { dependencies } = JSON.parse(readFileSync(join(packageFolder, 'package.json'), 'utf8'));
+  delete dependencies['@tensorflow/tfjs'];
+  const manifest = { private: true, dependencies };
+  writeFileSync(join(cache, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
+  const args = ['install', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
+  await must('npm', args, { cwd: cache, advice: 'Is the npm registry reachable?' });
 }
 
 /** tfjs-node's own way. False if its host does not answer at once or the installer fails. */
