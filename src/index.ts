@@ -25,6 +25,7 @@ export {
   join,
   joinSync,
   prepareAllreduce,
+  prepareAllreduceSync,
   reducescatter,
   reducescatterSync,
 } from './context/default-collectives.ts';
@@ -58,7 +59,7 @@ export type {
   CollectiveOptions,
   ReduceOptions,
 } from './context/options.ts';
-export type { PreparedCollective } from './context/prepared.ts';
+export type { PreparedCollective, StartedCollective } from './context/prepared.ts';
 export { ProcessSet } from './context/process-set.ts';
 export type { CollectiveRecord } from './diagnostics/flight-recorder.ts';
 export { type ErrorCode, HorovodError, type HorovodErrorDetails } from './errors.ts';

@@ -8,6 +8,7 @@ import { labelOf, type Request, unnamedKey } from '../engine/request.ts';
 import { inspectStalls, type StallLimits } from '../engine/stall-inspector.ts';
 import { HorovodError } from '../errors.ts';
 import type { DataPlane, PlaneGroup, PlaneName } from '../plane/plane.ts';
+import type { OverlapChoice } from '../settings/table.ts';
 import { describePlan, fingerprintOfPlan } from './describe-plan.ts';
 import { type CollectiveOptions, checkOptions } from './options.ts';
 import type { Members, Plan } from './plans.ts';
@@ -33,6 +34,8 @@ export interface ContextLimits extends StallLimits {
   readonly fusionThresholdBytes: number;
   readonly cycleTimeMs: number;
   readonly flightRecords: number;
+  readonly overlap: OverlapChoice;
+  readonly bucketBytes: number;
 }
 
 /** What a context is made of; bootstrap.ts and horovod/testing put it together. */
@@ -203,6 +206,24 @@ export class HorovodContext {
     this.#submit(channel, () => channel.runSync(request), name ?? options.name);
     if (failure !== undefined) throw failure;
     return this.#resultOf(plan, request);
+  }
+
+  /** Submits at once; the function returned waits, blocking, and gives the result. It must be called, once. */
+  start<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): () => R {
+    const channel = this.#channelOf(options, what);
+    let failure: HorovodError | undefined;
+    const request = this.#requestOf(channel, plan, options, name, {
+      resolve() {},
+      reject(error) {
+        failure = error;
+      },
+    });
+    this.#submit(channel, () => channel.start(request), name ?? options.name);
+    return () => {
+      if (!request.isSettled) channel.waitSync(request);
+      if (failure !== undefined) throw failure;
+      return this.#resultOf(plan, request);
+    };
   }
 
   /** For the quick paths: the request of an operation that did not end at once. */

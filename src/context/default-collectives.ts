@@ -12,7 +12,11 @@ import type {
   CollectiveOptions,
   ReduceOptions,
 } from './options.ts';
-import { type PreparedCollective, prepareAllreduce as prepare } from './prepared.ts';
+import {
+  type PreparedCollective,
+  prepareAllreduce as prepare,
+  prepareAllreduceSync as prepareSync,
+} from './prepared.ts';
 
 /** Reduces a tensor over all ranks; Average unless `op` says otherwise. */
 export function allreduce<T extends TensorLike>(x: T, options?: AllreduceOptions): Promise<T> {
@@ -168,4 +172,12 @@ export async function prepareAllreduce<T extends TensorLike | readonly TensorLik
   options?: AllreduceOptions,
 ): Promise<PreparedCollective<T>> {
   return prepare(defaultContext(), xs, options);
+}
+
+/** The blocking form of prepareAllreduce(). */
+export function prepareAllreduceSync<T extends TensorLike | readonly TensorLike[]>(
+  xs: T,
+  options?: AllreduceOptions,
+): PreparedCollective<T> {
+  return prepareSync(defaultContext(), xs, options);
 }

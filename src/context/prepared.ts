@@ -16,8 +16,18 @@ export interface PreparedCollective<T> {
   /** Reduces the buffers as they are now, in place, and resolves to them. */
   run(options?: Pick<CollectiveOptions, 'signal' | 'timeoutMs'>): Promise<T>;
   runSync(): T;
+  /**
+   * Begins now and goes on in the background, where the plane has a thread for it (shm); waitSync() blocks until
+   * the buffers are reduced. Only one run at a time, and until then the buffers belong to it.
+   */
+  start(): StartedCollective<T>;
   /** Afterwards it cannot run any more. Not collective; calling it twice is fine. */
   release(): void;
+}
+
+export interface StartedCollective<T> {
+  /** Must be called, once. */
+  waitSync(): T;
 }
 
 /** Collective: every rank prepares the same shapes, in the same order or under the same name. */
@@ -26,6 +36,42 @@ export async function prepareAllreduce<T extends TensorLike | readonly TensorLik
   xs: T,
   options: AllreduceOptions = {},
 ): Promise<PreparedCollective<T>> {
+  const { agreement, what, key, finish } = planPrepared(context, xs, options);
+  try {
+    await context.run(agreement, options, what, `${key}.prepare`);
+  } catch (error) {
+    throw uncounted(context, options, what, error);
+  }
+  return finish();
+}
+
+/** The blocking form of prepareAllreduce(). */
+export function prepareAllreduceSync<T extends TensorLike | readonly TensorLike[]>(
+  context: HorovodContext,
+  xs: T,
+  options: AllreduceOptions = {},
+): PreparedCollective<T> {
+  const { agreement, what, key, finish } = planPrepared(context, xs, options);
+  try {
+    context.runSync(agreement, options, what, `${key}.prepare`);
+  } catch (error) {
+    throw uncounted(context, options, what, error);
+  }
+  return finish();
+}
+
+interface Preparation<T> {
+  readonly agreement: Plan<void>;
+  readonly what: string;
+  readonly key: string;
+  finish(): PreparedCollective<T>;
+}
+
+function planPrepared<T extends TensorLike | readonly TensorLike[]>(
+  context: HorovodContext,
+  xs: T,
+  options: AllreduceOptions,
+): Preparation<T> {
   const isGrouped = Array.isArray(xs);
   const list = (isGrouped ? xs : [xs]) as readonly TensorLike[];
   checkOptions(options, 'prepareAllreduce');
@@ -40,14 +86,34 @@ export async function prepareAllreduce<T extends TensorLike | readonly TensorLik
     operations: [{ kind: 'barrier' }],
     result: () => undefined,
   };
-  try {
-    await context.run(agreement, options, what, `${key}.prepare`);
-  } catch (error) {
-    const isJoined = HorovodError.is(error) && error.code === 'ERR_HVD_JOIN_UNSUPPORTED';
-    if (isJoined && options.name === undefined) context.returnPrepared(options.processSet, what);
-    throw error;
-  }
+  const finish = () => preparedOf(context, xs, list, options, { plan, planOnce, what, key });
+  return { agreement, what, key, finish };
+}
 
+/** A rank that has joined has not counted this one. */
+function uncounted(
+  context: HorovodContext,
+  options: AllreduceOptions,
+  what: string,
+  error: unknown,
+): unknown {
+  const isJoined = HorovodError.is(error) && error.code === 'ERR_HVD_JOIN_UNSUPPORTED';
+  if (isJoined && options.name === undefined) context.returnPrepared(options.processSet, what);
+  return error;
+}
+
+function preparedOf<T extends TensorLike | readonly TensorLike[]>(
+  context: HorovodContext,
+  xs: T,
+  list: readonly TensorLike[],
+  options: AllreduceOptions,
+  {
+    plan,
+    planOnce,
+    what,
+    key,
+  }: { plan: Plan<unknown>; planOnce(): Plan<unknown>; what: string; key: string },
+): PreparedCollective<T> {
   const arrays = list.map((x) => operandOf(x, what).data);
   const lengths = arrays.map((array) => array.length);
   const isPlain = (options.compression ?? Compression.none) === Compression.none;
@@ -74,6 +140,16 @@ export async function prepareAllreduce<T extends TensorLike | readonly TensorLik
       check();
       if (quickRun === undefined || !quickRun()) context.runSync(currentPlan(), common, what, key);
       return xs;
+    },
+    start() {
+      check();
+      const wait = context.start(currentPlan(), common, what, key);
+      return {
+        waitSync() {
+          wait();
+          return xs;
+        },
+      };
     },
     release() {
       isReleased = true;

@@ -144,6 +144,24 @@ export class Channel {
     }
   }
 
+  /** Submits at once, without waiting for the end of the tick. waitSync() must follow. */
+  start(request: Request): void {
+    this.#admit(request);
+    this.#tick.push(request);
+    this.#flush();
+  }
+
+  /** Blocks until a request given to start() is settled. */
+  waitSync(request: Request): void {
+    this.#blockedOn = request;
+    try {
+      this.#flush();
+      this.#waitFor(request);
+    } finally {
+      this.#blockedOn = undefined;
+    }
+  }
+
   /** For the quick path: `request` has begun on its own and goes on in the background. */
   adopt(
     request: Request,

@@ -19,6 +19,8 @@ import {
 } from './kinds.ts';
 
 export type PlaneChoice = 'auto' | 'shm' | 'portable';
+/** auto: where a core is to spare. */
+export type OverlapChoice = 'auto' | 'always' | 'never';
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warning' | 'error' | 'fatal';
 
 /** What one rank knows about its job and how it is to behave. */
@@ -46,6 +48,8 @@ export interface Settings {
   readonly stallShutdownMs: number;
   readonly fusionThresholdBytes: number;
   readonly cycleTimeMs: number;
+  readonly overlap: OverlapChoice;
+  readonly bucketBytes: number;
   readonly dynamicProcessSets: boolean;
   readonly flightRecords: number;
   readonly logLevel: LogLevel;
@@ -178,6 +182,21 @@ export const settingsTable: { readonly [K in keyof Settings]: Setting<Settings[K
     default: 128 * 2 ** 20,
     defaultText: '128 MiB',
     text: 'How many bytes of small tensors are moved as one operation; 0 turns fusion off.',
+  },
+  overlap: {
+    group: 'Collectives',
+    env: 'HOROVOD_OVERLAP',
+    kind: oneOf('auto', 'always', 'never'),
+    default: 'auto',
+    text: 'Whether gradients are reduced while backpropagation goes on; auto: where a core is to spare for it.',
+  },
+  bucketBytes: {
+    group: 'Collectives',
+    env: 'HOROVOD_BUCKET_BYTES',
+    kind: wholeNumber(),
+    default: 2 * 2 ** 20,
+    defaultText: '2 MiB',
+    text: 'How many bytes of gradients start together while backpropagation goes on.',
   },
   cycleTimeMs: {
     group: 'Collectives',

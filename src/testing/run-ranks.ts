@@ -90,6 +90,8 @@ const usualLimits: ContextLimits = {
   fusionThresholdBytes: 128 * 1024 * 1024,
   cycleTimeMs: 0,
   flightRecords: 64,
+  overlap: 'auto',
+  bucketBytes: 2 * 2 ** 20,
   stallCheck: false,
   stallWarningMs: 60_000,
   stallShutdownMs: 0,
