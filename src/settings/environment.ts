@@ -8,6 +8,15 @@ export function processEnvironment(): NodeJS.ProcessEnv {
   return process.env;
 }
 
+/**
+ * How many threads TensorFlow (tfjs-node) may start, said before it is loaded: it reads these variables of the
+ * process once. What the user has set stays.
+ */
+export function limitTensorFlowThreads(threads: number, env: NodeJS.ProcessEnv = process.env): void {
+  env['TF_NUM_INTRAOP_THREADS'] ??= String(threads);
+  env['TF_NUM_INTEROP_THREADS'] ??= '1';
+}
+
 /** What makes a process a rank of a job. */
 export type RankIdentity = Pick<
   Settings,

@@ -47,3 +47,4 @@ export {
   shutdown,
   size,
 } from '../index.ts';
+export { type BackendName, type BackendOptions, setBackend } from './backend/set-backend.ts';

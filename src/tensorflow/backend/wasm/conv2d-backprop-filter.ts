@@ -1,0 +1,53 @@
+// Conv2DBackpropFilter, which the backend lacks: the gradient of a 2D convolution for its filter. It is itself a
+// convolution: of the input, channels and batch exchanged, with the output's gradient as the filter, dilated by the
+// stride; so XNNPACK does the work.
+
+import * as tf from '@tensorflow/tfjs';
+import { channelsLastOnly } from './conv2d-info.ts';
+import { type Replacement, type RunKernel, withIntermediates } from './kernel.ts';
+
+type Shape4D = [number, number, number, number];
+
+export const conv2dBackpropFilter: Replacement = {
+  kernelName: 'Conv2DBackpropFilter',
+  make:
+    () =>
+    ({ inputs, backend, attrs }) => {
+      const { x, dy } = inputs as { x: tf.TensorInfo; dy: tf.TensorInfo };
+      channelsLastOnly(attrs['dataFormat'], 'Conv2DBackpropFilter');
+      const info = tf.backend_util.computeConv2DInfo(
+        x.shape as Shape4D,
+        attrs['filterShape'] as Shape4D,
+        attrs['strides'] as number,
+        1,
+        attrs['pad'] as 'same',
+        attrs['dimRoundingMode'] as 'floor',
+      );
+      return withIntermediates(backend, (run) => {
+        const channelsFirst = run('Transpose', { x: fitToWindows(x, info, run) }, { perm: [3, 1, 2, 0] });
+        const filter = run('Transpose', { x: dy }, { perm: [1, 2, 0, 3] });
+        const dilations = [info.strideHeight, info.strideWidth];
+        const convolution = { strides: 1, pad: 'valid', dataFormat: 'NHWC', dilations };
+        const dw = run('Conv2D', { x: channelsFirst, filter }, convolution);
+        return run('Transpose', { x: dw }, { perm: [1, 2, 0, 3] });
+      });
+    },
+};
+
+/** The input with its padding, and without the rows and columns that no window reaches. */
+function fitToWindows(x: tf.TensorInfo, info: tf.backend_util.Conv2DInfo, run: RunKernel): tf.TensorInfo {
+  const { top, bottom, left, right } = info.padInfo;
+  const [batch, , , channels] = x.shape as Shape4D;
+  const paddings = [
+    [0, 0],
+    [top, bottom],
+    [left, right],
+    [0, 0],
+  ];
+  const isPadded = top > 0 || bottom > 0 || left > 0 || right > 0;
+  const padded = isPadded ? run('PadV2', { x }, { paddings, constantValue: 0 }) : x;
+  const height = (info.outHeight - 1) * info.strideHeight + info.filterHeight;
+  const width = (info.outWidth - 1) * info.strideWidth + info.filterWidth;
+  if (padded.shape[1] === height && padded.shape[2] === width) return padded;
+  return run('Slice', { x: padded }, { begin: [0, 0, 0, 0], size: [batch, height, width, channels] });
+}

@@ -1,0 +1,48 @@
+// Puts the training kernels of this folder into the registry of TensorFlow.js, in the place of those of the WASM
+// backend that are missing, wrong or slow. See docs/decisions/0009-wasm-training-kernels.md.
+
+import * as tf from '@tensorflow/tfjs';
+import { conv2dBackpropFilter } from './conv2d-backprop-filter.ts';
+import { conv2dBackpropInput } from './conv2d-backprop-input.ts';
+import { cpuFallbacks } from './cpu-fallback.ts';
+import { fusedMatMul } from './fused-mat-mul.ts';
+import type { Kernel, Replacement } from './kernel.ts';
+import { matMul } from './mat-mul.ts';
+import { maxPool3D, maxPool3DGrad, maxPoolGrad } from './max-pool.ts';
+import { unsortedSegmentSum } from './unsorted-segment-sum.ts';
+
+/** Wrong upstream, and rare enough for the cpu's. */
+const wrongUpstream = ['ResizeNearestNeighborGrad', 'Conv3DBackpropInputV2'];
+
+const replacements: readonly Replacement[] = [
+  matMul,
+  fusedMatMul,
+  conv2dBackpropFilter,
+  conv2dBackpropInput,
+  maxPoolGrad,
+  maxPool3D,
+  maxPool3DGrad,
+  unsortedSegmentSum,
+];
+
+const installed = Symbol.for('horovod.wasmTrainingKernels');
+
+/** Once per copy of TensorFlow.js; @tensorflow/tfjs-backend-wasm has to be imported before. */
+export function installTrainingKernels(): void {
+  const engine = tf.engine() as unknown as { [installed]?: true };
+  if (engine[installed]) return;
+  for (const replacement of replacements) install(replacement);
+  for (const replacement of cpuFallbacks(wrongUpstream)) install(replacement);
+  engine[installed] = true;
+}
+
+function install({ kernelName, make }: Replacement): void {
+  const original = tf.getKernel(kernelName, 'wasm');
+  if (original) tf.unregisterKernel(kernelName, 'wasm');
+  tf.registerKernel({
+    ...original, // its set-up function too: the original may still be called
+    kernelName,
+    backendName: 'wasm',
+    kernelFunc: make(original?.kernelFunc as unknown as Kernel | undefined) as unknown as tf.KernelFunc,
+  });
+}

@@ -1,0 +1,84 @@
+// What the kernels of this folder share: the part of TensorFlow.js' WASM backend they use, how they call other
+// kernels, and how they give back what they borrowed.
+//
+// Words. A *kernel* computes one operation on one backend; the registry of TensorFlow.js finds it by both names. A
+// *replacement* is made from the kernel it replaces (undefined where the backend has none). Kernels are given
+// `TensorInfo`s, which need not be tensors: other kernels call them with intermediate results.
+
+import * as tf from '@tensorflow/tfjs';
+
+/** What of BackendWasm is used here; all of it is declared in its types, little of it documented. */
+export interface WasmBackend {
+  readonly wasm: WasmModule;
+  makeOutput(shape: readonly number[], dtype: tf.DataType): tf.TensorInfo;
+  typedArrayFromHeap(info: tf.TensorInfo): Float32Array | Int32Array | Uint8Array;
+  getMemoryOffset(dataId: object): number;
+  readSync(dataId: object): tf.backend_util.BackendValues;
+  write(values: tf.backend_util.BackendValues | null, shape: readonly number[], dtype: tf.DataType): object;
+  disposeData(dataId: object): boolean;
+  incRef(dataId: object): void;
+}
+
+export interface WasmModule {
+  readonly HEAPU8: Uint8Array;
+  _malloc(bytes: number): number;
+  _free(offset: number): void;
+}
+
+export type Attributes = Readonly<Record<string, unknown>>;
+
+export interface KernelCall {
+  readonly inputs: Record<string, tf.TensorInfo>;
+  readonly attrs: Attributes;
+  readonly backend: WasmBackend;
+}
+
+export type Kernel = (call: KernelCall) => tf.TensorInfo | tf.TensorInfo[];
+
+export interface Replacement {
+  readonly kernelName: string;
+  make(original: Kernel | undefined): Kernel;
+}
+
+/** Calls another kernel of the backend; the result goes when the caller returns. */
+export type RunKernel = (
+  kernelName: string,
+  inputs: Record<string, tf.TensorInfo>,
+  attrs?: Attributes,
+) => tf.TensorInfo;
+
+/** Runs `body` and releases every intermediate result but the one it returns. */
+export function withIntermediates(
+  backend: WasmBackend,
+  body: (run: RunKernel) => tf.TensorInfo,
+): tf.TensorInfo {
+  const intermediates = new Set<tf.TensorInfo>();
+  try {
+    const result = body((kernelName, inputs, attrs = {}) => {
+      const kernel = tf.getKernel(kernelName, 'wasm').kernelFunc as unknown as Kernel;
+      const output = kernel({ inputs, backend, attrs }) as tf.TensorInfo;
+      intermediates.add(output);
+      return output;
+    });
+    intermediates.delete(result);
+    return result;
+  } finally {
+    for (const { dataId } of intermediates) backend.disposeData(dataId);
+  }
+}
+
+/** A new float32 result filled with zeros: what malloc() returns may hold anything. */
+export function makeZeros(backend: WasmBackend, shape: readonly number[]): tf.TensorInfo {
+  const output = backend.makeOutput(shape, 'float32');
+  floats(backend, output).fill(0);
+  return output;
+}
+
+/** The values of a float32 tensor in the heap; gone when the heap grows, so taken after every allocation. */
+export function floats(backend: WasmBackend, info: tf.TensorInfo): Float32Array {
+  return backend.typedArrayFromHeap(info) as Float32Array;
+}
+
+export function sizeOf(shape: readonly number[]): number {
+  return shape.reduce((size, extent) => size * extent, 1);
+}

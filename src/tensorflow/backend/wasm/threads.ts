@@ -1,0 +1,71 @@
+// The WASM backend with more than one thread, which TensorFlow.js offers in browsers only. The package ships the
+// build; what fails in Node is its way of starting workers from a blob, so they are started from a file here.
+
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import os from 'node:os';
+import { dirname, join } from 'node:path';
+import * as tf from '@tensorflow/tfjs';
+
+/** What the package exports, as far as it is used here. */
+interface WasmPackage {
+  BackendWasm: new (module: never) => object;
+  setThreadsCount(count: number): void;
+}
+
+interface ThreadedModule {
+  cwrap(name: string, result: string | null, parameters: string[]): unknown;
+  tfjs?: Record<string, unknown>;
+  PThread?: { runningWorkers?: { unref(): void }[] };
+}
+
+type ThreadedFactory = (options: object) => Promise<ThreadedModule>;
+
+const require = createRequire(import.meta.url);
+
+/** Registers a `wasm` backend that computes with `threads` threads in the place of the package's. */
+export async function startThreadedWasm(wasm: WasmPackage, threads: number): Promise<void> {
+  const folder = join(dirname(require.resolve('@tensorflow/tfjs-backend-wasm/package.json')), 'wasm-out');
+  const build = join(folder, 'tfjs-backend-wasm-threaded-simd');
+  const factory = require(`${build}.js`) as ThreadedFactory;
+  const { wasmWorkerContents } = require(`${build}.worker.js`) as { wasmWorkerContents: string };
+  const temporary = mkdtempSync(join(os.tmpdir(), 'horovod-wasm-'));
+  try {
+    const worker = join(temporary, 'worker.cjs');
+    writeFileSync(worker, wasmWorkerContents.replaceAll('\n', '\\n'));
+    const module = await factory({
+      locateFile: (file: string) => (file.endsWith('.worker.js') ? worker : join(folder, file)),
+      mainScriptUrlOrBlob: `${build}.js`,
+    });
+    const wrap = (name: string, result: 'number' | null, ...parameters: 'number'[]): unknown =>
+      module.cwrap(name, result, parameters);
+    module.tfjs = {
+      init: wrap('init', null),
+      initWithThreadsCount: wrap('init_with_threads_count', null, 'number'),
+      getThreadsCount: wrap('get_threads_count', 'number'),
+      registerTensor: wrap('register_tensor', null, 'number', 'number', 'number'),
+      disposeData: wrap('dispose_data', null, 'number'),
+      dispose: wrap('dispose', null),
+    };
+    wasm.setThreadsCount(threads);
+    const backend = withCores(2 * threads, () => new wasm.BackendWasm(module as never));
+    // A waiting pool must not keep a finished process alive.
+    for (const worker of module.PThread?.runningWorkers ?? []) worker.unref();
+    tf.removeBackend('wasm');
+    tf.registerBackend('wasm', () => backend as tf.KernelBackend, 2);
+  } finally {
+    rmSync(temporary, { recursive: true, force: true });
+  }
+}
+
+/** The pool takes at most half of the cores it sees; what it sees is decided here. */
+function withCores<T>(cores: number, body: () => T): T {
+  const node = require('node:os') as { cpus: () => unknown[] };
+  const { cpus } = node;
+  try {
+    node.cpus = () => new Array(cores);
+    return body();
+  } finally {
+    node.cpus = cpus;
+  }
+}
