@@ -11,6 +11,7 @@ export {
   barrierSync,
   broadcastObject,
   broadcastObjectSync,
+  type CollectiveOptions,
   type CollectiveRecord,
   Compression,
   type Compressor,
@@ -41,9 +42,42 @@ export {
   Product,
   planeName,
   type ReduceOp,
+  type ReduceOptions,
   rank,
   removeProcessSet,
   Sum,
   shutdown,
   size,
 } from '../index.ts';
+export {
+  allgather,
+  allgatherSync,
+  allreduce,
+  allreduceSync,
+  allreduceTree,
+  allreduceTreeSync,
+  broadcast,
+  broadcastParameters,
+  broadcastParametersSync,
+  broadcastSync,
+} from './collectives.ts';
+export { setDevice } from './device.ts';
+export {
+  type AggregationState,
+  DistributedOptimizer,
+  type DistributedOptimizerOptions,
+  type DistributedTransformation,
+  type GradientOptions,
+  type ValueAndGradOptions,
+  valueAndGrad,
+  valueAndGradSync,
+} from './distributed-optimizer.ts';
+export {
+  type AdamOptions,
+  type AdamState,
+  adam,
+  applyUpdates,
+  type GradientTransformation,
+  type SgdOptions,
+  sgd,
+} from './optimizers.ts';
