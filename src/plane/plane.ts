@@ -170,10 +170,17 @@ export interface GroupSpec {
   readonly timeoutMs: number;
 }
 
+/**
+ * Whether a submitted job goes on while the main thread computes: not at all ('none'), on a thread that takes its
+ * time from the ranks' own computation ('crowded'), or on a thread that finds a core free ('spare').
+ */
+export type Background = 'none' | 'crowded' | 'spare';
+
 export interface DataPlane {
   readonly name: PlaneName;
   /** False where a blocked thread would stop other members (several ranks in one process). */
   readonly canBlock: boolean;
+  readonly background: Background;
   /** Collective over the members. */
   openGroup(spec: GroupSpec): Promise<PlaneGroup>;
   /** Memory that other members can reach without a copy, where the plane has such a thing. */

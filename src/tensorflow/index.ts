@@ -48,3 +48,20 @@ export {
   size,
 } from '../index.ts';
 export { type BackendName, type BackendOptions, setBackend } from './backend/set-backend.ts';
+export {
+  DistributedGradientTape,
+  type GradientTapeOptions,
+  PartialDistributedGradientTape,
+  type PartialGradientTapeOptions,
+  type ValueAndGradients,
+  type VariableGradient,
+} from './optimizer/distributed-gradient-tape.ts';
+export {
+  type Distributed,
+  DistributedOptimizer,
+  isDistributed,
+  PartialDistributedOptimizer,
+  type PartialDistributedOptimizerOptions,
+} from './optimizer/distributed-optimizer.ts';
+export type { AnyVariable } from './optimizer/local-variables.ts';
+export type { DistributedOptimizerOptions, GradientOptions } from './optimizer/options.ts';

@@ -53,6 +53,7 @@ export class MemoryHub {
 export class MemoryPlane implements DataPlane {
   readonly name = 'memory';
   readonly canBlock: boolean;
+  readonly background = 'none';
   readonly #hub: MemoryHub;
 
   constructor(hub: MemoryHub) {

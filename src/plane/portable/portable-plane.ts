@@ -28,6 +28,7 @@ const defaultSizes: GroupFileSizes = { eagerBytes: 64 * 1024, slotBytes: 256 * 1
 export class PortablePlane implements DataPlane {
   readonly name = 'portable';
   readonly canBlock = true;
+  readonly background = 'none';
   readonly #control: ControlBlock;
   readonly #options: PortablePlaneOptions;
   readonly #groups = new Set<PortableGroup>();

@@ -6,7 +6,7 @@ import { HorovodError } from '../../errors.ts';
 import type { NativeAddon, NativeArena, NativeControl } from '../../native/addon.ts';
 import type { ControlBlock } from '../control-block.ts';
 import { createMemoryFile, openMemoryFile } from '../memory-file.ts';
-import type { DataPlane, GroupSpec, Outcome, PlaneGroup } from '../plane.ts';
+import type { Background, DataPlane, GroupSpec, Outcome, PlaneGroup } from '../plane.ts';
 import { ShmGroup } from './shm-group.ts';
 
 export interface ShmPlaneOptions {
@@ -35,6 +35,7 @@ const tryUpToBytesWithout = 4 * 1024 * 1024;
 export class ShmPlane implements DataPlane {
   readonly name = 'shm';
   readonly canBlock = true;
+  readonly background: Background;
   readonly #addon: NativeAddon;
   readonly #block: ControlBlock;
   readonly #options: ShmPlaneOptions;
@@ -46,6 +47,7 @@ export class ShmPlane implements DataPlane {
     this.#addon = addon;
     this.#block = block;
     this.#options = options;
+    this.background = options.localSize < availableParallelism() ? 'spare' : 'crowded';
     this.#control = addon.openControl(block.fd, options.rank, block.ranks);
     this.#arena = addon.openArena();
   }
@@ -64,7 +66,7 @@ export class ShmPlane implements DataPlane {
     try {
       const cores = availableParallelism();
       const spins = localSize > cores ? 0 : spinsWithACoreForEveryRank;
-      const tryUpToBytes = localSize < cores ? tryUpToBytesWithACoreToSpare : tryUpToBytesWithout;
+      const tryUpToBytes = this.background === 'spare' ? tryUpToBytesWithACoreToSpare : tryUpToBytesWithout;
       const group = new ShmGroup(this.#block, rank, spec, tryUpToBytes, (report, mailbox) =>
         this.#addon.openGroup(
           this.#control,

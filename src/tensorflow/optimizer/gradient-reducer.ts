@@ -1,0 +1,387 @@
+// Reduces lists of gradients over the ranks, again and again. For each list of variables there is a *route*: what
+// the ranks agreed on (gradient-agreement.ts), cut into buckets (bucket-plan.ts). A *pass* is one backpropagation: it
+// hears gradients as they come, where it can (tape-hook.ts), and reduces the rest when all are there.
+//
+// NOTE [Whose memory]. Gradients go in as tensors and come out as tensors. A tensor that is the reducer's to use up,
+// that shares its memory with no other and that was made by this backpropagation is reduced where it is. Others
+// are copied: two variables' gradients may be one array (d(a+b)), and a gradient may be a tensor of the user's. During
+// backpropagation nothing is written, only copied out: a finished gradient may still be some other's input.
+
+import * as tf from '@tensorflow/tfjs';
+import { alloc } from '../../context/alloc.ts';
+import { groupedAllreduce, groupedAllreduceSync } from '../../context/collectives.ts';
+import type { HorovodContext } from '../../context/context.ts';
+import { defaultContext } from '../../context/default-context.ts';
+import {
+  type PreparedCollective,
+  prepareAllreduceSync,
+  type StartedCollective,
+} from '../../context/prepared.ts';
+import type { TypedArray } from '../../tensor/dtype.ts';
+import {
+  copyTensor,
+  isSoleOwner,
+  liveView,
+  makeTensor,
+  readTensor,
+  readTensorLater,
+} from '../tensor-access.ts';
+import { planBuckets } from './bucket-plan.ts';
+import { agreeOnGradients, describeVariables, type Transport } from './gradient-agreement.ts';
+import type { GradientRules } from './options.ts';
+import { listenToTape } from './tape-hook.ts';
+
+/** One for each variable, in its order; undefined where the loss does not depend on the variable. */
+export type Gradients = readonly (tf.Tensor | undefined)[];
+
+interface Bucket {
+  readonly places: readonly number[];
+  readonly name: string;
+  /** Where its gradients are gathered, one after the other, and each gradient's part of it. Not for direct ones. */
+  readonly staging?: {
+    readonly parts: readonly Float32Array[];
+    readonly prepared: PreparedCollective<Float32Array>;
+  };
+}
+
+interface Route {
+  readonly context: HorovodContext;
+  readonly transport: Transport;
+  /** Places of the gradients that are reduced. */
+  readonly places: ReadonlySet<number>;
+  readonly buckets: readonly Bucket[];
+  /** Started and not yet waited for. */
+  readonly inFlight: StartedCollective<unknown>[];
+}
+
+/** Lists of variables an optimizer is used with in turn. */
+const routesKept = 8;
+
+const counters = new WeakMap<HorovodContext, number>();
+
+export class GradientReducer {
+  readonly rules: GradientRules;
+  readonly #mayOverlap: boolean;
+  readonly #routes = new Map<string, Route>();
+  #name: string | undefined;
+  #routesMade = 0;
+
+  constructor(rules: GradientRules, mayOverlap: boolean) {
+    this.rules = rules;
+    this.#mayOverlap = mayOverlap;
+  }
+
+  /** How many ranks' gradients are put together here; 1 if there is nobody to reduce with. */
+  groupSize(): number {
+    const { world } = defaultContext();
+    const { processSet } = this.rules;
+    if (processSet === undefined) return world.size;
+    return processSet.included() === true ? (processSet.size() ?? 1) : 1;
+  }
+
+  begin(variables: readonly tf.Variable[]): Pass {
+    return new Pass(this, variables, this.#routes.get(signatureOf(variables)), this.#mayOverlap);
+  }
+
+  /** The promise form, for backends that cannot be read synchronously; takes no tensor from the caller. */
+  async reduceLater(variables: readonly tf.Variable[], gradients: Gradients): Promise<Gradients> {
+    const route = this.routeFor(variables, gradients, [], ['staged']);
+    const places = [...route.places].sort((a, b) => a - b);
+    const inputs: TypedArray[] = [];
+    for (const place of places) {
+      const gradient = gradients[place];
+      const size = (variables[place] as tf.Variable).size;
+      inputs.push(
+        gradient === undefined ? new Float32Array(size) : (await readTensorLater(gradient)).slice(),
+      );
+    }
+    const name = `${route.buckets[0]?.name ?? this.rules.what}.later`;
+    const { op, compression, prescaleFactor, postscaleFactor, processSet } = this.rules;
+    const options = { op, compression, prescaleFactor, postscaleFactor, processSet, name };
+    const reduced = await groupedAllreduce(route.context, inputs, { ...options, inPlace: true });
+    const result: (tf.Tensor | undefined)[] = variables.map(() => undefined);
+    places.forEach((place, i) => {
+      result[place] = makeTensor(
+        reduced[i] as TypedArray,
+        (variables[place] as tf.Variable).shape,
+        'float32',
+      );
+    });
+    return result;
+  }
+
+  /** The way for these variables; collective where there is none yet, or it lacks one that has a gradient now. */
+  routeFor(
+    variables: readonly tf.Variable[],
+    gradients: Gradients,
+    finished: readonly number[],
+    transports: readonly Transport[],
+  ): Route {
+    const context = defaultContext();
+    const signature = signatureOf(variables);
+    const known = this.#routes.get(signature);
+    const present = variables.map((_, place) => place).filter((place) => gradients[place] !== undefined);
+    if (known?.context === context && present.every((place) => known.places.has(place))) return known;
+    if (known !== undefined) {
+      waitForAll(known);
+      releaseRoute(known);
+    }
+    this.#forgetOldRoutes();
+    const { what, processSet } = this.rules;
+    this.#name ??= this.rules.name ?? `DistributedOptimizer.${nextNumber(context)}`;
+    const name = `${this.#name}.${this.#routesMade++}`;
+    const proposal = { variables: describeVariables(variables), present, finished, transports };
+    const { order, transport } = agreeOnGradients(context, proposal, {
+      what,
+      name: `${name}.plan`,
+      processSet,
+    });
+    const route = this.#makeRoute(context, name, variables, order, transport);
+    this.#routes.set(signature, route);
+    return route;
+  }
+
+  release(): void {
+    for (const route of this.#routes.values()) releaseRoute(route);
+    this.#routes.clear();
+  }
+
+  /** A program that makes new variables again and again would keep buffers for all of them. */
+  #forgetOldRoutes(): void {
+    for (const [signature, route] of this.#routes) {
+      if (this.#routes.size < routesKept) return;
+      releaseRoute(route);
+      this.#routes.delete(signature);
+    }
+  }
+
+  /** Reduces tensors where they are; each has memory of its own. */
+  reduceViews(context: HorovodContext, bucket: Bucket, tensors: readonly tf.Tensor[]): void {
+    // No call of tf between taking the views and the end of the reduction: they would die.
+    const views = tensors.map((tensor) => liveView(tensor) as TypedArray);
+    const { op, compression, prescaleFactor, postscaleFactor, processSet } = this.rules;
+    groupedAllreduceSync(context, views, {
+      op,
+      compression,
+      prescaleFactor,
+      postscaleFactor,
+      processSet,
+      name: bucket.name,
+      inPlace: true,
+    });
+  }
+
+  #makeRoute(
+    context: HorovodContext,
+    name: string,
+    variables: readonly tf.Variable[],
+    order: readonly number[],
+    transport: Transport,
+  ): Route {
+    const { groups } = this.rules;
+    const placeOf = new Map(variables.map((variable, place) => [variable, place]));
+    const buckets = planBuckets({
+      bytes: variables.map(({ size }) => size * Float32Array.BYTES_PER_ELEMENT),
+      order,
+      groups:
+        groups === undefined || typeof groups === 'number'
+          ? groups
+          : groups.map((group) => group.flatMap((variable) => placeOf.get(variable) ?? [])),
+      // The engine fuses and cuts by itself; buckets are for starting early.
+      bucketBytes: transport === 'overlapped' ? context.limits.bucketBytes : Number.POSITIVE_INFINITY,
+    }).map((places, i): Bucket => {
+      const bucketName = `${name}.${i}`;
+      if (transport === 'direct') return { places, name: bucketName };
+      return { places, name: bucketName, staging: this.#stage(context, bucketName, places, variables) };
+    });
+    return { context, transport, places: new Set(order), buckets, inFlight: [] };
+  }
+
+  #stage(
+    context: HorovodContext,
+    name: string,
+    places: readonly number[],
+    variables: readonly tf.Variable[],
+  ): NonNullable<Bucket['staging']> {
+    const sizes = places.map((place) => (variables[place] as tf.Variable).size);
+    const total = sizes.reduce((sum, size) => sum + size, 0);
+    const buffer = alloc(context, total).data as Float32Array;
+    let from = 0;
+    const parts = sizes.map((size) => {
+      const part = buffer.subarray(from, from + size);
+      from += size;
+      return part;
+    });
+    const { op, compression, prescaleFactor, postscaleFactor, processSet } = this.rules;
+    const options = { op, compression, prescaleFactor, postscaleFactor, processSet, name };
+    return { parts, prepared: prepareAllreduceSync(context, buffer, options) };
+  }
+}
+
+/** One backpropagation's way through the reducer. */
+export class Pass {
+  readonly #reducer: GradientReducer;
+  readonly #variables: readonly tf.Variable[];
+  readonly #route: Route | undefined;
+  readonly #mayOverlap: boolean;
+  readonly #placeOf: ReadonlyMap<tf.Variable, number>;
+  /** Places heard during backpropagation, in order. */
+  readonly #heard = new Set<number>();
+  #canListen = false;
+  #startedBuckets = 0;
+  #lossId = Number.POSITIVE_INFINITY;
+
+  constructor(
+    reducer: GradientReducer,
+    variables: readonly tf.Variable[],
+    route: Route | undefined,
+    mayOverlap: boolean,
+  ) {
+    this.#reducer = reducer;
+    this.#variables = variables;
+    this.#route = route?.context === defaultContext() ? route : undefined;
+    this.#mayOverlap = mayOverlap;
+    this.#placeOf = new Map(variables.map((variable, place) => [variable, place]));
+    // A pass before this one ended in an exception of the user's: what it had started is still going on.
+    if (this.#route !== undefined) waitForAll(this.#route);
+  }
+
+  /** The loss function, with ears. */
+  listening(f: () => tf.Scalar): () => tf.Scalar {
+    const isNeeded = this.#route === undefined || this.#route.transport === 'overlapped';
+    return () => {
+      const loss = f();
+      this.#lossId = loss.id;
+      if (this.#mayOverlap && isNeeded) {
+        this.#canListen = listenToTape(loss, this.#variables, (variable, gradient) =>
+          this.#hear(variable, gradient),
+        );
+      }
+      return loss;
+    };
+  }
+
+  /** Uses up the gradients and returns the reduced ones. */
+  finish(gradients: Gradients): Gradients {
+    return this.#reduce(gradients, true);
+  }
+
+  /** The same for gradients that are the caller's: they stay as they are. */
+  finishWithCopies(gradients: Gradients): Gradients {
+    return this.#reduce(gradients, false);
+  }
+
+  #hear(variable: tf.Variable, gradient: tf.Tensor): void {
+    const place = this.#placeOf.get(variable);
+    if (place === undefined) return;
+    this.#heard.add(place);
+    const route = this.#route;
+    if (route === undefined || route.transport !== 'overlapped') return;
+    const bucket = route.buckets.find(({ places }) => places.includes(place));
+    const part = bucket?.staging?.parts[bucket.places.indexOf(place)];
+    if (part === undefined) return; // new since the ranks agreed; they will agree again
+    part.set(readTensor(gradient) as Float32Array);
+    this.#startFull(route);
+  }
+
+  /** Starts buckets whose gradients are all there; in order, which is the same on every rank. */
+  #startFull(route: Route): void {
+    for (;;) {
+      const bucket = route.buckets[this.#startedBuckets];
+      if (bucket === undefined || !bucket.places.every((place) => this.#heard.has(place))) return;
+      route.inFlight.push(bucket.staging?.prepared.start() as StartedCollective<unknown>);
+      this.#startedBuckets++;
+    }
+  }
+
+  #reduce(gradients: Gradients, areOurs: boolean): Gradients {
+    const route = this.#reducer.routeFor(this.#variables, gradients, [...this.#heard], this.#transports());
+    if (route !== this.#route) {
+      // Nothing that was heard has been kept.
+      this.#heard.clear();
+      this.#startedBuckets = 0;
+    }
+    return route.transport === 'direct'
+      ? this.#reduceDirectly(route, gradients, areOurs)
+      : this.#reduceStaged(route, gradients, areOurs);
+  }
+
+  #reduceDirectly(route: Route, gradients: Gradients, areOurs: boolean): Gradients {
+    const owned = gradients.map((gradient, place) => {
+      if (!route.places.has(place)) return gradient;
+      if (gradient === undefined) return tf.zeros((this.#variables[place] as tf.Variable).shape);
+      if (areOurs && this.#isWritable(gradient)) return gradient;
+      const copy = copyTensor(gradient);
+      if (areOurs) gradient.dispose();
+      return copy;
+    });
+    for (const bucket of route.buckets) {
+      const tensors = bucket.places.map((place) => owned[place] as tf.Tensor).filter(({ size }) => size > 0);
+      if (tensors.length > 0) this.#reducer.reduceViews(route.context, bucket, tensors);
+    }
+    return owned;
+  }
+
+  #reduceStaged(route: Route, gradients: Gradients, areOurs: boolean): Gradients {
+    for (const { places, staging } of route.buckets.slice(this.#startedBuckets)) {
+      places.forEach((place, i) => {
+        if (this.#heard.has(place)) return;
+        const gradient = gradients[place];
+        const part = staging?.parts[i] as Float32Array;
+        if (gradient === undefined) part.fill(0);
+        else part.set(readTensor(gradient) as Float32Array);
+      });
+      route.inFlight.push(staging?.prepared.start() as StartedCollective<unknown>);
+    }
+    waitForAll(route);
+    const reduced = [...gradients];
+    for (const { places, staging } of route.buckets) {
+      places.forEach((place, i) => {
+        const part = staging?.parts[i] as Float32Array;
+        const gradient = gradients[place];
+        const view =
+          gradient !== undefined && areOurs && this.#isWritable(gradient) ? liveView(gradient) : undefined;
+        if (view !== undefined) {
+          view.set(part as never);
+          return;
+        }
+        reduced[place] = makeTensor(part.slice(), (this.#variables[place] as tf.Variable).shape, 'float32');
+        if (areOurs) gradient?.dispose();
+      });
+    }
+    return reduced;
+  }
+
+  /** See NOTE [Whose memory]. */
+  #isWritable(gradient: tf.Tensor): boolean {
+    return gradient.id > this.#lossId && isSoleOwner(gradient) && liveView(gradient) !== undefined;
+  }
+
+  /** What this rank can do, the best first. */
+  #transports(): Transport[] {
+    const { plane, limits } = defaultContext();
+    const isFree = limits.overlap === 'auto' ? plane.background === 'spare' : limits.overlap === 'always';
+    const canOverlap = this.#mayOverlap && this.#canListen && isFree && plane.background !== 'none';
+    const hasViews = tf.getBackend() === 'wasm' || tf.getBackend() === 'cpu';
+    const direct: Transport[] = hasViews ? ['direct'] : [];
+    return [...(canOverlap ? ['overlapped' as const] : []), ...direct, 'staged'];
+  }
+}
+
+function waitForAll({ inFlight }: Route): void {
+  for (let started = inFlight.shift(); started !== undefined; started = inFlight.shift()) started.waitSync();
+}
+
+function releaseRoute(route: Route): void {
+  for (const { staging } of route.buckets) staging?.prepared.release();
+}
+
+function signatureOf(variables: readonly tf.Variable[]): string {
+  return variables.map(({ id }) => id).join();
+}
+
+function nextNumber(context: HorovodContext): number {
+  const number = (counters.get(context) ?? 0) + 1;
+  counters.set(context, number);
+  return number;
+}

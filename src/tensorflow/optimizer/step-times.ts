@@ -1,0 +1,40 @@
+// Where the time of a training step goes, for whoever listens on the diagnostics channel `horovod.tensorflow.step`
+// (bench/training does). Nobody listening: nothing is measured.
+
+import { channel } from 'node:diagnostics_channel';
+
+export interface StepTimes {
+  forwardMs: number;
+  backwardMs: number;
+  /** Reducing that backpropagation did not hide, waiting for other ranks included. */
+  exposedCommunicationMs: number;
+  updateMs: number;
+}
+
+const steps = channel('horovod.tensorflow.step');
+
+/** A stopwatch for one step; undefined while nobody listens. */
+export function timeStep(): StepTimer | undefined {
+  return steps.hasSubscribers ? new StepTimer() : undefined;
+}
+
+export class StepTimer {
+  readonly #times: StepTimes = { forwardMs: 0, backwardMs: 0, exposedCommunicationMs: 0, updateMs: 0 };
+  #since = performance.now();
+
+  /** What has passed since the last call belongs to this phase. */
+  end(phase: keyof StepTimes): void {
+    const now = performance.now();
+    this.#times[phase] += now - this.#since;
+    this.#since = now;
+  }
+
+  /** What has passed since the last call belongs to no phase. */
+  skip(): void {
+    this.#since = performance.now();
+  }
+
+  publish(): void {
+    steps.publish({ ...this.#times });
+  }
+}
