@@ -47,3 +47,37 @@ export {
   shutdown,
   size,
 } from '../index.ts';
+export { type BackendName, type BackendOptions, setBackend } from '../tensorflow/backend/set-backend.ts';
+export { broadcastGlobalVariables, broadcastGlobalVariablesSync } from '../tensorflow/broadcast-variables.ts';
+export {
+  type ShardOptions,
+  type ShardTensorsOptions,
+  type ShuffleOptions,
+  shard,
+  shardIndices,
+  shardTensors,
+  shuffledIndices,
+  stepsPerEpoch,
+  type Tensors,
+  type Uneven,
+  validationSteps,
+} from '../tensorflow/dataset/index.ts';
+export { getLearningRate, getMomentum, setLearningRate, setMomentum } from '../tensorflow/learning-rate.ts';
+export {
+  type Distributed,
+  DistributedOptimizer,
+  PartialDistributedOptimizer,
+  type PartialDistributedOptimizerOptions,
+} from '../tensorflow/optimizer/distributed-optimizer.ts';
+export type { AnyVariable } from '../tensorflow/optimizer/local-variables.ts';
+export type { DistributedOptimizerOptions } from '../tensorflow/optimizer/options.ts';
+export { type CustomObjects, type LoadModelOptions, loadModel } from './load-model.ts';
+export { type SaveModelOptions, saveModel } from './save-model.ts';
+
+import * as callbacks from './callbacks/index.ts';
+import { fileHandler, registerFileHandler } from './model-files/file-handler.ts';
+
+export { callbacks, fileHandler };
+
+// model.save('file://…') and tf.loadLayersModel('file://…') work from here on, also without tfjs-node.
+registerFileHandler();

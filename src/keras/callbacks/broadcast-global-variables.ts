@@ -1,0 +1,48 @@
+// Gives all ranks the weights and the optimizer state of one rank, once, at the end of the first batch: before it
+// optimizers of TensorFlow.js have no state, and a model may not be built.
+
+import type * as tf from '@tensorflow/tfjs';
+import { broadcastVariables } from '../../tensorflow/broadcast-variables.ts';
+import { type AnyVariable, variableOf } from '../../tensorflow/optimizer/local-variables.ts';
+import { broadcastOptimizerState } from '../../tensorflow/optimizer-state.ts';
+import { type FitLogs, HorovodCallback } from './horovod-callback.ts';
+
+export interface BroadcastGlobalVariablesOptions {
+  /** Weights that every rank keeps as they are. */
+  localVariables?: AnyVariable | readonly AnyVariable[] | undefined;
+}
+
+const what = 'BroadcastGlobalVariablesCallback';
+
+export class BroadcastGlobalVariablesCallback extends HorovodCallback {
+  readonly #rootRank: number;
+  readonly #localVariables = new Set<tf.Variable>();
+  #isDone = false;
+
+  constructor(rootRank = 0, options: BroadcastGlobalVariablesOptions = {}) {
+    super();
+    this.#rootRank = rootRank;
+    const { localVariables = [] } = options;
+    for (const variable of Array.isArray(localVariables) ? localVariables : [localVariables]) {
+      this.registerLocalVar(variable);
+    }
+  }
+
+  /** From now on this weight keeps the value of its rank. */
+  registerLocalVar(variable: AnyVariable): void {
+    this.#localVariables.add(variableOf(variable, `${what}: localVariables`));
+  }
+
+  override async onBatchEnd(batch: number, logs?: FitLogs): Promise<void> {
+    if (!this.#isDone) {
+      this.#isDone = true;
+      const weights = this.model.weights.map((weight) => variableOf(weight, what));
+      await broadcastVariables(
+        weights.filter((weight) => !this.#localVariables.has(weight)),
+        this.#rootRank,
+      );
+      await broadcastOptimizerState(this.optimizer, this.#rootRank);
+    }
+    await super.onBatchEnd(batch, logs);
+  }
+}

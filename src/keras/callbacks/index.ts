@@ -1,0 +1,45 @@
+// The callbacks of `horovod/keras`. Each can be made with `new` or, as in Python, without.
+
+import { BestModelCheckpoint as BestModelCheckpointClass } from './best-model-checkpoint.ts';
+import { BroadcastGlobalVariablesCallback as BroadcastGlobalVariablesClass } from './broadcast-global-variables.ts';
+import { type CallableClass, callable } from './callable-class.ts';
+import { LearningRateScheduleCallback as LearningRateScheduleClass } from './learning-rate-schedule.ts';
+import { LearningRateWarmupCallback as LearningRateWarmupClass } from './learning-rate-warmup.ts';
+import { MetricAverageCallback as MetricAverageClass } from './metric-average.ts';
+import { ProgressCallback as ProgressClass } from './progress.ts';
+import { TensorBoard as TensorBoardClass } from './tensorboard.ts';
+
+export type { BestModelCheckpointOptions } from './best-model-checkpoint.ts';
+export type { BroadcastGlobalVariablesOptions } from './broadcast-global-variables.ts';
+export type { LearningRateScheduleOptions } from './learning-rate-schedule.ts';
+export type { LearningRateWarmupOptions } from './learning-rate-warmup.ts';
+export { type AnyCallback, list } from './list.ts';
+export type { MetricAverageOptions } from './metric-average.ts';
+export type { ProgressOptions } from './progress.ts';
+export type { TensorBoardOptions } from './tensorboard.ts';
+
+export const BestModelCheckpoint: CallableClass<typeof BestModelCheckpointClass> =
+  callable(BestModelCheckpointClass);
+export type BestModelCheckpoint = BestModelCheckpointClass;
+
+export const BroadcastGlobalVariablesCallback: CallableClass<typeof BroadcastGlobalVariablesClass> = callable(
+  BroadcastGlobalVariablesClass,
+);
+export type BroadcastGlobalVariablesCallback = BroadcastGlobalVariablesClass;
+
+export const LearningRateScheduleCallback: CallableClass<typeof LearningRateScheduleClass> =
+  callable(LearningRateScheduleClass);
+export type LearningRateScheduleCallback = LearningRateScheduleClass;
+
+export const LearningRateWarmupCallback: CallableClass<typeof LearningRateWarmupClass> =
+  callable(LearningRateWarmupClass);
+export type LearningRateWarmupCallback = LearningRateWarmupClass;
+
+export const MetricAverageCallback: CallableClass<typeof MetricAverageClass> = callable(MetricAverageClass);
+export type MetricAverageCallback = MetricAverageClass;
+
+export const ProgressCallback: CallableClass<typeof ProgressClass> = callable(ProgressClass);
+export type ProgressCallback = ProgressClass;
+
+export const TensorBoard: CallableClass<typeof TensorBoardClass> = callable(TensorBoardClass);
+export type TensorBoard = TensorBoardClass;

@@ -1,0 +1,117 @@
+// Shows how training goes: step, loss, images per second of all ranks together, time left. Rank 0 writes; the others
+// are quiet. On a terminal it is one line that is written anew; elsewhere (horovodrun reads its ranks through pipes)
+// a line every few seconds and one per epoch.
+
+import { formatDuration, formatGeneral, formatRate } from '../format-number.ts';
+import {
+  defaultMembership,
+  type FitLogs,
+  HorovodCallback,
+  type Membership,
+  readLogs,
+  readLogValue,
+} from './horovod-callback.ts';
+
+export interface ProgressOptions {
+  /** Where to write (stdout). */
+  stream?: { readonly isTTY?: boolean; readonly columns?: number; write(text: string): unknown } | undefined;
+  /** Time between updates: 0.1 s on a terminal, 5 s elsewhere. */
+  intervalMs?: number | undefined;
+  /** What a sample is called ('images'). */
+  unit?: string | undefined;
+  /** A clock in milliseconds, for tests. */
+  now?: (() => number) | undefined;
+}
+
+const barCells = 24;
+
+export class ProgressCallback extends HorovodCallback {
+  readonly #stream: NonNullable<ProgressOptions['stream']>;
+  readonly #intervalMs: number;
+  readonly #unit: string;
+  readonly #now: () => number;
+  readonly #membership: Membership;
+  #epoch = 0;
+  #epochBeganAt = 0;
+  #shownAt = 0;
+  #steps = 0;
+  #samples = 0;
+
+  constructor(options: ProgressOptions = {}, membership: Membership = defaultMembership) {
+    super();
+    this.#stream = options.stream ?? process.stdout;
+    this.#intervalMs = options.intervalMs ?? (this.#stream.isTTY ? 100 : 5000);
+    this.#unit = options.unit ?? 'images';
+    this.#now = options.now ?? (() => performance.now());
+    this.#membership = membership;
+  }
+
+  override async onEpochBegin(epoch: number, _logs?: FitLogs): Promise<void> {
+    this.#epoch = epoch;
+    this.#epochBeganAt = this.#now();
+    this.#shownAt = this.#epochBeganAt;
+    this.#steps = 0;
+    this.#samples = 0;
+  }
+
+  override async onBatchEnd(batch: number, logs: FitLogs = {}): Promise<void> {
+    this.#steps += 1;
+    this.#samples += Number(logs['size'] ?? 0);
+    if (this.#membership.rank() === 0 && this.#now() - this.#shownAt >= this.#intervalMs) {
+      this.#shownAt = this.#now();
+      await this.#show(logs['loss']);
+    }
+    await super.onBatchEnd(batch, logs);
+  }
+
+  override async onEpochEnd(_epoch: number, logs: FitLogs = {}): Promise<void> {
+    if (this.#membership.rank() !== 0) return;
+    const seconds = (this.#now() - this.#epochBeganAt) / 1000;
+    const metrics = Object.entries(await readLogs(logs)).map(
+      ([metric, value]) => `${metric} ${formatGeneral(value, 4)}`,
+    );
+    const parts = [this.#title(), `${formatDuration(seconds)}`, this.#rate(seconds), ...metrics];
+    this.#write(parts.filter((part) => part !== '').join('  '), '\n');
+  }
+
+  async #show(loss: FitLogs[string] | undefined): Promise<void> {
+    const seconds = (this.#now() - this.#epochBeganAt) / 1000;
+    const steps = this.#stepsPerEpoch();
+    const lossText = loss === undefined ? '' : `loss ${formatGeneral(await readLogValue(loss), 4)}`;
+    const left =
+      steps === undefined ? '' : `ETA ${formatDuration((seconds / this.#steps) * (steps - this.#steps))}`;
+    const count = steps === undefined ? `step ${this.#steps}` : `${this.#steps}/${steps}`;
+    const bar = this.#stream.isTTY && steps !== undefined ? drawBar(this.#steps / steps) : '';
+    const parts = [this.#title(), bar, count, lossText, this.#rate(seconds), left];
+    this.#write(parts.filter((part) => part !== '').join('  '), this.#stream.isTTY ? '' : '\n');
+  }
+
+  /** On a terminal the line replaces the one before. */
+  #write(line: string, end: string): void {
+    const { isTTY, columns } = this.#stream;
+    const shown = isTTY && columns !== undefined && end === '' ? line.slice(0, columns - 1) : line;
+    this.#stream.write(`${isTTY ? '\r\x1b[2K' : ''}${shown}${end}`);
+  }
+
+  #title(): string {
+    const { epochs } = this.params as { epochs?: number };
+    return `Epoch ${this.#epoch + 1}${epochs === undefined ? '' : `/${epochs}`}`;
+  }
+
+  /** Of all ranks together, taken that each does as much as this one. Empty where batches do not tell their size. */
+  #rate(seconds: number): string {
+    if (this.#samples === 0) return '';
+    return `${formatRate((this.#samples * this.#membership.size()) / seconds)} ${this.#unit}/s`;
+  }
+
+  #stepsPerEpoch(): number | undefined {
+    const { steps, samples, batchSize } = this.params as Record<string, number | null | undefined>;
+    if (steps) return steps;
+    return samples && batchSize ? Math.ceil(samples / batchSize) : undefined;
+  }
+}
+
+function drawBar(share: number): string {
+  const cells = Math.min(barCells, Math.floor(share * barCells));
+  return `[${'='.repeat(cells)}${cells < barCells ? '>' : ''}${' '.repeat(Math.max(0, barCells - cells - 1))}]`;
+}

@@ -1,0 +1,43 @@
+// file:// for model.save() and tf.loadLayersModel() where tfjs-node is not installed. Where it is, its own handler
+// stays in charge: TensorFlow.js refuses to save if two handlers offer themselves for one URL.
+
+import * as tf from '@tensorflow/tfjs';
+import { folderOf, isFileUrl, pathOf } from './location.ts';
+import { readModel } from './read-model.ts';
+import { writeModel } from './write-model.ts';
+
+type IORouter = Parameters<typeof tf.io.registerSaveRouter>[0];
+
+/** A tf.io handler for a path, a file:// URL or a URL object. */
+export function fileHandler(location: string | URL): tf.io.IOHandler {
+  const path = pathOf(location);
+  return {
+    save: (artifacts) => writeModel(folderOf(path), artifacts),
+    load: () => readModel(path),
+  };
+}
+
+/** Makes file:// URLs work in TensorFlow.js. Does nothing where they already do. */
+export function registerFileHandler(): void {
+  const probe = 'file://model';
+  if (tf.io.getSaveHandlers(probe).length === 0) {
+    tf.io.registerSaveRouter(yieldingRouter((url) => tf.io.getSaveHandlers(url)));
+  }
+  if (tf.io.getLoadHandlers(probe).length === 0) {
+    tf.io.registerLoadRouter(yieldingRouter((url) => tf.io.getLoadHandlers(url)));
+  }
+}
+
+/** Offers our handler if nobody else, such as a tfjs-node imported later, offers one. */
+function yieldingRouter(handlersOf: (url: string) => tf.io.IOHandler[]): IORouter {
+  const state = { asking: false };
+  return (url) => {
+    if (state.asking || typeof url !== 'string' || !isFileUrl(url)) return null as never;
+    state.asking = true; // asked again by ourselves, this router has nothing to offer
+    try {
+      return handlersOf(url).length > 0 ? (null as never) : fileHandler(url);
+    } finally {
+      state.asking = false;
+    }
+  };
+}

@@ -1,0 +1,92 @@
+// Writes a model as TensorFlow.js does, model.json beside weights.bin, such that a crash at any moment leaves either
+// the old model or the new one.
+//
+// NOTE [Two files, one switch]. model.json names the file its weights are in. New weights go to a name the present
+// model.json does not use (weights.bin and weights.alternate.bin take turns); only when they are on the disk is
+// model.json replaced, by a rename, which is atomic; then the old weights are removed. A checksum in model.json
+// ties the two together: a reader that has seen the old model.json and the new weights notices and reads again.
+
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdir, open, readFile, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import * as tf from '@tensorflow/tfjs';
+import { HorovodError } from '../../errors.ts';
+
+/** What model.json has besides TensorFlow.js's own keys, which ignores it. */
+export interface ModelJsonExtras {
+  horovod?: { weightsSha256?: string };
+}
+
+const weightNames = ['weights.bin', 'weights.alternate.bin'] as const;
+
+/** Writes the model into a folder, which is made if need be. */
+export async function writeModel(folder: string, artifacts: tf.io.ModelArtifacts): Promise<tf.io.SaveResult> {
+  const { weightData, weightSpecs, ...description } = artifacts;
+  const weights = tf.io.CompositeArrayBuffer.join(weightData ?? new ArrayBuffer(0));
+  const modelJson = join(folder, 'model.json');
+  try {
+    await mkdir(folder, { recursive: true });
+    const used = await weightPathsOf(modelJson);
+    const weightsName = weightNames.find((name) => !used.includes(name)) ?? `weights.${randomUUID()}.bin`;
+    await replaceFile(join(folder, weightsName), new Uint8Array(weights));
+    const content = {
+      ...description,
+      weightsManifest: [{ paths: [weightsName], weights: weightSpecs ?? [] }],
+      horovod: { weightsSha256: sha256(new Uint8Array(weights)) },
+    };
+    await replaceFile(modelJson, JSON.stringify(content));
+    // The new model stands; old weights that cannot be removed only take room.
+    const outdated = weightNames.filter((name) => name !== weightsName);
+    await Promise.allSettled(outdated.map((name) => rm(join(folder, name), { force: true })));
+  } catch (cause) {
+    throw new HorovodError(
+      'ERR_HVD_MODEL_FILE',
+      `The model could not be written to ${folder}: ${(cause as Error).message}. What was saved there before is untouched.`,
+      { cause },
+    );
+  }
+  return { modelArtifactsInfo: tf.io.getModelArtifactsInfoForJSON({ ...artifacts, weightData: weights }) };
+}
+
+export function sha256(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}
+
+/** The weight files a model.json names; none if there is no readable one. */
+async function weightPathsOf(modelJson: string): Promise<string[]> {
+  try {
+    const { weightsManifest } = JSON.parse(await readFile(modelJson, 'utf8')) as tf.io.ModelJSON;
+    return weightsManifest.flatMap(({ paths }) => paths);
+  } catch {
+    return [];
+  }
+}
+
+/** Puts the content on the disk under a passing name, then renames it. */
+async function replaceFile(path: string, content: string | Uint8Array): Promise<void> {
+  const passing = `${path}.${process.pid}.${randomUUID().slice(0, 8)}.tmp`;
+  try {
+    const file = await open(passing, 'wx');
+    try {
+      await file.writeFile(content);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(passing, path);
+    await syncFolder(dirname(path));
+  } catch (error) {
+    await rm(passing, { force: true });
+    throw error;
+  }
+}
+
+/** A rename is on the disk only when its folder is. */
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}

@@ -1,0 +1,37 @@
+// saveModel(): a checkpoint of a model, written by rank 0 alone, with the optimizer's state unless told otherwise.
+
+import type * as tf from '@tensorflow/tfjs';
+import { rank } from '../context/default-membership.ts';
+import { HorovodError } from '../errors.ts';
+import { fileHandler } from './model-files/file-handler.ts';
+
+export interface SaveModelOptions {
+  /** Save the optimizer, its state and the losses and metrics too, so that training can go on (true). */
+  includeOptimizer?: boolean | undefined;
+}
+
+/**
+ * Saves a model into a folder, atomically. Rank 0 writes; other ranks return at once, without waiting for it: all
+ * ranks have the same weights, and a barrier() makes those wait that need the file.
+ */
+export async function saveModel(
+  model: tf.LayersModel,
+  location: string | URL | tf.io.IOHandler,
+  options: SaveModelOptions = {},
+): Promise<void> {
+  if (rank() !== 0) return;
+  const { includeOptimizer = true } = options;
+  if (includeOptimizer) checkSavable(model);
+  const handler = typeof location === 'string' || location instanceof URL ? fileHandler(location) : location;
+  await model.save(handler, { includeOptimizer });
+}
+
+/** Refuses an optimizer whose state TensorFlow.js cannot save, before a night's training depends on it. */
+export function checkSavable(model: tf.LayersModel): void {
+  if (model.optimizer?.getClassName() !== 'Adamax') return;
+  throw new HorovodError(
+    'ERR_HVD_UNSUPPORTED',
+    'TensorFlow.js cannot save the state of Adamax (its getWeights() is not implemented), so training could not be ' +
+      'resumed. Save with { includeOptimizer: false }, or train with Adam.',
+  );
+}
