@@ -14,6 +14,7 @@ interface OpenBackend {
   typedArrayFromHeap?(info: tf.TensorInfo): TypedArray;
   dataIdMap?: { get(dataId: object): { id?: number; values?: unknown } | undefined };
   refCount?(dataId: object): number;
+  makeOutput?(shape: number[], dtype: tf.DataType): tf.TensorInfo;
 }
 
 /** The core's dtype for a tensor's; strings and complex numbers cannot be reduced. */
@@ -61,6 +62,16 @@ export async function readTensorLater(tensor: tf.Tensor): Promise<TypedArray> {
 /** A new tensor with these values, which must be the caller's own: some backends keep the array itself. */
 export function makeTensor(data: TypedArray, shape: readonly number[], dtype: tf.DataType): tf.Tensor {
   return tf.tensor(data as Float32Array, shape as number[], dtype);
+}
+
+/**
+ * A new tensor whose memory the caller will fill through liveView(); undefined where a tensor is made from an array
+ * anyway (makeTensor). Its values are arbitrary until then.
+ */
+export function blankTensor(shape: readonly number[], dtype: tf.DataType): tf.Tensor | undefined {
+  const backend = tf.backend() as unknown as OpenBackend;
+  if (tf.getBackend() !== 'wasm' || backend.makeOutput === undefined || shape.includes(0)) return undefined;
+  return tf.engine().makeTensorFromTensorInfo(backend.makeOutput(shape as number[], dtype));
 }
 
 /** A tensor with the same values and memory of its own (tf.clone() shares the memory). */
