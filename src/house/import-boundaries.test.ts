@@ -64,7 +64,10 @@ describe('layers', () => {
 
   test('adapters know no planes, sockets or launchers', () => {
     const forbidden = /^src\/(plane|rendezvous|launch|native)\//;
-    assert.deepEqual(importsMatching(/^src\/(tensorflow|keras|jax)\//, forbidden), []);
+    // Native code also reaches TensorFlow's memory, which concerns no plane: one file may ask for it.
+    const adapters = /^src\/(tensorflow|keras|jax)\/(?!backend\/tfjs-node-memory\.ts)/;
+    assert.deepEqual(importsMatching(adapters, forbidden), []);
+    assert.deepEqual(importsMatching(/^src\/tensorflow\//, /^src\/(plane|rendezvous|launch)\//), []);
     assert.deepEqual(importsMatching(/^src\/jax\//, /^src\/(tensorflow|keras)\//), []);
   });
 });

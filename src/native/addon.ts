@@ -10,6 +10,9 @@ export type NativeArena = { readonly brand: 'arena' };
 /** [ArrayBuffer, bytes from each member]: what allgather and alltoall give back. */
 export type NativeResult = [ArrayBuffer, number[]];
 
+/** Tensors of TensorFlow's; gone after offerTensors() or releaseTensors(). */
+export type NativeTensorList = { readonly brand: 'tensors' };
+
 export interface NativeAddon {
   readonly instructionSet: string;
   readonly bytesPerMember: number;
@@ -42,6 +45,20 @@ export interface NativeAddon {
     prescale: number,
     postscale: number,
   ): void;
+  /** The names of TensorFlow's new operations, one that takes tensors and one that gives some; or why there are none. */
+  connectTensorflow(): [string, string] | string;
+  /** What the take operation took; undefined if it has not run. */
+  collectTensors(): NativeTensorList | undefined;
+  /** Copies tensors that others can see too, and fills in the addresses of all. */
+  ownTensors(list: NativeTensorList, addresses: Float64Array): void;
+  /** Dangling once the list is gone. Null: this build of V8 takes no memory from outside. */
+  tensorMemory(list: NativeTensorList, index: number): ArrayBuffer | null;
+  copyTensors(list: NativeTensorList, into: readonly TypedArray[]): void;
+  /** `dtype` is TensorFlow's number. */
+  makeTensors(dtype: number, shapes: readonly number[][], values: readonly TypedArray[]): NativeTensorList;
+  /** The next give operation gives these. */
+  offerTensors(list: NativeTensorList): void;
+  releaseTensors(list: NativeTensorList): void;
 }
 
 /** Numbers are statuses (plane/shm/codes.ts). */
