@@ -12,7 +12,10 @@ import type { DType, TypedArray } from '../tensor/dtype.ts';
 /** What of BackendWasm and MathBackendCPU is used here; declared by both, documented by neither. */
 interface OpenBackend {
   typedArrayFromHeap?(info: tf.TensorInfo): TypedArray;
-  dataIdMap?: { get(dataId: object): { id?: number; values?: unknown } | undefined };
+  /** Of wasm. */
+  dataIdMap?: { has(dataId: object): boolean };
+  /** Of cpu. */
+  data?: { has(dataId: object): boolean; get(dataId: object): { values?: unknown } };
   refCount?(dataId: object): number;
   makeOutput?(shape: number[], dtype: tf.DataType): tf.TensorInfo;
 }
@@ -35,11 +38,12 @@ export function liveView(tensor: tf.Tensor): TypedArray | undefined {
   if (tensor.isDisposed || tensor.size === 0) return undefined;
   const backend = tf.backend() as unknown as OpenBackend;
   const name = tf.getBackend();
-  if (name !== 'wasm' && name !== 'cpu') return undefined;
-  const entry = backend.dataIdMap?.get(tensor.dataId);
-  if (entry === undefined) return undefined; // lives in another backend until it is used in this one
-  if (name === 'wasm') return backend.typedArrayFromHeap?.(tensor);
-  const { values } = entry;
+  // A tensor made under another backend lives there until it is used in this one.
+  if (name === 'wasm') {
+    return backend.dataIdMap?.has(tensor.dataId) ? backend.typedArrayFromHeap?.(tensor) : undefined;
+  }
+  if (name !== 'cpu' || !backend.data?.has(tensor.dataId)) return undefined;
+  const { values } = backend.data.get(tensor.dataId);
   return isOfType(values, tensor.dtype) ? values : undefined;
 }
 

@@ -12,6 +12,11 @@ export function coreFixture(name: string): string {
   return fileURLToPath(new URL(`../../test/fixtures/core/${name}`, import.meta.url));
 }
 
+/** A script below test/fixtures/training. */
+export function trainingFixture(name: string): string {
+  return fileURLToPath(new URL(`../../test/fixtures/training/${name}`, import.meta.url));
+}
+
 /** One way to run a job. */
 export interface PlaneVariant {
   readonly title: string;

@@ -62,7 +62,8 @@ function wrap<T extends tf.Optimizer>(
   locals: LocalVariables,
   what: string,
 ): T & Distributed {
-  if (!(optimizer instanceof tf.Optimizer)) {
+  // tf's own test of an instance looks at its methods, and stumbles over undefined.
+  if (optimizer == null || !(optimizer instanceof tf.Optimizer)) {
     throw new HorovodError(
       'ERR_HVD_INVALID_ARGUMENT',
       `${what}: expected an optimizer of TensorFlow.js (tf.train.adam(…)), not ${describe(optimizer)}.`,

@@ -57,7 +57,8 @@ interface Route {
 /** Lists of variables an optimizer is used with in turn. */
 const routesKept = 8;
 
-const counters = new WeakMap<HorovodContext, number>();
+/** Reducers without a name are matched by their order of first use in a process set. */
+const counters = new WeakMap<HorovodContext, Map<number, number>>();
 
 export class GradientReducer {
   readonly rules: GradientRules;
@@ -128,7 +129,7 @@ export class GradientReducer {
     }
     this.#forgetOldRoutes();
     const { what, processSet } = this.rules;
-    this.#name ??= this.rules.name ?? `DistributedOptimizer.${nextNumber(context)}`;
+    this.#name ??= this.rules.name ?? `DistributedOptimizer.${nextNumber(context, processSet?.id ?? 0)}`;
     const name = `${this.#name}.${this.#routesMade++}`;
     const proposal = { variables: describeVariables(variables), present, finished, transports };
     const { order, transport } = agreeOnGradients(context, proposal, {
@@ -312,7 +313,7 @@ export class Pass {
       if (gradient === undefined) return tf.zeros((this.#variables[place] as tf.Variable).shape);
       if (areOurs && this.#isWritable(gradient)) return gradient;
       const copy = copyTensor(gradient);
-      if (areOurs) gradient.dispose();
+      if (areOurs) this.#useUp(gradient);
       return copy;
     });
     for (const bucket of route.buckets) {
@@ -346,10 +347,15 @@ export class Pass {
           return;
         }
         reduced[place] = makeTensor(part.slice(), (this.#variables[place] as tf.Variable).shape, 'float32');
-        if (areOurs) gradient?.dispose();
+        if (areOurs && gradient !== undefined) this.#useUp(gradient);
       });
     }
     return reduced;
+  }
+
+  /** A tensor from before the loss is the user's, whatever the loss function calls it. */
+  #useUp(gradient: tf.Tensor): void {
+    if (gradient.id > this.#lossId) gradient.dispose();
   }
 
   /** See NOTE [Whose memory]. */
@@ -380,8 +386,9 @@ function signatureOf(variables: readonly tf.Variable[]): string {
   return variables.map(({ id }) => id).join();
 }
 
-function nextNumber(context: HorovodContext): number {
-  const number = (counters.get(context) ?? 0) + 1;
-  counters.set(context, number);
+function nextNumber(context: HorovodContext, processSet: number): number {
+  const numbers = counters.get(context) ?? new Map<number, number>();
+  const number = (numbers.get(processSet) ?? 0) + 1;
+  counters.set(context, numbers.set(processSet, number));
   return number;
 }
