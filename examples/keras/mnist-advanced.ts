@@ -1,0 +1,182 @@
+// MNIST with everything a longer training has: pictures changed at random, a learning rate that warms up and then falls,
+// metrics averaged over the ranks, checkpoints, curves for TensorBoard, and going on where an interrupted run stopped.
+//
+//   npx horovodrun -np 2 examples/keras/mnist-advanced.ts --checkpoints mnist-run              start
+//   npx horovodrun -np 2 examples/keras/mnist-advanced.ts --checkpoints mnist-run --epochs 12  … and go on
+//   npx horovodrun -np 2 examples/keras/mnist-advanced.ts --steps 20 --epochs 2                a look
+
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import * as tf from '@tensorflow/tfjs';
+import * as hvd from 'horovod/keras';
+import { backends, oneOf, wholeNumber } from '../command-line.ts';
+import { augment } from '../data/augment.ts';
+import { classes, imageSize, loadMnist, pixels } from '../data/mnist.ts';
+
+const { values: options } = parseArgs({
+  options: {
+    epochs: { type: 'string', default: '8' },
+    'batch-size': { type: 'string', default: '64' },
+    'warmup-epochs': { type: 'string', default: '2' },
+    steps: { type: 'string' },
+    checkpoints: { type: 'string' },
+    'log-dir': { type: 'string' },
+    backend: { type: 'string', default: 'auto' },
+    help: { type: 'boolean', default: false },
+  },
+});
+
+if (options.help) {
+  console.log(`horovodrun -np <ranks> examples/keras/mnist-advanced.ts [options]
+
+  --epochs <n>            times through the pictures, default ${options.epochs}
+  --batch-size <n>        pictures in a batch of one rank, default ${options['batch-size']}
+  --warmup-epochs <n>     epochs in which the learning rate rises, default ${options['warmup-epochs']}
+  --steps <n>             batches in an epoch, default: as many as there are pictures
+  --checkpoints <folder>  save each epoch there, and the best in best/; go on from the last one found
+  --log-dir <folder>      write curves for TensorBoard there
+  --backend <name>        ${backends.join(', ')}; default ${options.backend}`);
+  process.exit(0);
+}
+
+const epochs = wholeNumber('--epochs', options.epochs);
+const batchSize = wholeNumber('--batch-size', options['batch-size']);
+const warmupEpochs = wholeNumber('--warmup-epochs', options['warmup-epochs'], 0);
+const { checkpoints, 'log-dir': logDir } = options;
+
+await hvd.init();
+const backend = await hvd.setBackend(oneOf('--backend', options.backend, backends));
+const isLeader = hvd.rank() === 0;
+
+const share = { rank: hvd.rank(), size: hvd.size() };
+const training = loadMnist('train', share);
+const testing = loadMnist('test', share);
+const stepsPerEpoch =
+  options.steps === undefined
+    ? Math.floor(training.count / batchSize)
+    : wholeNumber('--steps', options.steps);
+
+// Only rank 0 need see the files. What it finds decides for all.
+const startEpoch = await hvd.broadcastObject(isLeader ? lastSavedEpoch() : 0, 0);
+const learningRate = 0.001 * hvd.size();
+const model =
+  isLeader && startEpoch > 0 ? await hvd.loadModel(checkpointOf(startEpoch)) : createCompiledModel();
+
+if (isLeader) {
+  const from = startEpoch > 0 ? `, going on after epoch ${startEpoch}` : '';
+  console.log(`${hvd.size()} rank(s), backend: ${backend}, plane: ${hvd.planeName()}${from}`);
+}
+
+/** Each epoch is kept, optimizer and all. Rank 0 writes. */
+class SaveEveryEpoch extends tf.Callback {
+  override async onEpochEnd(epoch: number): Promise<void> {
+    await hvd.saveModel(this.model, checkpointOf(epoch + 1));
+  }
+}
+
+const callbacks: tf.Callback[] = [
+  // First, so that all ranks go on from what rank 0 has: weights, the optimizer's state, or both from a checkpoint.
+  new hvd.callbacks.BroadcastGlobalVariablesCallback(0),
+  // Before all that look at metrics, so that they see those of all ranks.
+  new hvd.callbacks.MetricAverageCallback(),
+  // From the rate of one rank to that of all: large steps at the start, with random weights, could lead astray.
+  new hvd.callbacks.LearningRateWarmupCallback({ initialLr: learningRate, warmupEpochs, verbose: 1 }),
+  // Then a tenth, and a hundredth, in the last epochs.
+  new hvd.callbacks.LearningRateScheduleCallback({
+    initialLr: learningRate,
+    startEpoch: warmupEpochs,
+    multiplier: (epoch) => (epoch < 0.6 * epochs ? 1 : epoch < 0.85 * epochs ? 0.1 : 0.01),
+  }),
+];
+if (checkpoints !== undefined) {
+  const filepath = join(checkpoints, 'best');
+  callbacks.push(
+    new hvd.callbacks.BestModelCheckpoint({ filepath, monitor: 'val_acc', mode: 'max' }),
+    new SaveEveryEpoch(),
+  );
+}
+if (logDir !== undefined) callbacks.push(new hvd.callbacks.TensorBoard(logDir));
+callbacks.push(new hvd.callbacks.ProgressCallback());
+
+const { history } = await model.fitDataset(augmentedBatches(), {
+  batchesPerEpoch: stepsPerEpoch,
+  epochs,
+  initialEpoch: startEpoch,
+  validationData: [
+    tf.tensor4d(testing.images, [testing.count, imageSize, imageSize, 1]),
+    tf.tensor1d(Float32Array.from(testing.labels)),
+  ],
+  validationBatchSize: 500,
+  callbacks,
+});
+
+const accuracy = history['val_acc']?.at(-1);
+if (isLeader) {
+  console.log(
+    accuracy === undefined
+      ? `nothing left to do: ${startEpoch} of ${epochs} epochs are done`
+      : `test accuracy ${(100 * (accuracy as number)).toFixed(2)} %`,
+  );
+}
+await hvd.shutdown();
+
+function createCompiledModel(): tf.LayersModel {
+  const layers = [
+    tf.layers.conv2d({
+      inputShape: [imageSize, imageSize, 1],
+      filters: 8,
+      kernelSize: 5,
+      activation: 'relu',
+    }),
+    tf.layers.maxPooling2d({ poolSize: 2 }),
+    tf.layers.conv2d({ filters: 16, kernelSize: 5, activation: 'relu' }),
+    tf.layers.maxPooling2d({ poolSize: 2 }),
+    tf.layers.flatten(),
+    tf.layers.dense({ units: 64, activation: 'relu' }),
+    tf.layers.dropout({ rate: 0.25 }),
+    tf.layers.dense({ units: classes, activation: 'softmax' }),
+  ];
+  const created = tf.sequential({ layers });
+  created.compile({
+    optimizer: hvd.DistributedOptimizer(tf.train.adam(learningRate)),
+    loss: 'sparseCategoricalCrossentropy',
+    metrics: ['accuracy'],
+  });
+  return created;
+}
+
+/** Batches without end, the pictures in another order and shape each time. fitDataset() takes batchesPerEpoch of them. */
+function augmentedBatches(): tf.data.Dataset<tf.TensorContainer> {
+  const change = { degrees: 8, shift: 0.08, zoom: 0.08 };
+  function* batches(): Generator<tf.TensorContainer> {
+    for (;;) {
+      const order = tf.util.createShuffledIndices(training.count);
+      for (let first = 0; first + batchSize <= training.count; first += batchSize) {
+        const images = new Float32Array(batchSize * pixels);
+        const labels = new Float32Array(batchSize);
+        for (let i = 0; i < batchSize; i++) {
+          const picture = order[first + i] as number;
+          const from = training.images.subarray(picture * pixels, (picture + 1) * pixels);
+          augment(from, images.subarray(i * pixels, (i + 1) * pixels), imageSize, change, Math.random);
+          labels[i] = training.labels[picture] as number;
+        }
+        yield {
+          xs: tf.tensor4d(images, [batchSize, imageSize, imageSize, 1]),
+          ys: tf.tensor1d(labels),
+        };
+      }
+    }
+  }
+  return tf.data.generator(batches);
+}
+
+function checkpointOf(epoch: number): string {
+  return join(checkpoints as string, `epoch-${epoch}`);
+}
+
+function lastSavedEpoch(): number {
+  if (checkpoints === undefined || !existsSync(checkpoints)) return 0;
+  const saved = readdirSync(checkpoints).map((name) => Number(/^epoch-(\d+)$/.exec(name)?.[1] ?? 0));
+  return Math.max(0, ...saved);
+}
