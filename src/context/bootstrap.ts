@@ -116,12 +116,17 @@ async function joinedParts(
         ? new ShmPlane(native.addon, block, {
             rank: settings.rank,
             localSize: settings.localSize,
+            localCores: settings.localCores,
             shmDirectory: settings.shmDirectory,
             cma: settings.cma,
             timeoutMs: settings.operationTimeoutMs,
             stallAfterMs: settings.stallCheck ? settings.stallWarningMs : 0,
           })
-        : new PortablePlane(block, { rank: settings.rank, shmDirectory: settings.shmDirectory });
+        : new PortablePlane(block, {
+            rank: settings.rank,
+            localCores: settings.localCores,
+            shmDirectory: settings.shmDirectory,
+          });
     const forgetLastWords = rememberLastWords(block, settings.rank);
     let told: Promise<HorovodError> | undefined;
     let isStarting = true;

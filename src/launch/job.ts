@@ -21,6 +21,7 @@ import type { Slot } from './hosts/plan-slots.ts';
 import type { ConsoleWriter } from './output/console-writer.ts';
 import { createOutputDirectories, RankOutput, type RankOutputOptions } from './output/rank-output.ts';
 import { Guardian } from './spawn/guardian.ts';
+import type { CorePinning } from './spawn/pin-cores.ts';
 import { type RankCommand, RankProcess } from './spawn/rank-process.ts';
 
 export interface JobRequest {
@@ -29,6 +30,9 @@ export interface JobRequest {
   readonly driverEnvironment: NodeJS.ProcessEnv;
   /** Variables that flags and config file set. */
   readonly environment: Readonly<Record<string, string>>;
+  readonly corePinning?: CorePinning | undefined;
+  /** CUDA_VISIBLE_DEVICES for each local rank. */
+  readonly gpus?: readonly string[] | undefined;
   readonly prefix: RankOutputOptions['prefix'];
   readonly outputDirectory: string | undefined;
   readonly stdout: ConsoleWriter;
@@ -118,9 +122,12 @@ export class Job {
 
   #startRank(slot: Slot, identity: { secret: JobSecret; jobId: string }): void {
     const { command, driverEnvironment, environment, prefix, outputDirectory, say } = this.#request;
-    const rendezvousAddress = this.#server.address;
-    const env = rankEnvironment(driverEnvironment, environment, { ...slot, ...identity, rendezvousAddress });
-    const process = new RankProcess(slot.rank, command, env);
+    const { corePinning, gpus } = this.#request;
+    const about = { rendezvousAddress: this.#server.address, localCores: corePinning?.coreCount };
+    const env = rankEnvironment(driverEnvironment, environment, { ...slot, ...identity, ...about });
+    if (gpus !== undefined) env['CUDA_VISIBLE_DEVICES'] = gpus[slot.localRank];
+    const start = () => new RankProcess(slot.rank, command, env);
+    const process = corePinning === undefined ? start() : corePinning.around(slot.localRank, start);
     // At once, so that the moment in which a killed launcher would leave this rank behind is as short as can be.
     if (process.pid !== undefined) this.#guardian.add(process.pid);
     const options = { rank: slot.rank, prefix, directory: outputDirectory, size: slot.size, notice: say };
@@ -130,7 +137,9 @@ export class Job {
     };
     this.#ranks.push({ slot, process, outputs });
     this.#request.explain(
-      `rank ${slot.rank} on ${slot.hostname} (pid ${process.pid ?? 'none'}): ${[command.file, ...command.args].join(' ')}`,
+      `rank ${slot.rank} on ${slot.hostname} (pid ${process.pid ?? 'none'}` +
+        `${corePinning === undefined ? '' : `, core(s) ${corePinning.describe(slot.localRank)}`}` +
+        `${gpus === undefined ? '' : `, GPU ${gpus[slot.localRank]}`}): ${[command.file, ...command.args].join(' ')}`,
     );
   }
 

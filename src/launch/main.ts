@@ -13,6 +13,8 @@ import { isLocalHost } from './hosts/local-host.ts';
 import { planSlots, type Slot } from './hosts/plan-slots.ts';
 import { Job } from './job.ts';
 import { ConsoleWriter } from './output/console-writer.ts';
+import { CorePinning } from './spawn/pin-cores.ts';
+import { planGpus } from './spawn/pin-gpus.ts';
 
 const usageExitCode = 2;
 
@@ -60,7 +62,10 @@ async function run(argv: readonly string[], { stdout, stderr, say, onStart }: Su
     return print(stdout, `${options.verbose ? '\n' : ''}${checkBuild(packageVersion(), settings)}`);
   }
   const slots = await planJob(options, command, settings.startTimeoutMs);
+  const localSize = Math.max(...slots.map((slot) => slot.localSize));
   const job = await Job.start({
+    corePinning: settings.pinCores ? new CorePinning(localSize, say) : undefined,
+    gpus: settings.pinGpus ? planGpus(driverEnvironment['CUDA_VISIBLE_DEVICES'], localSize) : undefined,
     ...{ slots, environment, driverEnvironment, stdout, stderr, say },
     command: resolveCommand(command, process.execPath, process.execArgv),
     prefix: !options.prefixOutput ? 'none' : options.prefixTimestamp ? 'rank and time' : 'rank',

@@ -21,7 +21,12 @@ export function limitTensorFlowThreads(threads: number, env: NodeJS.ProcessEnv =
 export type RankIdentity = Pick<
   Settings,
   'rank' | 'size' | 'localRank' | 'localSize' | 'crossRank' | 'crossSize' | 'hostname'
-> & { readonly rendezvousAddress: string; readonly jobId: string; readonly secret: JobSecret };
+> & {
+  readonly localCores: number | undefined;
+  readonly rendezvousAddress: string;
+  readonly jobId: string;
+  readonly secret: JobSecret;
+};
 
 /**
  * The driver's environment, but for what belongs to its shell or to another job; then what flags and config file
@@ -39,7 +44,7 @@ export function rankEnvironment(
   for (const setting of Object.values(settingsTable)) if (setting.isGiven) delete env[setting.env as string];
   Object.assign(env, fromFlags);
   for (const [name, value] of Object.entries(identity)) {
-    env[settingsTable[name as keyof typeof identity].env as string] = String(value);
+    if (value !== undefined) env[settingsTable[name as keyof typeof identity].env as string] = String(value);
   }
   env[settingsTable.secret.env as string] = secret.revealForEnvironment();
   return env;

@@ -31,6 +31,8 @@ export interface Settings {
   readonly localSize: number;
   readonly crossRank: number;
   readonly crossSize: number;
+  /** Cores the ranks of this host have together, when the launcher has given each its own. */
+  readonly localCores: number | undefined;
   readonly hostname: string;
   /** host:port of the launcher's store; undefined for a single process without launcher. */
   readonly rendezvousAddress: string | undefined;
@@ -43,6 +45,8 @@ export interface Settings {
   readonly cma: boolean;
   readonly operationTimeoutMs: number;
   readonly startTimeoutMs: number;
+  readonly pinCores: boolean;
+  readonly pinGpus: boolean;
   readonly stallCheck: boolean;
   readonly stallWarningMs: number;
   readonly stallShutdownMs: number;
@@ -124,6 +128,32 @@ export const settingsTable: { readonly [K in keyof Settings]: Setting<Settings[K
     default: 30_000,
     defaultText: '30',
     text: 'How long init() waits for all ranks to come.',
+  },
+  pinCores: {
+    group: 'Launching',
+    env: 'HOROVOD_PIN_CORES',
+    flags: [
+      { names: ['--pin-cores'], text: '1' },
+      { names: ['--no-pin-cores'], text: '0', isHidden: true },
+    ],
+    yaml: { key: 'launching.pin_cores' },
+    kind: truth,
+    default: false,
+    defaultText: '0',
+    text: 'Gives each rank cores of its own: an equal share of those horovodrun may use (Linux, with taskset).',
+  },
+  pinGpus: {
+    group: 'Launching',
+    env: 'HOROVOD_PIN_GPUS',
+    flags: [
+      { names: ['--pin-gpus'], text: '1' },
+      { names: ['--no-pin-gpus'], text: '0', isHidden: true },
+    ],
+    yaml: { key: 'launching.pin_gpus' },
+    kind: truth,
+    default: false,
+    defaultText: '0',
+    text: 'Gives each rank one GPU: CUDA_VISIBLE_DEVICES from its local rank, out of that of horovodrun if it is set.',
   },
   plane: {
     group: 'Collectives',
@@ -286,6 +316,12 @@ export const settingsTable: { readonly [K in keyof Settings]: Setting<Settings[K
     ...given('HOROVOD_CROSS_SIZE', 'How many hosts have this local rank.'),
     kind: wholeNumber(1),
     default: 1,
+  },
+  localCores: {
+    ...given('HOROVOD_LOCAL_CORES', 'How many cores the ranks of this host have together, with --pin-cores.'),
+    kind: wholeNumber(1),
+    default: undefined,
+    defaultText: 'what the process may use',
   },
   hostname: {
     ...given('HOROVOD_HOSTNAME', 'Name of this host in -H.'),

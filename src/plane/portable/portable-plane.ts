@@ -13,6 +13,8 @@ import { type GroupHost, PortableGroup } from './portable-group.ts';
 export interface PortablePlaneOptions {
   /** This process's global rank. */
   readonly rank: number;
+  /** Cores of all ranks of this host, where each may use only some of them; else what this process may use. */
+  readonly localCores?: number | undefined;
   /** A memory file system; /dev/shm where left out. */
   readonly shmDirectory?: string | undefined;
   /** For tests: other sizes of posts and slots. All ranks need the same. */
@@ -43,7 +45,7 @@ export class PortablePlane implements DataPlane {
       get failure() {
         return failure();
       },
-      isCrowded: control.ranks > availableParallelism(),
+      isCrowded: control.ranks > (options.localCores ?? availableParallelism()),
       fail: (error) => this.fail(error),
       findFailure: (ranks) => this.#findFailure(ranks),
       pumpOthers: (group) => {

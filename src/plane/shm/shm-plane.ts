@@ -13,6 +13,8 @@ export interface ShmPlaneOptions {
   readonly rank: number;
   /** Ranks on this host, which share its cores. */
   readonly localSize: number;
+  /** How many those are, where each rank may use only some of them; else what this process may use. */
+  readonly localCores?: number | undefined;
   readonly shmDirectory?: string | undefined;
   /** May peers' memory be read directly (process_vm_readv)? */
   readonly cma: boolean;
@@ -39,6 +41,7 @@ export class ShmPlane implements DataPlane {
   readonly #addon: NativeAddon;
   readonly #block: ControlBlock;
   readonly #options: ShmPlaneOptions;
+  readonly #cores: number;
   readonly #control: NativeControl;
   readonly #arena: NativeArena;
   readonly #groups = new Set<ShmGroup>();
@@ -47,7 +50,8 @@ export class ShmPlane implements DataPlane {
     this.#addon = addon;
     this.#block = block;
     this.#options = options;
-    this.background = options.localSize < availableParallelism() ? 'spare' : 'crowded';
+    this.#cores = options.localCores ?? availableParallelism();
+    this.background = options.localSize < this.#cores ? 'spare' : 'crowded';
     this.#control = addon.openControl(block.fd, options.rank, block.ranks);
     this.#arena = addon.openArena();
   }
@@ -64,8 +68,7 @@ export class ShmPlane implements DataPlane {
     const path = await spec.share(own?.path);
     const file = own ?? openMemoryFile(path);
     try {
-      const cores = availableParallelism();
-      const spins = localSize > cores ? 0 : spinsWithACoreForEveryRank;
+      const spins = localSize > this.#cores ? 0 : spinsWithACoreForEveryRank;
       const tryUpToBytes = this.background === 'spare' ? tryUpToBytesWithACoreToSpare : tryUpToBytesWithout;
       const group = new ShmGroup(this.#block, rank, spec, tryUpToBytes, (report, mailbox) =>
         this.#addon.openGroup(
