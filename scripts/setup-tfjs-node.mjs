@@ -22,7 +22,7 @@ import {
 import { createRequire } from 'node:module';
 import { dirname, join, relative } from 'node:path';
 import { parseArgs } from 'node:util';
-import { ensureCompiler, ensurePip } from './lib/system-packages.mjs';
+import { cannotInstallHere, ensureCompiler, ensurePip } from './lib/system-packages.mjs';
 import { capture, inRepository } from './lib/tools.mjs';
 
 const tfjsVersion = '4.22.0';
@@ -40,7 +40,7 @@ const libraries = join(cache, `tensorflow-${wheelVersion}`);
 const link = inRepository('node_modules/@tensorflow/tfjs-node');
 const binding = join(packageFolder, 'lib/napi-v8/tfjs_binding.node');
 
-/** A problem the user can do something about: shown as a sentence, without a stack. */
+/** A problem of this machine, not of this script: shown as a sentence, without a stack. */
 class SetupError extends Error {}
 
 const { values } = parseArgs({
@@ -56,7 +56,7 @@ try {
 } catch (error) {
   if (!(error instanceof SetupError)) throw error;
   console.error(`setup:tfjs-node: ${error.message}`);
-  process.exitCode = 1;
+  process.exitCode = cannotInstallHere;
 }
 
 async function setUp() {
@@ -213,7 +213,7 @@ function makeLink() {
 
 async function check() {
   const { version, reason } = await tryCheck();
-  if (version === undefined) throw new SetupError(`it is installed and does not work: ${reason}`);
+  if (version === undefined) throw new Error(`it is installed and does not work: ${reason}`);
   return version;
 }
 
@@ -235,12 +235,13 @@ async function tryCheck() {
   return { reason: /^\w*Error.*$/m.exec(text)?.[0] ?? lastLine(text) };
 }
 
-async function must(command, args, { cwd, advice = '', timeoutMs = 5 * minuteMs } = {}) {
-  const where = cwd === undefined ? {} : { cwd };
-  const { code, text } = await capture(command, args, { ...where, timeoutMs }).catch((error) => {
-    throw new SetupError(`${command} cannot be started: ${error.message}. ${advice}`);
+/** Runs a command. With advice, its failure is the machine's; without, it is this script's. */
+async function must(command, args, { cwd = inRepository(), advice, timeoutMs = 5 * minuteMs } = {}) {
+  const Failure = advice === undefined ? Error : SetupError;
+  const { code, text } = await capture(command, args, { cwd, timeoutMs }).catch((error) => {
+    throw new Failure(`${command} cannot be started: ${error.message}. ${advice ?? ''}`);
   });
-  if (code !== 0) throw new SetupError(`${command} ${args[0]} failed:\n${text.trim()}\n${advice}`);
+  if (code !== 0) throw new Failure(`${text.trim()}\n${command} ${args[0]} failed. ${advice ?? ''}`);
 }
 
 function onlyFile(folder, name) {

@@ -3,6 +3,9 @@
 
 import { capture, findCommand, run } from './tools.mjs';
 
+/** Exit code of a script that installs something: not the script's fault (no network, no tool, no space). */
+export const cannotInstallHere = 3;
+
 /** The compiler to use, or undefined. CXX wins, as everywhere. */
 export function findCompiler() {
   const chosen = process.env['CXX'];

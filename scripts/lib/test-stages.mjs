@@ -2,12 +2,12 @@
 // has failed.
 
 import { fork } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, lstatSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { flavours, testNative } from '../test-native.mjs';
-import { ensureCompiler } from './system-packages.mjs';
+import { cannotInstallHere, ensureCompiler } from './system-packages.mjs';
 import { capture, filesBelow, inRepository, removeStaleOutputs, run, runTool } from './tools.mjs';
 
 // Two cores are what CI has; tests that start processes run alone, so that ranks get the cores.
@@ -77,6 +77,12 @@ export const stages = [
   },
   { name: 'example', about: 'npm start for one epoch', run: example },
   { name: 'node24', about: 'the unit tests once more on Node 24', takesFilter: true, run: onNode24 },
+  {
+    name: 'tfjs-node',
+    about: 'TensorFlow.js on tfjs-node: its memory, and training on two ranks',
+    takesFilter: true,
+    run: onTfjsNode,
+  },
 ];
 
 /** Runs a stage; a thrown error becomes a failure with its text on screen. */
@@ -113,13 +119,16 @@ async function nativeTests(flavour, filter) {
 
 /** Sources decide what is run, so that a compiled test whose source is gone is not. */
 function testFiles() {
-  const inSource = filesBelow('src').filter((path) => path.endsWith('.test.ts'));
+  const everySource = filesBelow('src').filter((path) => path.endsWith('.test.ts'));
+  const needsTfjsNode = (path) => path.endsWith('.tfjs-node.test.ts');
+  const inSource = everySource.filter((path) => !needsTfjsNode(path));
   const outside = [...filesBelow('test/multiprocess'), ...filesBelow('test/end-to-end')];
   const benchTests = filesBelow('bench').filter((path) => path.endsWith('.test.mjs'));
   const starts = (path) => startsProcesses.test(readFileSync(inRepository(path), 'utf8'));
   const compiled = (path) =>
     path.replace(/^src/, 'dist').replace(/^test/, '.dist-test').replace(/\.ts$/, '.js');
   return {
+    tfjsNode: everySource.filter(needsTfjsNode).map(compiled),
     unit: [...inSource.filter((path) => !starts(path)).map(compiled), ...benchTests],
     processes: [...inSource.filter(starts), ...outside.filter((path) => /\.test\.(ts|mjs)$/.test(path))].map(
       (path) => (path.endsWith('.mjs') ? path : compiled(path)),
@@ -203,5 +212,21 @@ async function onNode24({ filter }) {
     return await nodeTests(testFiles().unit, { filter, concurrency: unitConcurrency, execPath });
   } finally {
     rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+// Last of all: other stages are to see what a fresh checkout has. 850 MB, hence not a dependency.
+async function onTfjsNode({ filter }) {
+  const link = inRepository('node_modules/@tensorflow/tfjs-node');
+  const wasThere = lstatSync(link, { throwIfNoEntry: false }) !== undefined;
+  try {
+    const script = inRepository('scripts/setup-tfjs-node.mjs');
+    const { code, text } = await capture(process.execPath, [script], { timeoutMs: 600_000 });
+    process.stdout.write(text);
+    if (code === cannotInstallHere) return skip(text.trim().split('\n').at(-1) ?? '');
+    if (code !== 0) return bad;
+    return await nodeTests(testFiles().tfjsNode, { filter, concurrency: 1 });
+  } finally {
+    if (!wasThere) rmSync(link, { force: true }); // what it links to stays in .cache
   }
 }
