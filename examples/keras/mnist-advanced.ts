@@ -7,38 +7,31 @@
 
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import * as tf from '@tensorflow/tfjs';
 import * as hvd from 'horovod/keras';
-import { backends, oneOf, wholeNumber } from '../command-line.ts';
+import { backends, oneOf, readOptions, wholeNumber } from '../command-line.ts';
 import { augment } from '../data/augment.ts';
 import { classes, imageSize, loadMnist, pixels } from '../data/mnist.ts';
 
-const { values: options } = parseArgs({
-  options: {
-    epochs: { type: 'string', default: '8' },
-    'batch-size': { type: 'string', default: '64' },
-    'warmup-epochs': { type: 'string', default: '2' },
-    steps: { type: 'string' },
-    checkpoints: { type: 'string' },
-    'log-dir': { type: 'string' },
-    backend: { type: 'string', default: 'auto' },
-    help: { type: 'boolean', default: false },
-  },
-});
+const usage = `horovodrun -np <ranks> examples/keras/mnist-advanced.ts [options]
 
-if (options.help) {
-  console.log(`horovodrun -np <ranks> examples/keras/mnist-advanced.ts [options]
-
-  --epochs <n>            times through the pictures, default ${options.epochs}
-  --batch-size <n>        pictures in a batch of one rank, default ${options['batch-size']}
-  --warmup-epochs <n>     epochs in which the learning rate rises, default ${options['warmup-epochs']}
-  --steps <n>             batches in an epoch, default: as many as there are pictures
+  --epochs <n>            times through the pictures (8)
+  --batch-size <n>        pictures in a batch of one rank (64)
+  --warmup-epochs <n>     epochs in which the learning rate rises (2)
+  --steps <n>             batches in an epoch (as many as there are pictures)
   --checkpoints <folder>  save each epoch there, and the best in best/; go on from the last one found
   --log-dir <folder>      write curves for TensorBoard there
-  --backend <name>        ${backends.join(', ')}; default ${options.backend}`);
-  process.exit(0);
-}
+  --backend <name>        ${backends.join(', ')} (auto)`;
+
+const options = readOptions(usage, {
+  epochs: { type: 'string', default: '8' },
+  'batch-size': { type: 'string', default: '64' },
+  'warmup-epochs': { type: 'string', default: '2' },
+  steps: { type: 'string' },
+  checkpoints: { type: 'string' },
+  'log-dir': { type: 'string' },
+  backend: { type: 'string', default: 'auto' },
+});
 
 const epochs = wholeNumber('--epochs', options.epochs);
 const batchSize = wholeNumber('--batch-size', options['batch-size']);

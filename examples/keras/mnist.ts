@@ -5,36 +5,29 @@
 //   npx horovodrun -np 4 examples/keras/mnist.ts --epochs 6     four ranks, six epochs
 //   npx horovodrun -np 2 examples/keras/mnist.ts --steps 20     a look: 20 batches, no target
 
-import { parseArgs } from 'node:util';
 import * as tf from '@tensorflow/tfjs';
 import * as hvd from 'horovod/keras';
-import { backends, oneOf, wholeNumber } from '../command-line.ts';
+import { backends, oneOf, readOptions, wholeNumber } from '../command-line.ts';
 import { classes, type Digits, imageSize, loadMnist } from '../data/mnist.ts';
 
 const targetPercent = 98;
 const defaultEpochs = 4;
 
-const { values: options } = parseArgs({
-  options: {
-    epochs: { type: 'string', default: String(defaultEpochs) },
-    'batch-size': { type: 'string', default: '64' },
-    steps: { type: 'string' },
-    backend: { type: 'string', default: 'auto' },
-    help: { type: 'boolean', default: false },
-  },
+const usage = `horovodrun -np <ranks> examples/keras/mnist.ts [options]
+
+  --epochs <n>       times through the pictures (${defaultEpochs})
+  --batch-size <n>   pictures in a batch of one rank (64)
+  --steps <n>        batches in an epoch (as many as there are pictures)
+  --backend <name>   ${backends.join(', ')} (auto)
+
+Ends with code 1 if a run of ${defaultEpochs} epochs or more stays below ${targetPercent} % on the test pictures.`;
+
+const options = readOptions(usage, {
+  epochs: { type: 'string', default: String(defaultEpochs) },
+  'batch-size': { type: 'string', default: '64' },
+  steps: { type: 'string' },
+  backend: { type: 'string', default: 'auto' },
 });
-
-if (options.help) {
-  console.log(`horovodrun -np <ranks> examples/keras/mnist.ts [options]
-
-  --epochs <n>       times through the pictures, default ${defaultEpochs}
-  --batch-size <n>   pictures in a batch of one rank, default ${options['batch-size']}
-  --steps <n>        stop each epoch after so many batches
-  --backend <name>   ${backends.join(', ')}; default ${options.backend}
-
-Ends with code 1 if a run of ${defaultEpochs} epochs or more stays below ${targetPercent} % on the test pictures.`);
-  process.exit(0);
-}
 
 const epochs = wholeNumber('--epochs', options.epochs);
 const batchSize = wholeNumber('--batch-size', options['batch-size']);

@@ -4,31 +4,24 @@
 //   npx horovodrun -np 2 examples/tensorflow/mnist.ts
 //   npx horovodrun -np 2 examples/tensorflow/mnist.ts --steps 20     a look: 20 batches
 
-import { parseArgs } from 'node:util';
 import * as tf from '@tensorflow/tfjs';
 import * as hvd from 'horovod/tensorflow';
-import { backends, oneOf, wholeNumber } from '../command-line.ts';
+import { backends, oneOf, readOptions, wholeNumber } from '../command-line.ts';
 import { classes, type Digits, imageSize, loadMnist, pixels } from '../data/mnist.ts';
 
-const { values: options } = parseArgs({
-  options: {
-    epochs: { type: 'string', default: '2' },
-    'batch-size': { type: 'string', default: '64' },
-    steps: { type: 'string' },
-    backend: { type: 'string', default: 'auto' },
-    help: { type: 'boolean', default: false },
-  },
+const usage = `horovodrun -np <ranks> examples/tensorflow/mnist.ts [options]
+
+  --epochs <n>       times through the pictures (2)
+  --batch-size <n>   pictures in a batch of one rank (64)
+  --steps <n>        batches in an epoch (as many as there are pictures)
+  --backend <name>   ${backends.join(', ')} (auto)`;
+
+const options = readOptions(usage, {
+  epochs: { type: 'string', default: '2' },
+  'batch-size': { type: 'string', default: '64' },
+  steps: { type: 'string' },
+  backend: { type: 'string', default: 'auto' },
 });
-
-if (options.help) {
-  console.log(`horovodrun -np <ranks> examples/tensorflow/mnist.ts [options]
-
-  --epochs <n>       times through the pictures, default ${options.epochs}
-  --batch-size <n>   pictures in a batch of one rank, default ${options['batch-size']}
-  --steps <n>        stop each epoch after so many batches
-  --backend <name>   ${backends.join(', ')}; default ${options.backend}`);
-  process.exit(0);
-}
 
 const epochs = wholeNumber('--epochs', options.epochs);
 const batchSize = wholeNumber('--batch-size', options['batch-size']);

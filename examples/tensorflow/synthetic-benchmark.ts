@@ -5,10 +5,9 @@
 //   npx horovodrun -np 2 examples/tensorflow/synthetic-benchmark.ts                  two ranks
 //   npx horovodrun -np 2 examples/tensorflow/synthetic-benchmark.ts --model transformer --optimizer adam
 
-import { parseArgs } from 'node:util';
 import * as tf from '@tensorflow/tfjs';
 import * as hvd from 'horovod/tensorflow';
-import { backends, oneOf, wholeNumber } from '../command-line.ts';
+import { backends, oneOf, readOptions, wholeNumber } from '../command-line.ts';
 import { createModel, modelNames } from './benchmark-models.ts';
 
 const optimizers = {
@@ -18,33 +17,27 @@ const optimizers = {
   rmsprop: () => tf.train.rmsprop(0.001),
 } as const;
 
-const { values: options } = parseArgs({
-  options: {
-    model: { type: 'string', default: 'cnn' },
-    optimizer: { type: 'string', default: 'sgd' },
-    backend: { type: 'string', default: 'auto' },
-    'batch-size': { type: 'string', default: '32' },
-    'num-warmup-batches': { type: 'string', default: '10' },
-    'num-batches-per-iter': { type: 'string', default: '10' },
-    'num-iters': { type: 'string', default: '10' },
-    'fp16-allreduce': { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
-  },
+const usage = `horovodrun -np <ranks> examples/tensorflow/synthetic-benchmark.ts [options]
+
+  --model <name>              ${modelNames.join(', ')} (cnn)
+  --optimizer <name>          ${Object.keys(optimizers).join(', ')} (sgd)
+  --backend <name>            ${backends.join(', ')} (auto)
+  --batch-size <n>            pictures in a batch of one rank (32)
+  --num-warmup-batches <n>    batches before measuring (10)
+  --num-batches-per-iter <n>  batches that are measured together (10)
+  --num-iters <n>             measurements (10)
+  --fp16-allreduce            gradients travel as 16-bit floats`;
+
+const options = readOptions(usage, {
+  model: { type: 'string', default: 'cnn' },
+  optimizer: { type: 'string', default: 'sgd' },
+  backend: { type: 'string', default: 'auto' },
+  'batch-size': { type: 'string', default: '32' },
+  'num-warmup-batches': { type: 'string', default: '10' },
+  'num-batches-per-iter': { type: 'string', default: '10' },
+  'num-iters': { type: 'string', default: '10' },
+  'fp16-allreduce': { type: 'boolean', default: false },
 });
-
-if (options.help) {
-  console.log(`horovodrun -np <ranks> examples/tensorflow/synthetic-benchmark.ts [options]
-
-  --model ${modelNames.join('|')}                   default ${options.model}
-  --optimizer ${Object.keys(optimizers).join('|')}  default ${options.optimizer}
-  --backend ${backends.join('|')}         default ${options.backend}
-  --batch-size <images>                       of one rank, default ${options['batch-size']}
-  --num-warmup-batches <n>                    not measured, default ${options['num-warmup-batches']}
-  --num-batches-per-iter <n>                  default ${options['num-batches-per-iter']}
-  --num-iters <n>                             default ${options['num-iters']}
-  --fp16-allreduce                            gradients travel as 16-bit floats`);
-  process.exit(0);
-}
 
 const modelName = oneOf('--model', options.model, modelNames);
 const optimizerName = oneOf('--optimizer', options.optimizer, ['sgd', 'momentum', 'adam', 'rmsprop']);

@@ -5,33 +5,26 @@
 //   npx horovodrun -np 2 examples/tensorflow/text-classification.ts
 //   npx horovodrun -np 2 examples/tensorflow/text-classification.ts --epochs 1 --save reviews-model
 
-import { parseArgs } from 'node:util';
 import * as tf from '@tensorflow/tfjs';
 import { saveModel } from 'horovod/keras';
 // STEP 1: import Horovod.
 import * as hvd from 'horovod/tensorflow';
-import { backends, oneOf, wholeNumber } from '../command-line.ts';
+import { backends, oneOf, readOptions, wholeNumber } from '../command-line.ts';
 import { loadSentences, type Sentence, Vocabulary } from '../data/sentences.ts';
 
-const { values: options } = parseArgs({
-  options: {
-    epochs: { type: 'string', default: '8' },
-    'batch-size': { type: 'string', default: '16' },
-    backend: { type: 'string', default: 'auto' },
-    save: { type: 'string' },
-    help: { type: 'boolean', default: false },
-  },
+const usage = `horovodrun -np <ranks> examples/tensorflow/text-classification.ts [options]
+
+  --epochs <n>       times through the sentences (8)
+  --batch-size <n>   sentences in a batch of one rank (16)
+  --backend <name>   ${backends.join(', ')} (auto)
+  --save <folder>    where to write the trained model (nowhere)`;
+
+const options = readOptions(usage, {
+  epochs: { type: 'string', default: '8' },
+  'batch-size': { type: 'string', default: '16' },
+  backend: { type: 'string', default: 'auto' },
+  save: { type: 'string' },
 });
-
-if (options.help) {
-  console.log(`horovodrun -np <ranks> examples/tensorflow/text-classification.ts [options]
-
-  --epochs <n>       times through the sentences, default ${options.epochs}
-  --batch-size <n>   sentences in a batch of one rank, default ${options['batch-size']}
-  --backend <name>   ${backends.join(', ')}; default ${options.backend}
-  --save <folder>    where to write the trained model`);
-  process.exit(0);
-}
 
 const epochs = wholeNumber('--epochs', options.epochs);
 const batchSize = wholeNumber('--batch-size', options['batch-size']);
@@ -48,8 +41,8 @@ await hvd.setBackend(oneOf('--backend', options.backend, backends));
 // all of them: a word must have the same number everywhere.
 const { training, testing } = loadSentences();
 const vocabulary = new Vocabulary(training);
-const [sentences, labels] = toTensors(takeShare(training));
-const [testSentences, testLabels] = toTensors(takeShare(testing));
+const [sentences, labels] = toTensors(hvd.shard(training));
+const [testSentences, testLabels] = toTensors(hvd.shard(testing));
 
 const model = tf.sequential({
   layers: [
@@ -104,11 +97,6 @@ if (hvd.rank() === 0) {
 // STEP 10: one rank writes, then all leave together. saveModel() writes on rank 0 and returns on the others.
 if (options.save !== undefined) await saveModel(model, options.save);
 await hvd.shutdown();
-
-function takeShare(all: readonly Sentence[]): readonly Sentence[] {
-  const count = Math.floor(all.length / hvd.size());
-  return all.filter((_, index) => index % hvd.size() === hvd.rank()).slice(0, count);
-}
 
 function toTensors(part: readonly Sentence[]): [tf.Tensor2D, tf.Tensor2D] {
   const texts = part.map((sentence) => sentence.text);

@@ -1,0 +1,89 @@
+// Every example for a short while on two ranks: what `npm test` runs, and what must be in the output. An example is a
+// file below examples/ that calls init(); one without an entry here is a failure, so that none is forgotten.
+
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { capture, filesBelow, inRepository } from './tools.mjs';
+
+// Against hanging only; each takes a few seconds.
+const timeoutMs = 120_000;
+const accuracy = /test accuracy +\d+\.\d+ %/;
+const rate = /Total img\/sec on 2 rank\(s\): \d+\.\d \+-\d+\.\d/;
+const wasm = ['--backend', 'wasm'];
+const quick = ['--num-warmup-batches', '1', '--num-batches-per-iter', '2', '--num-iters', '2', ...wasm];
+
+/** Path below examples/ → its runs. `{}` in an argument becomes a folder that is removed at the end. */
+const runs = {
+  'core/train-mlp.ts': [
+    { args: ['--epochs', '1', '--samples', '6000'], shows: [accuracy, /same weights on all 2 ranks/] },
+  ],
+  'keras/mnist.ts': [
+    { args: ['--epochs', '1', '--steps', '10', ...wasm], shows: [accuracy, /Epoch 1\/1 .*images\/s/] },
+  ],
+  'keras/mnist-advanced.ts': [
+    {
+      args: ['--epochs', '1', '--steps', '5', '--warmup-epochs', '1', '--checkpoints', '{}/run', ...wasm],
+      shows: [accuracy, /finished gradual learning rate warmup to 0\.002/],
+    },
+    {
+      args: ['--epochs', '2', '--steps', '5', '--warmup-epochs', '1', '--checkpoints', '{}/run', ...wasm],
+      shows: [accuracy, /going on after epoch 1/],
+    },
+  ],
+  'tensorflow/mnist.ts': [
+    { args: ['--epochs', '1', '--steps', '10', ...wasm], shows: [accuracy, /step #10\s+Loss: \d/] },
+  ],
+  'tensorflow/text-classification.ts': [
+    { args: ['--epochs', '1', '--save', '{}/model', ...wasm], shows: [accuracy, /epoch 1\/1 +loss 0\.\d/] },
+  ],
+  'tensorflow/synthetic-benchmark.ts': ['mlp', 'cnn', 'transformer'].map((model) => ({
+    args: ['--model', model, '--batch-size', '8', ...quick],
+    shows: [rate, /Iter #1: /],
+  })),
+};
+
+export async function runExamples({ filter }) {
+  const counts = { passed: 0, failed: 0, skipped: 0 };
+  const words = filter.toLowerCase();
+  for (const path of exampleFiles()) {
+    if (!path.includes(words)) continue;
+    const failure =
+      runs[path] === undefined ? 'has no run in scripts/lib/example-runs.mjs' : await runExample(path);
+    counts[failure === undefined ? 'passed' : 'failed'] += 1;
+    if (failure !== undefined) console.log(`✖ examples/${path} ${failure}`);
+  }
+  return counts;
+}
+
+/** Undefined, or what went wrong. */
+async function runExample(path) {
+  const folder = mkdtempSync(join(tmpdir(), 'hvd-example-'));
+  try {
+    for (const { args, shows } of runs[path]) {
+      const given = args.map((arg) => arg.replace('{}', folder));
+      const command = ['bin/horovodrun.js', '-np', '2', `examples/${path}`, ...given];
+      const startedAt = performance.now();
+      const { code, text } = await capture(process.execPath, command, { cwd: inRepository(), timeoutMs });
+      const missing = shows.find((pattern) => !pattern.test(text));
+      if (code === 0 && missing === undefined) {
+        const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
+        console.log(`✔ examples/${path} ${args.join(' ')} (${seconds} s)`);
+        continue;
+      }
+      process.stdout.write(text);
+      return code === 0
+        ? `${args.join(' ')}: its output lacks ${missing}`
+        : `${args.join(' ')}: exit code ${code}`;
+    }
+    return undefined;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function exampleFiles() {
+  const callsInit = (path) => /\binit\(/.test(readFileSync(inRepository(path), 'utf8'));
+  const files = filesBelow('examples').filter((path) => path.endsWith('.ts') && callsInit(path));
+  return files.map((path) => path.replace(/^examples\//, ''));
+}
