@@ -1,6 +1,6 @@
 // saveModel(): a checkpoint of a model, written by rank 0 alone, with the optimizer's state unless told otherwise.
 
-import type * as tf from '@tensorflow/tfjs';
+import * as tf from '@tensorflow/tfjs';
 import { rank } from '../context/default-membership.ts';
 import { HorovodError } from '../errors.ts';
 import { fileHandler } from './model-files/file-handler.ts';
@@ -23,7 +23,27 @@ export async function saveModel(
   const { includeOptimizer = true } = options;
   if (includeOptimizer) checkSavable(model);
   const handler = typeof location === 'string' || location instanceof URL ? fileHandler(location) : location;
-  await model.save(handler, { includeOptimizer });
+  await disposingCopies(model.optimizer, () => model.save(handler, { includeOptimizer }));
+}
+
+/** model.save() forgets to dispose of what getWeights() makes for it: the number of steps, as a tensor. */
+async function disposingCopies<R>(optimizer: tf.Optimizer | undefined, save: () => Promise<R>): Promise<R> {
+  if (!optimizer) return save();
+  const isOwn = Object.hasOwn(optimizer, 'getWeights');
+  const getWeights = optimizer.getWeights;
+  const copies: tf.Tensor[] = [];
+  optimizer.getWeights = async () => {
+    const weights = await getWeights.call(optimizer);
+    copies.push(...weights.map(({ tensor }) => tensor).filter((tensor) => !(tensor instanceof tf.Variable)));
+    return weights;
+  };
+  try {
+    return await save();
+  } finally {
+    if (isOwn) optimizer.getWeights = getWeights;
+    else Reflect.deleteProperty(optimizer, 'getWeights');
+    tf.dispose(copies);
+  }
 }
 
 /** Refuses an optimizer whose state TensorFlow.js cannot save, before a night's training depends on it. */

@@ -56,7 +56,7 @@ export function shardTensors<T extends Tensors>(tensors: T, options: ShardTensor
   const what = 'shardTensors()';
   const { order, ...rest } = options;
   const list = tensors instanceof tf.Tensor ? [tensors] : (Object.values(tensors) as tf.Tensor[]);
-  const samples = list[0]?.shape[0];
+  const samples = list[0]?.shape?.[0];
   for (const tensor of list) {
     if (tensor instanceof tf.Tensor && tensor.rank > 0 && tensor.shape[0] === samples) continue;
     throw new HorovodError(
@@ -65,7 +65,7 @@ export function shardTensors<T extends Tensors>(tensors: T, options: ShardTensor
         `one is ${tensor instanceof tf.Tensor ? `of shape [${tensor.shape}]` : describe(tensor)}.`,
     );
   }
-  const places = checkedShard(rest, what) && shardIndices(order ?? samples ?? 0, rest);
+  const places = shardIndices(order ?? samples ?? 0, rest);
   const taken = tf.tidy(() => {
     const at = tf.tensor1d(places, 'int32');
     return list.map((tensor) => tf.gather(tensor, at));

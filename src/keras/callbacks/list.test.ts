@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import * as tf from '@tensorflow/tfjs';
+import { callable } from './callable-class.ts';
+import { list } from './list.ts';
+
+before(() => tf.setBackend('cpu'));
+
+class Recorder extends tf.Callback {
+  readonly calls: string[] = [];
+  override async onEpochEnd(epoch: number): Promise<void> {
+    this.calls.push(`epoch ${epoch}`);
+  }
+}
+
+async function train(callbacks: tf.Callback[]): Promise<void> {
+  const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1] })] });
+  model.compile({ optimizer: 'sgd', loss: 'meanSquaredError' });
+  await model.fit(tf.ones([4, 1]), tf.ones([4, 1]), { epochs: 2, batchSize: 2, verbose: 0, callbacks });
+}
+
+const plain = () => ({
+  calls: [] as string[],
+  onEpochEnd(epoch: number, logs?: tf.Logs) {
+    this.calls.push(`epoch ${epoch}, loss is a ${typeof logs?.['loss']}`);
+  },
+});
+
+for (const order of ['class first', 'plain first'] as const) {
+  test(`a mixed list works, ${order}; plain objects keep their this and get numbers`, async () => {
+    const [recorder, object] = [new Recorder(), plain()];
+    await train(list(order === 'class first' ? [recorder, object] : [object, recorder]));
+    assert.deepEqual(recorder.calls, ['epoch 0', 'epoch 1']);
+    assert.deepEqual(object.calls, ['epoch 0, loss is a number', 'epoch 1, loss is a number']);
+  });
+}
+
+test('what is undefined, null or false is left out; one callback need not be in a list', () => {
+  assert.equal(list([undefined, new Recorder(), null, false]).length, 1);
+  assert.equal(list(plain()).length, 1);
+});
+
+test('what is no callback is refused', () => {
+  const code = 'ERR_HVD_INVALID_ARGUMENT';
+  assert.throws(() => list([Recorder as never]), { code, message: /Recorder.*instance, not the class/ });
+  assert.throws(() => list([{} as never]), { code, message: /none of onTrainBegin/ });
+  assert.throws(() => list([{ onEpochEnd: 3 } as never]), { code, message: /onEpochEnd/ });
+  assert.throws(() => list(['log' as never]), { code });
+});
+
+test('a callable class can be made with and without new, extended, and tested with instanceof', () => {
+  const Callable = callable(Recorder);
+  assert.ok(Callable() instanceof Recorder);
+  assert.ok(new Callable() instanceof Callable);
+  class Further extends Callable {}
+  assert.ok(new Further() instanceof Further);
+  assert.equal(Callable().constructor.name, 'Recorder');
+});
