@@ -191,10 +191,11 @@ function variablesOf(variables: VariableList, what: string): tf.Variable[] {
     return (variables as readonly tf.Variable[]).map((variable) => checkedVariable(variable, what));
   }
   if (variables instanceof tf.layers.Layer) {
-    if (variables.built) return variables.weights.map((weight) => variableOf(weight, what));
+    const { weights } = variables;
+    if (weights.length > 0) return weights.map((weight) => variableOf(weight, what));
     throw new HorovodError(
       'ERR_HVD_INVALID_ARGUMENT',
-      `${what}: ${variables.name} has no weights yet. Give its first layer an inputShape, or call build() first.`,
+      `${what}: ${variables.name} has no weights, or none yet: a layer gets them when it is built or first applied.`,
     );
   }
   throw new HorovodError(
