@@ -18,6 +18,7 @@ import {
   type StartedCollective,
 } from '../../context/prepared.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
+import { bulkMemory } from '../backend/tfjs-node-memory.ts';
 import {
   copyTensor,
   isSoleOwner,
@@ -156,20 +157,29 @@ export class GradientReducer {
     }
   }
 
-  /** Reduces tensors where they are; each has memory of its own. */
-  reduceViews(context: HorovodContext, bucket: Bucket, tensors: readonly tf.Tensor[]): void {
-    // No call of tf between taking the views and the end of the reduction: they would die.
-    const views = tensors.map((tensor) => liveView(tensor) as TypedArray);
+  /** Reduces tensors where they are, using them up; each is ours and has memory of its own. */
+  reduceInPlace(
+    context: HorovodContext,
+    bucket: Bucket,
+    tensors: readonly tf.Tensor[],
+  ): readonly tf.Tensor[] {
     const { op, compression, prescaleFactor, postscaleFactor, processSet } = this.rules;
-    groupedAllreduceSync(context, views, {
-      op,
-      compression,
-      prescaleFactor,
-      postscaleFactor,
-      processSet,
-      name: bucket.name,
-      inPlace: true,
-    });
+    const options = { op, compression, prescaleFactor, postscaleFactor, processSet, name: bucket.name };
+    const reduce = (views: readonly TypedArray[]) =>
+      groupedAllreduceSync(context, views, { ...options, inPlace: true });
+    const taken = bulkMemory()?.take(tensors);
+    if (taken === undefined) {
+      // No call of tf between taking the views and the end of the reduction: they would die.
+      reduce(tensors.map((tensor) => liveView(tensor) as TypedArray));
+      return tensors;
+    }
+    try {
+      reduce(taken.views);
+    } catch (error) {
+      taken.release();
+      throw error;
+    }
+    return taken.give();
   }
 
   #makeRoute(
@@ -281,7 +291,7 @@ export class Pass {
     const bucket = route.buckets.find(({ places }) => places.includes(place));
     const part = bucket?.staging?.parts[bucket.places.indexOf(place)];
     if (part === undefined) return; // new since the ranks agreed; they will agree again
-    part.set(readTensor(gradient) as Float32Array);
+    readInto(gradient, part);
     this.#startFull(route);
   }
 
@@ -312,13 +322,18 @@ export class Pass {
       if (!route.places.has(place)) return gradient;
       if (gradient === undefined) return tf.zeros((this.#variables[place] as tf.Variable).shape);
       if (areOurs && this.#isWritable(gradient)) return gradient;
-      const copy = copyTensor(gradient);
+      // tfjs-node copies by itself what others can see.
+      const copy = bulkMemory() === undefined ? copyTensor(gradient) : gradient.clone();
       if (areOurs) this.#useUp(gradient);
       return copy;
     });
     for (const bucket of route.buckets) {
-      const tensors = bucket.places.map((place) => owned[place] as tf.Tensor).filter(({ size }) => size > 0);
-      if (tensors.length > 0) this.#reducer.reduceViews(route.context, bucket, tensors);
+      const places = bucket.places.filter((place) => (owned[place] as tf.Tensor).size > 0);
+      if (places.length === 0) continue;
+      const tensors = places.map((place) => owned[place] as tf.Tensor);
+      this.#reducer.reduceInPlace(route.context, bucket, tensors).forEach((reduced, i) => {
+        owned[places[i] as number] = reduced;
+      });
     }
     return owned;
   }
@@ -330,7 +345,7 @@ export class Pass {
         const gradient = gradients[place];
         const part = staging?.parts[i] as Float32Array;
         if (gradient === undefined) part.fill(0);
-        else part.set(readTensor(gradient) as Float32Array);
+        else readInto(gradient, part);
       });
       route.inFlight.push(staging?.prepared.start() as StartedCollective<unknown>);
     }
@@ -360,7 +375,8 @@ export class Pass {
 
   /** See NOTE [Whose memory]. */
   #isWritable(gradient: tf.Tensor): boolean {
-    return gradient.id > this.#lossId && isSoleOwner(gradient) && liveView(gradient) !== undefined;
+    if (gradient.id <= this.#lossId) return false;
+    return bulkMemory() !== undefined || (isSoleOwner(gradient) && liveView(gradient) !== undefined);
   }
 
   /** What this rank can do, the best first. */
@@ -368,10 +384,16 @@ export class Pass {
     const { plane, limits } = defaultContext();
     const isFree = limits.overlap === 'auto' ? plane.background === 'spare' : limits.overlap === 'always';
     const canOverlap = this.#mayOverlap && this.#canListen && isFree && plane.background !== 'none';
-    const hasViews = tf.getBackend() === 'wasm' || tf.getBackend() === 'cpu';
+    const hasViews = ['wasm', 'cpu'].includes(tf.getBackend()) || bulkMemory() !== undefined;
     const direct: Transport[] = hasViews ? ['direct'] : [];
     return [...(canOverlap ? ['overlapped' as const] : []), ...direct, 'staged'];
   }
+}
+
+function readInto(gradient: tf.Tensor, part: Float32Array): void {
+  const memory = bulkMemory();
+  if (memory !== undefined) memory.read([gradient], [part]);
+  else part.set(readTensor(gradient) as Float32Array);
 }
 
 function waitForAll({ inFlight }: Route): void {
