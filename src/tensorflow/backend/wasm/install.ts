@@ -12,7 +12,7 @@ import { maxPool3D, maxPool3DGrad, maxPoolGrad } from './max-pool.ts';
 import { unsortedSegmentSum } from './unsorted-segment-sum.ts';
 
 /** Wrong upstream, and rare enough for the cpu's. */
-const wrongUpstream = ['ResizeNearestNeighborGrad', 'Conv3DBackpropInputV2'];
+const wrongUpstream = ['ResizeNearestNeighborGrad', 'Conv3DBackpropFilterV2', 'Conv3DBackpropInputV2'];
 
 const replacements: readonly Replacement[] = [
   matMul,
