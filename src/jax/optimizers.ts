@@ -42,13 +42,14 @@ export interface AdamOptions {
   readonly epsilon?: number;
 }
 
-export interface AdamState {
+/** A type, not an interface, so that jit() takes it for a tree. */
+export type AdamState = {
   /** Scalars: what beta1 and beta2 have decayed to. */
-  readonly decay1: jax.Array;
-  readonly decay2: jax.Array;
-  readonly mean: jax.JsTree<jax.Array>;
-  readonly square: jax.JsTree<jax.Array>;
-}
+  decay1: jax.Array;
+  decay2: jax.Array;
+  mean: jax.JsTree<jax.Array>;
+  square: jax.JsTree<jax.Array>;
+};
 
 /** Adam (Kingma and Ba, 2015), with bias correction. */
 export function adam<Params>(
