@@ -18,9 +18,7 @@ const runs = {
   'core/train-mlp.ts': [
     { args: ['--epochs', '1', '--samples', '6000'], shows: [accuracy, /same weights on all 2 ranks/] },
   ],
-  'jax/mnist.ts': [
-    { args: ['--epochs', '1', '--steps', '10'], shows: [accuracy, /step #10\s+Loss: \d/] },
-  ],
+  'jax/mnist.ts': [{ args: ['--epochs', '1', '--steps', '10'], shows: [accuracy, /step #10\s+Loss: \d/] }],
   'keras/mnist.ts': [
     { args: ['--epochs', '1', '--steps', '10', ...wasm], shows: [accuracy, /Epoch 1\/1 .*images\/s/] },
   ],
