@@ -11,6 +11,8 @@ import { inRepository } from './lib/tools.mjs';
 const reportPath = inRepository('docs/reference/api.d.ts');
 const packageJson = JSON.parse(readFileSync(inRepository('package.json'), 'utf8'));
 const modules = new Map();
+/** Where what the first entry (the core) exports is declared: other entries only name it. */
+const known = new Map();
 
 const text = Object.entries(packageJson.exports)
   .filter(([, target]) => typeof target === 'object')
@@ -39,17 +41,35 @@ function reportOf(title, entryFile) {
   if (!existsSync(entryFile)) throw new Error(`${entryFile} does not exist; run npm run build first`);
   const exported = new Map();
   const mentioned = new Map();
-  for (const [name, origin] of exportsOf(entryFile)) collect(origin.file, origin.name, name, exported);
+  const repeated = [];
+  for (const [name, origin] of exportsOf(entryFile)) {
+    if (origin === undefined) throw new Error(`${entryFile}: the declaration of ${name} is not found`);
+    if (known.get(name) === placeOf(origin)) repeated.push(name);
+    else collect(origin.file, origin.name, name, exported);
+  }
+  if (known.size === 0) for (const [name, origin] of exported) known.set(name, placeOf(origin));
   for (const { file, name } of [...exported.values()]) collectMentioned(file, name, exported, mentioned);
 
   const print = (found) =>
     [...found.entries()]
-      .sort(([a], [b]) => (a.toLowerCase() < b.toLowerCase() ? -1 : 1))
+      .sort(([a], [b]) => byName(a, b))
       .map(([, { file, name }]) => modules.get(file).declarations.get(name).join('\n'))
       .join('\n\n');
   const hidden =
     mentioned.size === 0 ? '' : `\n\n// ── ${title}: mentioned above, not exported ──\n\n${print(mentioned)}`;
-  return `// ── ${title}: exported ──\n\n${print(exported)}${hidden}\n`;
+  const core =
+    repeated.length === 0
+      ? ''
+      : `// ── ${title}: the core's ──\n\n// ${repeated.sort(byName).join(', ')}\n\n`;
+  return `${core}// ── ${title}: exported ──\n\n${print(exported)}${hidden}\n`;
+}
+
+function byName(a, b) {
+  return a.toLowerCase() < b.toLowerCase() ? -1 : 1;
+}
+
+function placeOf({ file, name }) {
+  return `${file} ${name}`;
 }
 
 function collect(file, name, as, into) {

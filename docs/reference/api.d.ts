@@ -246,10 +246,18 @@ export type PlaneName = 'shm' | 'portable' | 'memory';
  */
 export declare function prepareAllreduce<T extends TensorLike | readonly TensorLike[]>(xs: T, options?: AllreduceOptions): Promise<PreparedCollective<T>>;
 
+/** The blocking form of prepareAllreduce(). */
+export declare function prepareAllreduceSync<T extends TensorLike | readonly TensorLike[]>(xs: T, options?: AllreduceOptions): PreparedCollective<T>;
+
 export interface PreparedCollective<T> {
     /** Reduces the buffers as they are now, in place, and resolves to them. */
     run(options?: Pick<CollectiveOptions, 'signal' | 'timeoutMs'>): Promise<T>;
     runSync(): T;
+    /**
+     * Begins now and goes on in the background, where the plane has a thread for it (shm); waitSync() blocks until
+     * the buffers are reduced. Only one run at a time, and until then the buffers belong to it.
+     */
+    start(): StartedCollective<T>;
     /** Afterwards it cannot run any more. Not collective; calling it twice is fine. */
     release(): void;
 }
@@ -311,6 +319,11 @@ export declare function shutdown(): Promise<void>;
 /** How many processes take part. */
 export declare function size(): number;
 
+export interface StartedCollective<T> {
+    /** Must be called, once. */
+    waitSync(): T;
+}
+
 export declare const Sum: ReduceOp;
 
 export interface Tensor<A extends TypedArray = TypedArray> {
@@ -352,11 +365,1112 @@ export declare const errorCodes: {
     readonly ERR_HVD_SHARED_MEMORY: 'The memory file system is full, too small or not usable.';
     readonly ERR_HVD_OUT_OF_MEMORY: 'Memory for a result or an alloc() could not be had.';
     readonly ERR_HVD_SETTING: 'A setting (flag, environment variable, config file) has a wrong value.';
+    readonly ERR_HVD_MODEL_FILE: 'A saved model is missing, damaged or cannot be written.';
     readonly ERR_HVD_NATIVE: 'The native addon failed in a way that is a bug or a broken system call.';
     readonly ERR_HVD_UNSUPPORTED: 'The feature does not exist in this version.';
 };
 
 type HalfContext = 'float32' | 'float64' | undefined;
+
+// ── horovod/tensorflow: the core's ──
+
+// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, Compression, Compressor, crossRank, crossSize, cudaBuilt, DType, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PlaneName, planeName, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, removeProcessSet, shutdown, size, Sum, Tensor, tensor, TensorLike, TypedArray
+
+// ── horovod/tensorflow: exported ──
+
+/** Concatenates the ranks' tensors along the first dimension, which may differ. */
+export declare function allgather<T extends CollectiveInput>(x: T, options?: CollectiveOptions): Promise<CollectiveResult<T>>;
+
+/** The blocking form of allgather(). */
+export declare function allgatherSync<T extends CollectiveInput>(x: T, options?: CollectiveOptions): CollectiveResult<T>;
+
+/** Reduces a tensor over all ranks; Average unless `op` says otherwise. `inPlace` assigns to a tf.Variable. */
+export declare function allreduce<T extends CollectiveInput>(x: T, options?: AllreduceOptions): Promise<CollectiveResult<T>>;
+
+/** The blocking form of allreduce(). */
+export declare function allreduceSync<T extends CollectiveInput>(x: T, options?: AllreduceOptions): CollectiveResult<T>;
+
+/** Sends a slice of the first dimension to each rank, and receives one from each. */
+export declare function alltoall<T extends CollectiveInput>(x: T, options?: AlltoallOptions): Promise<AlltoallResult<CollectiveResult<T>>>;
+
+/** The blocking form of alltoall(). */
+export declare function alltoallSync<T extends CollectiveInput>(x: T, options?: AlltoallOptions): AlltoallResult<CollectiveResult<T>>;
+
+/** A tf.Variable, or the LayerVariable of tf.layers around one. */
+export type AnyVariable = tf.Variable | tf.LayerVariable;
+
+export type BackendName = 'auto' | 'tensorflow' | 'wasm' | 'cpu';
+
+export interface BackendOptions {
+    /**
+     * Threads of this rank's backend. 1 unless given: ranks are how Horovod uses cores. More than 1 makes sense for a
+     * single process, on `wasm` and `tensorflow`.
+     */
+    threads?: number;
+}
+
+/** The root's tensor, on every rank. `rootRank` is a global rank; `inPlace` assigns to a tf.Variable. */
+export declare function broadcast<T extends CollectiveInput>(x: T, rootRank: number, options?: BroadcastOptions): Promise<CollectiveResult<T>>;
+
+/**
+ * broadcastVariables() of every variable that TensorFlow.js knows in this process: weights of all models, optimizers'
+ * accumulators, variables of your own. They are matched in the order in which they were made (those without a name
+ * first), so every rank must have made the same ones. Where ranks differ on purpose, say which ones you mean with
+ * broadcastVariables() and broadcastOptimizerState().
+ */
+export declare function broadcastGlobalVariables(rootRank: number, options?: CollectiveOptions): Promise<void>;
+
+/** The blocking form of broadcastGlobalVariables(). */
+export declare function broadcastGlobalVariablesSync(rootRank: number, options?: CollectiveOptions): void;
+
+/** Gives every rank's optimizer the state of the root's: accumulators, count of steps, learning rate. */
+export declare function broadcastOptimizerState(optimizer: tf.Optimizer, rootRank: number, options?: CollectiveOptions): Promise<void>;
+
+/** The blocking form of broadcastOptimizerState(). */
+export declare function broadcastOptimizerStateSync(optimizer: tf.Optimizer, rootRank: number, options?: CollectiveOptions): void;
+
+/** The blocking form of broadcast(). */
+export declare function broadcastSync<T extends CollectiveInput>(x: T, rootRank: number, options?: BroadcastOptions): CollectiveResult<T>;
+
+/** Gives every rank the root's values of these variables. The root's own are not touched. */
+export declare function broadcastVariables(variables: VariableList, rootRank: number, options?: CollectiveOptions): Promise<void>;
+
+/** The blocking form of broadcastVariables(). */
+export declare function broadcastVariablesSync(variables: VariableList, rootRank: number, options?: CollectiveOptions): void;
+
+/** What the collectives of horovod/tensorflow take. */
+export type CollectiveInput = TensorLike | TensorSource;
+
+/** The kind that comes back: variables give plain tensors, everything else its own kind. */
+export type CollectiveResult<T> = T extends tf.Variable<infer R> ? tf.Tensor<R> : T extends tf.LayerVariable ? tf.Tensor : T;
+
+/** CollectiveResult of each member of a list. */
+export type CollectiveResults<T extends readonly CollectiveInput[]> = {
+    [K in keyof T]: CollectiveResult<T[K]>;
+};
+
+/** What a wrapped optimizer has besides its own. */
+export interface Distributed {
+    /** Its gradient stays on this rank; divided by the number of ranks unless scaleLocalGradients is false. */
+    registerLocalVar(variable: AnyVariable): void;
+    /** Steps left out because of skipNonFinite. */
+    readonly skippedSteps: number;
+}
+
+export declare class DistributedGradientTape {
+    #private;
+    constructor(options?: GradientTapeOptions);
+    /** Computes the gradients of the loss, reduces them over the ranks, and resolves to the loss and them. */
+    gradient(lossFn: () => tf.Scalar, variables?: readonly AnyVariable[]): Promise<ValueAndGradients>;
+    /** The blocking form of gradient(). */
+    gradientSync(lossFn: () => tf.Scalar, variables?: readonly AnyVariable[]): ValueAndGradients;
+    /** As gradientSync(), with local and reduced gradients apart. */
+    getLocalAndGlobalGradients(lossFn: () => tf.Scalar, variables?: readonly AnyVariable[]): {
+        value: tf.Scalar;
+        local: VariableGradient[];
+        global: VariableGradient[];
+    };
+    /** Its gradient stays on this rank; divided by the number of ranks unless scaleLocalGradients is false. */
+    registerLocalSource(variable: AnyVariable): void;
+    /** For PartialDistributedGradientTape. */
+    protected addLocalLayers(layers: tf.layers.Layer | readonly tf.layers.Layer[] | undefined): void;
+}
+
+/** Wraps the optimizer given, in place, and returns it. */
+export declare function DistributedOptimizer<T extends tf.Optimizer>(optimizer: T, options?: DistributedOptimizerOptions): T & Distributed;
+
+export interface DistributedOptimizerOptions extends GradientOptions {
+    /** Gradients are summed over this many passes before they are reduced and applied. Default 1. */
+    backwardPassesPerStep?: number | undefined;
+    /** Divide that sum by the number of passes. Default false. */
+    averageAggregatedGradients?: boolean | undefined;
+    /** Reduce gradients while backpropagation goes on. Default true; see HOROVOD_OVERLAP. */
+    overlap?: boolean | undefined;
+    /**
+     * Leave out the steps whose reduced gradients are not finite. All ranks see the same reduced gradients, so all
+     * leave out the same steps. Default false.
+     */
+    skipNonFinite?: boolean | undefined;
+}
+
+/** The learning rate of the next step. */
+export declare function getLearningRate(optimizer: tf.Optimizer): number;
+
+/** The momentum of the next step; undefined for an optimizer that has none. */
+export declare function getMomentum(optimizer: tf.Optimizer): number | undefined;
+
+/** What decides how gradients are reduced. */
+export interface GradientOptions {
+    /** Average (default) or Sum. */
+    op?: ReduceOp | undefined;
+    compression?: Compressor | undefined;
+    /** With Average: gradients are divided by this before the sum and by size / this after it. Default 1. */
+    gradientPredivideFactor?: number | undefined;
+    /** A number of groups of equal length, or lists of variables that are reduced together. */
+    groups?: number | readonly (readonly AnyVariable[])[] | undefined;
+    /** The older name of `groups` as a number. */
+    numGroups?: number | undefined;
+    processSet?: ProcessSet | undefined;
+    /** Whether gradients of local variables are divided by the number of ranks. Default true. */
+    scaleLocalGradients?: boolean | undefined;
+    /** Matches the optimizers of different ranks; without it the order in which they are first used does. */
+    name?: string | undefined;
+}
+
+export interface GradientTapeOptions extends GradientOptions {
+    /** Reduce gradients while backpropagation goes on (gradientSync() only). Default true; see HOROVOD_OVERLAP. */
+    overlap?: boolean | undefined;
+}
+
+/** allgather() of several tensors, all or nothing. */
+export declare function groupedAllgather<T extends readonly CollectiveInput[]>(xs: T, options?: CollectiveOptions): Promise<CollectiveResults<T>>;
+
+/** The blocking form of groupedAllgather(). */
+export declare function groupedAllgatherSync<T extends readonly CollectiveInput[]>(xs: T, options?: CollectiveOptions): CollectiveResults<T>;
+
+/** Reduces several tensors in one fused operation, all or nothing. */
+export declare function groupedAllreduce<T extends readonly CollectiveInput[]>(xs: T, options?: AllreduceOptions): Promise<CollectiveResults<T>>;
+
+/** The blocking form of groupedAllreduce(). */
+export declare function groupedAllreduceSync<T extends readonly CollectiveInput[]>(xs: T, options?: AllreduceOptions): CollectiveResults<T>;
+
+/** reducescatter() of several tensors, all or nothing. */
+export declare function groupedReducescatter<T extends readonly CollectiveInput[]>(xs: T, options?: ReduceOptions): Promise<CollectiveResults<T>>;
+
+/** The blocking form of groupedReducescatter(). */
+export declare function groupedReducescatterSync<T extends readonly CollectiveInput[]>(xs: T, options?: ReduceOptions): CollectiveResults<T>;
+
+/** Whether this optimizer reduces its gradients. */
+export declare function isDistributed(optimizer: tf.Optimizer): optimizer is tf.Optimizer & Distributed;
+
+/** A DistributedGradientTape for models of which some layers are each rank's own. */
+export declare class PartialDistributedGradientTape extends DistributedGradientTape {
+    constructor(options?: PartialGradientTapeOptions);
+}
+
+/** A DistributedOptimizer for models of which some layers are each rank's own. */
+export declare function PartialDistributedOptimizer<T extends tf.Optimizer>(optimizer: T, options?: PartialDistributedOptimizerOptions): T & Distributed;
+
+export interface PartialDistributedOptimizerOptions extends DistributedOptimizerOptions {
+    /** Layers whose weights each rank trains by itself. */
+    localLayers?: tf.layers.Layer | readonly tf.layers.Layer[] | undefined;
+}
+
+export interface PartialGradientTapeOptions extends GradientTapeOptions {
+    /** Layers whose weights each rank trains by itself. */
+    localLayers?: tf.layers.Layer | readonly tf.layers.Layer[] | undefined;
+}
+
+/** Reduces over all ranks and gives each rank its part of the first dimension. */
+export declare function reducescatter<T extends CollectiveInput>(x: T, options?: ReduceOptions): Promise<CollectiveResult<T>>;
+
+/** The blocking form of reducescatter(). */
+export declare function reducescatterSync<T extends CollectiveInput>(x: T, options?: ReduceOptions): CollectiveResult<T>;
+
+/**
+ * Makes TensorFlow.js compute with `name` and returns the backend's name. `auto` takes `tensorflow` (the package
+ * @tensorflow/tfjs-node) where it is installed and loads, else `wasm` (@tensorflow/tfjs-backend-wasm) with Horovod's
+ * training kernels, else `cpu` with a warning. May be called before or after init(), and again.
+ */
+export declare function setBackend(name?: BackendName, options?: BackendOptions): Promise<string>;
+
+/** Sets the learning rate, from the next step on. */
+export declare function setLearningRate(optimizer: tf.Optimizer, learningRate: number): void;
+
+/** Sets the momentum, from the next step on. */
+export declare function setMomentum(optimizer: tf.Optimizer, momentum: number): void;
+
+/** This rank's part of a dataset. Tensors of elements that go to other ranks are disposed of. */
+export declare function shard<T extends tf.TensorContainer>(data: tf.data.Dataset<T>, options?: ShardOptions): tf.data.Dataset<T>;
+/** This rank's part of a typed array or list. */
+export declare function shard<A extends TypedArray>(data: A, options?: ShardOptions): A;
+export declare function shard<T>(data: readonly T[], options?: ShardOptions): T[];
+
+/** This rank's part of an order of samples: of shuffledIndices(), or of 0 … length − 1. */
+export declare function shardIndices(order: number | ArrayLike<number>, options?: ShardOptions): Int32Array;
+
+export interface ShardOptions {
+    /** Number of shards: size(). */
+    count?: number | undefined;
+    /** Which one: rank(). */
+    index?: number | undefined;
+    /** 'pad' unless told otherwise. */
+    uneven?: Uneven | undefined;
+}
+
+/**
+ * This rank's part of the samples, as new tensors of the same structure, for model.fit(). The tensors given stay the
+ * caller's to dispose of.
+ */
+export declare function shardTensors<T extends Tensors>(tensors: T, options?: ShardTensorsOptions): T;
+
+export interface ShardTensorsOptions extends ShardOptions {
+    /** The order of all samples, the same on all ranks: shuffledIndices(). Otherwise as they come. */
+    order?: ArrayLike<number> | undefined;
+}
+
+/** The numbers 0 … length − 1 in an order that depends on seed and epoch only. */
+export declare function shuffledIndices(length: number, options?: ShuffleOptions): Int32Array;
+
+export interface ShuffleOptions {
+    /** Whole number (0). The same on all ranks. */
+    seed?: number | undefined;
+    /** Whole number (0). The same on all ranks. */
+    epoch?: number | undefined;
+}
+
+/**
+ * Batches per rank and epoch: for batchesPerEpoch of fitDataset(), together with repeat(). Every rank has that many full
+ * batches, whatever shard() does with the rest.
+ */
+export declare function stepsPerEpoch(samples: number, batchSize: number, ranks?: number): number;
+
+/** Batch normalization over the batches of all ranks; the options of tf.layers.batchNormalization(). */
+export declare const SyncBatchNormalization: SyncBatchNormalizationFactory;
+
+/** The options of tf.layers.batchNormalization(); `fused` is known so that it can be refused, as Horovod does. */
+export type SyncBatchNormalizationConfig = NonNullable<Parameters<typeof tf.layers.batchNormalization>[0]> & {
+    fused?: boolean | null;
+};
+
+/** A tensor, or tensors in a list or record, all with samples along their first dimension. */
+export type Tensors = tf.Tensor | readonly tf.Tensor[] | {
+    readonly [name: string]: tf.Tensor;
+};
+
+export type TensorSource = tf.Tensor | tf.LayerVariable;
+
+/**
+ * What becomes of a short last deal. 'pad': it is filled up with the first samples again, as Horovod's samplers do, so
+ * no sample is left out and up to n − 1 are seen twice. 'drop': it is left out. 'keep': some ranks get one sample
+ * more; for evaluation, and for loops that end with join().
+ */
+export type Uneven = 'pad' | 'drop' | 'keep';
+
+/**
+ * Batches per rank of a validation on batches drawn at random: Horovod's rule, 3 × the steps of one rank / ranks.
+ * Drawn three times over, few samples are missed, and no rank has to see them all.
+ */
+export declare function validationSteps(samples: number, batchSize: number, ranks?: number): number;
+
+/** As tf.variableGrads() gives it: gradients by the names of their variables. All tensors are the caller's. */
+export interface ValueAndGradients {
+    readonly value: tf.Scalar;
+    readonly grads: tf.NamedTensorMap;
+}
+
+export interface VariableGradient {
+    readonly variable: tf.Variable;
+    /** Undefined where the loss does not depend on the variable. */
+    readonly gradient: tf.Tensor | undefined;
+}
+
+/** Variables as users have them; a model stands for all its weights, moving averages included. */
+export type VariableList = readonly (tf.Variable | tf.LayerVariable)[] | tf.Variable | tf.LayerVariable | tf.LayersModel | tf.layers.Layer;
+
+// ── horovod/tensorflow: mentioned above, not exported ──
+
+export declare const Adasum: ReduceOp;
+
+export interface AllreduceOptions extends ReduceOptions {
+    /** Write the result into the tensor given, and return it. */
+    inPlace?: boolean | undefined;
+}
+
+export interface AlltoallOptions extends CollectiveOptions {
+    /** Rows for each rank of the set; default: equal parts. */
+    splits?: readonly number[] | Int32Array | undefined;
+}
+
+export interface AlltoallResult<T> {
+    readonly output: T;
+    /** Rows that came from each rank. */
+    readonly receivedSplits: Int32Array;
+}
+
+export declare const Average: ReduceOp;
+
+export interface BroadcastOptions extends CollectiveOptions {
+    inPlace?: boolean | undefined;
+}
+
+export interface CollectiveOptions {
+    /** Matches calls of different ranks; without it the order of calls does. */
+    name?: string | undefined;
+    /** Default: all ranks. */
+    processSet?: ProcessSet | undefined;
+    /** Ends the wait; see docs/guide/failures.md for what that means to the other ranks. */
+    signal?: AbortSignal | undefined;
+    /** Default: HOROVOD_TIMEOUT_SECONDS, 30 minutes. */
+    timeoutMs?: number | undefined;
+}
+
+/** A user may write one of their own. Both functions return new tensors or their argument unchanged. */
+export interface Compressor<Context = unknown> {
+    /** Part of what the ranks agree on: all must use the same compressor. */
+    readonly name: string;
+    compress(tensor: Tensor): {
+        tensor: Tensor;
+        context: Context;
+    };
+    decompress(tensor: Tensor, context: Context): Tensor;
+}
+
+export type DType = 'uint8' | 'int8' | 'uint16' | 'int16' | 'int32' | 'int64' | 'float16' | 'float32' | 'float64' | 'bool' | 'bfloat16';
+
+export declare const Max: ReduceOp;
+
+export declare const Min: ReduceOp;
+
+export declare class ProcessSet {
+    #private;
+    /** Ranks in any order; the order within the set is ascending. */
+    constructor(ranks: readonly number[]);
+    /** Null until a context has registered the set, and again after it was removed. */
+    get id(): number | null;
+    get ranks(): readonly number[];
+    /** This process's place in the set; null while the set is not registered. */
+    rank(): number | null;
+    /** Null while the set is not registered. */
+    size(): number | null;
+    /** Is this process in the set? Null while the set is not registered. */
+    included(): boolean | null;
+    toString(): string;
+}
+
+export declare const Product: ReduceOp;
+
+/** How values of several ranks become one. Compare by identity: `op === Sum`. */
+export interface ReduceOp {
+    readonly name: ReduceOpName;
+    readonly code: number;
+}
+
+export type ReduceOpName = 'Average' | 'Sum' | 'Adasum' | 'Min' | 'Max' | 'Product';
+
+export interface ReduceOptions extends CollectiveOptions {
+    /** Default: Average. */
+    op?: ReduceOp | undefined;
+    /** Multiplied with every rank's values before the reduction. */
+    prescaleFactor?: number | undefined;
+    /** Multiplied with the result. */
+    postscaleFactor?: number | undefined;
+    compression?: Compressor | undefined;
+}
+
+export declare const Sum: ReduceOp;
+
+/** Makes the layer, as tf.layers.batchNormalization() does; `new` is allowed. */
+interface SyncBatchNormalizationFactory {
+    (config?: SyncBatchNormalizationConfig): tf.layers.Layer;
+    new (config?: SyncBatchNormalizationConfig): tf.layers.Layer;
+    readonly className: string;
+}
+
+export interface Tensor<A extends TypedArray = TypedArray> {
+    readonly data: A;
+    readonly shape: readonly number[];
+    readonly dtype: DType;
+}
+
+/**
+ * A tensor over the given memory (no copy); plain numbers are copied into the dtype's typed array.
+ * float16 and bfloat16 live in a Uint16Array: `tensor(bits, [2, 3], 'bfloat16')`.
+ */
+export declare function tensor<A extends TypedArray>(data: A, shape?: readonly number[], dtype?: DType): Tensor<A>;
+export declare function tensor(data: readonly number[], shape?: readonly number[], dtype?: DType): Tensor;
+
+/** A bare typed array is a rank-1 tensor. */
+export type TensorLike = TypedArray | Tensor;
+
+export type TypedArray = Uint8Array | Int8Array | Uint8ClampedArray | Uint16Array | Int16Array | Int32Array | Uint32Array | BigInt64Array | BigUint64Array | Float32Array | Float64Array;
+
+// ── horovod/keras: the core's ──
+
+// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, CollectiveRecord, Compression, Compressor, crossRank, crossSize, cudaBuilt, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, init, InitOptions, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, planeName, ProcessSet, Product, rank, ReduceOp, removeProcessSet, shutdown, size, Sum
+
+// ── horovod/keras: exported ──
+
+/** A tf.Variable, or the LayerVariable of tf.layers around one. */
+export type AnyVariable = tf.Variable | tf.LayerVariable;
+
+export type BackendName = 'auto' | 'tensorflow' | 'wasm' | 'cpu';
+
+export interface BackendOptions {
+    /**
+     * Threads of this rank's backend. 1 unless given: ranks are how Horovod uses cores. More than 1 makes sense for a
+     * single process, on `wasm` and `tensorflow`.
+     */
+    threads?: number;
+}
+
+/**
+ * broadcastVariables() of every variable that TensorFlow.js knows in this process: weights of all models, optimizers'
+ * accumulators, variables of your own. They are matched in the order in which they were made (those without a name
+ * first), so every rank must have made the same ones. Where ranks differ on purpose, say which ones you mean with
+ * broadcastVariables() and broadcastOptimizerState().
+ */
+export declare function broadcastGlobalVariables(rootRank: number, options?: CollectiveOptions): Promise<void>;
+
+/** The blocking form of broadcastGlobalVariables(). */
+export declare function broadcastGlobalVariablesSync(rootRank: number, options?: CollectiveOptions): void;
+
+/** A callback as fit() takes it: an instance of a class, or an object with some of the hooks. */
+export type AnyCallback = tf.Callback | tf.CustomCallback | tf.CustomCallbackArgs;
+
+export declare const BestModelCheckpoint: CallableClass<typeof BestModelCheckpointClass>;
+export type BestModelCheckpoint = BestModelCheckpointClass;
+
+export interface BestModelCheckpointOptions {
+    /** The folder to save into; {epoch} in it becomes the number of the epoch, from 1. */
+    filepath: string;
+    /** The metric that decides ('val_loss'). */
+    monitor?: string | undefined;
+    /** Whether less or more is better; 'auto' (the default) knows that more accuracy is. */
+    mode?: 'auto' | 'min' | 'max' | undefined;
+    /** Save no optimizer state, losses and metrics: training cannot go on from there. */
+    saveWeightsOnly?: boolean | undefined;
+    /** The opposite of saveWeightsOnly (true). */
+    includeOptimizer?: boolean | undefined;
+    /** 1: say when the model is saved. */
+    verbose?: number | undefined;
+}
+
+export declare const BroadcastGlobalVariablesCallback: CallableClass<typeof BroadcastGlobalVariablesClass>;
+export type BroadcastGlobalVariablesCallback = BroadcastGlobalVariablesClass;
+
+export interface BroadcastGlobalVariablesOptions {
+    /** Weights that every rank keeps as they are. */
+    localVariables?: AnyVariable | readonly AnyVariable[] | undefined;
+}
+
+export declare const LearningRateScheduleCallback: CallableClass<typeof LearningRateScheduleClass>;
+export type LearningRateScheduleCallback = LearningRateScheduleClass;
+
+export interface LearningRateScheduleOptions {
+    /** The learning rate that is multiplied: already scaled by the number of ranks. */
+    initialLr: number;
+    /** A number m gives m^(epoch − startEpoch); a function gets the epoch. */
+    multiplier: number | Multiplier;
+    /** The first epoch the schedule is active in (0). */
+    startEpoch?: number | undefined;
+    /** The first epoch it is not active in any more (never). */
+    endEpoch?: number | undefined;
+    /** True (the default): once at the start of an epoch. False: every batch, with the epoch as a fraction. */
+    staircase?: boolean | undefined;
+    /** Correct the momentum at the step that changes the learning rate (true). */
+    momentumCorrection?: boolean | undefined;
+    /** Batches per epoch, where fit() does not know it: a dataset of unknown size without batchesPerEpoch. */
+    stepsPerEpoch?: number | undefined;
+}
+
+export declare const LearningRateWarmupCallback: CallableClass<typeof LearningRateWarmupClass>;
+export type LearningRateWarmupCallback = LearningRateWarmupClass;
+
+export interface LearningRateWarmupOptions {
+    /** The learning rate to arrive at: already scaled by the number of ranks. */
+    initialLr: number;
+    /** Epochs it takes (5). */
+    warmupEpochs?: number | undefined;
+    /** Correct the momentum at every step (true). */
+    momentumCorrection?: boolean | undefined;
+    /** Batches per epoch, where fit() does not know it. */
+    stepsPerEpoch?: number | undefined;
+    /** 1: rank 0 says when the warm-up is over. */
+    verbose?: number | undefined;
+}
+
+/**
+ * Makes a list that fit() understands; undefined, null and false are left out, so that
+ * `rank() === 0 && new Something()` can stand in it. The order stays.
+ */
+export declare function list(callbacks: AnyCallback | readonly (AnyCallback | undefined | null | false)[]): tf.Callback[];
+
+export declare const MetricAverageCallback: CallableClass<typeof MetricAverageClass>;
+export type MetricAverageCallback = MetricAverageClass;
+
+export interface MetricAverageOptions {
+    /** The ranks to average over; all. */
+    processSet?: ProcessSet | undefined;
+}
+
+export declare const ProgressCallback: CallableClass<typeof ProgressClass>;
+export type ProgressCallback = ProgressClass;
+
+export interface ProgressOptions {
+    /** Where to write (stdout). */
+    stream?: {
+        readonly isTTY?: boolean;
+        readonly columns?: number;
+        write(text: string): unknown;
+    } | undefined;
+    /** Time between updates: 0.1 s on a terminal, 5 s elsewhere. */
+    intervalMs?: number | undefined;
+    /** What a sample is called ('images'). */
+    unit?: string | undefined;
+    /** A clock in milliseconds, for tests. */
+    now?: (() => number) | undefined;
+}
+
+export declare const TensorBoard: CallableClass<typeof TensorBoardClass>;
+export type TensorBoard = TensorBoardClass;
+
+export interface TensorBoardOptions {
+    logDir: string;
+    /** 'epoch' (the default), 'batch', or a number of batches. */
+    updateFreq?: 'epoch' | 'batch' | number | undefined;
+}
+
+/** Classes by the name they have in model.json. */
+export type CustomObjects = Record<string, tf.serialization.SerializableConstructor<tf.serialization.Serializable>>;
+
+/** What a wrapped optimizer has besides its own. */
+export interface Distributed {
+    /** Its gradient stays on this rank; divided by the number of ranks unless scaleLocalGradients is false. */
+    registerLocalVar(variable: AnyVariable): void;
+    /** Steps left out because of skipNonFinite. */
+    readonly skippedSteps: number;
+}
+
+/** Wraps the optimizer given, in place, and returns it. */
+export declare function DistributedOptimizer<T extends tf.Optimizer>(optimizer: T, options?: DistributedOptimizerOptions): T & Distributed;
+
+export interface DistributedOptimizerOptions extends GradientOptions {
+    /** Gradients are summed over this many passes before they are reduced and applied. Default 1. */
+    backwardPassesPerStep?: number | undefined;
+    /** Divide that sum by the number of passes. Default false. */
+    averageAggregatedGradients?: boolean | undefined;
+    /** Reduce gradients while backpropagation goes on. Default true; see HOROVOD_OVERLAP. */
+    overlap?: boolean | undefined;
+    /**
+     * Leave out the steps whose reduced gradients are not finite. All ranks see the same reduced gradients, so all
+     * leave out the same steps. Default false.
+     */
+    skipNonFinite?: boolean | undefined;
+}
+
+/** A tf.io handler for a path, a file:// URL or a URL object. */
+export declare function fileHandler(location: string | URL): tf.io.IOHandler;
+
+/** The learning rate of the next step. */
+export declare function getLearningRate(optimizer: tf.Optimizer): number;
+
+/** The momentum of the next step; undefined for an optimizer that has none. */
+export declare function getMomentum(optimizer: tf.Optimizer): number | undefined;
+
+/**
+ * Loads a model from a path, a file:// URL or a tf.io handler. If it was saved with its optimizer, that comes back
+ * with state and learning rate, wrapped by DistributedOptimizer(). It is no collective: call it on every rank, or on
+ * one and broadcast.
+ */
+export declare function loadModel(location: string | URL | tf.io.IOHandler, options?: LoadModelOptions): Promise<tf.LayersModel>;
+
+export interface LoadModelOptions extends DistributedOptimizerOptions {
+    /** Layers, regularizers, … of your own. */
+    customObjects?: CustomObjects | undefined;
+    /** Optimizers of your own. */
+    customOptimizers?: CustomObjects | undefined;
+    /** Every weight of the model must be in the file (true). */
+    strict?: boolean | undefined;
+}
+
+/** A DistributedOptimizer for models of which some layers are each rank's own. */
+export declare function PartialDistributedOptimizer<T extends tf.Optimizer>(optimizer: T, options?: PartialDistributedOptimizerOptions): T & Distributed;
+
+export interface PartialDistributedOptimizerOptions extends DistributedOptimizerOptions {
+    /** Layers whose weights each rank trains by itself. */
+    localLayers?: tf.layers.Layer | readonly tf.layers.Layer[] | undefined;
+}
+
+/**
+ * Saves a model into a folder, atomically. Rank 0 writes; other ranks return at once, without waiting for it: all
+ * ranks have the same weights, and a barrier() makes those wait that need the file.
+ */
+export declare function saveModel(model: tf.LayersModel, location: string | URL | tf.io.IOHandler, options?: SaveModelOptions): Promise<void>;
+
+export interface SaveModelOptions {
+    /** Save the optimizer, its state and the losses and metrics too, so that training can go on (true). */
+    includeOptimizer?: boolean | undefined;
+}
+
+/**
+ * Makes TensorFlow.js compute with `name` and returns the backend's name. `auto` takes `tensorflow` (the package
+ * @tensorflow/tfjs-node) where it is installed and loads, else `wasm` (@tensorflow/tfjs-backend-wasm) with Horovod's
+ * training kernels, else `cpu` with a warning. May be called before or after init(), and again.
+ */
+export declare function setBackend(name?: BackendName, options?: BackendOptions): Promise<string>;
+
+/** Sets the learning rate, from the next step on. */
+export declare function setLearningRate(optimizer: tf.Optimizer, learningRate: number): void;
+
+/** Sets the momentum, from the next step on. */
+export declare function setMomentum(optimizer: tf.Optimizer, momentum: number): void;
+
+/** This rank's part of a dataset. Tensors of elements that go to other ranks are disposed of. */
+export declare function shard<T extends tf.TensorContainer>(data: tf.data.Dataset<T>, options?: ShardOptions): tf.data.Dataset<T>;
+/** This rank's part of a typed array or list. */
+export declare function shard<A extends TypedArray>(data: A, options?: ShardOptions): A;
+export declare function shard<T>(data: readonly T[], options?: ShardOptions): T[];
+
+/** This rank's part of an order of samples: of shuffledIndices(), or of 0 … length − 1. */
+export declare function shardIndices(order: number | ArrayLike<number>, options?: ShardOptions): Int32Array;
+
+export interface ShardOptions {
+    /** Number of shards: size(). */
+    count?: number | undefined;
+    /** Which one: rank(). */
+    index?: number | undefined;
+    /** 'pad' unless told otherwise. */
+    uneven?: Uneven | undefined;
+}
+
+/**
+ * This rank's part of the samples, as new tensors of the same structure, for model.fit(). The tensors given stay the
+ * caller's to dispose of.
+ */
+export declare function shardTensors<T extends Tensors>(tensors: T, options?: ShardTensorsOptions): T;
+
+export interface ShardTensorsOptions extends ShardOptions {
+    /** The order of all samples, the same on all ranks: shuffledIndices(). Otherwise as they come. */
+    order?: ArrayLike<number> | undefined;
+}
+
+/** The numbers 0 … length − 1 in an order that depends on seed and epoch only. */
+export declare function shuffledIndices(length: number, options?: ShuffleOptions): Int32Array;
+
+export interface ShuffleOptions {
+    /** Whole number (0). The same on all ranks. */
+    seed?: number | undefined;
+    /** Whole number (0). The same on all ranks. */
+    epoch?: number | undefined;
+}
+
+/**
+ * Batches per rank and epoch: for batchesPerEpoch of fitDataset(), together with repeat(). Every rank has that many full
+ * batches, whatever shard() does with the rest.
+ */
+export declare function stepsPerEpoch(samples: number, batchSize: number, ranks?: number): number;
+
+/** A tensor, or tensors in a list or record, all with samples along their first dimension. */
+export type Tensors = tf.Tensor | readonly tf.Tensor[] | {
+    readonly [name: string]: tf.Tensor;
+};
+
+/**
+ * What becomes of a short last deal. 'pad': it is filled up with the first samples again, as Horovod's samplers do, so
+ * no sample is left out and up to n − 1 are seen twice. 'drop': it is left out. 'keep': some ranks get one sample
+ * more; for evaluation, and for loops that end with join().
+ */
+export type Uneven = 'pad' | 'drop' | 'keep';
+
+/**
+ * Batches per rank of a validation on batches drawn at random: Horovod's rule, 3 × the steps of one rank / ranks.
+ * Drawn three times over, few samples are missed, and no rank has to see them all.
+ */
+export declare function validationSteps(samples: number, batchSize: number, ranks?: number): number;
+
+// ── horovod/keras: mentioned above, not exported ──
+
+export declare const Adasum: ReduceOp;
+
+type AnyClass = new (...args: any[]) => object;
+
+export declare const Average: ReduceOp;
+
+export declare class BestModelCheckpoint extends HorovodCallback {
+    #private;
+    /** The best value so far. */
+    best: number;
+    constructor(options: BestModelCheckpointOptions, membership?: Membership);
+    onTrainBegin(_logs?: FitLogs): Promise<void>;
+    onEpochEnd(epoch: number, logs?: FitLogs): Promise<void>;
+}
+
+export declare class BroadcastGlobalVariablesCallback extends HorovodCallback {
+    #private;
+    constructor(rootRank?: number, options?: BroadcastGlobalVariablesOptions);
+    /** From now on this weight keeps the value of its rank. */
+    registerLocalVar(variable: AnyVariable): void;
+    onBatchEnd(batch: number, logs?: FitLogs): Promise<void>;
+}
+
+/** Gives every rank the root's values of these variables. The root's own are not touched. */
+export declare function broadcastVariables(variables: VariableList, rootRank: number, options?: CollectiveOptions): Promise<void>;
+
+/** A class, and the function that makes its instances. It can be extended and stands on the right of instanceof. */
+export type CallableClass<C extends AnyClass> = C & ((...args: ConstructorParameters<C>) => InstanceType<C>);
+
+export interface CollectiveOptions {
+    /** Matches calls of different ranks; without it the order of calls does. */
+    name?: string | undefined;
+    /** Default: all ranks. */
+    processSet?: ProcessSet | undefined;
+    /** Ends the wait; see docs/guide/failures.md for what that means to the other ranks. */
+    signal?: AbortSignal | undefined;
+    /** Default: HOROVOD_TIMEOUT_SECONDS, 30 minutes. */
+    timeoutMs?: number | undefined;
+}
+
+/** A user may write one of their own. Both functions return new tensors or their argument unchanged. */
+export interface Compressor<Context = unknown> {
+    /** Part of what the ranks agree on: all must use the same compressor. */
+    readonly name: string;
+    compress(tensor: Tensor): {
+        tensor: Tensor;
+        context: Context;
+    };
+    decompress(tensor: Tensor, context: Context): Tensor;
+}
+
+export type DType = 'uint8' | 'int8' | 'uint16' | 'int16' | 'int32' | 'int64' | 'float16' | 'float32' | 'float64' | 'bool' | 'bfloat16';
+
+/** What fit() hands to callbacks: values may still be tensors, whose owner is fit(). */
+export type FitLogs = {
+    [metric: string]: number | tf.Scalar;
+};
+
+/** What decides how gradients are reduced. */
+export interface GradientOptions {
+    /** Average (default) or Sum. */
+    op?: ReduceOp | undefined;
+    compression?: Compressor | undefined;
+    /** With Average: gradients are divided by this before the sum and by size / this after it. Default 1. */
+    gradientPredivideFactor?: number | undefined;
+    /** A number of groups of equal length, or lists of variables that are reduced together. */
+    groups?: number | readonly (readonly AnyVariable[])[] | undefined;
+    /** The older name of `groups` as a number. */
+    numGroups?: number | undefined;
+    processSet?: ProcessSet | undefined;
+    /** Whether gradients of local variables are divided by the number of ranks. Default true. */
+    scaleLocalGradients?: boolean | undefined;
+    /** Matches the optimizers of different ranks; without it the order in which they are first used does. */
+    name?: string | undefined;
+}
+
+export declare abstract class HorovodCallback extends tf.Callback {
+    #private;
+    /** Subclasses that have an onBatchEnd() of their own call this one. */
+    onBatchEnd(_batch: number, _logs?: FitLogs): Promise<void>;
+    /** The optimizer of the model being trained. */
+    protected get optimizer(): tf.Optimizer;
+}
+
+export declare class LearningRateScheduleCallback extends HorovodCallback {
+    #private;
+    protected readonly initialLr: number;
+    protected readonly startEpoch: number;
+    protected readonly endEpoch: number;
+    protected stepsPerEpoch: number | undefined;
+    constructor(options: LearningRateScheduleOptions);
+    onTrainBegin(_logs?: FitLogs): Promise<void>;
+    onEpochBegin(epoch: number, _logs?: FitLogs): Promise<void>;
+    onBatchBegin(batch: number, _logs?: FitLogs): Promise<void>;
+    onBatchEnd(batch: number, logs?: FitLogs): Promise<void>;
+    onEpochEnd(_epoch: number, logs?: FitLogs): Promise<void>;
+    /** What initialLr is multiplied by. */
+    protected multiplierAt(epoch: number): number;
+    protected refuse(what: string): never;
+}
+
+export declare class LearningRateWarmupCallback extends LearningRateScheduleCallback {
+    #private;
+    constructor(options: LearningRateWarmupOptions, membership?: Membership);
+    onEpochEnd(epoch: number, logs?: FitLogs): Promise<void>;
+}
+
+export declare const Max: ReduceOp;
+
+/** Which rank of how many this is. Given to callbacks by tests only. */
+export interface Membership {
+    rank(): number;
+    size(): number;
+}
+
+export declare class MetricAverageCallback extends HorovodCallback {
+    #private;
+    constructor(options?: MetricAverageOptions);
+    onEpochEnd(_epoch: number, logs?: FitLogs): Promise<void>;
+}
+
+export declare const Min: ReduceOp;
+
+/** How many times the initial learning rate is used at an epoch. */
+export type Multiplier = (epoch: number) => number;
+
+export declare class ProcessSet {
+    #private;
+    /** Ranks in any order; the order within the set is ascending. */
+    constructor(ranks: readonly number[]);
+    /** Null until a context has registered the set, and again after it was removed. */
+    get id(): number | null;
+    get ranks(): readonly number[];
+    /** This process's place in the set; null while the set is not registered. */
+    rank(): number | null;
+    /** Null while the set is not registered. */
+    size(): number | null;
+    /** Is this process in the set? Null while the set is not registered. */
+    included(): boolean | null;
+    toString(): string;
+}
+
+export declare const Product: ReduceOp;
+
+export declare class ProgressCallback extends HorovodCallback {
+    #private;
+    constructor(options?: ProgressOptions, membership?: Membership);
+    onEpochBegin(epoch: number, _logs?: FitLogs): Promise<void>;
+    onBatchEnd(batch: number, logs?: FitLogs): Promise<void>;
+    onEpochEnd(_epoch: number, logs?: FitLogs): Promise<void>;
+}
+
+/** How values of several ranks become one. Compare by identity: `op === Sum`. */
+export interface ReduceOp {
+    readonly name: ReduceOpName;
+    readonly code: number;
+}
+
+export type ReduceOpName = 'Average' | 'Sum' | 'Adasum' | 'Min' | 'Max' | 'Product';
+
+export declare const Sum: ReduceOp;
+
+export interface Tensor<A extends TypedArray = TypedArray> {
+    readonly data: A;
+    readonly shape: readonly number[];
+    readonly dtype: DType;
+}
+
+export declare class TensorBoard extends HorovodCallback {
+    #private;
+    constructor(options: string | TensorBoardOptions, membership?: Membership);
+    onBatchEnd(batch: number, logs?: FitLogs): Promise<void>;
+    onEpochEnd(epoch: number, logs?: FitLogs): Promise<void>;
+    onTrainEnd(_logs?: FitLogs): Promise<void>;
+}
+
+export type TypedArray = Uint8Array | Int8Array | Uint8ClampedArray | Uint16Array | Int16Array | Int32Array | Uint32Array | BigInt64Array | BigUint64Array | Float32Array | Float64Array;
+
+/** Variables as users have them; a model stands for all its weights, moving averages included. */
+export type VariableList = readonly (tf.Variable | tf.LayerVariable)[] | tf.Variable | tf.LayerVariable | tf.LayersModel | tf.layers.Layer;
+
+// ── horovod/jax: the core's ──
+
+// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, CollectiveOptions, CollectiveRecord, Compression, Compressor, crossRank, crossSize, cudaBuilt, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, init, InitOptions, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, planeName, ProcessSet, Product, rank, ReduceOp, ReduceOptions, removeProcessSet, shutdown, size, Sum
+
+// ── horovod/jax: exported ──
+
+/** Adam (Kingma and Ba, 2015), with bias correction. */
+export declare function adam<Params>(learningRate: number, options?: AdamOptions): GradientTransformation<Params, AdamState>;
+
+export interface AdamOptions {
+    readonly beta1?: number;
+    readonly beta2?: number;
+    readonly epsilon?: number;
+}
+
+/** A type, not an interface, so that jit() takes it for a tree. */
+export type AdamState = {
+    /** Scalars: what beta1 and beta2 have decayed to. */
+    decay1: jax.Array;
+    decay2: jax.Array;
+    mean: jax.JsTree<jax.Array>;
+    square: jax.JsTree<jax.Array>;
+};
+
+/** State of a distributed optimizer that aggregates; with one pass per step it is the inner optimizer's own. */
+export interface AggregationState<State> {
+    readonly inner: State;
+    readonly sum: jax.JsTree<jax.Array>;
+    /** Calls since the last step. */
+    readonly passes: number;
+}
+
+/** Concatenates the ranks' arrays (each leaf of a tree) along the first dimension, which may differ. Uses them up. */
+export declare function allgather<T>(x: T, options?: CollectiveOptions): Promise<T>;
+
+/** The blocking form of allgather(). */
+export declare function allgatherSync<T>(x: T, options?: CollectiveOptions): T;
+
+/** Reduces an array, a tree of arrays or a typed array over all ranks; Average unless `op` says otherwise. */
+export declare function allreduce<T>(x: T, options?: ReduceOptions): Promise<T>;
+
+/** The blocking form of allreduce(). */
+export declare function allreduceSync<T>(x: T, options?: ReduceOptions): T;
+
+/**
+ * Reduces all leaves of a tree in one agreed operation, fused by dtype, all or nothing, and keeps the structure.
+ * Uses up the tree.
+ */
+export declare function allreduceTree<T>(tree: T, options?: ReduceOptions): Promise<T>;
+
+/** The blocking form of allreduceTree(). */
+export declare function allreduceTreeSync<T>(tree: T, options?: ReduceOptions): T;
+
+/** The parameters after a step. Uses up both. */
+export declare function applyUpdates<Params>(params: Params, updates: Params): Params;
+
+/** The root's array (or tree of arrays), on every rank. `rootRank` is a global rank. Uses it up. */
+export declare function broadcast<T>(x: T, rootRank: number, options?: CollectiveOptions): Promise<T>;
+
+/**
+ * The root's parameters (or state of an optimizer: any tree), on every rank, so that all begin with the same. Trees
+ * that differ are an error on every rank, which names the first leaf that does. Uses up the tree.
+ */
+export declare function broadcastParameters<T>(params: T, rootRank?: number, options?: CollectiveOptions): Promise<T>;
+
+/** The blocking form of broadcastParameters(). */
+export declare function broadcastParametersSync<T>(params: T, rootRank?: number, options?: CollectiveOptions): T;
+
+/** The blocking form of broadcast(). */
+export declare function broadcastSync<T>(x: T, rootRank: number, options?: CollectiveOptions): T;
+
+/**
+ * The optimizer with gradients reduced over all ranks before it sees them. Ownership is optax's: init() and update()
+ * use up what they are given. update() is collective: every rank calls it equally often. Not for use inside jit().
+ */
+export declare function DistributedOptimizer<Params, State>(optimizer: GradientTransformation<Params, State>, options?: DistributedOptimizerOptions & {
+    readonly backwardPassesPerStep?: 1 | undefined;
+}): DistributedTransformation<Params, State>;
+export declare function DistributedOptimizer<Params, State>(optimizer: GradientTransformation<Params, State>, options: DistributedOptimizerOptions): DistributedTransformation<Params, AggregationState<State>>;
+
+export interface DistributedOptimizerOptions extends GradientOptions {
+    /** Gradients of so many calls are added up before they are reduced and applied. Default: 1. */
+    readonly backwardPassesPerStep?: number | undefined;
+    /** Divides them by their number. Default: false. */
+    readonly averageAggregatedGradients?: boolean | undefined;
+}
+
+export interface DistributedTransformation<Params, State> extends GradientTransformation<Params, State> {
+    /** update() without blocking the thread while other ranks are awaited. */
+    updateAsync(grads: Params, state: State, params?: Params): Promise<[updates: Params, state: State]>;
+}
+
+/** How gradients of several ranks become one. */
+export interface GradientOptions {
+    /** Default: Average. */
+    readonly op?: ReduceOp | undefined;
+    readonly compression?: Compressor | undefined;
+    /** Divides before the sum and multiplies after it, against overflow in half precision; Average only. Default: 1. */
+    readonly gradientPredivideFactor?: number | undefined;
+    /** Ranks outside of it keep their own gradients. Default: all ranks. */
+    readonly processSet?: ProcessSet | undefined;
+}
+
+/** optax's gradient transformation: any object of this shape can be distributed. */
+export interface GradientTransformation<Params = unknown, State = unknown> {
+    /** The state before the first step. Uses up `params`. */
+    init(params: Params): State;
+    /** What to add to the parameters, and the next state. Uses up all three. */
+    update(grads: Params, state: State, params?: Params): [updates: Params, state: State];
+}
+
+/** Makes a device ready and the default for new arrays: 'wasm' (one thread per rank), unless told otherwise. */
+export declare function setDevice(device?: jax.Device): Promise<jax.Device>;
+
+/** Stochastic gradient descent: without momentum its state is empty. */
+export declare function sgd<Params>(learningRate: number, options?: SgdOptions): GradientTransformation<Params, jax.JsTree<jax.Array>>;
+
+export interface SgdOptions {
+    readonly momentum?: number;
+}
+
+/**
+ * jax.valueAndGrad() with the gradients reduced over all ranks; the value is this rank's own. The arguments are used
+ * up, as by jax.valueAndGrad(). `fn` may be jitted.
+ */
+export declare function valueAndGrad<F extends Differentiable, const Argnums extends undefined | number | number[] = undefined, const HasAux extends boolean = false>(fn: F, options?: ValueAndGradOptions<Argnums, HasAux>): (...args: Parameters<Differentiated<F, Argnums, HasAux>>) => Promise<ReturnType<Differentiated<F, Argnums, HasAux>>>;
+
+/** jax.valueAndGrad() options, and how the gradients are reduced. */
+export interface ValueAndGradOptions<Argnums extends undefined | number | number[] = undefined, HasAux extends boolean = false> extends GradientOptions {
+    readonly argnums?: Argnums;
+    readonly hasAux?: HasAux;
+}
+
+/** The blocking form of valueAndGrad(). */
+export declare function valueAndGradSync<F extends Differentiable, const Argnums extends undefined | number | number[] = undefined, const HasAux extends boolean = false>(fn: F, options?: ValueAndGradOptions<Argnums, HasAux>): Differentiated<F, Argnums, HasAux>;
+
+// ── horovod/jax: mentioned above, not exported ──
+
+export declare const Adasum: ReduceOp;
+
+export declare const Average: ReduceOp;
+
+export interface CollectiveOptions {
+    /** Matches calls of different ranks; without it the order of calls does. */
+    name?: string | undefined;
+    /** Default: all ranks. */
+    processSet?: ProcessSet | undefined;
+    /** Ends the wait; see docs/guide/failures.md for what that means to the other ranks. */
+    signal?: AbortSignal | undefined;
+    /** Default: HOROVOD_TIMEOUT_SECONDS, 30 minutes. */
+    timeoutMs?: number | undefined;
+}
+
+/** A user may write one of their own. Both functions return new tensors or their argument unchanged. */
+export interface Compressor<Context = unknown> {
+    /** Part of what the ranks agree on: all must use the same compressor. */
+    readonly name: string;
+    compress(tensor: Tensor): {
+        tensor: Tensor;
+        context: Context;
+    };
+    decompress(tensor: Tensor, context: Context): Tensor;
+}
+
+type Differentiable = (...args: any[]) => jax.JsTree<jax.Array>;
+
+type Differentiated<F extends Differentiable, Argnums extends undefined | number | number[], HasAux extends boolean> = ReturnType<typeof jax.valueAndGrad<F, Argnums, HasAux>>;
+
+export type DType = 'uint8' | 'int8' | 'uint16' | 'int16' | 'int32' | 'int64' | 'float16' | 'float32' | 'float64' | 'bool' | 'bfloat16';
+
+export declare const Max: ReduceOp;
+
+export declare const Min: ReduceOp;
+
+export declare class ProcessSet {
+    #private;
+    /** Ranks in any order; the order within the set is ascending. */
+    constructor(ranks: readonly number[]);
+    /** Null until a context has registered the set, and again after it was removed. */
+    get id(): number | null;
+    get ranks(): readonly number[];
+    /** This process's place in the set; null while the set is not registered. */
+    rank(): number | null;
+    /** Null while the set is not registered. */
+    size(): number | null;
+    /** Is this process in the set? Null while the set is not registered. */
+    included(): boolean | null;
+    toString(): string;
+}
+
+export declare const Product: ReduceOp;
+
+/** How values of several ranks become one. Compare by identity: `op === Sum`. */
+export interface ReduceOp {
+    readonly name: ReduceOpName;
+    readonly code: number;
+}
+
+export type ReduceOpName = 'Average' | 'Sum' | 'Adasum' | 'Min' | 'Max' | 'Product';
+
+export interface ReduceOptions extends CollectiveOptions {
+    /** Default: Average. */
+    op?: ReduceOp | undefined;
+    /** Multiplied with every rank's values before the reduction. */
+    prescaleFactor?: number | undefined;
+    /** Multiplied with the result. */
+    postscaleFactor?: number | undefined;
+    compression?: Compressor | undefined;
+}
+
+export declare const Sum: ReduceOp;
+
+export interface Tensor<A extends TypedArray = TypedArray> {
+    readonly data: A;
+    readonly shape: readonly number[];
+    readonly dtype: DType;
+}
+
+export type TypedArray = Uint8Array | Int8Array | Uint8ClampedArray | Uint16Array | Int16Array | Int32Array | Uint32Array | BigInt64Array | BigUint64Array | Float32Array | Float64Array;
 
 // ── horovod/testing: exported ──
 
@@ -415,12 +1529,15 @@ export interface ContextLimits extends StallLimits {
     readonly fusionThresholdBytes: number;
     readonly cycleTimeMs: number;
     readonly flightRecords: number;
+    readonly overlap: OverlapChoice;
+    readonly bucketBytes: number;
 }
 
 export interface DataPlane {
     readonly name: PlaneName;
     /** False where a blocked thread would stop other members (several ranks in one process). */
     readonly canBlock: boolean;
+    readonly background: Background;
     /** Collective over the members. */
     openGroup(spec: GroupSpec): Promise<PlaneGroup>;
     /** Memory that other members can reach without a copy, where the plane has such a thing. */
@@ -472,6 +1589,8 @@ export declare class HorovodContext {
     returnPrepared(set: ProcessSet | undefined, what: string): void;
     run<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): Promise<R>;
     runSync<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): R;
+    /** Submits at once; the function returned waits, blocking, and gives the result. It must be called, once. */
+    start<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): () => R;
     /** For the quick paths: the request of an operation that did not end at once. */
     requestFor<R>(channel: Channel, plan: Plan<R>, options: CollectiveOptions, key: string, ends: Pick<Request, 'resolve' | 'reject'>): Request;
     addProcessSet(set: ProcessSet, options?: {
@@ -533,6 +1652,7 @@ export declare class MemoryPlane implements DataPlane {
     #private;
     readonly name = "memory";
     readonly canBlock: boolean;
+    readonly background = "none";
     constructor(hub: MemoryHub);
     openGroup(spec: GroupSpec): Promise<PlaneGroup>;
     alloc(bytes: number): ArrayBufferLike;
@@ -717,6 +1837,12 @@ export interface AlltoallResult<T> {
 
 export declare const Average: ReduceOp;
 
+/**
+ * Whether a submitted job goes on while the main thread computes: not at all ('none'), on a thread that takes its
+ * time from the ranks' own computation ('crowded'), or on a thread that finds a core free ('spare').
+ */
+export type Background = 'none' | 'crowded' | 'spare';
+
 export interface BarrierOperation {
     readonly kind: 'barrier';
 }
@@ -752,6 +1878,10 @@ export declare class Channel {
     submit(request: Request): void;
     /** The blocking form: returns when the request is settled; its resolve or reject has been called. */
     runSync(request: Request): void;
+    /** Submits at once, without waiting for the end of the tick. waitSync() must follow. */
+    start(request: Request): void;
+    /** Blocks until a request given to start() is settled. */
+    waitSync(request: Request): void;
     /** For the quick path: `request` has begun on its own and goes on in the background. */
     adopt(request: Request, adopt: (job: Job, complete: (outcome: Outcome | HorovodError) => void) => void): void;
     /** For the quick path: `request` ran on its own and met something else. */
@@ -884,6 +2014,7 @@ export declare const errorCodes: {
     readonly ERR_HVD_SHARED_MEMORY: 'The memory file system is full, too small or not usable.';
     readonly ERR_HVD_OUT_OF_MEMORY: 'Memory for a result or an alloc() could not be had.';
     readonly ERR_HVD_SETTING: 'A setting (flag, environment variable, config file) has a wrong value.';
+    readonly ERR_HVD_MODEL_FILE: 'A saved model is missing, damaged or cannot be written.';
     readonly ERR_HVD_NATIVE: 'The native addon failed in a way that is a bug or a broken system call.';
     readonly ERR_HVD_UNSUPPORTED: 'The feature does not exist in this version.';
 };
@@ -957,6 +2088,9 @@ export interface Operand {
     readonly isBare: boolean;
 }
 
+/** auto: where a core is to spare. */
+export type OverlapChoice = 'auto' | 'always' | 'never';
+
 /** A request without its key. */
 export interface Plan<R> {
     readonly kind: Description['kind'];
@@ -978,6 +2112,11 @@ export interface PreparedCollective<T> {
     /** Reduces the buffers as they are now, in place, and resolves to them. */
     run(options?: Pick<CollectiveOptions, 'signal' | 'timeoutMs'>): Promise<T>;
     runSync(): T;
+    /**
+     * Begins now and goes on in the background, where the plane has a thread for it (shm); waitSync() blocks until
+     * the buffers are reduced. Only one run at a time, and until then the buffers belong to it.
+     */
+    start(): StartedCollective<T>;
     /** Afterwards it cannot run any more. Not collective; calling it twice is fine. */
     release(): void;
 }
@@ -1082,6 +2221,11 @@ export interface StallLimits {
     readonly stallWarningMs: number;
     /** 0: warn only. */
     readonly stallShutdownMs: number;
+}
+
+export interface StartedCollective<T> {
+    /** Must be called, once. */
+    waitSync(): T;
 }
 
 export declare const Sum: ReduceOp;

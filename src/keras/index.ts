@@ -71,13 +71,13 @@ export {
 } from '../tensorflow/optimizer/distributed-optimizer.ts';
 export type { AnyVariable } from '../tensorflow/optimizer/local-variables.ts';
 export type { DistributedOptimizerOptions } from '../tensorflow/optimizer/options.ts';
+export * as callbacks from './callbacks/index.ts';
 export { type CustomObjects, type LoadModelOptions, loadModel } from './load-model.ts';
 export { type SaveModelOptions, saveModel } from './save-model.ts';
 
-import * as callbacks from './callbacks/index.ts';
 import { fileHandler, registerFileHandler } from './model-files/file-handler.ts';
 
-export { callbacks, fileHandler };
+export { fileHandler };
 
 // model.save('file://…') and tf.loadLayersModel('file://…') work from here on, also without tfjs-node.
 registerFileHandler();
