@@ -166,7 +166,7 @@ function nodeTests(files, { filter, concurrency, env = {}, execPath = process.ex
 
 async function typeTests() {
   const counts = { passed: 0, failed: 0, skipped: 0 };
-  for (const folder of ['test/types', 'examples']) {
+  for (const folder of ['test/types', 'test/types/frameworks', 'examples']) {
     const code = await runTool('typescript', 'tsc', ['-p', `${folder}/tsconfig.json`]);
     const files = filesBelow(folder).filter((path) => path.endsWith('.ts')).length;
     counts.passed += code === 0 ? files : 0;
