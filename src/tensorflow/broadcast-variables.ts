@@ -83,18 +83,16 @@ export function firstDifference(
   for (let i = 0; i < length; i++) {
     for (const [place, list] of others.entries()) {
       const [a, b] = [model[i], list[i]];
-      if (a !== undefined && b !== undefined && isAlike(a, b)) continue;
+      if (a === b || (a !== undefined && b !== undefined && isAlike(a, b))) continue;
       const [first, second] = [ranks[0] as number, ranks[place + 1] as number];
-      const text =
-        `variable ${i + 1} is ${text1(a, model)} on rank ${first} ` +
-        `and ${text1(b, list)} on rank ${second}`;
+      const text = `variable ${i + 1} is ${told(a, model)} on rank ${first} and ${told(b, list)} on rank ${second}`;
       return { text, rank: second, name: (a ?? b)?.name ?? '' };
     }
   }
   return undefined;
 }
 
-function text1(description: Description | undefined, list: readonly Description[]): string {
+function told(description: Description | undefined, list: readonly Description[]): string {
   if (description === undefined) return `missing (there are ${list.length})`;
   return `"${description.name}", ${description.dtype} [${description.shape.join(', ')}],`;
 }

@@ -102,8 +102,20 @@ export function readsAtOnce(): boolean {
   return ['cpu', 'wasm', 'tensorflow'].includes(tf.getBackend());
 }
 
+/** To be read before the next call of tf. */
 export function valuesOf(tensor: tf.Tensor): TypedArray {
-  return tensor.size === 0 ? noValues(tensor) : readTensor(tensor);
+  if (tensor.size === 0) return noValues(tensor);
+  if (readsAtOnce()) return readTensor(tensor);
+  try {
+    return readTensor(tensor);
+  } catch (cause) {
+    throw new HorovodError(
+      'ERR_HVD_UNSUPPORTED',
+      `the values of a tensor cannot be read synchronously on the ${tf.getBackend()} backend: ${(cause as Error).message} ` +
+        'Use the promise form of this function.',
+      { cause },
+    );
+  }
 }
 
 export async function valuesLaterOf(tensor: tf.Tensor): Promise<TypedArray> {
