@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import path from 'node:path';
 import { preparePeers } from './harness/install.mjs';
 import { planJobs } from './harness/jobs.mjs';
-import { describeMachine, FOREIGN_LIMIT, loadAverage, watchProcessor } from './harness/machine.mjs';
+import { describeMachine, loadAverage, sampleIdleness } from './harness/machine.mjs';
 import { notes, renderNotes } from './harness/notes.mjs';
 import { HELP, PEERS, parseOptions } from './harness/options.mjs';
 import { runRounds } from './harness/rounds.mjs';
@@ -84,24 +84,6 @@ function isPassed(result) {
   const absent =
     Object.values(result.peers).some(({ ready }) => !ready) || Object.keys(result.failures).length > 0;
   return !missed && !absent;
-}
-
-/** A second of doing nothing: whatever the processors do meanwhile is foreign. */
-async function sampleIdleness(signal) {
-  const shares = watchProcessor();
-  await new Promise((resolve) => {
-    const timer = setTimeout(done, 1000);
-    function done() {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    }
-    signal.addEventListener('abort', done);
-  });
-  const load = loadAverage();
-  const { foreign, steal } = shares();
-  const isLoaded = load[0] / describeMachine().cores > FOREIGN_LIMIT;
-  return { load, foreign, steal, idle: !isLoaded && foreign <= FOREIGN_LIMIT && steal <= FOREIGN_LIMIT };
 }
 
 function mentions(folder, text) {

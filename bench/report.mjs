@@ -1,49 +1,61 @@
-// Turns a result of bench/collectives.mjs into docs/reference/bench-collectives.md.
+// Turns a result of a bench into its page: docs/reference/bench-collectives.md or docs/reference/bench-training.md.
 //
-// Usage: node bench/report.mjs [RESULT.json] [--output FILE]   (default: the newest file in bench/results)
+// Usage: node bench/report.mjs [collectives | training | RESULT.json] [--output FILE]   (default: the newest of collectives)
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { notes, renderNotes } from './harness/notes.mjs';
 import { buildTables, renderTable } from './harness/tables.mjs';
+import { buildTables as buildTrainingTables } from './harness/training-results.mjs';
 
 const benchFolder = import.meta.dirname;
-const defaultOutput = path.join(benchFolder, '..', 'docs', 'reference', 'bench-collectives.md');
+const benches = {
+  collectives: { title: 'Collectives, measured', results: /^\d{4}-.*\.json$/, buildTables, notes },
+  training: {
+    title: 'Training, measured',
+    results: /^training-.*\.json$/,
+    buildTables: buildTrainingTables,
+    notes: (result) => result.notes,
+  },
+};
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { output: { type: 'string', default: defaultOutput } },
+  options: { output: { type: 'string' } },
 });
 
 try {
-  const file = positionals[0] ?? newestResult();
+  const asked = positionals[0] ?? 'collectives';
+  const file = asked in benches ? newestResult(asked) : asked;
   const result = JSON.parse(readFileSync(file, 'utf8'));
-  if (result.format !== 1) throw new Error(`${file} is not a result of bench/collectives.mjs (format 1).`);
-  mkdirSync(path.dirname(values.output), { recursive: true });
-  writeFileSync(values.output, report(result));
+  if (result.format !== 1) throw new Error(`${file} is not a result of a bench (format 1).`);
+  const { kind = 'collectives' } = result;
+  const output = values.output ?? path.join(benchFolder, '..', 'docs', 'reference', `bench-${kind}.md`);
+  mkdirSync(path.dirname(output), { recursive: true });
+  writeFileSync(output, report(kind, result));
   process.stderr.write(
-    `${path.relative(process.cwd(), values.output)} written from ${path.relative(process.cwd(), file)}\n`,
+    `${path.relative(process.cwd(), output)} written from ${path.relative(process.cwd(), file)}\n`,
   );
 } catch (error) {
   process.stderr.write(`report: ${error.message}\n`);
   process.exitCode = 1;
 }
 
-function newestResult() {
+function newestResult(bench) {
   const folder = path.join(benchFolder, 'results');
   let files = [];
   try {
-    files = readdirSync(folder).filter((file) => /^\d{4}-.*\.json$/.test(file));
+    files = readdirSync(folder).filter((file) => benches[bench].results.test(file));
   } catch {
     // No folder is the same as an empty one.
   }
   const newest = files.sort().at(-1);
   if (newest === undefined)
-    throw new Error('no result in bench/results: run "npm run bench:collectives" first.');
+    throw new Error(`no result in bench/results: run "npm run bench:${bench}" first.`);
   return path.join(folder, newest);
 }
 
-function report(result) {
+function report(kind, result) {
   const { machine, peers, idleness, options } = result;
   const facts = [
     ['command', `\`${result.command}\``],
@@ -64,9 +76,9 @@ function report(result) {
     ['load average', `${idleness.before.load.join(' ')} before, ${idleness.after.load.join(' ')} after`],
   ];
   return [
-    '# Collectives, measured',
+    `# ${benches[kind].title}`,
     '',
-    '<!-- Written by bench/report.mjs from a result of bench/collectives.mjs: do not edit by hand. -->',
+    `<!-- Written by bench/report.mjs from a result of bench/${kind}.mjs: do not edit by hand. -->`,
     '',
     'How these figures come about and what they do not say is in [bench/README.md](../../bench/README.md).',
     '',
@@ -74,8 +86,8 @@ function report(result) {
     '| --- | --- |',
     ...facts.map(([name, text]) => `| ${name} | ${text} |`),
     '',
-    ...buildTables(result).map(renderTable),
-    renderNotes(notes(result)),
+    ...benches[kind].buildTables(result).map(renderTable),
+    renderNotes(benches[kind].notes(result)),
   ]
     .join('\n')
     .replace(/\n{3,}/g, '\n\n')

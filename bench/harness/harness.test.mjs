@@ -10,6 +10,14 @@ import { KiB, MiB, parseBytes, parseOptions, RESNET50_BYTES } from './options.mj
 import { rotate, runRounds, summarize } from './rounds.mjs';
 import { buildTables, formatBytes, formatUs, renderTable } from './tables.mjs';
 import { judge, TARGETS, targetFor } from './targets.mjs';
+import { planTraining, readResults } from './training-jobs.mjs';
+import {
+  buildTables as buildTrainingTables,
+  gather,
+  judge as judgeTraining,
+  ratio,
+  TARGETS as TRAINING_TARGETS,
+} from './training-results.mjs';
 
 const never = new AbortController().signal;
 
@@ -170,3 +178,64 @@ function resultOf(parts) {
     ...parts,
   };
 }
+
+test('training: ratios are taken round by round, and a series of one round counts for all', () => {
+  const series = gather([
+    { name: 'mlp wasm alone', round: 0, rate: 100 },
+    { name: 'mlp wasm alone', round: 1, rate: 50 },
+    { name: 'mlp wasm ranks', round: 0, rate: 190 },
+    { name: 'mlp wasm ranks', round: 1, rate: 96 },
+    { name: 'mlp cpu alone', round: 0, rate: 5 },
+  ]);
+  const { value, low, high } = ratio(series, 'mlp wasm ranks', 'mlp wasm alone', 2);
+  assert.deepEqual(
+    [value, low, high].map((x) => x.toFixed(3)),
+    ['0.955', '0.950', '0.960'],
+  );
+  assert.equal(ratio(series, 'mlp wasm alone', 'mlp cpu alone').low, 10);
+  assert.equal(ratio(series, 'mlp wasm alone', 'cnn cpu alone'), undefined);
+  const [first] = TRAINING_TARGETS.map((target) => judgeTraining(target, series));
+  assert.equal(first.met, true);
+});
+
+test('training: two ranks count twice, processes apart are added up, and a missing figure is a failure', () => {
+  const printed = (rate) => ({ stdout: `${JSON.stringify({ rate })}\n`, stderr: '' });
+  assert.equal(readResults([printed(100)], 'ranks').rate, 200);
+  assert.equal(readResults([printed(100), printed(90)], 'apart').rate, 190);
+  assert.equal(readResults([printed(100)], 'threads').rate, 100);
+  assert.match(readResults([printed(100), { stdout: '', stderr: '' }], 'apart').failure, /1 of 2 figures/);
+  assert.match(
+    readResults([{ stdout: '', stderr: 'no', failure: 'exit code 1' }], 'alone').failure,
+    /exit code 1: no/,
+  );
+});
+
+test('training: what is not installed is not run, and the tables say which targets were not measured', () => {
+  const options = {
+    models: ['mlp', 'cnn'],
+    backends: ['wasm', 'wasm-stock', 'tensorflow', 'torch'],
+    optimizer: 'sgd',
+  };
+  const absent = { ready: false };
+  const jobs = planTraining({ options, tfjsNode: absent, torch: absent, root: '.', benchFolder: '.' });
+  assert.deepEqual(
+    jobs.map(({ name }) => name),
+    [
+      ...['alone', 'ranks', 'apart', 'threads'].map((way) => `mlp wasm ${way}`),
+      'mlp wasm-stock alone',
+      ...['alone', 'ranks', 'apart', 'threads'].map((way) => `cnn wasm ${way}`),
+    ],
+  );
+  const series = gather(jobs.map(({ name }) => ({ name, round: 0, rate: 64 })));
+  const batches = Object.fromEntries(jobs.map(({ name, batch }) => [name, batch]));
+  const timelines = {
+    'mlp wasm ranks': { forwardMs: 1, backwardMs: 2, exposedCommunicationMs: 1, updateMs: 0 },
+  };
+  const targets = TRAINING_TARGETS.map((target) => judgeTraining(target, series));
+  const text = buildTrainingTables({ options, series, batches, timelines, targets })
+    .map(renderTable)
+    .join('\n');
+  assert.match(text, /2 ranks\*\* \| +64 \| +64 … 64 \| +2000\.0 \| +0\.500/);
+  assert.match(text, /25\.0 %/);
+  assert.match(text, /tfjs-node: scaling efficiency \| +≥ 0\.93 \| not measured/);
+});

@@ -136,7 +136,7 @@ function commandJob({ name, topic, series, rename = {} }, command, args, env = c
 }
 
 /** Settings of the caller's shell must not reach one side of the comparison. */
-function cleanEnvironment(extra = {}) {
+export function cleanEnvironment(extra = {}) {
   const kept = Object.entries(process.env).filter(([key]) => !/^(HOROVOD|OMPI|PMIX|OMP)_/.test(key));
   return { ...Object.fromEntries(kept), ...extra };
 }

@@ -42,6 +42,24 @@ export function watchProcessor() {
   };
 }
 
+/** A second of doing nothing: whatever the processors do meanwhile is foreign. */
+export async function sampleIdleness(signal) {
+  const shares = watchProcessor();
+  await new Promise((resolve) => {
+    const timer = setTimeout(done, 1000);
+    function done() {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    }
+    signal.addEventListener('abort', done);
+  });
+  const load = loadAverage();
+  const { foreign, steal } = shares();
+  const isLoaded = load[0] / describeMachine().cores > FOREIGN_LIMIT;
+  return { load, foreign, steal, idle: !isLoaded && foreign <= FOREIGN_LIMIT && steal <= FOREIGN_LIMIT };
+}
+
 /**
  * In clock ticks. Own time includes children, but only those that have ended and been waited for: read it between runs.
  * Steal is what the hypervisor gave to other guests.

@@ -10,13 +10,29 @@ export function rotate(jobs, round, rounds) {
 }
 
 /** @returns `{ series, runs, failures, native }`; series by topic, peer and bytes. */
-export async function runRounds(jobs, rounds, { say, signal }) {
+export async function runRounds(jobs, rounds, watch) {
   const collected = new Map();
+  let native;
+  const rest = await interleave(jobs, rounds, watch, (job, result) => {
+    if (job.name === 'horovod') native = result.native;
+    for (const { peer, bytes, us } of result.samples) {
+      const key = JSON.stringify([job.topic, peer, bytes]);
+      collected.set(key, [...(collected.get(key) ?? []), us]);
+    }
+  });
+  return { series: nest(collected), ...rest, native };
+}
+
+/**
+ * Runs the jobs and hands each result over as it comes; a job with `once` takes part in the first round only.
+ * @returns `{ runs, failures }`
+ */
+export async function interleave(jobs, rounds, { say, signal }, onResult) {
   const runs = [];
   const failures = {};
-  let native;
   for (let round = 0; round < rounds; round++) {
     for (const job of rotate(jobs, round, rounds)) {
+      if (job.once && round > 0) continue;
       if (signal.aborted) throw new Error('interrupted');
       const shares = watchProcessor();
       const start = performance.now();
@@ -25,17 +41,13 @@ export async function runRounds(jobs, rounds, { say, signal }) {
       const { foreign, steal } = shares();
       const disturbed = foreign > FOREIGN_LIMIT || steal > FOREIGN_LIMIT;
       runs.push({ round, job: job.name, seconds, foreign, steal, failure: result.failure });
-      if (job.name === 'horovod') native = result.native;
       if (result.failure) failures[job.name] = { topic: job.topic, series: job.series, why: result.failure };
-      for (const { peer, bytes, us } of result.samples) {
-        const key = JSON.stringify([job.topic, peer, bytes]);
-        collected.set(key, [...(collected.get(key) ?? []), us]);
-      }
+      onResult(job, result, round);
       const note = result.failure ? ` FAILED: ${result.failure}` : disturbed ? ' (machine not idle)' : '';
       say(`round ${round + 1}/${rounds} ${job.name}: ${seconds.toFixed(1)} s${note}`);
     }
   }
-  return { series: nest(collected), runs, failures, native };
+  return { runs, failures };
 }
 
 export function summarize(us) {
