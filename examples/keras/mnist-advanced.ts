@@ -96,6 +96,7 @@ const { history } = await model.fitDataset(augmentedBatches(), {
   batchesPerEpoch: stepsPerEpoch,
   epochs,
   initialEpoch: startEpoch,
+  verbose: 0, // tfjs-node would draw a bar on every rank
   validationData: [
     tf.tensor4d(testing.images, [testing.count, imageSize, imageSize, 1]),
     tf.tensor1d(Float32Array.from(testing.labels)),

@@ -78,6 +78,7 @@ const [testImages, testLabels] = toTensors(testing);
 const { history } = await model.fit(images, labels, {
   batchSize,
   epochs,
+  verbose: 0, // tfjs-node would draw a bar on every rank
   validationData: [testImages, testLabels],
   callbacks: [
     new hvd.callbacks.BroadcastGlobalVariablesCallback(0), // ⑤ start from rank 0's weights

@@ -33,8 +33,8 @@ const wordsPerSentence = 32;
 // STEP 2: find the other ranks.
 await hvd.init();
 
-// STEP 3: give every rank its own part of the machine. A backend computes with one thread per rank; horovodrun pins ranks
-// to cores, and to GPUs with --pin-gpus.
+// STEP 3: give every rank its own part of the machine. A backend computes with one thread per rank; horovodrun gives each
+// rank cores of its own with --pin-cores and a GPU with --pin-gpus.
 await hvd.setBackend(oneOf('--backend', options.backend, backends));
 
 // STEP 4: every rank takes another part of the data, and all take the same number of sentences. The vocabulary comes from
