@@ -6,13 +6,15 @@ import { HorovodError } from '../errors.ts';
 
 /** Makes a device ready and the default for new arrays: 'wasm' (one thread per rank), unless told otherwise. */
 export async function setDevice(device: jax.Device = 'wasm'): Promise<jax.Device> {
-  const isMissing = (device === 'webgpu' || device === 'webgl') && !('navigator' in globalThis);
-  const ready = isMissing ? [] : await jax.init(device);
-  if (!ready.includes(device)) {
-    throw new HorovodError(
+  const refusal = (cause?: unknown) =>
+    new HorovodError(
       'ERR_HVD_INVALID_ARGUMENT',
       `setDevice: jax-js has no device ${JSON.stringify(device)} here; use 'wasm' or 'cpu'.`,
+      { cause },
     );
-  }
+  const ready = await jax.init(device).catch((error: unknown) => {
+    throw refusal(error);
+  });
+  if (!ready.includes(device)) throw refusal();
   return jax.defaultDevice(device);
 }

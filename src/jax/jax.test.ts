@@ -61,6 +61,20 @@ describe('arrays and tensors of the core', () => {
     x.dispose();
   });
 
+  test('float64 and float16 go both ways where there is a Float16Array', { skip: !hasHalf }, () => {
+    const wide = np.array(new Float64Array([0.1, 0.2]));
+    const half = np.array([0.5, 0.1], { device: 'cpu' }).astype(jax.DType.Float16);
+    for (const [array, dtype] of [
+      [wide, 'float64'],
+      [half, 'float16'],
+    ] as const) {
+      const kind = { dtype: array.dtype, device: array.device };
+      const tensor = readArraySync(array);
+      assert.equal(tensor.dtype, dtype);
+      assert.deepEqual(readArraySync(makeArray(kind, tensor)), tensor);
+    }
+  });
+
   test('the device of an array is kept', () => {
     const array = np.array([1, 2, 3], { device: 'cpu' });
     const kind = { dtype: array.dtype, device: array.device };
@@ -239,6 +253,7 @@ test('setDevice makes a device the default, and says which there are not', async
   assert.equal(await hvd.setDevice('cpu'), 'cpu');
   assert.equal(jax.defaultDevice(), 'cpu');
   assert.equal(await hvd.setDevice(), 'wasm');
+  await assert.rejects(hvd.setDevice('webgpu'), /no device "webgpu" here/);
   await assert.rejects(
     hvd.setDevice('webgl'),
     /ERR_HVD_INVALID_ARGUMENT: setDevice: jax-js has no device "webgl" here/,

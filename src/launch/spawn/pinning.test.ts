@@ -146,6 +146,9 @@ describe('horovodrun', () => {
     };
     assert.deepEqual(await seen({ CUDA_VISIBLE_DEVICES: '4,6,7' }, ['--pin-gpus']), ['4', '6']);
     assert.deepEqual(await seen({ HOROVOD_PIN_GPUS: '1' }), ['0', '1']);
+    const config = fileURLToPath(new URL('../../../test/fixtures/launch/pin-gpus.yaml', import.meta.url));
+    assert.deepEqual(await seen({}, ['--config-file', config]), ['0', '1']);
+    assert.deepEqual(await seen({}, ['--config-file', config, '--no-pin-gpus']), [null, null]);
     const few = await spawnRanks(2, fixture, { flags: ['--pin-gpus'], env: { CUDA_VISIBLE_DEVICES: '4' } });
     assert.equal(few.exitCode, 2);
     assert.match(few.stderr, /names 1 GPU\(s\), and 2 ranks need one each/);
