@@ -64,13 +64,15 @@ model.compile({ optimizer, loss: 'binaryCrossentropy', metrics: ['accuracy'] });
 // STEP 7: start from the same weights, those of rank 0.
 await hvd.broadcastVariables(model, 0);
 
-// STEP 8: train as before. One rank reports.
-if (hvd.rank() === 0) {
-  console.log(
-    `${training.length} sentences, ${vocabulary.size} words, ${hvd.size()} rank(s), ` +
-      `backend: ${tf.getBackend()}, plane: ${hvd.planeName()}`,
-  );
-}
+// STEP 8 is below, where something is reported. STEP 9: let one rank report it.
+const say = (text: string): void => {
+  if (hvd.rank() === 0) console.log(text);
+};
+
+say(
+  `${training.length} sentences, ${vocabulary.size} words, ${hvd.size()} rank(s), ` +
+    `backend: ${tf.getBackend()}, plane: ${hvd.planeName()}`,
+);
 const startedAt = performance.now();
 await model.fit(sentences, labels, {
   batchSize,
@@ -78,21 +80,18 @@ await model.fit(sentences, labels, {
   verbose: 0,
   callbacks: {
     onEpochEnd: async (epoch, logs) => {
-      // STEP 9: average what is reported. Each rank knows only the loss of its own sentences.
+      // STEP 8: average what is reported. Each rank knows only the loss of its own sentences.
       const loss = await hvd.allreduce(Float64Array.of(logs?.['loss'] as number));
-      if (hvd.rank() === 0) console.log(`epoch ${epoch + 1}/${epochs}  loss ${loss[0]?.toFixed(4)}`);
+      say(`epoch ${epoch + 1}/${epochs}  loss ${loss[0]?.toFixed(4)}`);
     },
   },
 });
 const seconds = (performance.now() - startedAt) / 1000;
 
 const [, share] = model.evaluate(testSentences, testLabels) as [tf.Scalar, tf.Scalar];
-const accuracy = await hvd.allreduce(share); // STEP 9 again: a tensor in, a tensor out
-if (hvd.rank() === 0) {
-  const rate = (epochs * sentences.shape[0] * hvd.size()) / seconds;
-  console.log(`${rate.toFixed(0)} sentences/s`);
-  console.log(`test accuracy ${(100 * (accuracy.dataSync()[0] as number)).toFixed(2)} %`);
-}
+const accuracy = await hvd.allreduce(share); // STEP 8 again: a tensor in, a tensor out
+say(`${((epochs * sentences.shape[0] * hvd.size()) / seconds).toFixed(0)} sentences/s`);
+say(`test accuracy ${(100 * (accuracy.dataSync()[0] as number)).toFixed(2)} %`);
 
 // STEP 10: one rank writes, then all leave together. saveModel() writes on rank 0 and returns on the others.
 if (options.save !== undefined) await saveModel(model, options.save);
