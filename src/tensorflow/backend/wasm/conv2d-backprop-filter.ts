@@ -1,10 +1,11 @@
-// Conv2DBackpropFilter, which the backend lacks: the gradient of a 2D convolution for its filter. It is itself a
-// convolution: of the input, channels and batch exchanged, with the output's gradient as the filter, dilated by the
-// stride; so XNNPACK does the work.
+// Conv2DBackpropFilter, which the backend lacks: the gradient of a 2D convolution for its filter. It is the product of
+// the input's windows with the output's gradient. Without native kernels it is done as a convolution, of the input,
+// channels and batch exchanged, with the output's gradient as the filter, dilated by the stride.
 
 import * as tf from '@tensorflow/tfjs';
 import { channelsLastOnly } from './conv2d-info.ts';
-import { type Replacement, type RunKernel, withIntermediates } from './kernel.ts';
+import { offsets, type Replacement, type RunKernel, type WasmBackend, withIntermediates } from './kernel.ts';
+import { type NativeKernels, nativeKernels } from './native-kernels.ts';
 
 type Shape4D = [number, number, number, number];
 
@@ -23,6 +24,8 @@ export const conv2dBackpropFilter: Replacement = {
         attrs['pad'] as 'same',
         attrs['dimRoundingMode'] as 'floor',
       );
+      const native = nativeKernels(backend);
+      if (native) return byProduct(backend, x, dy, info, native);
       return withIntermediates(backend, (run) => {
         const channelsFirst = run('Transpose', { x: fitToWindows(x, info, run) }, { perm: [3, 1, 2, 0] });
         const filter = run('Transpose', { x: dy }, { perm: [1, 2, 0, 3] });
@@ -33,6 +36,23 @@ export const conv2dBackpropFilter: Replacement = {
       });
     },
 };
+
+function byProduct(
+  backend: WasmBackend,
+  x: tf.TensorInfo,
+  dy: tf.TensorInfo,
+  info: tf.backend_util.Conv2DInfo,
+  native: NativeKernels,
+): tf.TensorInfo {
+  const dw = backend.makeOutput(info.filterShape, 'float32');
+  native.convFilterGradient(
+    ...offsets(backend, dw, x, dy),
+    ...[info.batchSize, info.inHeight, info.inWidth, info.inChannels],
+    ...[info.outHeight, info.outWidth, info.outChannels, info.filterHeight, info.filterWidth],
+    ...[info.strideHeight, info.strideWidth, info.padInfo.top, info.padInfo.left, native.scratch],
+  );
+  return dw;
+}
 
 /** The input with its padding, and without the rows and columns that no window reaches. */
 function fitToWindows(x: tf.TensorInfo, info: tf.backend_util.Conv2DInfo, run: RunKernel): tf.TensorInfo {

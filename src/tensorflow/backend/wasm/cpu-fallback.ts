@@ -11,6 +11,8 @@ interface CpuBackend {
   disposeData(dataId: object, force: boolean): boolean;
 }
 
+type Results = tf.TensorInfo | tf.TensorInfo[];
+
 /** The WASM heap has no complex numbers: better the clear error of a missing kernel than a wrong result. */
 const complexKernels = new Set(['Complex', 'Real', 'Imag', 'ComplexAbs', 'FFT', 'IFFT']);
 
@@ -21,13 +23,12 @@ export function cpuFallbacks(wrong: readonly string[]): Replacement[] {
     .getKernelsForBackend('cpu')
     .filter(({ kernelName }) => !present.has(kernelName) || wrong.includes(kernelName))
     .filter(({ kernelName }) => !complexKernels.has(kernelName))
-    .map(({ kernelName, kernelFunc }) => ({
-      kernelName,
-      make: () => onCpu(kernelFunc as unknown as (call: object) => tf.TensorInfo | tf.TensorInfo[]),
-    }));
+    .map(({ kernelName }) => ({ kernelName, make: () => onCpu(kernelName) }));
 }
 
-function onCpu(kernel: (call: object) => tf.TensorInfo | tf.TensorInfo[]): Kernel {
+/** The cpu backend's kernel of this name, on copies of what the WASM backend holds. */
+export function onCpu(kernelName: string): Kernel {
+  const kernel = tf.getKernel(kernelName, 'cpu').kernelFunc as unknown as (call: object) => Results;
   return ({ inputs, backend, attrs }) => {
     const cpu = tf.engine().findBackend('cpu') as unknown as CpuBackend;
     const copies: object[] = [];

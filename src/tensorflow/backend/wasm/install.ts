@@ -5,14 +5,18 @@ import * as tf from '@tensorflow/tfjs';
 import { conv2dBackpropFilter } from './conv2d-backprop-filter.ts';
 import { conv2dBackpropInput } from './conv2d-backprop-input.ts';
 import { cpuFallbacks } from './cpu-fallback.ts';
+import { depthwiseBackpropFilter, depthwiseBackpropInput } from './depthwise-conv2d-backprop.ts';
 import { fusedMatMul } from './fused-mat-mul.ts';
+import { identity } from './identity.ts';
 import type { Kernel, Replacement } from './kernel.ts';
 import { matMul } from './mat-mul.ts';
 import { maxPool3D, maxPool3DGrad, maxPoolGrad } from './max-pool.ts';
+import { resizeNearestNeighborGrad } from './resize-nearest-neighbor-grad.ts';
+import { sum } from './sum.ts';
 import { unsortedSegmentSum } from './unsorted-segment-sum.ts';
 
 /** Wrong upstream, and rare enough for the cpu's. */
-const wrongUpstream = ['ResizeNearestNeighborGrad', 'Conv3DBackpropFilterV2', 'Conv3DBackpropInputV2'];
+const wrongUpstream = ['Conv3DBackpropFilterV2', 'Conv3DBackpropInputV2'];
 
 const replacements: readonly Replacement[] = [
   matMul,
@@ -22,6 +26,11 @@ const replacements: readonly Replacement[] = [
   maxPoolGrad,
   maxPool3D,
   maxPool3DGrad,
+  depthwiseBackpropFilter,
+  depthwiseBackpropInput,
+  resizeNearestNeighborGrad,
+  sum,
+  identity,
   unsortedSegmentSum,
 ];
 

@@ -20,9 +20,9 @@ export interface WasmBackend {
 }
 
 export interface WasmModule {
-  readonly HEAPU8: Uint8Array;
+  /** What the module's binary exports. */
+  readonly asm?: Readonly<Record<string, unknown>>;
   _malloc(bytes: number): number;
-  _free(offset: number): void;
 }
 
 export type Attributes = Readonly<Record<string, unknown>>;
@@ -70,13 +70,25 @@ export function withIntermediates(
 /** A new float32 result filled with zeros: what malloc() returns may hold anything. */
 export function makeZeros(backend: WasmBackend, shape: readonly number[]): tf.TensorInfo {
   const output = backend.makeOutput(shape, 'float32');
-  floats(backend, output).fill(0);
+  backend.typedArrayFromHeap(output).fill(0);
   return output;
 }
 
-/** The values of a float32 tensor in the heap; gone when the heap grows, so taken after every allocation. */
-export function floats(backend: WasmBackend, info: tf.TensorInfo): Float32Array {
-  return backend.typedArrayFromHeap(info) as Float32Array;
+/**
+ * The values of float32 tensors in the heap. Views are gone when the heap grows, so all are taken at once, after every
+ * allocation; asking for the offsets first brings in what lies in another backend.
+ */
+export function floats<const Infos extends readonly tf.TensorInfo[]>(
+  backend: WasmBackend,
+  ...infos: Infos
+): { [K in keyof Infos]: Float32Array } {
+  offsets(backend, ...infos);
+  return infos.map((info) => backend.typedArrayFromHeap(info)) as { [K in keyof Infos]: Float32Array };
+}
+
+/** Where the values of tensors begin in the heap, in bytes. Memory does not move in it. */
+export function offsets(backend: WasmBackend, ...infos: readonly tf.TensorInfo[]): number[] {
+  return infos.map(({ dataId }) => backend.getMemoryOffset(dataId));
 }
 
 export function sizeOf(shape: readonly number[]): number {

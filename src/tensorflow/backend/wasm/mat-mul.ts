@@ -1,8 +1,22 @@
-// BatchMatMul. The backend's own multiplies by XNNPACK only what is neither transposed nor batched and falls to a
-// scalar loop otherwise, which is all of a dense layer's backpropagation; so transposed operands are transposed first.
+// BatchMatMul. The backend's own multiplies by XNNPACK only what is neither transposed nor batched, and falls to a
+// scalar loop otherwise, which is all of a dense layer's backpropagation. The native kernel takes transposed operands
+// as they are. Without it transposed operands are transposed first.
 
 import type * as tf from '@tensorflow/tfjs';
-import { type Replacement, type RunKernel, withIntermediates } from './kernel.ts';
+import {
+  type Kernel,
+  makeZeros,
+  offsets,
+  type Replacement,
+  type RunKernel,
+  sizeOf,
+  type WasmBackend,
+  withIntermediates,
+} from './kernel.ts';
+import { type NativeKernels, nativeKernels } from './native-kernels.ts';
+
+/** With fewer rows XNNPACK is better: it keeps a weight packed from one call to the next. */
+const leastRows = 16;
 
 export const matMul: Replacement = {
   kernelName: 'BatchMatMul',
@@ -11,15 +25,82 @@ export const matMul: Replacement = {
     const { inputs, backend, attrs } = call;
     const { a, b } = inputs as { a: tf.TensorInfo; b: tf.TensorInfo };
     const { transposeA, transposeB } = attrs as { transposeA: boolean; transposeB: boolean };
-    if (a.dtype !== 'float32' || b.dtype !== 'float32' || !(transposeA || transposeB)) return original(call);
-    return withIntermediates(backend, (run) => {
-      const left = transposeA ? swapLastAxes(a, run) : a;
-      const right = transposeB ? swapLastAxes(b, run) : b;
-      const plain = { transposeA: false, transposeB: false };
-      return original({ inputs: { a: left, b: right }, backend, attrs: plain }) as tf.TensorInfo;
-    });
+    if (a.dtype !== 'float32' || b.dtype !== 'float32') return original(call);
+    const product = describe(a, b, Boolean(transposeA), Boolean(transposeB));
+    const isPlain = !transposeA && !transposeB && product.batch === 1;
+    if (product.inner === 0) return makeZeros(backend, product.shape);
+    const native = product.isSimple && !(isPlain && product.rows < leastRows) && nativeKernels(backend);
+    if (native) return multiply(backend, a, b, product, native);
+    return isPlain ? original(call) : transposeFirst(call.backend, a, b, product, original);
   },
 };
+
+interface Product {
+  readonly batch: number;
+  readonly rows: number;
+  readonly inner: number;
+  readonly columns: number;
+  readonly shape: number[];
+  readonly transposeA: boolean;
+  readonly transposeB: boolean;
+  /** Whether both operands have as many matrices, or one of them a single one. */
+  readonly isSimple: boolean;
+  readonly batchA: number;
+  readonly batchB: number;
+}
+
+function describe(a: tf.TensorInfo, b: tf.TensorInfo, transposeA: boolean, transposeB: boolean): Product {
+  const [aRows, aColumns] = a.shape.slice(-2) as [number, number];
+  const [bRows, bColumns] = b.shape.slice(-2) as [number, number];
+  const [outerA, outerB] = [a.shape.slice(0, -2), b.shape.slice(0, -2)];
+  const [batchA, batchB] = [sizeOf(outerA), sizeOf(outerB)];
+  const [rows, inner] = transposeA ? [aColumns, aRows] : [aRows, aColumns];
+  const [innerB, columns] = transposeB ? [bColumns, bRows] : [bRows, bColumns];
+  const outer = batchA >= batchB ? outerA : outerB;
+  const isSame = outerA.length === outerB.length && outerA.every((extent, i) => extent === outerB[i]);
+  const isSimple = innerB === inner && (isSame || batchA === 1 || batchB === 1);
+  const shape = [...outer, rows, columns];
+  const batch = Math.max(batchA, batchB);
+  return { batch, rows, inner, columns, shape, transposeA, transposeB, isSimple, batchA, batchB };
+}
+
+function multiply(
+  backend: WasmBackend,
+  a: tf.TensorInfo,
+  b: tf.TensorInfo,
+  product: Product,
+  native: NativeKernels,
+): tf.TensorInfo {
+  const { batch, rows, inner, columns, transposeA, transposeB, batchA, batchB } = product;
+  const output = backend.makeOutput(product.shape, 'float32');
+  const [c, left, right] = offsets(backend, output, a, b) as [number, number, number];
+  const stepsA = transposeA ? [1, rows] : [inner, 1];
+  const stepsB = transposeB ? [1, inner] : [columns, 1];
+  for (let i = 0; i < batch; i++) {
+    native.matMul(
+      c + 4 * i * rows * columns,
+      left + (batchA === 1 ? 0 : 4 * i * rows * inner),
+      right + (batchB === 1 ? 0 : 4 * i * inner * columns),
+      ...[rows, columns, inner, ...stepsA, ...stepsB, native.scratch],
+    );
+  }
+  return output;
+}
+
+function transposeFirst(
+  backend: WasmBackend,
+  a: tf.TensorInfo,
+  b: tf.TensorInfo,
+  { transposeA, transposeB }: Product,
+  original: Kernel,
+): tf.TensorInfo {
+  return withIntermediates(backend, (run) => {
+    const left = transposeA ? swapLastAxes(a, run) : a;
+    const right = transposeB ? swapLastAxes(b, run) : b;
+    const plain = { transposeA: false, transposeB: false };
+    return original({ inputs: { a: left, b: right }, backend, attrs: plain }) as tf.TensorInfo;
+  });
+}
 
 function swapLastAxes(x: tf.TensorInfo, run: RunKernel): tf.TensorInfo {
   const perm = x.shape.map((_, axis) => axis);

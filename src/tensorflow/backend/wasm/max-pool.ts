@@ -3,11 +3,16 @@
 // largest value; among equals to the first in two dimensions and the last in three, as on the cpu backend.
 
 import * as tf from '@tensorflow/tfjs';
-import { floats, type KernelCall, makeZeros, type Replacement } from './kernel.ts';
+import { floats, type KernelCall, makeZeros, offsets, type Replacement } from './kernel.ts';
+import { type NativeKernels, nativeKernels } from './native-kernels.ts';
 
 export const maxPoolGrad: Replacement = {
   kernelName: 'MaxPoolGrad',
-  make: () => (call) => gradient(call, windows2D(call), 'first'),
+  make: () => (call) => {
+    const windows = windows2D(call);
+    const native = nativeKernels(call.backend);
+    return native ? nativeGradient(call, windows, native) : gradient(call, windows, 'first');
+  },
 };
 
 export const maxPool3D: Replacement = {
@@ -17,7 +22,7 @@ export const maxPool3D: Replacement = {
     const windows = windows3D(call, 'x');
     const x = inputs['x'] as tf.TensorInfo;
     const output = backend.makeOutput(windows.outShape, 'float32');
-    const [y, values] = [floats(backend, output), floats(backend, x)];
+    const [y, values] = floats(backend, output, x);
     eachLargest(values, windows, 'last', (largest, index) => {
       y[index] = largest < 0 ? Number.NEGATIVE_INFINITY : (values[largest] as number);
     });
@@ -90,10 +95,27 @@ function windows3D({ inputs, attrs }: KernelCall, name: string): Windows {
   };
 }
 
+function nativeGradient(
+  { backend, inputs }: KernelCall,
+  { batch, channels, input: extents, output: outExtents, filter, stride, before }: Windows,
+  native: NativeKernels,
+): tf.TensorInfo {
+  const { dy, input } = inputs as { dy: tf.TensorInfo; input: tf.TensorInfo };
+  const output = backend.makeOutput(input.shape, 'float32');
+  const [, ...inPlane] = extents;
+  const [, ...outPlane] = outExtents;
+  native.maxPoolGradient(
+    ...offsets(backend, output, input, dy),
+    ...[batch, ...inPlane, channels, ...outPlane],
+    ...[filter, stride, before].flatMap(([, rows, columns]) => [rows, columns]),
+  );
+  return output;
+}
+
 function gradient({ backend, inputs }: KernelCall, windows: Windows, among: 'first' | 'last'): tf.TensorInfo {
   const { dy, input } = inputs as { dy: tf.TensorInfo; input: tf.TensorInfo };
   const output = makeZeros(backend, input.shape);
-  const [dx, x, g] = [floats(backend, output), floats(backend, input), floats(backend, dy)];
+  const [dx, x, g] = floats(backend, output, input, dy);
   eachLargest(x, windows, among, (largest, index) => {
     if (largest >= 0) dx[largest] = (dx[largest] as number) + (g[index] as number);
   });

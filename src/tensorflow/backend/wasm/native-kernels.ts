@@ -1,0 +1,47 @@
+// The kernels of native/wasm/training-kernels.c, running in the memory of the backend that calls them. Where they
+// cannot be had (the threaded build has shared memory, which takes another module), callers do without.
+
+import type { WasmBackend, WasmModule } from './kernel.ts';
+import { trainingModule } from './training-module.ts';
+
+/** Arguments are byte offsets into the heap, extents and strides; see the C file. */
+export interface NativeKernels {
+  readonly matMul: (...values: number[]) => void;
+  readonly convFilterGradient: (...values: number[]) => void;
+  readonly depthwiseFilterGradient: (...values: number[]) => void;
+  readonly depthwiseInputGradient: (...values: number[]) => void;
+  readonly maxPoolGradient: (...values: number[]) => void;
+  readonly sumRows: (...values: number[]) => void;
+  /** Offset of the memory that matMul and convFilterGradient work in. */
+  readonly scratch: number;
+}
+
+interface WebAssemblyGlobal {
+  Module: new (bytes: Uint8Array) => object;
+  Instance: new (module: object, imports: object) => { readonly exports: unknown };
+}
+
+const kernelsOf = new WeakMap<WasmModule, NativeKernels | 'missing'>();
+
+export function nativeKernels({ wasm }: WasmBackend): NativeKernels | undefined {
+  const known = kernelsOf.get(wasm);
+  if (known !== undefined) return known === 'missing' ? undefined : known;
+  const made = instantiate(wasm);
+  kernelsOf.set(wasm, made ?? 'missing');
+  return made;
+}
+
+function instantiate(wasm: WasmModule): NativeKernels | undefined {
+  try {
+    const { WebAssembly } = globalThis as unknown as { WebAssembly: WebAssemblyGlobal };
+    const memory = wasm.asm?.['memory'];
+    if (memory === undefined) return undefined;
+    const module = new WebAssembly.Module(Buffer.from(trainingModule, 'base64'));
+    const { exports } = new WebAssembly.Instance(module, { env: { memory } });
+    const kernels = exports as NativeKernels & { scratchFloats(): number };
+    const scratch = wasm._malloc(4 * kernels.scratchFloats());
+    return scratch === 0 ? undefined : { ...kernels, scratch };
+  } catch {
+    return undefined;
+  }
+}

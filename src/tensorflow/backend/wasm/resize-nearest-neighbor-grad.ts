@@ -1,0 +1,42 @@
+// ResizeNearestNeighborGrad, of which tf.layers.upSampling2d is made: each pixel of an image gets the gradients of the
+// pixels that were copied from it. The backend's own and the cpu backend's disagree for more than one image (the cpu
+// reads the first image's gradients for all) and do not end for an image of one pixel with aligned corners.
+
+import type * as tf from '@tensorflow/tfjs';
+import { floats, makeZeros, type Replacement } from './kernel.ts';
+
+export const resizeNearestNeighborGrad: Replacement = {
+  kernelName: 'ResizeNearestNeighborGrad',
+  make:
+    () =>
+    ({ inputs, backend, attrs }) => {
+      const { images, dy } = inputs as { images: tf.TensorInfo; dy: tf.TensorInfo };
+      const [batch, height, width, channels] = images.shape as [number, number, number, number];
+      const [, outHeight, outWidth] = dy.shape as [number, number, number, number];
+      const rows = sources(height, outHeight, Boolean(attrs['alignCorners']));
+      const columns = sources(width, outWidth, Boolean(attrs['alignCorners']));
+      const output = makeZeros(backend, images.shape);
+      const [dx, g] = floats(backend, output, dy);
+      let from = 0;
+      for (let n = 0; n < batch; n++) {
+        for (const row of rows) {
+          for (const column of columns) {
+            const to = ((n * height + row) * width + column) * channels;
+            for (let c = 0; c < channels; c++, from++) {
+              dx[to + c] = (dx[to + c] as number) + (g[from] as number);
+            }
+          }
+        }
+      }
+      return output;
+    },
+};
+
+/** For each place of the larger axis the place of the smaller it was copied from. */
+function sources(size: number, outSize: number, alignCorners: boolean): number[] {
+  const isAligned = alignCorners && outSize > 1;
+  const scale = isAligned ? (size - 1) / (outSize - 1) : size / outSize;
+  return Array.from({ length: outSize }, (_, place) =>
+    Math.min(size - 1, alignCorners ? Math.round(place * scale) : Math.floor(place * scale)),
+  );
+}
