@@ -10,6 +10,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
@@ -222,5 +223,35 @@ describe('a project that installed it', () => {
     );
     const { stdout } = await succeed(project, 'npx', ['horovodrun', '-np', '2', 'ranks.ts']);
     assert.match(stdout, /ranks 0 1/);
+  });
+
+  test('is told by Node that horovod/tensorflow needs @tensorflow/tfjs', async () => {
+    writeProject('without.mjs', `import 'horovod/tensorflow';`);
+    const { code, stderr } = await runIn(project, process.execPath, ['without.mjs']);
+    assert.notEqual(code, 0);
+    assert.match(stderr, /Cannot find package '@tensorflow\/tfjs'/);
+  });
+
+  test('trains a TensorFlow.js model on two ranks, from TypeScript', async () => {
+    // The checkout's copy: TensorFlow.js has 300 MB, and which copy it is does not matter here.
+    symlinkSync(join(checkout, 'node_modules/@tensorflow'), join(project, 'node_modules/@tensorflow'));
+    writeProject(
+      'train.ts',
+      `import * as tf from '@tensorflow/tfjs';
+       import * as hvd from 'horovod/keras';
+       await hvd.init();
+       await hvd.setBackend('wasm');
+       const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1] })] });
+       const optimizer: tf.SGDOptimizer = hvd.DistributedOptimizer(tf.train.sgd(0.1));
+       model.compile({ optimizer, loss: 'meanSquaredError' });
+       const callbacks = [new hvd.callbacks.BroadcastGlobalVariablesCallback(0), new hvd.callbacks.MetricAverageCallback()];
+       await model.fit(tf.ones([8, 1]), tf.ones([8, 1]), { epochs: 2, verbose: 0, callbacks });
+       const [weight] = model.getWeights() as [tf.Tensor];
+       const all = await hvd.allgatherObject(weight.dataSync()[0]);
+       if (hvd.rank() === 0) console.log('weights', all[0] === all[1], all.length);
+       await hvd.shutdown();`,
+    );
+    const { stdout } = await succeed(project, 'npx', ['horovodrun', '-np', '2', 'train.ts']);
+    assert.match(stdout, /weights true 2/);
   });
 });
