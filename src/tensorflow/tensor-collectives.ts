@@ -41,17 +41,15 @@ export function reduceSync(
   run: CoreCall<AllreduceOptions, readonly TensorLike[]>,
 ): CollectiveInput[] {
   const plan = planReduction(xs, options, what);
-  if (!plan.isInPlace) {
-    const results = run(
-      plan.tensors.map((x) => (x instanceof tf.Tensor ? borrow(x, what) : x)),
-      options,
-    );
-    return results.map((result, i) => plan.wrap(result, i));
-  }
   // All tensors are made before any view is taken: making one may move the heap.
-  const targets = plan.tensors.map((x) =>
-    x instanceof tf.Tensor ? blankTensor(x.shape, x.dtype) : undefined,
-  );
+  const targets = plan.isInPlace
+    ? plan.tensors.map((x) => (x instanceof tf.Tensor ? blankTensor(x.shape, x.dtype) : undefined))
+    : [];
+  // Without targets to write into, the core's own result array is as good: it becomes the tensor's memory.
+  if (options.inPlace !== true && targets.every((target) => target === undefined)) {
+    const borrowed = plan.tensors.map((x) => (x instanceof tf.Tensor ? borrow(x, what) : x));
+    return run(borrowed, options).map((result, i) => plan.wrap(result, i));
+  }
   try {
     const operands = plan.tensors.map((x, i) => {
       if (!(x instanceof tf.Tensor)) return x;
