@@ -9,6 +9,7 @@ async function run(
   options: Partial<ProgressOptions> = {},
   membership: Membership = { rank: () => 0, size: () => 2 },
   params: object = { epochs: 2, samples: 128, batchSize: 32 },
+  validationMs = { inLastBatch: 0, afterLastBatch: 0 },
 ): Promise<string> {
   let text = '';
   let now = 1000;
@@ -23,9 +24,10 @@ async function run(
   for (let epoch = 0; epoch < 2; epoch += 1) {
     await progress.onEpochBegin(epoch);
     for (let batch = 0; batch < 4; batch += 1) {
-      now += 500;
+      now += 500 + (batch === 3 ? validationMs.inLastBatch : 0);
       await progress.onBatchEnd(batch, { batch, size: 32, loss: 0.5 } as FitLogs);
     }
+    now += validationMs.afterLastBatch;
     await progress.onEpochEnd(epoch, { loss: 0.25, acc: 0.875 } as FitLogs);
   }
   return text;
@@ -34,10 +36,8 @@ async function run(
 test('into a pipe: a line every few seconds and one per epoch, with the rate of all ranks', async () => {
   assert.deepEqual((await run({}, { intervalMs: 1000 })).split('\n'), [
     'Epoch 1/2  2/4  loss 0.5  128 images/s  ETA 0:01',
-    'Epoch 1/2  4/4  loss 0.5  128 images/s  ETA 0:00',
     'Epoch 1/2  0:02  128 images/s  loss 0.25  acc 0.875',
     'Epoch 2/2  2/4  loss 0.5  128 images/s  ETA 0:01',
-    'Epoch 2/2  4/4  loss 0.5  128 images/s  ETA 0:00',
     'Epoch 2/2  0:02  128 images/s  loss 0.25  acc 0.875',
     '',
   ]);
@@ -50,7 +50,7 @@ test('by default a pipe gets a line every five seconds: here only the epochs', a
 test('on a terminal: one line, written anew, never longer than the terminal is wide', async () => {
   const text = await run({ isTTY: true, columns: 60 });
   const lines = text.split('\r\x1b[2K').slice(1);
-  assert.equal(lines.length, 10);
+  assert.equal(lines.length, 8);
   assert.match(lines[1] as string, /^Epoch 1\/2 {2}\[=+> +\] {2}2\/4/);
   for (const line of lines) assert.ok(line.length < 60);
   assert.equal(text.split('\n').length, 3);
@@ -63,4 +63,14 @@ test('other ranks are quiet', async () => {
 test('where the number of steps is unknown the step is shown, and no time left', async () => {
   const [first] = (await run({}, { intervalMs: 0, unit: 'words' }, undefined, { epochs: 2 })).split('\n');
   assert.equal(first, 'Epoch 1/2  step 1  loss 0.5  128 words/s');
+});
+
+test('the time of validation is not taken for training', async () => {
+  const fit = { epochs: 2, samples: 128, batchSize: 32, doValidation: true };
+  const dataset = { epochs: 2, steps: 4, doValidation: true };
+  const expected = 'Epoch 2/2  0:12  128 images/s  loss 0.25  acc 0.875';
+  const lines = async (params: object, validationMs: { inLastBatch: number; afterLastBatch: number }) =>
+    (await run({}, {}, undefined, params, validationMs)).split('\n');
+  assert.equal((await lines(fit, { inLastBatch: 10_000, afterLastBatch: 0 }))[1], expected);
+  assert.equal((await lines(dataset, { inLastBatch: 0, afterLastBatch: 10_000 }))[1], expected);
 });

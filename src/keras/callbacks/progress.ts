@@ -23,6 +23,11 @@ export interface ProgressOptions {
   now?: (() => number) | undefined;
 }
 
+interface Mark {
+  readonly samples: number;
+  readonly at: number;
+}
+
 const barCells = 24;
 
 export class ProgressCallback extends HorovodCallback {
@@ -35,7 +40,9 @@ export class ProgressCallback extends HorovodCallback {
   #epochBeganAt = 0;
   #shownAt = 0;
   #steps = 0;
-  #samples = 0;
+  /** Samples of this epoch and the time, after the last batch and after the one before it. */
+  #done: Mark = { samples: 0, at: 0 };
+  #doneBefore: Mark = { samples: 0, at: 0 };
 
   constructor(options: ProgressOptions = {}, membership: Membership = defaultMembership) {
     super();
@@ -51,14 +58,17 @@ export class ProgressCallback extends HorovodCallback {
     this.#epochBeganAt = this.#now();
     this.#shownAt = this.#epochBeganAt;
     this.#steps = 0;
-    this.#samples = 0;
+    this.#done = { samples: 0, at: this.#epochBeganAt };
   }
 
   override async onBatchEnd(batch: number, logs: FitLogs = {}): Promise<void> {
+    const now = this.#now();
     this.#steps += 1;
-    this.#samples += Number(logs['size'] ?? 0);
-    if (this.#membership.rank() === 0 && this.#now() - this.#shownAt >= this.#intervalMs) {
-      this.#shownAt = this.#now();
+    this.#doneBefore = this.#done;
+    this.#done = { samples: this.#done.samples + Number(logs['size'] ?? 0), at: now };
+    const isDue = now - this.#shownAt >= this.#intervalMs && this.#steps !== this.#stepsPerEpoch();
+    if (isDue && this.#membership.rank() === 0) {
+      this.#shownAt = now;
       await this.#show(logs['loss']);
     }
     await super.onBatchEnd(batch, logs);
@@ -70,7 +80,7 @@ export class ProgressCallback extends HorovodCallback {
     const metrics = Object.entries(await readLogs(logs)).map(
       ([metric, value]) => `${metric} ${formatGeneral(value, 4)}`,
     );
-    const parts = [this.#title(), `${formatDuration(seconds)}`, this.#rate(seconds), ...metrics];
+    const parts = [this.#title(), formatDuration(seconds), this.#rate(this.#trained()), ...metrics];
     this.#write(parts.filter((part) => part !== '').join('  '), '\n');
   }
 
@@ -82,7 +92,7 @@ export class ProgressCallback extends HorovodCallback {
       steps === undefined ? '' : `ETA ${formatDuration((seconds / this.#steps) * (steps - this.#steps))}`;
     const count = steps === undefined ? `step ${this.#steps}` : `${this.#steps}/${steps}`;
     const bar = this.#stream.isTTY && steps !== undefined ? drawBar(this.#steps / steps) : '';
-    const parts = [this.#title(), bar, count, lossText, this.#rate(seconds), left];
+    const parts = [this.#title(), bar, count, lossText, this.#rate(this.#done), left];
     this.#write(parts.filter((part) => part !== '').join('  '), this.#stream.isTTY ? '' : '\n');
   }
 
@@ -98,10 +108,17 @@ export class ProgressCallback extends HorovodCallback {
     return `Epoch ${this.#epoch + 1}${epochs === undefined ? '' : `/${epochs}`}`;
   }
 
+  /** The end of training in this epoch, without validation: fit() validates before it reports the last batch. */
+  #trained(): Mark {
+    const { doValidation, samples } = this.params as { doValidation?: boolean; samples?: number | null };
+    return doValidation && samples && this.#steps > 1 ? this.#doneBefore : this.#done;
+  }
+
   /** Of all ranks together, taken that each does as much as this one. Empty where batches do not tell their size. */
-  #rate(seconds: number): string {
-    if (this.#samples === 0) return '';
-    return `${formatRate((this.#samples * this.#membership.size()) / seconds)} ${this.#unit}/s`;
+  #rate({ samples, at }: Mark): string {
+    if (samples === 0) return '';
+    const perSecond = (samples * this.#membership.size()) / ((at - this.#epochBeganAt) / 1000);
+    return `${formatRate(perSecond)} ${this.#unit}/s`;
   }
 
   #stepsPerEpoch(): number | undefined {
