@@ -1,5 +1,5 @@
-// horovod/keras on real ranks: test/fixtures/keras/keras-cases.mjs has the cases. Two ranks on both planes, three on
-// one: what the planes do differently is tested elsewhere.
+// horovod/keras on real ranks: test/fixtures/keras/keras-cases.mjs has the cases. Two ranks on both planes
+// with the backend most jobs have, three on one with TensorFlow.js's plain one.
 
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -11,9 +11,14 @@ const fixture = fileURLToPath(new URL('../../test/fixtures/keras/keras-cases.mjs
 for (const { title, env, plane, skip } of planeVariants()) {
   describe(`Keras cases, ${title}`, () => {
     for (const np of title === 'native' ? [2, 3] : [2]) {
-      test(`${np} ranks`, { skip }, async (t) => {
+      const backend = np === 2 ? 'wasm' : 'cpu';
+      test(`${np} ranks, ${backend}`, { skip }, async (t) => {
         const limits = { HOROVOD_TIMEOUT_SECONDS: '60' };
-        const job = await spawnRanks(np, fixture, { env: { ...env, ...limits }, timeoutMs: 240_000 });
+        const job = await spawnRanks(np, fixture, {
+          args: [backend],
+          env: { ...env, ...limits },
+          timeoutMs: 240_000,
+        });
         await reportCases(t, job, plane);
       });
     }
