@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { flavours, testNative } from '../test-native.mjs';
+import { runExamples } from './example-runs.mjs';
 import { cannotInstallHere, ensureCompiler } from './system-packages.mjs';
 import { capture, filesBelow, inRepository, removeStaleOutputs, run, runTool } from './tools.mjs';
 
