@@ -1,12 +1,23 @@
-// Tensors move to the backend that uses them next. The cpu backend may hold a float32 tensor as an Int32Array
-// (tf.oneHot(…).toFloat()), whose bits the WASM backend would take for floats; values are converted on arrival.
+// Tensors move to the backend that uses them next, and the cpu backend may hold a float32 tensor as an Int32Array: its
+// cast from int32 or bool (tf.oneHot(…).toFloat()) changes the tensor's dtype and keeps the array. The WASM backend
+// would take the bits of those integers for floats. So the cpu's cast makes floats, and values of another type than
+// their dtype are converted on arrival. A tensor cast before setBackend() was called keeps its fault.
+
+import * as tf from '@tensorflow/tfjs';
 
 interface Arrivals {
   move(dataId: object, values: unknown, shape: number[], dtype: string, refCount: number): void;
 }
 
+interface CpuBackend {
+  readSync(dataId: object): ArrayLike<number>;
+  disposeData(dataId: object): boolean;
+  makeTensorInfo(shape: number[], dtype: tf.DataType, values: Float32Array): tf.TensorInfo;
+}
+
 const patched = Symbol.for('horovod.wasmMovedValues');
 
+/** `prototype` is BackendWasm's. */
 export function acceptValuesOfOtherBackends(prototype: object): void {
   const backend = prototype as Arrivals & { [patched]?: true };
   if (backend[patched]) return;
@@ -14,7 +25,25 @@ export function acceptValuesOfOtherBackends(prototype: object): void {
   backend.move = function (dataId, values, shape, dtype, refCount) {
     move.call(this, dataId, converted(values, dtype), shape, dtype, refCount);
   };
+  castOnCpuMakesFloats();
   backend[patched] = true;
+}
+
+function castOnCpuMakesFloats(): void {
+  const original = tf.getKernel('Cast', 'cpu');
+  tf.unregisterKernel('Cast', 'cpu');
+  tf.registerKernel({
+    ...original,
+    kernelFunc: (call) => {
+      const { x } = call.inputs as { x: tf.TensorInfo };
+      const result = original.kernelFunc(call) as tf.TensorInfo;
+      if (result.dtype !== 'float32' || x.dtype === 'float32' || result.dataId !== x.dataId) return result;
+      const cpu = call.backend as CpuBackend;
+      const floats = Float32Array.from(cpu.readSync(x.dataId));
+      cpu.disposeData(result.dataId); // one reference less: the result has its own values now
+      return cpu.makeTensorInfo(result.shape, 'float32', floats);
+    },
+  });
 }
 
 function converted(values: unknown, dtype: string): unknown {

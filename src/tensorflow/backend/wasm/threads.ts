@@ -33,10 +33,12 @@ export async function startThreadedWasm(wasm: WasmPackage, threads: number): Pro
   try {
     const worker = join(temporary, 'worker.cjs');
     writeFileSync(worker, wasmWorkerContents.replaceAll('\n', '\\n'));
-    const module = await factory({
-      locateFile: (file: string) => (file.endsWith('.worker.js') ? worker : join(folder, file)),
-      mainScriptUrlOrBlob: `${build}.js`,
-    });
+    const module = await withCores(2 * threads, () =>
+      factory({
+        locateFile: (file: string) => (file.endsWith('.worker.js') ? worker : join(folder, file)),
+        mainScriptUrlOrBlob: `${build}.js`,
+      }),
+    );
     const wrap = (name: string, result: 'number' | null, ...parameters: 'number'[]): unknown =>
       module.cwrap(name, result, parameters);
     module.tfjs = {
@@ -48,7 +50,7 @@ export async function startThreadedWasm(wasm: WasmPackage, threads: number): Pro
       dispose: wrap('dispose', null),
     };
     wasm.setThreadsCount(threads);
-    const backend = withCores(2 * threads, () => new wasm.BackendWasm(module as never));
+    const backend = await withCores(2 * threads, async () => new wasm.BackendWasm(module as never));
     // A waiting pool must not keep a finished process alive.
     for (const worker of module.PThread?.runningWorkers ?? []) worker.unref();
     tf.removeBackend('wasm');
@@ -59,12 +61,12 @@ export async function startThreadedWasm(wasm: WasmPackage, threads: number): Pro
 }
 
 /** The pool takes at most half of the cores it sees; what it sees is decided here. */
-function withCores<T>(cores: number, body: () => T): T {
+async function withCores<T>(cores: number, body: () => Promise<T>): Promise<T> {
   const node = require('node:os') as { cpus: () => unknown[] };
   const { cpus } = node;
   try {
     node.cpus = () => new Array(cores);
-    return body();
+    return await body();
   } finally {
     node.cpus = cpus;
   }
