@@ -11,8 +11,8 @@ import { inRepository } from './lib/tools.mjs';
 const reportPath = inRepository('docs/reference/api.d.ts');
 const packageJson = JSON.parse(readFileSync(inRepository('package.json'), 'utf8'));
 const modules = new Map();
-/** Where what the first entry (the core) exports is declared: other entries only name it. */
-const known = new Map();
+/** Names and declarations that an entry has printed, with its title: later entries only name them. */
+const printed = new Map();
 
 const text = Object.entries(packageJson.exports)
   .filter(([, target]) => typeof target === 'object')
@@ -41,13 +41,14 @@ function reportOf(title, entryFile) {
   if (!existsSync(entryFile)) throw new Error(`${entryFile} does not exist; run npm run build first`);
   const exported = new Map();
   const mentioned = new Map();
-  const repeated = [];
+  const repeated = new Map();
   for (const [name, origin] of exportsOf(entryFile)) {
     if (origin === undefined) throw new Error(`${entryFile}: the declaration of ${name} is not found`);
-    if (known.get(name) === placeOf(origin)) repeated.push(name);
-    else collect(origin.file, origin.name, name, exported);
+    const first = printed.get(placeOf(name, origin));
+    if (first === undefined) collect(origin.file, origin.name, name, exported);
+    else repeated.set(first, [...(repeated.get(first) ?? []), name]);
   }
-  if (known.size === 0) for (const [name, origin] of exported) known.set(name, placeOf(origin));
+  for (const [name, origin] of exported) printed.set(placeOf(name, origin), title);
   for (const { file, name } of [...exported.values()]) collectMentioned(file, name, exported, mentioned);
 
   const print = (found) =>
@@ -57,19 +58,20 @@ function reportOf(title, entryFile) {
       .join('\n\n');
   const hidden =
     mentioned.size === 0 ? '' : `\n\n// ── ${title}: mentioned above, not exported ──\n\n${print(mentioned)}`;
-  const core =
-    repeated.length === 0
-      ? ''
-      : `// ── ${title}: the core's ──\n\n// ${repeated.sort(byName).join(', ')}\n\n`;
-  return `${core}// ── ${title}: exported ──\n\n${print(exported)}${hidden}\n`;
+  const others = [...repeated]
+    .map(
+      ([first, names]) => `// ── ${title}: those of ${first} ──\n\n// ${names.sort(byName).join(', ')}\n\n`,
+    )
+    .join('');
+  return `${others}// ── ${title}: exported ──\n\n${print(exported)}${hidden}\n`;
 }
 
 function byName(a, b) {
   return a.toLowerCase() < b.toLowerCase() ? -1 : 1;
 }
 
-function placeOf({ file, name }) {
-  return `${file} ${name}`;
+function placeOf(as, { file, name }) {
+  return `${as} ${file} ${name}`;
 }
 
 function collect(file, name, as, into) {

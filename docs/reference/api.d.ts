@@ -372,7 +372,7 @@ export declare const errorCodes: {
 
 type HalfContext = 'float32' | 'float64' | undefined;
 
-// ── horovod/tensorflow: the core's ──
+// ── horovod/tensorflow: those of horovod ──
 
 // Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, Compression, Compressor, crossRank, crossSize, cudaBuilt, DType, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PlaneName, planeName, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, removeProcessSet, shutdown, size, Sum, Tensor, tensor, TensorLike, TypedArray
 
@@ -785,35 +785,15 @@ export type TensorLike = TypedArray | Tensor;
 
 export type TypedArray = Uint8Array | Int8Array | Uint8ClampedArray | Uint16Array | Int16Array | Int32Array | Uint32Array | BigInt64Array | BigUint64Array | Float32Array | Float64Array;
 
-// ── horovod/keras: the core's ──
+// ── horovod/keras: those of horovod ──
 
-// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, CollectiveRecord, Compression, Compressor, crossRank, crossSize, cudaBuilt, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, init, InitOptions, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, planeName, ProcessSet, Product, rank, ReduceOp, removeProcessSet, shutdown, size, Sum
+// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, Compression, Compressor, crossRank, crossSize, cudaBuilt, DType, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PlaneName, planeName, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, removeProcessSet, shutdown, size, Sum, Tensor, tensor, TensorLike, TypedArray
+
+// ── horovod/keras: those of horovod/tensorflow ──
+
+// allgather, allgatherSync, allreduce, allreduceSync, alltoall, alltoallSync, AnyVariable, BackendName, BackendOptions, broadcast, broadcastGlobalVariables, broadcastGlobalVariablesSync, broadcastOptimizerState, broadcastOptimizerStateSync, broadcastSync, broadcastVariables, broadcastVariablesSync, CollectiveInput, CollectiveResult, CollectiveResults, Distributed, DistributedGradientTape, DistributedOptimizer, DistributedOptimizerOptions, getLearningRate, getMomentum, GradientOptions, GradientTapeOptions, groupedAllgather, groupedAllgatherSync, groupedAllreduce, groupedAllreduceSync, groupedReducescatter, groupedReducescatterSync, isDistributed, PartialDistributedGradientTape, PartialDistributedOptimizer, PartialDistributedOptimizerOptions, PartialGradientTapeOptions, reducescatter, reducescatterSync, setBackend, setLearningRate, setMomentum, shard, shardIndices, ShardOptions, shardTensors, ShardTensorsOptions, shuffledIndices, ShuffleOptions, stepsPerEpoch, SyncBatchNormalization, SyncBatchNormalizationConfig, Tensors, TensorSource, Uneven, validationSteps, ValueAndGradients, VariableGradient, VariableList
 
 // ── horovod/keras: exported ──
-
-/** A tf.Variable, or the LayerVariable of tf.layers around one. */
-export type AnyVariable = tf.Variable | tf.LayerVariable;
-
-export type BackendName = 'auto' | 'tensorflow' | 'wasm' | 'cpu';
-
-export interface BackendOptions {
-    /**
-     * Threads of this rank's backend. 1 unless given: ranks are how Horovod uses cores. More than 1 makes sense for a
-     * single process, on `wasm` and `tensorflow`.
-     */
-    threads?: number;
-}
-
-/**
- * broadcastVariables() of every variable that TensorFlow.js knows in this process: weights of all models, optimizers'
- * accumulators, variables of your own. They are matched in the order in which they were made (those without a name
- * first), so every rank must have made the same ones. Where ranks differ on purpose, say which ones you mean with
- * broadcastVariables() and broadcastOptimizerState().
- */
-export declare function broadcastGlobalVariables(rootRank: number, options?: CollectiveOptions): Promise<void>;
-
-/** The blocking form of broadcastGlobalVariables(). */
-export declare function broadcastGlobalVariablesSync(rootRank: number, options?: CollectiveOptions): void;
 
 /** A callback as fit() takes it: an instance of a class, or an object with some of the hooks. */
 export type AnyCallback = tf.Callback | tf.CustomCallback | tf.CustomCallbackArgs;
@@ -924,39 +904,8 @@ export interface TensorBoardOptions {
 /** Classes by the name they have in model.json. */
 export type CustomObjects = Record<string, tf.serialization.SerializableConstructor<tf.serialization.Serializable>>;
 
-/** What a wrapped optimizer has besides its own. */
-export interface Distributed {
-    /** Its gradient stays on this rank; divided by the number of ranks unless scaleLocalGradients is false. */
-    registerLocalVar(variable: AnyVariable): void;
-    /** Steps left out because of skipNonFinite. */
-    readonly skippedSteps: number;
-}
-
-/** Wraps the optimizer given, in place, and returns it. */
-export declare function DistributedOptimizer<T extends tf.Optimizer>(optimizer: T, options?: DistributedOptimizerOptions): T & Distributed;
-
-export interface DistributedOptimizerOptions extends GradientOptions {
-    /** Gradients are summed over this many passes before they are reduced and applied. Default 1. */
-    backwardPassesPerStep?: number | undefined;
-    /** Divide that sum by the number of passes. Default false. */
-    averageAggregatedGradients?: boolean | undefined;
-    /** Reduce gradients while backpropagation goes on. Default true; see HOROVOD_OVERLAP. */
-    overlap?: boolean | undefined;
-    /**
-     * Leave out the steps whose reduced gradients are not finite. All ranks see the same reduced gradients, so all
-     * leave out the same steps. Default false.
-     */
-    skipNonFinite?: boolean | undefined;
-}
-
 /** A tf.io handler for a path, a file:// URL or a URL object. */
 export declare function fileHandler(location: string | URL): tf.io.IOHandler;
-
-/** The learning rate of the next step. */
-export declare function getLearningRate(optimizer: tf.Optimizer): number;
-
-/** The momentum of the next step; undefined for an optimizer that has none. */
-export declare function getMomentum(optimizer: tf.Optimizer): number | undefined;
 
 /**
  * Loads a model from a path, a file:// URL or a tf.io handler. If it was saved with its optimizer, that comes back
@@ -974,14 +923,6 @@ export interface LoadModelOptions extends DistributedOptimizerOptions {
     strict?: boolean | undefined;
 }
 
-/** A DistributedOptimizer for models of which some layers are each rank's own. */
-export declare function PartialDistributedOptimizer<T extends tf.Optimizer>(optimizer: T, options?: PartialDistributedOptimizerOptions): T & Distributed;
-
-export interface PartialDistributedOptimizerOptions extends DistributedOptimizerOptions {
-    /** Layers whose weights each rank trains by itself. */
-    localLayers?: tf.layers.Layer | readonly tf.layers.Layer[] | undefined;
-}
-
 /**
  * Saves a model into a folder, atomically. Rank 0 writes; other ranks return at once, without waiting for it: all
  * ranks have the same weights, and a barrier() makes those wait that need the file.
@@ -993,87 +934,14 @@ export interface SaveModelOptions {
     includeOptimizer?: boolean | undefined;
 }
 
-/**
- * Makes TensorFlow.js compute with `name` and returns the backend's name. `auto` takes `tensorflow` (the package
- * @tensorflow/tfjs-node) where it is installed and loads, else `wasm` (@tensorflow/tfjs-backend-wasm) with Horovod's
- * training kernels, else `cpu` with a warning. May be called before or after init(), and again.
- */
-export declare function setBackend(name?: BackendName, options?: BackendOptions): Promise<string>;
-
-/** Sets the learning rate, from the next step on. */
-export declare function setLearningRate(optimizer: tf.Optimizer, learningRate: number): void;
-
-/** Sets the momentum, from the next step on. */
-export declare function setMomentum(optimizer: tf.Optimizer, momentum: number): void;
-
-/** This rank's part of a dataset. Tensors of elements that go to other ranks are disposed of. */
-export declare function shard<T extends tf.TensorContainer>(data: tf.data.Dataset<T>, options?: ShardOptions): tf.data.Dataset<T>;
-/** This rank's part of a typed array or list. */
-export declare function shard<A extends TypedArray>(data: A, options?: ShardOptions): A;
-export declare function shard<T>(data: readonly T[], options?: ShardOptions): T[];
-
-/** This rank's part of an order of samples: of shuffledIndices(), or of 0 … length − 1. */
-export declare function shardIndices(order: number | ArrayLike<number>, options?: ShardOptions): Int32Array;
-
-export interface ShardOptions {
-    /** Number of shards: size(). */
-    count?: number | undefined;
-    /** Which one: rank(). */
-    index?: number | undefined;
-    /** 'pad' unless told otherwise. */
-    uneven?: Uneven | undefined;
-}
-
-/**
- * This rank's part of the samples, as new tensors of the same structure, for model.fit(). The tensors given stay the
- * caller's to dispose of.
- */
-export declare function shardTensors<T extends Tensors>(tensors: T, options?: ShardTensorsOptions): T;
-
-export interface ShardTensorsOptions extends ShardOptions {
-    /** The order of all samples, the same on all ranks: shuffledIndices(). Otherwise as they come. */
-    order?: ArrayLike<number> | undefined;
-}
-
-/** The numbers 0 … length − 1 in an order that depends on seed and epoch only. */
-export declare function shuffledIndices(length: number, options?: ShuffleOptions): Int32Array;
-
-export interface ShuffleOptions {
-    /** Whole number (0). The same on all ranks. */
-    seed?: number | undefined;
-    /** Whole number (0). The same on all ranks. */
-    epoch?: number | undefined;
-}
-
-/**
- * Batches per rank and epoch: for batchesPerEpoch of fitDataset(), together with repeat(). Every rank has that many full
- * batches, whatever shard() does with the rest.
- */
-export declare function stepsPerEpoch(samples: number, batchSize: number, ranks?: number): number;
-
-/** A tensor, or tensors in a list or record, all with samples along their first dimension. */
-export type Tensors = tf.Tensor | readonly tf.Tensor[] | {
-    readonly [name: string]: tf.Tensor;
-};
-
-/**
- * What becomes of a short last deal. 'pad': it is filled up with the first samples again, as Horovod's samplers do, so
- * no sample is left out and up to n − 1 are seen twice. 'drop': it is left out. 'keep': some ranks get one sample
- * more; for evaluation, and for loops that end with join().
- */
-export type Uneven = 'pad' | 'drop' | 'keep';
-
-/**
- * Batches per rank of a validation on batches drawn at random: Horovod's rule, 3 × the steps of one rank / ranks.
- * Drawn three times over, few samples are missed, and no rank has to see them all.
- */
-export declare function validationSteps(samples: number, batchSize: number, ranks?: number): number;
-
 // ── horovod/keras: mentioned above, not exported ──
 
 export declare const Adasum: ReduceOp;
 
 type AnyClass = new (...args: any[]) => object;
+
+/** A tf.Variable, or the LayerVariable of tf.layers around one. */
+export type AnyVariable = tf.Variable | tf.LayerVariable;
 
 export declare const Average: ReduceOp;
 
@@ -1094,22 +962,8 @@ export declare class BroadcastGlobalVariablesCallback extends HorovodCallback {
     onBatchEnd(batch: number, logs?: FitLogs): Promise<void>;
 }
 
-/** Gives every rank the root's values of these variables. The root's own are not touched. */
-export declare function broadcastVariables(variables: VariableList, rootRank: number, options?: CollectiveOptions): Promise<void>;
-
 /** A class, and the function that makes its instances. It can be extended and stands on the right of instanceof. */
 export type CallableClass<C extends AnyClass> = C & ((...args: ConstructorParameters<C>) => InstanceType<C>);
-
-export interface CollectiveOptions {
-    /** Matches calls of different ranks; without it the order of calls does. */
-    name?: string | undefined;
-    /** Default: all ranks. */
-    processSet?: ProcessSet | undefined;
-    /** Ends the wait; see docs/guide/failures.md for what that means to the other ranks. */
-    signal?: AbortSignal | undefined;
-    /** Default: HOROVOD_TIMEOUT_SECONDS, 30 minutes. */
-    timeoutMs?: number | undefined;
-}
 
 /** A user may write one of their own. Both functions return new tensors or their argument unchanged. */
 export interface Compressor<Context = unknown> {
@@ -1120,6 +974,20 @@ export interface Compressor<Context = unknown> {
         context: Context;
     };
     decompress(tensor: Tensor, context: Context): Tensor;
+}
+
+export interface DistributedOptimizerOptions extends GradientOptions {
+    /** Gradients are summed over this many passes before they are reduced and applied. Default 1. */
+    backwardPassesPerStep?: number | undefined;
+    /** Divide that sum by the number of passes. Default false. */
+    averageAggregatedGradients?: boolean | undefined;
+    /** Reduce gradients while backpropagation goes on. Default true; see HOROVOD_OVERLAP. */
+    overlap?: boolean | undefined;
+    /**
+     * Leave out the steps whose reduced gradients are not finite. All ranks see the same reduced gradients, so all
+     * leave out the same steps. Default false.
+     */
+    skipNonFinite?: boolean | undefined;
 }
 
 export type DType = 'uint8' | 'int8' | 'uint16' | 'int16' | 'int32' | 'int64' | 'float16' | 'float32' | 'float64' | 'bool' | 'bfloat16';
@@ -1249,10 +1117,7 @@ export declare class TensorBoard extends HorovodCallback {
 
 export type TypedArray = Uint8Array | Int8Array | Uint8ClampedArray | Uint16Array | Int16Array | Int32Array | Uint32Array | BigInt64Array | BigUint64Array | Float32Array | Float64Array;
 
-/** Variables as users have them; a model stands for all its weights, moving averages included. */
-export type VariableList = readonly (tf.Variable | tf.LayerVariable)[] | tf.Variable | tf.LayerVariable | tf.LayersModel | tf.layers.Layer;
-
-// ── horovod/jax: the core's ──
+// ── horovod/jax: those of horovod ──
 
 // Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, CollectiveOptions, CollectiveRecord, Compression, Compressor, crossRank, crossSize, cudaBuilt, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, init, InitOptions, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, planeName, ProcessSet, Product, rank, ReduceOp, ReduceOptions, removeProcessSet, shutdown, size, Sum
 

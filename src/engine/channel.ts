@@ -135,13 +135,7 @@ export class Channel {
     }
     this.#admit(request);
     this.#tick.push(request);
-    this.#blockedOn = request;
-    try {
-      this.#flush();
-      this.#waitFor(request);
-    } finally {
-      this.#blockedOn = undefined;
-    }
+    this.waitSync(request);
   }
 
   /** Submits at once, without waiting for the end of the tick. waitSync() must follow. */
