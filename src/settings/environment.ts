@@ -17,6 +17,11 @@ export function limitTensorFlowThreads(threads: number, env: NodeJS.ProcessEnv =
   env['TF_NUM_INTEROP_THREADS'] ??= '1';
 }
 
+/** TensorFlow greets with several lines for each rank; warnings and errors stay. What the user has set stays, too. */
+export function quietTensorFlow(env: NodeJS.ProcessEnv = process.env): void {
+  env['TF_CPP_MIN_LOG_LEVEL'] ??= '1';
+}
+
 /** What makes a process a rank of a job. */
 export type RankIdentity = Pick<
   Settings,

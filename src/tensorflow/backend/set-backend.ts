@@ -6,7 +6,7 @@ import { dirname, sep } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import { createLog } from '../../diagnostics/log.ts';
 import { HorovodError } from '../../errors.ts';
-import { limitTensorFlowThreads, processEnvironment } from '../../settings/environment.ts';
+import { limitTensorFlowThreads, processEnvironment, quietTensorFlow } from '../../settings/environment.ts';
 import { readSettings } from '../../settings/read-settings.ts';
 import { installTrainingKernels } from './wasm/install.ts';
 import { removeRethrowingListeners } from './wasm/listeners.ts';
@@ -77,6 +77,7 @@ async function useTensorFlow(threads: number | undefined): Promise<string> {
   const { localSize } = readSettings(processEnvironment());
   // Ranks that share a host share its cores: TensorFlow's default, a thread per core in each, makes all of them slow.
   if (threads !== undefined || localSize > 1) limitTensorFlowThreads(threads ?? 1);
+  quietTensorFlow();
   await load('tensorflow');
   if (tf.findBackendFactory('tensorflow') === null) throw twoCopies('tensorflow');
   return await use('tensorflow');
