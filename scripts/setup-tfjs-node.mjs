@@ -121,7 +121,7 @@ async function downloadOfficial() {
   try {
     await fetch(host, { method: 'HEAD', signal: AbortSignal.timeout(reachDeadlineMs) });
   } catch {
-    say('the host of its own download does not answer; the PyPI wheel it is');
+    say('the host of its own download does not answer');
     return false;
   }
   say('running its own installer');
@@ -130,7 +130,7 @@ async function downloadOfficial() {
     timeoutMs: 5 * minuteMs,
   });
   if (code === 0 && existsSync(binding)) return true;
-  say(`its own installer failed (${lastLine(text)}); the PyPI wheel it is`);
+  say(`its own installer failed: ${lastLine(text)}`);
   rmSync(join(packageFolder, 'deps'), { recursive: true, force: true });
   return false;
 }
