@@ -6,6 +6,7 @@ import * as tf from '@tensorflow/tfjs';
 import { channelsLastOnly } from './conv2d-info.ts';
 import { offsets, type Replacement, type RunKernel, type WasmBackend, withIntermediates } from './kernel.ts';
 import { type NativeKernels, nativeKernels } from './native-kernels.ts';
+import { filterGradient, fitsWinograd } from './winograd.ts';
 
 type Shape4D = [number, number, number, number];
 
@@ -25,6 +26,7 @@ export const conv2dBackpropFilter: Replacement = {
         attrs['dimRoundingMode'] as 'floor',
       );
       const native = nativeKernels(backend);
+      if (native && fitsWinograd(info)) return filterGradient(backend, native, x, dy, info);
       if (native) return byProduct(backend, x, dy, info, native);
       return withIntermediates(backend, (run) => {
         const channelsFirst = run('Transpose', { x: fitToWindows(x, info, run) }, { perm: [3, 1, 2, 0] });

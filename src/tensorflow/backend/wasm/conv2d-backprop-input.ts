@@ -5,6 +5,8 @@
 import * as tf from '@tensorflow/tfjs';
 import { channelsLastOnly } from './conv2d-info.ts';
 import { type Replacement, type RunKernel, withIntermediates } from './kernel.ts';
+import { nativeKernels } from './native-kernels.ts';
+import { fitsWinograd, inputGradient } from './winograd.ts';
 
 type Shape4D = [number, number, number, number];
 
@@ -23,6 +25,8 @@ export const conv2dBackpropInput: Replacement = {
         attrs['pad'] as 'same',
         attrs['dimRoundingMode'] as 'floor',
       );
+      const native = nativeKernels(backend);
+      if (native && fitsWinograd(info)) return inputGradient(backend, native, dy, filter, info);
       return withIntermediates(backend, (run) => {
         const drawnApart = drawApart(dy, info, run);
         const top = info.filterHeight - 1 - info.padInfo.top;

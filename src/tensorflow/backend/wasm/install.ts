@@ -2,6 +2,7 @@
 // backend that are missing, wrong or slow. See docs/decisions/0009-wasm-training-kernels.md.
 
 import * as tf from '@tensorflow/tfjs';
+import { conv2d } from './conv2d.ts';
 import { conv2dBackpropFilter } from './conv2d-backprop-filter.ts';
 import { conv2dBackpropInput } from './conv2d-backprop-input.ts';
 import { cpuFallbacks } from './cpu-fallback.ts';
@@ -21,6 +22,7 @@ const wrongUpstream = ['Conv3DBackpropFilterV2', 'Conv3DBackpropInputV2'];
 const replacements: readonly Replacement[] = [
   matMul,
   fusedMatMul,
+  conv2d,
   conv2dBackpropFilter,
   conv2dBackpropInput,
   maxPoolGrad,

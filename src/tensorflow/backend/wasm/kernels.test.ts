@@ -163,6 +163,31 @@ for (const kind of ['native', 'plain'] as const) {
       compare('Conv2DBackpropFilter', { x: some(2, inputShape), dy }, { ...attrs, filterShape });
     });
 
+    test('convolutions with 3 × 3 filters over many channels, and their gradients', async () => {
+      const cases = fc.record({
+        seed,
+        size: fc.tuple(extent(17, 13), extent(16, 12)),
+        channels: fc.constantFrom(16, 20, 24),
+        outChannels: fc.constantFrom(16, 20, 28),
+        pad: fc.constantFrom('same', 'valid', [
+          [0, 0],
+          [1, 2],
+          [0, 3],
+          [0, 0],
+        ]),
+      });
+      await holds(6, cases, ({ seed, size, channels, outChannels, pad }) => {
+        const attrs = conv({ strides: [1, 1], pad });
+        const inputShape = [5, ...size, channels];
+        const filterShape = [3, 3, channels, outChannels];
+        const dy = some(seed, outputShape(inputShape, filterShape, attrs));
+        const [x, filter] = [some(seed + 1, inputShape), some(seed + 2, filterShape)];
+        compare('Conv2D', { x, filter }, attrs);
+        compare('Conv2DBackpropFilter', { x, dy }, { ...attrs, filterShape });
+        compare('Conv2DBackpropInput', { dy, filter }, { ...attrs, inputShape });
+      });
+    });
+
     test('the gradients of depthwise convolutions', async () => {
       const cases = fc.record({ one: convolution, multiplier: extent(3) });
       await holds(50, cases, ({ one, multiplier }) => {

@@ -1,10 +1,10 @@
-// The kernels of native/wasm/training-kernels.c, running in the memory of the backend that calls them. Where they
+// The kernels of native/wasm, running in the memory of the backend that calls them. Where they
 // cannot be had (the threaded build has shared memory, which takes another module), callers do without.
 
 import type { WasmBackend, WasmModule } from './kernel.ts';
 import { trainingModule } from './training-module.ts';
 
-/** Arguments are byte offsets into the heap, extents and strides; see the C file. */
+/** Arguments are byte offsets into the heap, extents and strides; see the C files. */
 export interface NativeKernels {
   readonly matMul: (...values: number[]) => void;
   readonly convFilterGradient: (...values: number[]) => void;
@@ -12,6 +12,9 @@ export interface NativeKernels {
   readonly depthwiseInputGradient: (...values: number[]) => void;
   readonly maxPoolGradient: (...values: number[]) => void;
   readonly sumRows: (...values: number[]) => void;
+  readonly winogradConvolution: (...values: number[]) => void;
+  readonly winogradFilterGradient: (...values: number[]) => void;
+  readonly winogradScratchFloats: (channels: number, outChannels: number) => number;
   /** Offset of the memory that matMul and convFilterGradient work in. */
   readonly scratch: number;
 }
