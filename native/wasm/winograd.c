@@ -9,50 +9,62 @@ enum { places = 16, tilesAtOnce = 64 };
 
 static inline size roundUp(size value, size step) { return (value + step - 1) / step * step; }
 
+/** From one place to the next of all tiles at once. Not a power of two: 16 such streams would share cache lines. */
+static inline size placeStep(size channels) { return tilesAtOnce * channels + 32; }
+
 static inline v128_t plus(v128_t a, v128_t b) { return wasm_f32x4_add(a, b); }
 static inline v128_t minus(v128_t a, v128_t b) { return wasm_f32x4_sub(a, b); }
 
 /** Floats of scratch that both kernels need. */
 EXPORT(winogradScratchFloats) size winogradScratchFloats(size channels, size outChannels) {
   const size wide = roundUp(outChannels, tileColumns);
-  return places * (channels * outChannels + channels * wide + tilesAtOnce * (channels + outChannels)) +
+  return places * (channels * outChannels + channels * wide + placeStep(channels) + placeStep(outChannels)) +
          tilesAtOnce * (roundUp(channels, tileRows) + wide) + tileRows * tileColumns;
+}
+
+/** One tile, whose corner is at (y0, x0) of the image; `inside` says that all of it lies in the image. */
+static inline __attribute__((always_inline)) void transformTile(float *to, size step, const float *image, int y0, int x0,
+                                                                int height, int width, size channels, int inside) {
+  for (size c = 0; c < channels; c += 4) {
+    v128_t d[4][4], b[4][4];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+#pragma unroll
+      for (int j = 0; j < 4; j++) {
+        const int isHere = inside || (y0 + i >= 0 && y0 + i < height && x0 + j >= 0 && x0 + j < width);
+        d[i][j] = isHere ? wasm_v128_load(image + ((y0 + i) * width + x0 + j) * (int)channels + (int)c)
+                         : wasm_f32x4_const_splat(0);
+      }
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+      b[0][j] = minus(d[0][j], d[2][j]);
+      b[1][j] = plus(d[1][j], d[2][j]);
+      b[2][j] = minus(d[2][j], d[1][j]);
+      b[3][j] = minus(d[1][j], d[3][j]);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      wasm_v128_store(to + (4 * i + 0) * step + c, minus(b[i][0], b[i][2]));
+      wasm_v128_store(to + (4 * i + 1) * step + c, plus(b[i][1], b[i][2]));
+      wasm_v128_store(to + (4 * i + 2) * step + c, minus(b[i][2], b[i][1]));
+      wasm_v128_store(to + (4 * i + 3) * step + c, minus(b[i][1], b[i][3]));
+    }
+  }
 }
 
 /** transformed[place][tile][channel] of `count` tiles from `first` on. */
 static void transformInput(float *transformed, const float *x, size first, size count, int height, int width,
                            size channels, size tilesY, size tilesX, int top, int left) {
-  const size step = tilesAtOnce * channels;
+  const size step = placeStep(channels);
   for (size t = 0; t < count; t++) {
     const size index = first + t;
     const int y0 = (int)(index / tilesX % tilesY) * 2 - top, x0 = (int)(index % tilesX) * 2 - left;
     const float *image = x + index / tilesX / tilesY * height * width * channels;
-    for (size c = 0; c < channels; c += 4) {
-      v128_t d[4][4], b[4][4];
-#pragma unroll
-      for (int i = 0; i < 4; i++)
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-          const int isInside = y0 + i >= 0 && y0 + i < height && x0 + j >= 0 && x0 + j < width;
-          d[i][j] = isInside ? wasm_v128_load(image + ((y0 + i) * width + x0 + j) * (int)channels + (int)c)
-                             : wasm_f32x4_const_splat(0);
-        }
-#pragma unroll
-      for (int j = 0; j < 4; j++) {
-        b[0][j] = minus(d[0][j], d[2][j]);
-        b[1][j] = plus(d[1][j], d[2][j]);
-        b[2][j] = minus(d[2][j], d[1][j]);
-        b[3][j] = minus(d[1][j], d[3][j]);
-      }
-      float *to = transformed + t * channels + c;
-#pragma unroll
-      for (int i = 0; i < 4; i++) {
-        wasm_v128_store(to + (4 * i + 0) * step, minus(b[i][0], b[i][2]));
-        wasm_v128_store(to + (4 * i + 1) * step, plus(b[i][1], b[i][2]));
-        wasm_v128_store(to + (4 * i + 2) * step, minus(b[i][2], b[i][1]));
-        wasm_v128_store(to + (4 * i + 3) * step, minus(b[i][1], b[i][3]));
-      }
-    }
+    float *to = transformed + t * channels;
+    if (y0 >= 0 && y0 + 4 <= height && x0 >= 0 && x0 + 4 <= width)
+      transformTile(to, step, image, y0, x0, height, width, channels, 1);
+    else
+      transformTile(to, step, image, y0, x0, height, width, channels, 0);
   }
 }
 
@@ -66,8 +78,8 @@ void winogradConvolution(float *out, const float *x, const float *filter, size b
                          int turned, float *scratch) {
   const size wide = roundUp(outChannels, tileColumns), weights = channels * outChannels;
   float *plain = scratch, *packedB = plain + places * weights;
-  float *inputs = packedB + places * channels * wide, *products = inputs + places * tilesAtOnce * channels;
-  float *packedA = products + places * tilesAtOnce * outChannels;
+  float *inputs = packedB + places * channels * wide, *products = inputs + places * placeStep(channels);
+  float *packedA = products + places * placeStep(outChannels);
   float *rim = packedA + tilesAtOnce * (roundUp(channels, tileRows) + wide);
   for (size c = 0; c < channels; c++)
     for (size o = 0; o < outChannels; o++) {
@@ -98,12 +110,12 @@ void winogradConvolution(float *out, const float *x, const float *filter, size b
     pack(packedB + e * channels * wide, plain + e * weights, outChannels, channels, 1, outChannels, tileColumns);
 
   const size tilesY = (outHeight + 1) / 2, tilesX = (outWidth + 1) / 2, tiles = batch * tilesY * tilesX;
-  const size step = tilesAtOnce * outChannels;
+  const size step = placeStep(outChannels);
   for (size first = 0; first < tiles; first += tilesAtOnce) {
     const size count = tiles - first < tilesAtOnce ? tiles - first : tilesAtOnce;
     transformInput(inputs, x, first, count, height, width, channels, tilesY, tilesX, top, left);
     for (size e = 0; e < places; e++) {
-      pack(packedA, inputs + e * tilesAtOnce * channels, count, channels, channels, 1, tileRows);
+      pack(packedA, inputs + e * placeStep(channels), count, channels, channels, 1, tileRows);
       multiplyBlock(packedA, packedB + e * channels * wide, count, outChannels, channels, products + e * step,
                     outChannels, 0, rim);
     }
@@ -138,11 +150,11 @@ void winogradFilterGradient(float *dw, const float *x, const float *dy, size bat
                             size channels, size outHeight, size outWidth, size outChannels, int top, int left,
                             float *scratch) {
   const size wide = roundUp(outChannels, tileColumns), weights = channels * outChannels;
-  float *sums = scratch, *inputs = sums + places * weights, *gradients = inputs + places * tilesAtOnce * channels;
-  float *packedA = gradients + places * tilesAtOnce * outChannels;
+  float *sums = scratch, *inputs = sums + places * weights, *gradients = inputs + places * placeStep(channels);
+  float *packedA = gradients + places * placeStep(outChannels);
   float *packedB = packedA + tilesAtOnce * roundUp(channels, tileRows), *rim = packedB + tilesAtOnce * wide;
   const size tilesY = (outHeight + 1) / 2, tilesX = (outWidth + 1) / 2, tiles = batch * tilesY * tilesX;
-  const size step = tilesAtOnce * outChannels;
+  const size step = placeStep(outChannels);
   for (size first = 0; first < tiles; first += tilesAtOnce) {
     const size count = tiles - first < tilesAtOnce ? tiles - first : tilesAtOnce;
     transformInput(inputs, x, first, count, height, width, channels, tilesY, tilesX, top, left);
@@ -170,7 +182,7 @@ void winogradFilterGradient(float *dw, const float *x, const float *dy, size bat
       }
     }
     for (size e = 0; e < places; e++) {
-      pack(packedA, inputs + e * tilesAtOnce * channels, channels, count, 1, channels, tileRows);
+      pack(packedA, inputs + e * placeStep(channels), channels, count, 1, channels, tileRows);
       pack(packedB, gradients + e * step, outChannels, count, 1, outChannels, tileColumns);
       multiplyBlock(packedA, packedB, channels, outChannels, count, sums + e * weights, outChannels, first > 0, rim);
     }
