@@ -8,7 +8,7 @@ import { conv2dBackpropInput } from './conv2d-backprop-input.ts';
 import { cpuFallbacks } from './cpu-fallback.ts';
 import { depthwiseBackpropFilter, depthwiseBackpropInput } from './depthwise-conv2d-backprop.ts';
 import { fusedMatMul } from './fused-mat-mul.ts';
-import { identity } from './identity.ts';
+import { cast, identity } from './identity-and-cast.ts';
 import type { Kernel, Replacement } from './kernel.ts';
 import { matMul } from './mat-mul.ts';
 import { maxPool3D, maxPool3DGrad, maxPoolGrad } from './max-pool.ts';
@@ -33,6 +33,7 @@ const replacements: readonly Replacement[] = [
   resizeNearestNeighborGrad,
   sum,
   identity,
+  cast,
   unsortedSegmentSum,
 ];
 

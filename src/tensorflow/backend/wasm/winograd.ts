@@ -8,7 +8,7 @@ type Info = tf.backend_util.Conv2DInfo;
 
 /** Below these the transforms cost more than the multiplications they save. */
 const leastChannels = 16;
-const leastPixels = 512;
+const leastPixels = 256;
 
 export function fitsWinograd(info: Info): boolean {
   return (
