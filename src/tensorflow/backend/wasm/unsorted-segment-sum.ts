@@ -2,7 +2,7 @@
 // gather, and so of every embedding.
 
 import type * as tf from '@tensorflow/tfjs';
-import { type Replacement, sizeOf } from './kernel.ts';
+import { offsets, type Replacement, sizeOf } from './kernel.ts';
 
 export const unsortedSegmentSum: Replacement = {
   kernelName: 'UnsortedSegmentSum',
@@ -14,6 +14,7 @@ export const unsortedSegmentSum: Replacement = {
       const rowShape = x.shape.slice(segmentIds.shape.length);
       const width = sizeOf(rowShape);
       const output = backend.makeOutput([count, ...rowShape], x.dtype);
+      offsets(backend, output, x, segmentIds); // all in this backend before the views are taken
       const sums = backend.typedArrayFromHeap(output).fill(0);
       const values = backend.typedArrayFromHeap(x);
       const ids = backend.typedArrayFromHeap(segmentIds);
