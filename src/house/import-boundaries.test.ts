@@ -2,11 +2,13 @@
 // read the environment, exit the process, include Node's headers or keep state in a module.
 
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize, relative } from 'node:path';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { errorCodes } from '../errors.ts';
+import { sourcesDigest } from '../tensorflow/backend/wasm/training-module.ts';
 
 const repository = findRepository(dirname(fileURLToPath(import.meta.url)));
 
@@ -106,6 +108,14 @@ describe('native code', () => {
     );
     assert.deepEqual(paths(found), []);
   });
+});
+
+test('the WASM training kernels are made from the C files as they are', () => {
+  // CI has no clang; that nobody forgot to run the script after a change can be seen all the same.
+  const folder = join(repository, 'native/wasm');
+  const hash = createHash('sha256');
+  for (const name of readdirSync(folder).sort()) hash.update(readFileSync(join(folder, name)));
+  assert.equal(sourcesDigest, hash.digest('hex'), 'run node scripts/build-training-kernels.mjs');
 });
 
 describe('errors', () => {
