@@ -2,6 +2,9 @@
 
 #include "shm/arena.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -100,4 +103,86 @@ TEST("several threads may take and give back at the same time") {
   }
   for (std::thread& thread : threads) thread.join();
   CHECK_EQ(wrong.load(), 0);
+}
+
+namespace {
+struct Pages {  // private memory, as a WebAssembly heap is
+  char* start;
+  size_t bytes;
+  explicit Pages(size_t count) : bytes(count * page) {
+    start = static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  }
+  ~Pages() { munmap(start, bytes); }
+};
+char read_file(Arena& arena, uint64_t offset) {
+  char byte = 0;
+  CHECK_EQ(pread(arena.fd(), &byte, 1, static_cast<off_t>(offset)), ssize_t{1});
+  return byte;
+}
+}  // namespace
+
+TEST("adopted memory keeps its address and contents, and is the file's from then on") {
+  Arena arena;
+  Pages heap(4);
+  heap.start[page + 5] = 42;
+  CHECK(!arena.contains(heap.start, 1));
+  CHECK(arena.adopt(heap.start, 2 * page));
+  CHECK(arena.contains(heap.start, 2 * page));
+  CHECK(!arena.contains(heap.start, 2 * page + 1));
+  CHECK(!arena.contains(heap.start + 2 * page, 1));
+  CHECK_EQ(heap.start[page + 5], 42);
+  CHECK_EQ(read_file(arena, arena.offset_of(heap.start + page + 5)), 42);
+  heap.start[7] = 9;
+  CHECK_EQ(read_file(arena, arena.offset_of(heap.start + 7)), 9);
+}
+
+TEST("adopted memory that has grown is adopted further, in one piece") {
+  Arena arena;
+  Pages heap(4);
+  CHECK(arena.adopt(heap.start, 2 * page));
+  heap.start[3 * page] = 3;
+  CHECK(arena.adopt(heap.start, 4 * page));
+  CHECK(arena.adopt(heap.start, 4 * page));
+  CHECK(arena.contains(heap.start, 4 * page));
+  CHECK_EQ(arena.offset_of(heap.start + 3 * page) - arena.offset_of(heap.start), uint64_t{3 * page});
+  CHECK_EQ(read_file(arena, arena.offset_of(heap.start + 3 * page)), 3);
+}
+
+TEST("blocks and adopted memory do not overlap") {
+  Arena arena;
+  Pages heap(2), other(2);
+  char* a = taken(arena, page);
+  CHECK(arena.adopt(heap.start, 2 * page));
+  CHECK(arena.adopt(other.start, 2 * page));
+  char* b = taken(arena, page);
+  std::memset(a, 1, page);
+  std::memset(b, 2, page);
+  CHECK(is_zero(heap.start, 2 * page));
+  std::memset(other.start, 3, 2 * page);
+  CHECK(is_zero(heap.start, 2 * page));
+  CHECK_EQ(a[page - 1], 1);
+  CHECK_EQ(b[0], 2);
+}
+
+TEST("what is no whole pages is not adopted") {
+  Arena arena;
+  Pages heap(2);
+  CHECK(!arena.adopt(heap.start + 8, page));
+  CHECK(!arena.adopt(heap.start, page + 1));
+  CHECK(!arena.adopt(heap.start, 0));
+  CHECK(!arena.contains(heap.start, 1));
+}
+
+TEST("the memory outlives the arena that adopted it, and may be adopted by another") {
+  Pages heap(2);
+  {
+    Arena arena;
+    CHECK(arena.adopt(heap.start, 2 * page));
+    heap.start[1] = 8;
+  }
+  CHECK_EQ(heap.start[1], 8);
+  Arena next;
+  CHECK(next.adopt(heap.start, 2 * page));
+  CHECK_EQ(heap.start[1], 8);
+  CHECK_EQ(read_file(next, next.offset_of(heap.start + 1)), 8);
 }

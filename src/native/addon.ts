@@ -21,6 +21,8 @@ export interface NativeAddon {
   openArena(): NativeArena;
   /** Undefined: no memory. Null: this build of V8 takes no memory from outside. */
   alloc(arena: NativeArena, bytes: number): ArrayBuffer | undefined | null;
+  /** Makes the pages of this memory the arena's; false if they cannot be. Whole pages, and nobody may free them. */
+  adopt(arena: NativeArena, memory: ArrayBuffer): boolean;
   openGroup(
     control: NativeControl,
     arena: NativeArena,

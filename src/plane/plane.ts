@@ -176,6 +176,11 @@ export interface GroupSpec {
  */
 export type Background = 'none' | 'crowded' | 'spare';
 
+/** A WebAssembly.Memory: growing gives it another buffer. */
+export interface GrowingMemory {
+  readonly buffer: ArrayBufferLike;
+}
+
 export interface DataPlane {
   readonly name: PlaneName;
   /** False where a blocked thread would stop other members (several ranks in one process). */
@@ -185,5 +190,10 @@ export interface DataPlane {
   openGroup(spec: GroupSpec): Promise<PlaneGroup>;
   /** Memory that other members can reach without a copy, where the plane has such a thing. */
   alloc(bytes: number): ArrayBufferLike;
+  /**
+   * Lets other members reach the memory of a WebAssembly module, as it is now, without a copy, where the plane can. Cheap
+   * to ask again; to be asked again after the memory has grown. The plane keeps the memory alive until it is closed.
+   */
+  adopt(memory: GrowingMemory): void;
   close(): void;
 }

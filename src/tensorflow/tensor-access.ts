@@ -14,6 +14,7 @@ interface OpenBackend {
   typedArrayFromHeap?(info: tf.TensorInfo): TypedArray;
   /** Of wasm. */
   dataIdMap?: { has(dataId: object): boolean };
+  wasm?: { asm?: Record<string, { readonly buffer: ArrayBufferLike } | undefined> };
   /** Of cpu. */
   data?: { has(dataId: object): boolean; get(dataId: object): { values?: unknown } };
   refCount?(dataId: object): number;
@@ -45,6 +46,12 @@ export function liveView(tensor: tf.Tensor): TypedArray | undefined {
   if (name !== 'cpu' || !backend.data?.has(tensor.dataId)) return undefined;
   const { values } = backend.data.get(tensor.dataId);
   return isOfType(values, tensor.dtype) ? values : undefined;
+}
+
+/** The memory that live views of this backend lie in, if it is one piece that grows (wasm). */
+export function heapOfBackend(): { readonly buffer: ArrayBufferLike } | undefined {
+  if (tf.getBackend() !== 'wasm') return undefined;
+  return (tf.backend() as unknown as OpenBackend).wasm?.asm?.['memory'];
 }
 
 /** Whether nothing else shows if this tensor's memory is written: no other tensor shares it. */

@@ -82,6 +82,18 @@ napi_value alloc(napi_env env, napi_callback_info info) {
   return buffer;
 }
 
+// adopt(arena, buffer: ArrayBuffer) → boolean: whether other ranks reach this memory without a copy now
+napi_value adopt(napi_env env, napi_callback_info info) {
+  size_t count = 2, bytes = 0;
+  napi_value arguments[2], result;
+  void *handle, *memory = nullptr;
+  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  napi_get_value_external(env, arguments[0], &handle);
+  napi_get_arraybuffer_info(env, arguments[1], &memory, &bytes);
+  napi_get_boolean(env, static_cast<ArenaHandle*>(handle)->arena->adopt(memory, bytes), &result);
+  return result;
+}
+
 // reduceNow(output, inputs, dtype, op, prescale, postscale): the kernels alone, for tests
 napi_value reduce_now(napi_env env, napi_callback_info info) {
   size_t count = 6;
@@ -129,6 +141,7 @@ NAPI_MODULE_INIT() {
   set_function(env, exports, "openControl", open_control, nullptr);
   set_function(env, exports, "closeControl", close_control_now, nullptr);
   set_function(env, exports, "openArena", open_arena, nullptr);
+  set_function(env, exports, "adopt", adopt, nullptr);
   set_function(env, exports, "openGroup", open_group, nullptr);
   set_function(env, exports, "alloc", alloc, nullptr);
   set_function(env, exports, "reduceNow", reduce_now, nullptr);

@@ -4,7 +4,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <iterator>
 #include <system_error>
 
@@ -12,6 +14,8 @@ namespace hvd {
 
 namespace {
 constexpr size_t page_bytes = 4096;
+// As far as the memory of a 32-bit WebAssembly module can grow.
+constexpr size_t growth_bytes = size_t{4} << 30;
 size_t pages(size_t bytes) { return (bytes + page_bytes - 1) / page_bytes * page_bytes; }
 }  // namespace
 
@@ -43,25 +47,71 @@ Arena::~Arena() {
 void* Arena::allocate(size_t bytes) {
   size_t wanted = pages(bytes == 0 ? 1 : bytes);
   std::lock_guard lock(mutex_);
-  for (auto it = free_.begin(); it != free_.end(); ++it) {
-    auto [offset, available] = *it;
-    if (available < wanted) continue;
-    if (fallocate(fd_, 0, static_cast<off_t>(offset), static_cast<off_t>(wanted)) != 0) return nullptr;
-    free_.erase(it);
-    if (available > wanted) free_[offset + wanted] = available - wanted;
-    used_[offset] = wanted;
-    return base_ + offset;
+  size_t offset = take_space(wanted);
+  if (offset == capacity_) return nullptr;
+  if (fallocate(fd_, 0, static_cast<off_t>(offset), static_cast<off_t>(wanted)) != 0) {
+    give_space(offset, wanted);
+    return nullptr;
   }
-  return nullptr;
+  used_[offset] = wanted;
+  return base_ + offset;
 }
 
 void Arena::release(void* block) {
   std::lock_guard lock(mutex_);
-  auto it = used_.find(offset_of(block));
+  auto it = used_.find(static_cast<size_t>(static_cast<char*>(block) - base_));
   if (it == used_.end()) return;
   auto [offset, bytes] = *it;
   used_.erase(it);
   fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  give_space(offset, bytes);
+}
+
+bool Arena::adopt(void* memory, size_t bytes) {
+  auto* start = static_cast<char*>(memory);
+  if (bytes == 0 || bytes % page_bytes != 0 || reinterpret_cast<uintptr_t>(memory) % page_bytes != 0) return false;
+  std::lock_guard lock(mutex_);
+  Window* window = nullptr;
+  for (Window& known : windows_)
+    if (known.memory == start) window = &known;
+  bool is_new = window == nullptr;
+  if (is_new) {
+    size_t reserved = std::max(bytes, std::min(growth_bytes, capacity_ / 2));
+    size_t offset = take_space(reserved);
+    if (offset == capacity_) return false;
+    windows_.push_back({start, 0, reserved, offset});
+    window = &windows_.back();
+  }
+  if (bytes <= window->bytes) return true;
+  size_t done = window->bytes, rest = bytes - done;
+  bool can = bytes <= window->reserved &&
+             fallocate(fd_, 0, static_cast<off_t>(window->offset + done), static_cast<off_t>(rest)) == 0;
+  if (can) {
+    std::memcpy(base_ + window->offset + done, start + done, rest);
+    can = mmap(start + done, rest, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_,
+               static_cast<off_t>(window->offset + done)) != MAP_FAILED;
+  }
+  if (can) {
+    window->bytes = bytes;
+  } else if (is_new) {
+    give_space(window->offset, window->reserved);
+    windows_.pop_back();
+  }
+  return can;
+}
+
+size_t Arena::take_space(size_t bytes) {
+  for (auto it = free_.begin(); it != free_.end(); ++it) {
+    auto [offset, available] = *it;
+    if (available < bytes) continue;
+    free_.erase(it);
+    if (available > bytes) free_[offset + bytes] = available - bytes;
+    return offset;
+  }
+  return capacity_;
+}
+
+void Arena::give_space(size_t offset, size_t bytes) {
   auto next = free_.lower_bound(offset);
   if (next != free_.end() && next->first == offset + bytes) {
     bytes += next->second;

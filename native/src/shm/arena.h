@@ -1,12 +1,16 @@
-// Memory that the other ranks of this host can map: what alloc() hands out. One sparse memory file a process;
-// pages are reserved when a block is allocated (so a full machine is an error here and never SIGBUS) and given
-// back when it is freed.
+// Memory that the other ranks of this host can map: what alloc() hands out, and memory of others that was adopted. One
+// sparse memory file a process; pages are reserved when a block is allocated (so a full machine is an error here and
+// never SIGBUS) and given back when it is freed.
+//
+// Adopted memory stays where it is, but its pages become the file's: a *window* of the file is mapped over it. So the heap
+// of a WebAssembly module, where TensorFlow.js keeps its tensors, is reached by the other ranks without a copy.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <vector>
 
 namespace hvd {
 
@@ -21,23 +25,50 @@ class Arena {
   void* allocate(size_t bytes);
   void release(void* block);
 
-  bool contains(const void* pointer, size_t bytes) const {
-    auto offset = static_cast<size_t>(static_cast<const char*>(pointer) - base_);
-    return pointer >= base_ && offset < capacity_ && bytes <= capacity_ - offset;
-  }
-  uint64_t offset_of(const void* pointer) const {
-    return static_cast<uint64_t>(static_cast<const char*>(pointer) - base_);
-  }
+  // Whole pages of writable private memory. Called again with more bytes at the same address (memory that has grown) it
+  // adopts the rest. False if it cannot be: then nothing has changed. The memory must not be unmapped while the arena is
+  // used, and nobody may write to it during the call.
+  bool adopt(void* memory, size_t bytes);
+
+  bool contains(const void* pointer, size_t bytes) const { return find(pointer, bytes) != outside; }
+  // Of memory that the arena contains.
+  uint64_t offset_of(const void* pointer) const { return find(pointer, 0); }
   int fd() const { return fd_; }
   size_t capacity() const { return capacity_; }
 
  private:
+  struct Window {
+    char* memory;
+    size_t bytes;     // adopted so far
+    size_t reserved;  // of the file, for growing
+    size_t offset;
+  };
+  static constexpr uint64_t outside = ~uint64_t{0};
+
+  uint64_t find(const void* pointer, size_t bytes) const {
+    auto* at = static_cast<const char*>(pointer);
+    if (at >= base_ && at < base_ + capacity_) {
+      auto offset = static_cast<size_t>(at - base_);
+      return bytes <= capacity_ - offset ? offset : outside;
+    }
+    for (const Window& window : windows_) {
+      if (at < window.memory || at >= window.memory + window.bytes) continue;
+      auto within = static_cast<size_t>(at - window.memory);
+      return bytes <= window.bytes - within ? window.offset + within : outside;
+    }
+    return outside;
+  }
+  // The offset of so much free space of the file, taken out of it; `capacity_` if there is none.
+  size_t take_space(size_t bytes);
+  void give_space(size_t offset, size_t bytes);
+
   char* base_ = nullptr;
   size_t capacity_ = 0;
   int fd_ = -1;
   std::mutex mutex_;
   std::map<size_t, size_t> free_;  // offset → bytes, neighbours merged
   std::map<size_t, size_t> used_;
+  std::vector<Window> windows_;  // changed only while no operation runs
 };
 
 }  // namespace hvd

@@ -68,6 +68,8 @@ export class MemoryPlane implements DataPlane {
     return this.#hub.enter(name, spec.index);
   }
 
+  adopt(): void {}
+
   alloc(bytes: number): ArrayBufferLike {
     return new ArrayBuffer(bytes);
   }

@@ -71,6 +71,8 @@ export class PortablePlane implements DataPlane {
     return group;
   }
 
+  adopt(): void {}
+
   alloc(bytes: number): ArrayBufferLike {
     return new ArrayBuffer(bytes);
   }

@@ -54,6 +54,11 @@ export class ShmGroup implements PlaneGroup, QuickAllreduce {
     this.#native = open((id, code, results) => this.#report(id, code, results), this.#mailbox);
   }
 
+  /** Whether an operation may be going on in the background. */
+  get isBusy(): boolean {
+    return this.#jobs.size > 0;
+  }
+
   probe(allowed: boolean): void {
     this.#native.probe(allowed ? 1 : 0);
   }

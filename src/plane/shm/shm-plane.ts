@@ -6,7 +6,7 @@ import { HorovodError } from '../../errors.ts';
 import type { NativeAddon, NativeArena, NativeControl } from '../../native/addon.ts';
 import type { ControlBlock } from '../control-block.ts';
 import { createMemoryFile, openMemoryFile } from '../memory-file.ts';
-import type { Background, DataPlane, GroupSpec, Outcome, PlaneGroup } from '../plane.ts';
+import type { Background, DataPlane, GroupSpec, GrowingMemory, Outcome, PlaneGroup } from '../plane.ts';
 import { ShmGroup } from './shm-group.ts';
 
 export interface ShmPlaneOptions {
@@ -45,6 +45,8 @@ export class ShmPlane implements DataPlane {
   readonly #control: NativeControl;
   readonly #arena: NativeArena;
   readonly #groups = new Set<ShmGroup>();
+  /** With the buffer that was tried: growing makes a new one. What is here is not collected, so its addresses stay its own. */
+  readonly #adopted = new Map<GrowingMemory, ArrayBufferLike>();
 
   constructor(addon: NativeAddon, block: ControlBlock, options: ShmPlaneOptions) {
     this.#addon = addon;
@@ -107,7 +109,17 @@ export class ShmPlane implements DataPlane {
     return buffer ?? new ArrayBuffer(bytes);
   }
 
+  adopt(memory: GrowingMemory): void {
+    const { buffer } = memory;
+    if (this.#adopted.get(memory) === buffer) return;
+    // An operation that goes on may write to it while its pages are exchanged.
+    for (const group of this.#groups) if (group.isBusy) return;
+    if (buffer instanceof ArrayBuffer) this.#addon.adopt(this.#arena, buffer);
+    this.#adopted.set(memory, buffer);
+  }
+
   close(): void {
+    this.#adopted.clear();
     for (const group of this.#groups) group.close();
     this.#addon.closeControl(this.#control);
   }

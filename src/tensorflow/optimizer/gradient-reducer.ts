@@ -21,6 +21,7 @@ import type { TypedArray } from '../../tensor/dtype.ts';
 import { bulkMemory } from '../backend/tfjs-node-memory.ts';
 import {
   copyTensor,
+  heapOfBackend,
   isSoleOwner,
   liveView,
   makeTensor,
@@ -169,6 +170,8 @@ export class GradientReducer {
       groupedAllreduceSync(context, views, { ...options, inPlace: true });
     const taken = bulkMemory()?.take(tensors);
     if (taken === undefined) {
+      const heap = heapOfBackend();
+      if (heap !== undefined) context.plane.adopt(heap);
       // No call of tf between taking the views and the end of the reduction: they would die.
       reduce(tensors.map((tensor) => liveView(tensor) as TypedArray));
       return tensors;
