@@ -38,10 +38,27 @@ export function agreeOnGradients(
 ): Agreement {
   const { what, name, processSet } = options;
   const proposals = allgatherObjectSync(context, proposal, { name, processSet });
-  const ranks = context.membersOf(processSet, what).ranks;
+  const { ranks } = context.membersOf(processSet, what);
   const difference = firstDifference(proposals, ranks);
-  if (difference !== undefined) throw new HorovodError('ERR_HVD_MISMATCH', `${what}: ${difference}`);
-  return decide(proposals);
+  if (difference === undefined) return decide(proposals);
+  // Variables without gradients do not matter: a rank may have more of them (another model, say) in the list of all.
+  const used = proposals.map(onlyUsed);
+  if (firstDifference(used, ranks) === undefined) {
+    const { order, transport } = decide(used);
+    return { order: order.map((place) => proposal.present[place] as number), transport };
+  }
+  throw new HorovodError('ERR_HVD_MISMATCH', `${what}: ${difference}`);
+}
+
+/** The proposal as if there were no variables but those with a gradient. */
+function onlyUsed({ variables, present, finished, transports }: Proposal): Proposal {
+  const placeOf = new Map(present.map((old, place) => [old, place]));
+  return {
+    variables: present.map((old) => variables[old] as Proposal['variables'][number]),
+    present: present.map((_, place) => place),
+    finished: finished.flatMap((old) => placeOf.get(old) ?? []),
+    transports,
+  };
 }
 
 /** Pure, and the same on every rank. */
