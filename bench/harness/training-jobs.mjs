@@ -7,23 +7,23 @@ import { cleanEnvironment } from './jobs.mjs';
 
 /**
  * How long to train: steps a window are meant to take about a second. The warm-up is long where steps are short: V8 compiles TensorFlow.js
- * for several seconds, on threads that one process has a core for and two ranks have not.
+ * for thousands of steps, on threads that one process has a core for and two ranks have not.
  */
 const LENGTHS = {
-  'mlp wasm': { warmup: 800, steps: 100, windows: 5 },
+  'mlp wasm': { warmup: 2500, steps: 100, windows: 5 },
   'mlp wasm-stock': { warmup: 3, steps: 8, windows: 3 },
   'mlp cpu': { warmup: 1, steps: 2, windows: 3 },
-  'mlp tensorflow': { warmup: 1500, steps: 150, windows: 5 },
-  'cnn wasm': { warmup: 10, steps: 6, windows: 5 },
+  'mlp tensorflow': { warmup: 3500, steps: 150, windows: 5 },
+  'cnn wasm': { warmup: 40, steps: 6, windows: 5 },
   // Two minutes for a batch of 64; images per second hardly depend on the batch here.
   'cnn cpu': { warmup: 0, steps: 1, windows: 1, batch: 2 },
-  'cnn tensorflow': { warmup: 60, steps: 12, windows: 5 },
+  'cnn tensorflow': { warmup: 100, steps: 12, windows: 5 },
   'mlp torch': { warmup: 100, steps: 100, windows: 5 },
   'cnn torch': { warmup: 8, steps: 10, windows: 5 },
 };
 
 /** Processes that must measure at the same time begin this long after their start. */
-const TOGETHER_AFTER_MS = 15_000;
+const TOGETHER_AFTER_MS = 32_000;
 
 export const WAYS = { alone: 1, ranks: 2, apart: 2, threads: 1, ddp: 2, horovod: 2 };
 
