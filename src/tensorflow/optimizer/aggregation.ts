@@ -45,10 +45,12 @@ export class Aggregation {
     const taken = variables.map((variable) => {
       const sum = this.#sums.get(variable);
       this.#sums.delete(variable);
-      if (sum === undefined || !this.#averages) return sum;
-      const mean = tf.div(sum, passes);
+      if (sum === undefined) return undefined;
+      // New tensors even where nothing is divided: a sum may be older than the loss of the last pass, which looks to the
+      // reducer like a tensor of the user's.
+      const taken = this.#averages ? tf.div(sum, passes) : sum.clone();
       sum.dispose();
-      return mean;
+      return taken;
     });
     this.dispose(); // sums of variables that are not in the list any more
     return taken;

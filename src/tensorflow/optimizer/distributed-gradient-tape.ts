@@ -4,9 +4,10 @@
 import * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../errors.ts';
 import { describe } from '../../tensor/tensor.ts';
-import { GradientReducer, type Gradients } from './gradient-reducer.ts';
+import { GradientReducer, type Gradients, type Pass } from './gradient-reducer.ts';
 import { type AnyVariable, LocalVariables, variableOf } from './local-variables.ts';
-import { checkGradientOptions, type GradientOptions } from './options.ts';
+import { checkGradientOptions, checkRegistered, type GradientOptions } from './options.ts';
+import { Loss } from './own-gradients.ts';
 
 export interface GradientTapeOptions extends GradientOptions {
   /** Reduce gradients while backpropagation goes on (gradientSync() only). Default true; see HOROVOD_OVERLAP. */
@@ -32,13 +33,21 @@ export class DistributedGradientTape {
 
   constructor(options: GradientTapeOptions = {}) {
     const { overlap = true, ...others } = Object(options) as GradientTapeOptions;
-    this.#reducer = new GradientReducer(checkGradientOptions(others, this.#what), overlap);
+    const rules = checkGradientOptions(others, this.#what);
+    if (typeof overlap !== 'boolean') {
+      throw new HorovodError(
+        'ERR_HVD_INVALID_ARGUMENT',
+        `${this.#what}: overlap is true or false, not ${describe(overlap)}.`,
+      );
+    }
+    this.#reducer = new GradientReducer(rules, overlap);
   }
 
   /** Computes the gradients of the loss, reduces them over the ranks, and resolves to the loss and them. */
   async gradient(lossFn: () => tf.Scalar, variables?: readonly AnyVariable[]): Promise<ValueAndGradients> {
+    const isAlone = this.#isAlone();
     const { value, list, own } = this.#compute(lossFn, variables, undefined);
-    if (this.#reducer.groupSize() === 1) return { value, grads: named(list, own) };
+    if (isAlone) return { value, grads: named(list, own) };
     const reduced = await this.#reducer.reduceLater(this.#global(list), this.#onlyGlobal(list, own));
     const merged = this.#merge(list, own, reduced);
     tf.dispose(this.#onlyGlobal(list, own).filter((gradient) => gradient !== undefined));
@@ -80,10 +89,9 @@ export class DistributedGradientTape {
     lossFn: () => tf.Scalar,
     variables: readonly AnyVariable[] | undefined,
   ): { value: tf.Scalar; list: tf.Variable[]; gradients: Gradients } {
-    const isAlone = this.#reducer.groupSize() === 1;
     const list = this.#listOf(variables);
-    const pass = isAlone ? undefined : this.#reducer.begin(this.#global(list));
-    const { value, own } = this.#compute(lossFn, list, pass?.listening(lossFn));
+    const pass = this.#isAlone() ? undefined : this.#reducer.begin(this.#global(list));
+    const { value, own } = this.#compute(lossFn, list, pass);
     const reduced = pass?.finish(this.#onlyGlobal(list, own));
     return { value, list, gradients: reduced === undefined ? own : this.#merge(list, own, reduced) };
   }
@@ -91,7 +99,7 @@ export class DistributedGradientTape {
   #compute(
     lossFn: () => tf.Scalar,
     variables: readonly AnyVariable[] | undefined,
-    listening: (() => tf.Scalar) | undefined,
+    pass: Pass | undefined,
   ): { value: tf.Scalar; list: tf.Variable[]; own: Gradients } {
     if (typeof lossFn !== 'function') {
       throw new HorovodError(
@@ -100,8 +108,15 @@ export class DistributedGradientTape {
       );
     }
     const list = this.#listOf(variables);
-    const { value, grads } = tf.variableGrads(listening ?? lossFn, list);
-    return { value, list, own: list.map(({ name }) => grads[name] ?? undefined) };
+    const loss = new Loss(lossFn, this.#what);
+    const { value, grads } = tf.variableGrads(pass?.listening(loss.compute) ?? loss.compute, list);
+    return { value, list, own: loss.ownGradients(list, grads) };
+  }
+
+  #isAlone(): boolean {
+    const size = this.#reducer.groupSize();
+    checkRegistered(this.#reducer.rules);
+    return size === 1;
   }
 
   #listOf(variables: readonly AnyVariable[] | undefined): tf.Variable[] {

@@ -11,7 +11,13 @@ import { readTensor } from '../tensor-access.ts';
 import { Aggregation } from './aggregation.ts';
 import { GradientReducer, type Gradients } from './gradient-reducer.ts';
 import { type AnyVariable, LocalVariables } from './local-variables.ts';
-import { checkOptimizerOptions, type DistributedOptimizerOptions, type OptimizerRules } from './options.ts';
+import {
+  checkOptimizerOptions,
+  checkRegistered,
+  type DistributedOptimizerOptions,
+  type OptimizerRules,
+} from './options.ts';
+import { Loss } from './own-gradients.ts';
 import { type StepTimer, timeStep } from './step-times.ts';
 
 /** What a wrapped optimizer has besides its own. */
@@ -43,7 +49,7 @@ export function PartialDistributedOptimizer<T extends tf.Optimizer>(
   options: PartialDistributedOptimizerOptions = {},
 ): T & Distributed {
   const what = 'PartialDistributedOptimizer';
-  const { localLayers, ...others } = options;
+  const { localLayers, ...others } = Object(options) as PartialDistributedOptimizerOptions;
   const locals = new LocalVariables();
   locals.addLayers(localLayers, what);
   return wrap(optimizer, others, locals, what);
@@ -123,16 +129,17 @@ class Stepper {
   ): { value: tf.Scalar; grads: tf.NamedTensorMap } {
     const variables = varList ?? trainableVariables();
     const global = this.#global(variables);
-    const pass = this.#reducer.groupSize() > 1 ? this.#reducer.begin(global) : undefined;
+    const pass = this.#groupSize() > 1 ? this.#reducer.begin(global) : undefined;
+    const loss = new Loss(f, this.#rules.what);
     this.#timer = timeStep();
     const timed = () => {
-      const loss = (pass?.listening(f) ?? f)();
+      const value = (pass?.listening(loss.compute) ?? loss.compute)();
       this.#timer?.end('forwardMs');
-      return loss;
+      return value;
     };
     const { value, grads } = this.#base.computeGradients.call(this.#optimizer, timed, varList);
     this.#timer?.end('backwardMs');
-    const own = variables.map((variable) => grads[variable.name] ?? undefined);
+    const own = loss.ownGradients(variables, grads);
     const list = this.#prepare(variables, own, (gradients) => pass?.finish(gradients) ?? gradients);
     this.#timer?.end('exposedCommunicationMs');
     return { value, grads: namedGradients(variables, list, grads) };
@@ -212,7 +219,7 @@ class Stepper {
     });
     // Clones share the memory: nothing is written into it, and the caller's tensors outlive them.
     const clones = entries.map(({ tensor }) => tensor?.clone() ?? undefined);
-    const pass = this.#reducer.groupSize() > 1 ? this.#reducer.begin(this.#global(variables)) : undefined;
+    const pass = this.#groupSize() > 1 ? this.#reducer.begin(this.#global(variables)) : undefined;
     const list = this.#prepare(variables, clones, (gradients) => {
       if (pass === undefined) return gradients;
       const reduced = pass.finishWithCopies(gradients);
@@ -227,6 +234,12 @@ class Stepper {
     // Optimizers keep their state by place in the list: the places stay.
     const named = entries.map(({ name }, place) => ({ name, tensor: list[place] as tf.Tensor }));
     return { named, created, isComplete };
+  }
+
+  #groupSize(): number {
+    const size = this.#reducer.groupSize();
+    checkRegistered(this.#rules);
+    return size;
   }
 
   #global(variables: readonly tf.Variable[]): tf.Variable[] {

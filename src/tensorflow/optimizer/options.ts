@@ -1,7 +1,7 @@
 // The options of DistributedOptimizer and DistributedGradientTape, as users give them, and their checks.
 
 import * as tf from '@tensorflow/tfjs';
-import type { ProcessSet } from '../../context/process-set.ts';
+import { ProcessSet } from '../../context/process-set.ts';
 import { HorovodError } from '../../errors.ts';
 import { Compression, type Compressor } from '../../tensor/compression.ts';
 import { Adasum, Average, type ReduceOp, Sum } from '../../tensor/reduce-op.ts';
@@ -124,7 +124,10 @@ function rulesOf(options: GradientOptions, what: string): GradientRules {
       `compression is one of hvd.Compression or a Compressor, not ${describe(compression)}`,
     );
   }
-  const { name } = options;
+  const { name, processSet } = options;
+  if (processSet !== undefined && !(processSet instanceof ProcessSet)) {
+    throw refusal(what, `processSet is a ProcessSet, not ${describe(processSet)}`);
+  }
   if (name !== undefined && (typeof name !== 'string' || name === '' || name.startsWith('#'))) {
     throw refusal(
       what,
@@ -139,9 +142,18 @@ function rulesOf(options: GradientOptions, what: string): GradientRules {
     prescaleFactor: 1 / factor,
     postscaleFactor: factor,
     groups: groupsOf(options, what),
-    processSet: options.processSet,
+    processSet,
     scaleLocalGradients: truth(options, 'scaleLocalGradients', true, what),
   };
+}
+
+/** A set that nobody knows has no ranks to reduce with: training would go on, with every rank alone. */
+export function checkRegistered({ what, processSet }: GradientRules): void {
+  if (processSet === undefined || processSet.included() !== null) return;
+  throw new HorovodError(
+    'ERR_HVD_PROCESS_SET',
+    `${what}: ${processSet} is not registered, or has been removed. Give it to init({ processSets }) or addProcessSet().`,
+  );
 }
 
 function groupsOf(options: GradientOptions, what: string): GradientRules['groups'] {
