@@ -2,7 +2,7 @@
 // scalar loop otherwise, which is all of a dense layer's backpropagation. The native kernel takes transposed operands
 // as they are. Without it transposed operands are transposed first.
 
-import type * as tf from '@tensorflow/tfjs';
+import * as tf from '@tensorflow/tfjs';
 import {
   type Kernel,
   makeZeros,
@@ -56,10 +56,9 @@ function describe(a: tf.TensorInfo, b: tf.TensorInfo, transposeA: boolean, trans
   const [batchA, batchB] = [sizeOf(outerA), sizeOf(outerB)];
   const [rows, inner] = transposeA ? [aColumns, aRows] : [aRows, aColumns];
   const [innerB, columns] = transposeB ? [bColumns, bRows] : [bRows, bColumns];
-  const outer = batchA >= batchB ? outerA : outerB;
   const isSame = outerA.length === outerB.length && outerA.every((extent, i) => extent === outerB[i]);
   const isSimple = innerB === inner && (isSame || batchA === 1 || batchB === 1);
-  const shape = [...outer, rows, columns];
+  const shape = [...tf.backend_util.assertAndGetBroadcastShape(outerA, outerB), rows, columns];
   const batch = Math.max(batchA, batchB);
   return { batch, rows, inner, columns, shape, transposeA, transposeB, isSimple, batchA, batchB };
 }
