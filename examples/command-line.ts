@@ -13,7 +13,7 @@ export function readOptions<const O extends Options>(usage: string, options: O):
     const { values } = parseArgs({ options: known });
     if (!(values as { help?: boolean }).help) return values as unknown as Values<O>;
   } catch (error) {
-    refuse(error instanceof Error ? error.message : String(error));
+    refuse(`${error instanceof Error ? error.message : String(error)}. --help shows the options.`);
   }
   if ((process.env['HOROVOD_RANK'] ?? '0') === '0') console.log(usage);
   process.exit(0);

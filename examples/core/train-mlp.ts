@@ -6,30 +6,28 @@
 //   npx horovodrun -np 4 examples/core/train-mlp.ts --epochs 3   four ranks, three epochs
 
 import { createHash } from 'node:crypto';
-import { parseArgs } from 'node:util';
 import * as hvd from 'horovod';
+import { readOptions, wholeNumber } from '../command-line.ts';
 import { drawDigits, pixels } from './digits.ts';
 import { backward, countCorrect, createNetwork, createWorkspace, forward, update } from './mlp.ts';
 
-const { values: options } = parseArgs({
-  options: {
-    epochs: { type: 'string', default: '6' },
-    samples: { type: 'string', default: '24000' },
-    help: { type: 'boolean', default: false },
-  },
-});
-const epochs = Number(options.epochs);
-const trainingSamples = Number(options.samples);
 const testSamples = 4_000;
 const batchSize = 64; // over all ranks together, so that the number of ranks does not change the training
 const hidden = 128;
 
-if (options.help || !(epochs >= 1) || !(trainingSamples >= batchSize)) {
-  console.log(`horovodrun -np <ranks> examples/core/train-mlp.ts [--epochs 6] [--samples 24000]
+const usage = `horovodrun -np <ranks> examples/core/train-mlp.ts [options]
 
-Trains a network of two layers to read drawn digits (${pixels} pixels) and prints its accuracy on ${testSamples} others.`);
-  process.exit(options.help ? 0 : 2);
-}
+  --epochs <n>    times through the pictures (6)
+  --samples <n>   pictures to learn from (24000)
+
+Trains a network of two layers to read drawn digits (${pixels} pixels) and prints its accuracy on ${testSamples} others.`;
+
+const options = readOptions(usage, {
+  epochs: { type: 'string', default: '6' },
+  samples: { type: 'string', default: '24000' },
+});
+const epochs = wholeNumber('--epochs', options.epochs);
+const trainingSamples = wholeNumber('--samples', options.samples, batchSize);
 
 await hvd.init(); // ① find the other ranks
 const [rank, size] = [hvd.rank(), hvd.size()];
@@ -39,9 +37,7 @@ const say = (text: string): void => {
   if (isLeader) console.log(text);
 };
 const plane = hvd.planeName();
-say(
-  `${size} ranks, plane: ${plane}; drawing ${trainingSamples} digits to learn and ${testSamples} to test …`,
-);
+say(`${ranks}, plane: ${plane}; drawing ${trainingSamples} digits to learn and ${testSamples} to test …`);
 
 const startedAt = performance.now();
 const training = drawDigits(Math.floor(trainingSamples / size), rank, size); // ② every rank takes its share

@@ -172,5 +172,6 @@ function checkpointOf(epoch: number): string {
 function lastSavedEpoch(): number {
   if (checkpoints === undefined || !existsSync(checkpoints)) return 0;
   const saved = readdirSync(checkpoints).map((name) => Number(/^epoch-(\d+)$/.exec(name)?.[1] ?? 0));
-  return Math.max(0, ...saved);
+  // A run that was interrupted while it saved for the first time has left a folder without a model in it.
+  return Math.max(0, ...saved.filter((epoch) => existsSync(join(checkpointOf(epoch), 'model.json'))));
 }

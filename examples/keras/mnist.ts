@@ -98,7 +98,7 @@ const percent = 100 * accuracy;
 const isFullRun = steps === undefined && epochs >= defaultEpochs;
 if (isLeader) {
   console.log(`${((performance.now() - startedAt) / 1000).toFixed(1)} s in all`);
-  console.log(`test accuracy ${percent.toFixed(2)} % (target ${targetPercent} %)`);
+  console.log(`test accuracy ${percent.toFixed(2)} %${isFullRun ? ` (target ${targetPercent} %)` : ''}`);
 }
 await hvd.shutdown();
 if (isFullRun && percent < targetPercent) process.exitCode = 1;

@@ -1,7 +1,7 @@
 // Every example for a short while on two ranks: what `npm test` runs, and what must be in the output. An example is a
 // file below examples/ that calls init(); one without an entry here is a failure, so that none is forgotten.
 
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { capture, filesBelow, inRepository } from './tools.mjs';
@@ -13,7 +13,13 @@ const rate = /Total img\/sec on 2 rank\(s\): \d+\.\d \+-\d+\.\d/;
 const wasm = ['--backend', 'wasm'];
 const quick = ['--num-warmup-batches', '1', '--num-batches-per-iter', '2', '--num-iters', '2', ...wasm];
 
-/** Path below examples/ → its runs. `{}` in an argument becomes a folder that is removed at the end. */
+/** Every example has it, from one rank only. */
+const help = {
+  args: ['--help'],
+  shows: [/^(?!.*\[options\].*\[options\]).*examples\/\S+ \[options\].* {2}--\S+ </s],
+};
+
+/** Path below examples/ → its runs. `{}` in an argument becomes a folder that is removed at the end; `finds` is made in it. */
 const runs = {
   'core/train-mlp.ts': [
     { args: ['--epochs', '1', '--samples', '6000'], shows: [accuracy, /same weights on all 2 ranks/] },
@@ -28,6 +34,8 @@ const runs = {
       shows: [accuracy, /finished gradual learning rate warmup to 0\.002/],
     },
     {
+      // What a run leaves that is ended while it saves epoch 7 for the first time: a folder without a model.
+      finds: 'run/epoch-7',
       args: ['--epochs', '2', '--steps', '5', '--warmup-epochs', '1', '--checkpoints', '{}/run', ...wasm],
       shows: [accuracy, /going on after epoch 1/],
     },
@@ -61,7 +69,8 @@ export async function runExamples({ filter }) {
 async function runExample(path) {
   const folder = mkdtempSync(join(tmpdir(), 'hvd-example-'));
   try {
-    for (const { args, shows } of runs[path]) {
+    for (const { args, shows, finds = '' } of [...runs[path], help]) {
+      mkdirSync(join(folder, finds), { recursive: true });
       const given = args.map((arg) => arg.replace('{}', folder));
       const command = ['bin/horovodrun.js', '-np', '2', `examples/${path}`, ...given];
       const startedAt = performance.now();
