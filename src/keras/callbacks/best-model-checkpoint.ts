@@ -9,6 +9,7 @@ import {
   HorovodCallback,
   type Membership,
   readLogValue,
+  say,
 } from './horovod-callback.ts';
 
 export interface BestModelCheckpointOptions {
@@ -77,7 +78,7 @@ export class BestModelCheckpoint extends HorovodCallback {
     const path = this.#filepath.replaceAll('{epoch}', String(epoch + 1));
     await saveModel(this.model, path, { includeOptimizer: this.#includeOptimizer });
     if (this.#verbose > 0) {
-      console.log(
+      say(
         `Epoch ${epoch + 1}: ${this.#monitor} improved from ${formatGeneral(this.best)} to ${formatGeneral(current)}, model saved to ${path}`,
       );
     }

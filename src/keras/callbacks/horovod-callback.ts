@@ -41,6 +41,11 @@ export abstract class HorovodCallback extends tf.Callback {
   }
 }
 
+/** Says a line on stdout. On a terminal it takes the place of the progress line, which may stand there unfinished. */
+export function say(text: string): void {
+  console.log(`${process.stdout.isTTY ? '\r\x1b[2K' : ''}${text}`);
+}
+
 /** A log value as a number; the tensor stays the property of fit(). */
 export async function readLogValue(value: number | tf.Scalar): Promise<number> {
   return typeof value === 'number' ? value : ((await value.data())[0] ?? Number.NaN);

@@ -90,7 +90,7 @@ describe('LearningRateWarmupCallback', () => {
       await record(tf.train.sgd(0.0125), [loud, other, quiet]);
       assert.deepEqual(
         log.mock.calls.map((call) => call.arguments),
-        [['\nEpoch 2: finished gradual learning rate warmup to 0.0125.']],
+        [['Epoch 2: finished gradual learning rate warmup to 0.0125.']],
       );
     } finally {
       log.mock.restore();

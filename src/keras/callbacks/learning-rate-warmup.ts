@@ -2,7 +2,7 @@
 // A large rate at once, which many ranks ask for, would throw a fresh model far off.
 
 import { formatGeneral } from '../format-number.ts';
-import { defaultMembership, type FitLogs, type Membership } from './horovod-callback.ts';
+import { defaultMembership, type FitLogs, type Membership, say } from './horovod-callback.ts';
 import { LearningRateScheduleCallback } from './learning-rate-schedule.ts';
 import { warmupMultiplier } from './multipliers.ts';
 
@@ -44,6 +44,6 @@ export class LearningRateWarmupCallback extends LearningRateScheduleCallback {
     await super.onEpochEnd(epoch, logs);
     if (epoch !== this.endEpoch - 1 || this.#verbose <= 0 || this.#membership.rank() !== 0) return;
     const lr = formatGeneral(Number(logs?.['lr'] ?? this.initialLr));
-    console.log(`\nEpoch ${epoch + 1}: finished gradual learning rate warmup to ${lr}.`);
+    say(`Epoch ${epoch + 1}: finished gradual learning rate warmup to ${lr}.`);
   }
 }

@@ -35,6 +35,13 @@ for (const order of ['class first', 'plain first'] as const) {
   });
 }
 
+test('hooks written into the list know the types of their parameters', async () => {
+  const losses: number[] = [];
+  const record = (epoch: number, loss = Number.NaN) => void losses.splice(epoch, 0, loss);
+  await train(list([new Recorder(), { onEpochEnd: (epoch, logs) => record(epoch, logs?.['loss']) }]));
+  assert.equal(losses.filter(Number.isFinite).length, 2);
+});
+
 test('what is undefined, null or false is left out; one callback need not be in a list', () => {
   assert.equal(list([undefined, new Recorder(), null, false]).length, 1);
   assert.equal(list(plain()).length, 1);

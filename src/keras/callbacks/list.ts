@@ -16,8 +16,14 @@ const hooks = [
   'onYield',
 ] as const;
 
+/** An instance of tf.Callback, whichever copy of TensorFlow.js its class is from, as far as it can be told by looking. */
+export interface CallbackInstance {
+  setParams(params: never): void;
+  setModel(model: never): void;
+}
+
 /** A callback as fit() takes it: an instance of a class, or an object with some of the hooks. */
-export type AnyCallback = tf.Callback | tf.CustomCallback | tf.CustomCallbackArgs;
+export type AnyCallback = CallbackInstance | tf.CustomCallbackArgs;
 
 /**
  * Makes a list that fit() understands; undefined, null and false are left out, so that

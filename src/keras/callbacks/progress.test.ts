@@ -10,6 +10,7 @@ async function run(
   membership: Membership = { rank: () => 0, size: () => 2 },
   params: object = { epochs: 2, samples: 128, batchSize: 32 },
   validationMs = { inLastBatch: 0, afterLastBatch: 0 },
+  epochLogs: FitLogs = { loss: 0.25, acc: 0.875 },
 ): Promise<string> {
   let text = '';
   let now = 1000;
@@ -28,7 +29,7 @@ async function run(
       await progress.onBatchEnd(batch, { batch, size: 32, loss: 0.5 } as FitLogs);
     }
     now += validationMs.afterLastBatch;
-    await progress.onEpochEnd(epoch, { loss: 0.25, acc: 0.875 } as FitLogs);
+    await progress.onEpochEnd(epoch, { ...epochLogs });
   }
   return text;
 }
@@ -53,7 +54,19 @@ test('on a terminal: one line, written anew, never longer than the terminal is w
   assert.equal(lines.length, 8);
   assert.match(lines[1] as string, /^Epoch 1\/2 {2}\[=+> +\] {2}2\/4/);
   for (const line of lines) assert.ok(line.length < 60);
+  assert.match(lines[1] as string, /ETA 0:01$/);
   assert.equal(text.split('\n').length, 3);
+});
+
+test('on a narrow terminal the bar is left out before anything else', async () => {
+  const [, line] = (await run({ isTTY: true, columns: 50 })).split('\r\x1b[2K');
+  assert.equal(line, 'Epoch 1/2  1/4  loss 0.5  128 images/s  ETA 0:02');
+});
+
+test('metrics of training come before those of validation', async () => {
+  const logs = { val_loss: 2, val_acc: 0.5, loss: 1, acc: 0.25, lr: 0.1 };
+  const text = await run({}, {}, undefined, undefined, undefined, logs);
+  assert.match(text, /loss 1 {2}acc 0.25 {2}lr 0.1 {2}val_loss 2 {2}val_acc 0.5\n/);
 });
 
 test('other ranks are quiet', async () => {

@@ -28,7 +28,8 @@ interface Mark {
   readonly at: number;
 }
 
-const barCells = 24;
+const widestBar = 24;
+const narrowestBar = 5;
 
 export class ProgressCallback extends HorovodCallback {
   readonly #stream: NonNullable<ProgressOptions['stream']>;
@@ -77,9 +78,11 @@ export class ProgressCallback extends HorovodCallback {
   override async onEpochEnd(_epoch: number, logs: FitLogs = {}): Promise<void> {
     if (this.#membership.rank() !== 0) return;
     const seconds = (this.#now() - this.#epochBeganAt) / 1000;
-    const metrics = Object.entries(await readLogs(logs)).map(
-      ([metric, value]) => `${metric} ${formatGeneral(value, 4)}`,
-    );
+    // fit() puts those of the validation, which it has first, in front.
+    const isOfValidation = ([metric]: [string, number]) => Number(metric.startsWith('val_'));
+    const metrics = Object.entries(await readLogs(logs))
+      .sort((one, other) => isOfValidation(one) - isOfValidation(other))
+      .map(([metric, value]) => `${metric} ${formatGeneral(value, 4)}`);
     const parts = [this.#title(), formatDuration(seconds), this.#rate(this.#trained()), ...metrics];
     this.#write(parts.filter((part) => part !== '').join('  '), '\n');
   }
@@ -91,9 +94,17 @@ export class ProgressCallback extends HorovodCallback {
     const left =
       steps === undefined ? '' : `ETA ${formatDuration((seconds / this.#steps) * (steps - this.#steps))}`;
     const count = steps === undefined ? `step ${this.#steps}` : `${this.#steps}/${steps}`;
-    const bar = this.#stream.isTTY && steps !== undefined ? drawBar(this.#steps / steps) : '';
-    const parts = [this.#title(), bar, count, lossText, this.#rate(this.#done), left];
-    this.#write(parts.filter((part) => part !== '').join('  '), this.#stream.isTTY ? '' : '\n');
+    const parts = [count, lossText, this.#rate(this.#done), left].filter((part) => part !== '');
+    const text = [this.#title(), ...parts].join('  ');
+    const share = steps === undefined ? undefined : this.#steps / steps;
+    if (!this.#stream.isTTY) this.#write(text, '\n');
+    else this.#write([this.#title(), ...this.#bar(share, text.length), ...parts].join('  '), '');
+  }
+
+  /** A bar in the room that the text leaves; none where that is too little. */
+  #bar(share: number | undefined, textLength: number): string[] {
+    const cells = Math.min(widestBar, (this.#stream.columns ?? 80) - textLength - '  []'.length - 1);
+    return share === undefined || cells < narrowestBar ? [] : [drawBar(share, cells)];
   }
 
   /** On a terminal the line replaces the one before. */
@@ -128,7 +139,7 @@ export class ProgressCallback extends HorovodCallback {
   }
 }
 
-function drawBar(share: number): string {
-  const cells = Math.min(barCells, Math.floor(share * barCells));
-  return `[${'='.repeat(cells)}${cells < barCells ? '>' : ''}${' '.repeat(Math.max(0, barCells - cells - 1))}]`;
+function drawBar(share: number, width: number): string {
+  const cells = Math.min(width, Math.floor(share * width));
+  return `[${'='.repeat(cells)}${cells < width ? '>' : ''}${' '.repeat(Math.max(0, width - cells - 1))}]`;
 }

@@ -81,12 +81,9 @@ async function replaceFile(path: string, content: string | Uint8Array): Promise<
   }
 }
 
-/** A rename is on the disk only when its folder is. */
+/** A rename is on the disk only when its folder is. Some file systems cannot do that; the rename stands all the same. */
 async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  const handle = await open(folder, 'r').catch(() => undefined);
+  await handle?.sync().catch(() => undefined);
+  await handle?.close();
 }
