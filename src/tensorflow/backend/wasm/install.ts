@@ -14,6 +14,7 @@ import { matMul } from './mat-mul.ts';
 import { maxPool3D, maxPool3DGrad, maxPoolGrad } from './max-pool.ts';
 import { resizeNearestNeighborGrad } from './resize-nearest-neighbor-grad.ts';
 import { sum } from './sum.ts';
+import { unevenWindows } from './uneven-windows.ts';
 import { unsortedSegmentSum } from './unsorted-segment-sum.ts';
 
 /** Wrong upstream, and rare enough for the cpu's. */
@@ -35,6 +36,7 @@ const replacements: readonly Replacement[] = [
   identity,
   cast,
   unsortedSegmentSum,
+  ...unevenWindows,
 ];
 
 const installed = Symbol.for('horovod.wasmTrainingKernels');

@@ -283,6 +283,28 @@ for (const kind of ['native', 'plain'] as const) {
       });
     });
 
+    test('windows that are not square, padded by a number', () => {
+      const x = some(1, [2, 11, 9, 4]);
+      for (const [height, width] of [
+        [3, 2],
+        [2, 3],
+      ] as const) {
+        for (const pad of [0, 1]) {
+          const attrs = { strides: 1, pad, dataFormat: 'NHWC', dilations: 1 };
+          const fused = { ...attrs, activation: 'relu' };
+          const filter = some(2, [height, width, 4, 5]);
+          const depthwise = some(3, [height, width, 4, 1]);
+          compare('Conv2D', { x, filter }, attrs);
+          compare('FusedConv2D', { x, filter, bias: some(4, [5]) }, fused);
+          compare('DepthwiseConv2dNative', { x, filter: depthwise }, attrs);
+          compare('FusedDepthwiseConv2D', { x, filter: depthwise }, fused);
+          for (const pool of ['MaxPool', 'AvgPool']) {
+            compare(pool, { x }, { filterSize: [height, width], strides: 1, pad });
+          }
+        }
+      }
+    });
+
     test('Sum over leading axes', async () => {
       const cases = fc.record({
         seed,
