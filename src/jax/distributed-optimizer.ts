@@ -4,10 +4,10 @@
 import * as jax from '@jax-js/jax';
 import { globalProcessSet } from '../context/default-context.ts';
 import { size } from '../context/default-membership.ts';
-import type { ProcessSet } from '../context/process-set.ts';
+import { ProcessSet } from '../context/process-set.ts';
 import { HorovodError } from '../errors.ts';
 import type { Compressor } from '../tensor/compression.ts';
-import { Adasum, Average, type ReduceOp } from '../tensor/reduce-op.ts';
+import { Adasum, Average, type ReduceOp, Sum } from '../tensor/reduce-op.ts';
 import { describe } from '../tensor/tensor.ts';
 import { allreduceTree, allreduceTreeSync } from './collectives.ts';
 import { combined, type GradientTransformation, scaled, zerosLike } from './optimizers.ts';
@@ -62,6 +62,7 @@ export function DistributedOptimizer<Params, State>(
   options: DistributedOptimizerOptions = {},
 ): DistributedTransformation<Params, State> | DistributedTransformation<Params, AggregationState<State>> {
   checkOptimizer(optimizer);
+  checkOptions(options, optimizerOptionNames, 'DistributedOptimizer');
   const { backwardPassesPerStep: passesPerStep = 1, averageAggregatedGradients = false } = options;
   checkPasses(passesPerStep);
   const scales = checkScales(options);
@@ -142,6 +143,7 @@ function differentiate<
   fn: F,
   options: ValueAndGradOptions<Argnums, HasAux>,
 ): readonly [Differentiated<F, Argnums, HasAux>, Scales] {
+  checkOptions(options, differentiationOptionNames, 'valueAndGrad');
   const { argnums, hasAux } = options;
   const scales = checkScales(options);
   const differentiated = jax.valueAndGrad<F, Argnums, HasAux>(fn, {
@@ -229,6 +231,29 @@ function checkOptimizer(optimizer: unknown): void {
       'DistributedOptimizer: this optimizer is distributed already; gradients would be reduced twice.',
     );
   }
+}
+
+const gradientOptionNames = ['op', 'compression', 'gradientPredivideFactor', 'processSet'];
+const optimizerOptionNames = [...gradientOptionNames, 'backwardPassesPerStep', 'averageAggregatedGradients'];
+const differentiationOptionNames = [...gradientOptionNames, 'argnums', 'hasAux'];
+
+/** What would otherwise be found in the first step, or never. */
+function checkOptions(options: GradientOptions, names: readonly string[], what: string): void {
+  const refuse = (reason: string): never => {
+    throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `${what}: ${reason}.`);
+  };
+  if (typeof options !== 'object' || options === null)
+    refuse(`options are an object, not ${describe(options)}`);
+  const unknown = Object.keys(options).find((key) => !names.includes(key));
+  if (unknown !== undefined) refuse(`there is no option ${unknown}; there are ${names.join(', ')}`);
+  const { op = Average, compression, processSet } = options;
+  if (![Average, Sum, Adasum].includes(op)) {
+    refuse('op is Average or Sum: gradients have no other meaning than their sum');
+  }
+  if (compression !== undefined && typeof compression?.compress !== 'function')
+    refuse(`compression is one of hvd.Compression or a Compressor, not ${describe(compression)}`);
+  if (processSet !== undefined && !(processSet instanceof ProcessSet))
+    refuse(`processSet is a ProcessSet, not ${describe(processSet)}`);
 }
 
 function checkPasses(passesPerStep: number): void {

@@ -201,8 +201,34 @@ describe('DistributedOptimizer', () => {
     ],
     [
       'the same for gradients alone',
-      () => hvd.valueAndGrad((x: jax.Array) => x, { op: hvd.Max, gradientPredivideFactor: 2 }),
-      /Average only, not with Max/,
+      () => hvd.valueAndGrad((x: jax.Array) => x, { op: hvd.Sum, gradientPredivideFactor: 2 }),
+      /Average only, not with Sum/,
+    ],
+    [
+      'an option that does not exist',
+      () => hvd.DistributedOptimizer(hvd.sgd(1), { opp: hvd.Sum } as never),
+      /no option opp; there are op, /,
+    ],
+    [
+      'the same for gradients alone',
+      () => hvd.valueAndGrad((x: jax.Array) => x, { hasaux: true } as never),
+      /no option hasaux/,
+    ],
+    ['null', () => hvd.DistributedOptimizer(hvd.sgd(1), null as never), /options are an object, not null/],
+    [
+      'the largest gradient',
+      () => hvd.DistributedOptimizer(hvd.sgd(1), { op: hvd.Max }),
+      /op is Average or Sum/,
+    ],
+    [
+      'the name of a compression',
+      () => hvd.DistributedOptimizer(hvd.sgd(1), { compression: 'fp16' as never }),
+      /compression is one of/,
+    ],
+    [
+      'a list for a process set',
+      () => hvd.DistributedOptimizer(hvd.sgd(1), { processSet: [0, 1] as never }),
+      /processSet is a ProcessSet/,
     ],
     [
       'averages for Adasum',

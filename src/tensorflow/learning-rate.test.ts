@@ -97,3 +97,15 @@ test('an optimizer without a number for its learning rate is refused by name', (
     (error: unknown) => HorovodError.is(error) && /SGD keeps no number/.test((error as Error).message),
   );
 });
+
+test('what is no finite number, and what is no optimizer, is refused', () => {
+  const code = 'ERR_HVD_INVALID_ARGUMENT';
+  const momentum = tf.train.momentum(0.1, 0.9);
+  for (const wrong of [Number.NaN, Number.POSITIVE_INFINITY, '0.1', undefined]) {
+    assert.throws(() => setLearningRate(momentum, wrong as never), { code, message: /finite number/ });
+    assert.throws(() => setMomentum(momentum, wrong as never), { code, message: /finite number/ });
+  }
+  assert.deepEqual([getLearningRate(momentum), getMomentum(momentum)], [0.1, 0.9]);
+  for (const get of [getLearningRate, getMomentum])
+    assert.throws(() => get(undefined as never), { code, message: /takes an optimizer/ });
+});

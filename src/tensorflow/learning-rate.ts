@@ -10,6 +10,7 @@
 
 import * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../errors.ts';
+import { describe } from '../tensor/tensor.ts';
 
 /** The fields in question; protected or private in TensorFlow.js's declarations. */
 interface OpenOptimizer {
@@ -22,6 +23,7 @@ interface OpenOptimizer {
 
 /** The learning rate of the next step. */
 export function getLearningRate(optimizer: tf.Optimizer): number {
+  checkOptimizer(optimizer, 'getLearningRate()');
   const { learningRate } = optimizer as unknown as OpenOptimizer;
   if (typeof learningRate === 'number') return learningRate;
   throw new HorovodError(
@@ -32,6 +34,9 @@ export function getLearningRate(optimizer: tf.Optimizer): number {
 
 /** Sets the learning rate, from the next step on. */
 export function setLearningRate(optimizer: tf.Optimizer, learningRate: number): void {
+  const what = 'setLearningRate()';
+  checkOptimizer(optimizer, what);
+  checkNumber(learningRate, 'learning rate', what);
   getLearningRate(optimizer);
   const open = optimizer as unknown as OpenOptimizer;
   if (typeof open.setLearningRate === 'function') open.setLearningRate(learningRate);
@@ -40,12 +45,16 @@ export function setLearningRate(optimizer: tf.Optimizer, learningRate: number): 
 
 /** The momentum of the next step; undefined for an optimizer that has none. */
 export function getMomentum(optimizer: tf.Optimizer): number | undefined {
+  checkOptimizer(optimizer, 'getMomentum()');
   const { momentum } = optimizer as unknown as OpenOptimizer;
   return typeof momentum === 'number' ? momentum : undefined;
 }
 
 /** Sets the momentum, from the next step on. */
 export function setMomentum(optimizer: tf.Optimizer, momentum: number): void {
+  const what = 'setMomentum()';
+  checkOptimizer(optimizer, what);
+  checkNumber(momentum, 'momentum', what);
   if (getMomentum(optimizer) === undefined) {
     throw new HorovodError(
       'ERR_HVD_INVALID_ARGUMENT',
@@ -57,4 +66,21 @@ export function setMomentum(optimizer: tf.Optimizer, momentum: number): void {
   if (!(open.m instanceof tf.Tensor)) return;
   open.m.dispose();
   open.m = tf.keep(tf.scalar(momentum)); // keep(): this may be called inside tf.tidy()
+}
+
+function checkOptimizer(optimizer: unknown, what: string): void {
+  if (typeof optimizer === 'object' && optimizer !== null && optimizer instanceof tf.Optimizer) return;
+  throw new HorovodError(
+    'ERR_HVD_INVALID_ARGUMENT',
+    `${what} takes an optimizer of TensorFlow.js, not ${describe(optimizer)}.`,
+  );
+}
+
+/** NaN would turn all weights into NaN in the next step. */
+function checkNumber(value: unknown, name: string, what: string): void {
+  if (typeof value === 'number' && Number.isFinite(value)) return;
+  throw new HorovodError(
+    'ERR_HVD_INVALID_ARGUMENT',
+    `${what}: a ${name} is a finite number, not ${describe(value)}.`,
+  );
 }

@@ -47,6 +47,7 @@ describe('setBackend', () => {
     await assert.rejects(setBackend('webgl' as BackendName), isInvalid);
     await assert.rejects(setBackend('wasm', { threads: 0 }), isInvalid);
     await assert.rejects(setBackend('wasm', { threads: 1.5 }), isInvalid);
+    await assert.rejects(setBackend('wasm', { thread: 1 } as never), /no option thread/);
   });
 });
 

@@ -32,7 +32,7 @@ const require = createRequire(import.meta.url);
  * training kernels, else `cpu` with a warning. May be called before or after init(), and again.
  */
 export async function setBackend(name: BackendName = 'auto', options: BackendOptions = {}): Promise<string> {
-  const threads = checkedThreads(options.threads);
+  const threads = checkedThreads(options);
   silenceCpuBanner();
   switch (name) {
     case 'auto':
@@ -157,7 +157,15 @@ function twoCopies(name: keyof typeof packages): HorovodError {
   );
 }
 
-function checkedThreads(threads: unknown): number | undefined {
+function checkedThreads(options: BackendOptions): number | undefined {
+  const { threads, ...others } = Object(options) as BackendOptions;
+  const [unknown] = Object.keys(others);
+  if (unknown !== undefined) {
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `setBackend: there is no option ${unknown}; there is threads.`,
+    );
+  }
   if (threads === undefined) return undefined;
   if (typeof threads === 'number' && Number.isInteger(threads) && threads >= 1) return threads;
   throw new HorovodError(

@@ -81,6 +81,11 @@ describe('shards of lists', () => {
       message: /uneven/,
     });
     assert.throws(() => shard('text' as never, { count: 1, index: 0 }), { code });
+    assert.throws(() => shard([1], { counts: 2 } as never), { code, message: /no option counts/ });
+    assert.throws(() => shard([1], null as never), { code, message: /options are an object, not null/ });
+    for (const order of [-1, 2.5, Number.NaN, undefined, 'ab', ['a'], [0.5], [-1]]) {
+      assert.throws(() => shardIndices(order as never, { count: 1, index: 0 }), { code });
+    }
     assert.throws(() => shard(tf.ones([2]) as never, { count: 1, index: 0 }), {
       code,
       message: /shardTensors/,
@@ -153,6 +158,14 @@ describe('shards of datasets', () => {
     assert.deepEqual(await numbersOf(part), [1, 3, 1, 3, 1]);
     assert.equal(tf.memory().numTensors, tensors);
   });
+
+  test('an endless dataset that is sharded leaves nothing behind where it is stopped', async () => {
+    const endless = (tf.data.array(range(5)) as tf.data.Dataset<tf.TensorContainer>).repeat();
+    const tensors = tf.memory().numTensors;
+    const samples = endless.map((value) => ({ xs: tf.scalar(value as unknown as number) }));
+    assert.deepEqual(await numbersOf(shard(samples, { count: 3, index: 2 }).take(3)), [2, 0, 3]);
+    assert.equal(tf.memory().numTensors, tensors);
+  });
 });
 
 describe('shards of tensors', () => {
@@ -200,6 +213,11 @@ describe('shards of tensors', () => {
       message: /shape \[4\]/,
     });
     assert.throws(() => shardTensors([1 as never], options), { code });
+    assert.throws(() => shardTensors(null as never, options), { code, message: /not null/ });
+    assert.throws(() => shardTensors([], options), { code });
+    for (const order of [[0, 3], [Number.NaN], 'abc']) {
+      assert.throws(() => shardTensors(tf.ones([3]), { ...options, order: order as never }), { code });
+    }
     assert.throws(() => shardTensors(tf.scalar(1), options), { code });
   });
 });
@@ -233,6 +251,7 @@ describe('shuffledIndices()', () => {
   test('wrong arguments are refused', () => {
     assert.throws(() => shuffledIndices(-1), { code: 'ERR_HVD_INVALID_ARGUMENT' });
     assert.throws(() => shuffledIndices(3, { seed: 0.5 }), { code: 'ERR_HVD_INVALID_ARGUMENT' });
+    assert.throws(() => shuffledIndices(3, { sead: 1 } as never), { message: /no option sead/ });
   });
 });
 

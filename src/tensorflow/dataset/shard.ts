@@ -35,9 +35,29 @@ export function shard(data: unknown, options: ShardOptions = {}): unknown {
 
 /** This rank's part of an order of samples: of shuffledIndices(), or of 0 … length − 1. */
 export function shardIndices(order: number | ArrayLike<number>, options: ShardOptions = {}): Int32Array {
-  const given = checkedShard(options, 'shardIndices()');
-  if (typeof order === 'number') return placesOf(order, given);
-  return placesOf(order.length, given).map((place) => order[place] as number);
+  const what = 'shardIndices()';
+  const given = checkedShard(options, what);
+  if (typeof order === 'number' && Number.isSafeInteger(order) && order >= 0) return placesOf(order, given);
+  if (typeof order === 'object' && order !== null && Number.isSafeInteger(order.length)) {
+    checkOrder(order, what);
+    return placesOf(order.length, given).map((place) => order[place] as number);
+  }
+  throw new HorovodError(
+    'ERR_HVD_INVALID_ARGUMENT',
+    `${what}: expected a number of samples or a list of their places, not ${describe(order)}.`,
+  );
+}
+
+/** All of it, not only this rank's part: an error on one rank alone would leave the others waiting. */
+function checkOrder(order: ArrayLike<number>, what: string, samples = 2 ** 31): void {
+  for (let i = 0; i < order.length; i += 1) {
+    const place: unknown = order[i];
+    if (typeof place === 'number' && Number.isInteger(place) && place >= 0 && place < samples) continue;
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `${what}: the order names ${describe(place)}; places are whole numbers from 0 to ${samples - 1}.`,
+    );
+  }
 }
 
 /** A tensor, or tensors in a list or record, all with samples along their first dimension. */
@@ -54,9 +74,15 @@ export interface ShardTensorsOptions extends ShardOptions {
  */
 export function shardTensors<T extends Tensors>(tensors: T, options: ShardTensorsOptions = {}): T {
   const what = 'shardTensors()';
-  const { order, ...rest } = options;
-  const list = tensors instanceof tf.Tensor ? [tensors] : (Object.values(tensors) as tf.Tensor[]);
+  const { order, ...rest } = Object(options) as ShardTensorsOptions;
+  const list = tensors instanceof tf.Tensor ? [tensors] : (Object.values(Object(tensors)) as tf.Tensor[]);
   const samples = list[0]?.shape?.[0];
+  if (list.length === 0) {
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `${what}: expected tensors, not ${describe(tensors)}.`,
+    );
+  }
   for (const tensor of list) {
     if (tensor instanceof tf.Tensor && tensor.rank > 0 && tensor.shape[0] === samples) continue;
     throw new HorovodError(
@@ -65,6 +91,7 @@ export function shardTensors<T extends Tensors>(tensors: T, options: ShardTensor
         `one is ${tensor instanceof tf.Tensor ? `of shape [${tensor.shape}]` : describe(tensor)}.`,
     );
   }
+  if (order !== undefined) checkOrder(Object(order), what, samples);
   const places = shardIndices(order ?? samples ?? 0, rest);
   const taken = tf.tidy(() => {
     const at = tf.tensor1d(places, 'int32');
@@ -98,6 +125,8 @@ async function* dealt(
   { count, index, uneven }: Shard,
 ): AsyncGenerator<tf.TensorContainer> {
   const iterator = await dataset.iterator();
+  // Without an end there is no short deal; and whoever takes a part of it leaves this function where it waits.
+  const mayBeShort = uneven === 'pad' && dataset.size !== Number.POSITIVE_INFINITY;
   // What a short last deal may be filled up with: this rank would need one of the first `index` samples.
   const first: tf.TensorContainer[] = [];
   let held: { value: tf.TensorContainer } | undefined; // own sample of a deal that is not known to be full yet
@@ -106,8 +135,7 @@ async function* dealt(
     for (; ; seen += 1) {
       const { value, done } = await iterator.next();
       if (done) break;
-      if (uneven === 'pad' && seen < index)
-        first.push(mapTensors(value, (tensor) => tf.keep(tensor.clone())));
+      if (mayBeShort && seen < index) first.push(mapTensors(value, (tensor) => tf.keep(tensor.clone())));
       if (seen % count !== index) tf.dispose(value);
       else if (uneven === 'drop') held = { value };
       else yield value;

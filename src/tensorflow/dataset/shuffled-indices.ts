@@ -1,6 +1,7 @@
 // A seeded order of samples: the same on every rank, another one in every epoch.
 
 import { HorovodError } from '../../errors.ts';
+import { checkOptionNames } from './uneven.ts';
 
 export interface ShuffleOptions {
   /** Whole number (0). The same on all ranks. */
@@ -11,6 +12,7 @@ export interface ShuffleOptions {
 
 /** The numbers 0 … length − 1 in an order that depends on seed and epoch only. */
 export function shuffledIndices(length: number, options: ShuffleOptions = {}): Int32Array {
+  checkOptionNames(options, ['seed', 'epoch'], 'shuffledIndices()');
   const { seed = 0, epoch = 0 } = options;
   for (const [name, value] of Object.entries({ length, seed, epoch })) {
     if (Number.isInteger(value) && (value >= 0 || name === 'seed')) continue;

@@ -30,8 +30,22 @@ export interface Shard {
   readonly uneven: Uneven;
 }
 
+/** Refuses options that are no object, or have a name that is not one of these. */
+export function checkOptionNames(options: unknown, names: readonly string[], what: string): void {
+  const isObject = typeof options === 'object' && options !== null;
+  const unknown = isObject ? Object.keys(options).find((key) => !names.includes(key)) : undefined;
+  if (isObject && unknown === undefined) return;
+  throw new HorovodError(
+    'ERR_HVD_INVALID_ARGUMENT',
+    isObject
+      ? `${what}: there is no option ${unknown}; there are ${names.join(', ')}.`
+      : `${what}: options are an object, not ${describe(options)}.`,
+  );
+}
+
 /** Fills in and checks. */
 export function checkedShard(options: ShardOptions, what: string): Shard {
+  checkOptionNames(options, ['count', 'index', 'uneven'], what);
   const { uneven = 'pad' } = options;
   const count = options.count ?? size();
   const index = options.index ?? rank();
