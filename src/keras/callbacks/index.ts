@@ -13,7 +13,7 @@ export type { BestModelCheckpointOptions } from './best-model-checkpoint.ts';
 export type { BroadcastGlobalVariablesOptions } from './broadcast-global-variables.ts';
 export type { LearningRateScheduleOptions } from './learning-rate-schedule.ts';
 export type { LearningRateWarmupOptions } from './learning-rate-warmup.ts';
-export { type AnyCallback, list } from './list.ts';
+export { type AnyCallback, type CallbackInstance, list } from './list.ts';
 export type { MetricAverageOptions } from './metric-average.ts';
 export type { ProgressOptions } from './progress.ts';
 export type { TensorBoardOptions } from './tensorboard.ts';
