@@ -109,13 +109,11 @@ export {
   setLearningRate,
   setMomentum,
 } from './learning-rate.ts';
-export {
-  DistributedGradientTape,
-  type GradientTapeOptions,
-  PartialDistributedGradientTape,
-  type PartialGradientTapeOptions,
-  type ValueAndGradients,
-  type VariableGradient,
+export type {
+  GradientTapeOptions,
+  PartialGradientTapeOptions,
+  ValueAndGradients,
+  VariableGradient,
 } from './optimizer/distributed-gradient-tape.ts';
 export {
   type Distributed,
@@ -124,6 +122,7 @@ export {
   PartialDistributedOptimizer,
   type PartialDistributedOptimizerOptions,
 } from './optimizer/distributed-optimizer.ts';
+export { DistributedGradientTape, PartialDistributedGradientTape } from './optimizer/gradient-tapes.ts';
 export type { AnyVariable } from './optimizer/local-variables.ts';
 export type { DistributedOptimizerOptions, GradientOptions } from './optimizer/options.ts';
 export { broadcastOptimizerState, broadcastOptimizerStateSync } from './optimizer-state.ts';

@@ -1,8 +1,8 @@
 // The callbacks of `horovod/keras`. Each can be made with `new` or, as in Python, without.
 
+import { type CallableClass, callable } from '../../tensorflow/callable-class.ts';
 import { BestModelCheckpoint as BestModelCheckpointClass } from './best-model-checkpoint.ts';
 import { BroadcastGlobalVariablesCallback as BroadcastGlobalVariablesClass } from './broadcast-global-variables.ts';
-import { type CallableClass, callable } from './callable-class.ts';
 import { LearningRateScheduleCallback as LearningRateScheduleClass } from './learning-rate-schedule.ts';
 import { LearningRateWarmupCallback as LearningRateWarmupClass } from './learning-rate-warmup.ts';
 import { MetricAverageCallback as MetricAverageClass } from './metric-average.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import * as tf from '@tensorflow/tfjs';
-import { callable } from './callable-class.ts';
+import { callable } from '../../tensorflow/callable-class.ts';
 import { list } from './list.ts';
 
 before(() => tf.setBackend('cpu'));

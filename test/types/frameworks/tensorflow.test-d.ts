@@ -38,6 +38,7 @@ const { value, grads } = tape.gradientSync(lossFn);
 const scalar: tf.Scalar = value;
 const map: tf.NamedTensorMap = grads;
 new hvd.PartialDistributedGradientTape({ localLayers: tf.layers.dense({ units: 1 }) });
+hvd.PartialDistributedGradientTape({ localLayers: [] }).registerLocalSource(tf.variable(tf.scalar(1)));
 // @ts-expect-error: aggregation is the optimizer's
 new hvd.DistributedGradientTape({ backwardPassesPerStep: 2 });
 
