@@ -8,8 +8,8 @@ export function checkBuild(version: string, settings: Settings): string {
   return `Horovod for TypeScript v${version}:
 
 Available Frameworks:
-${box(false, 'TensorFlow.js', 'not in this version')}
-${box(false, 'jax-js', 'not in this version')}
+${framework('TensorFlow.js', '@tensorflow/tfjs')}
+${framework('jax-js', '@jax-js/jax')}
 
 Available Controllers:
 ${box(true, 'horovodrun', 'ranks of one host')}
@@ -23,6 +23,20 @@ ${box(false, 'NCCL', 'not in this version')}
 ${box(false, 'MPI', 'not in this version')}
 ${box(false, 'Gloo', 'not in this version')}
 `;
+}
+
+/** Frameworks are peer dependencies: there if the project that uses Horovod has installed them. */
+function framework(name: string, packageName: string): string {
+  const isInstalled = canImport(packageName);
+  return box(isInstalled, name, isInstalled ? packageName : `npm install ${packageName}`);
+}
+
+function canImport(packageName: string): boolean {
+  try {
+    return import.meta.resolve(packageName) !== '';
+  } catch {
+    return false;
+  }
 }
 
 function box(isAvailable: boolean, name: string, remark: string): string {

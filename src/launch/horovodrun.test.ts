@@ -205,6 +205,8 @@ test('--check-build shows what there is, and why not the rest', async () => {
   assert.match(stdout, /^Horovod for TypeScript v\d+\.\d+\.\d+/);
   assert.match(stdout, /\[ \] shm \(native\) \(HOROVOD_NATIVE=0\)/);
   assert.match(stdout, /\[X\] portable/);
+  assert.match(stdout, /\[X\] TensorFlow\.js \(@tensorflow\/tfjs\)/);
+  assert.match(stdout, /\[X\] jax-js/);
   assert.match((await horovodrun(['-cb', '--verbose'])).stdout, /^\nHorovod/);
 });
 

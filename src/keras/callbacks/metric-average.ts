@@ -1,7 +1,7 @@
 // Averages the metrics of an epoch over all ranks, so that whatever decides by them (early stopping, checkpoints,
 // schedules) decides alike everywhere. It must come before those in the list of callbacks.
 
-import { allgatherObject } from '../../context/default-collectives.ts';
+import { allgatherObjectSync } from '../../context/default-collectives.ts';
 import type { ProcessSet } from '../../context/process-set.ts';
 import { HorovodError } from '../../errors.ts';
 import { type FitLogs, HorovodCallback, readLogs } from './horovod-callback.ts';
@@ -23,7 +23,12 @@ export class MetricAverageCallback extends HorovodCallback {
     const processSet = this.#processSet;
     if (processSet?.included() === false) return;
     const own = await readLogs(logs);
-    const ofRanks = await allgatherObject(own, processSet === undefined ? {} : { processSet });
+    // Blocking, as the reduction of gradients in fit() is: so a rank that still trains while others have ended the
+    // epoch is a deadlock that can be proven, and told at once.
+    const ofRanks = allgatherObjectSync(own, {
+      name: 'MetricAverageCallback',
+      ...(processSet && { processSet }),
+    });
     for (const [metric, value] of Object.entries(averageMetrics(ofRanks))) {
       const old = logs[metric];
       if (typeof old === 'object') old.dispose();
