@@ -2,9 +2,9 @@
 // optimizers of TensorFlow.js have no state, and a model may not be built.
 
 import type * as tf from '@tensorflow/tfjs';
-import { broadcastVariables } from '../../tensorflow/broadcast-variables.ts';
+import { broadcastVariablesSync } from '../../tensorflow/broadcast-variables.ts';
 import { type AnyVariable, variableOf } from '../../tensorflow/optimizer/local-variables.ts';
-import { broadcastOptimizerState } from '../../tensorflow/optimizer-state.ts';
+import { broadcastOptimizerStateSync } from '../../tensorflow/optimizer-state.ts';
 import { type FitLogs, HorovodCallback } from './horovod-callback.ts';
 
 export interface BroadcastGlobalVariablesOptions {
@@ -37,11 +37,14 @@ export class BroadcastGlobalVariablesCallback extends HorovodCallback {
     if (!this.#isDone) {
       this.#isDone = true;
       const weights = this.model.weights.map((weight) => variableOf(weight, what));
-      await broadcastVariables(
+      // Blocking, as the reduction of gradients in fit() is: so a rank without this callback, which goes on training, is
+      // a deadlock that can be proven, and told at once.
+      broadcastVariablesSync(
         weights.filter((weight) => !this.#localVariables.has(weight)),
         this.#rootRank,
+        { name: `${what}.weights` },
       );
-      await broadcastOptimizerState(this.optimizer, this.#rootRank);
+      broadcastOptimizerStateSync(this.optimizer, this.#rootRank, { name: `${what}.optimizer` });
     }
     await super.onBatchEnd(batch, logs);
   }
