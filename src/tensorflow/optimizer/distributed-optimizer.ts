@@ -127,6 +127,7 @@ class Stepper {
     f: () => tf.Scalar,
     varList?: tf.Variable[],
   ): { value: tf.Scalar; grads: tf.NamedTensorMap } {
+    this.#prepared = 'not yet'; // whatever becomes of this pass
     const variables = varList ?? trainableVariables();
     const global = this.#global(variables);
     const pass = this.#groupSize() > 1 ? this.#reducer.begin(global) : undefined;
@@ -188,9 +189,19 @@ class Stepper {
       }
       complete = aggregation.take(variables);
     }
-    this.#prepared = 'reduced';
     const size = this.#reducer.groupSize();
-    if (size === 1) return complete;
+    const reduced = size === 1 ? complete : this.#reduce(variables, complete, size, finish);
+    this.#prepared = 'reduced';
+    return reduced;
+  }
+
+  /** The global ones by `finish`; the local ones are scaled. */
+  #reduce(
+    variables: readonly tf.Variable[],
+    complete: Gradients,
+    size: number,
+    finish: (gradients: Gradients) => Gradients,
+  ): Gradients {
     const locals = this.#locals.current();
     const isGlobal = (place: number) => !locals.has(variables[place] as tf.Variable);
     const reduced = finish(complete.filter((_, place) => isGlobal(place)))[Symbol.iterator]();
