@@ -64,16 +64,10 @@ export class TensorBoard extends HorovodCallback {
     );
   }
 
-  override async onTrainEnd(_logs?: FitLogs): Promise<void> {
-    const writers = [...this.#writers.values()];
-    this.#writers.clear();
-    await Promise.all(writers.map((writer) => writer.close()));
-  }
-
   async #write(run: string, step: number, prefix: string, metrics: Record<string, number>): Promise<void> {
     const scalars = Object.entries(metrics).map(([metric, value]) => [prefix + metric, value] as const);
     if (scalars.length === 0) return;
-    const writer = this.#writers.get(run) ?? (await EventWriter.open(join(this.#logDir, run)));
+    const writer = this.#writers.get(run) ?? (await EventWriter.create(join(this.#logDir, run)));
     this.#writers.set(run, writer);
     await writer.scalars(step, Object.fromEntries(scalars));
   }

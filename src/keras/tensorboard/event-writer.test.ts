@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
@@ -17,10 +17,9 @@ test('CRC-32C of the published test strings', () => {
 });
 
 test('an event file has its version first, then the scalars, all with right checksums', async () => {
-  const writer = await EventWriter.open(join(folder, 'writer'));
+  const writer = await EventWriter.create(join(folder, 'writer'));
   await writer.scalars(0, { loss: 0.5, acc: 0.25 });
   await writer.scalars(300, { loss: -1 });
-  await writer.close();
   const [version, first, second] = readEvents(join(folder, 'writer'));
   assert.equal(version?.fileVersion, 'brain.Event:2');
   assert.deepEqual([first?.step, first?.scalars], [0, { loss: 0.5, acc: 0.25 }]);
@@ -37,8 +36,19 @@ describe('the TensorBoard callback', () => {
       }
       await callback.onEpochEnd(epoch, { loss: 0.5, lr: 0.125, val_loss: 0.75 });
     }
-    await callback.onTrainEnd();
   };
+
+  test('leaves no file open when fit() fails, or is over', {
+    skip: !existsSync('/proc/self/fd'),
+  }, async () => {
+    const opened = () =>
+      readdirSync('/proc/self/fd').filter((fd) => {
+        const path = `/proc/self/fd/${fd}`;
+        return existsSync(path) && readlinkSync(path).includes('tfevents');
+      });
+    await train(join(folder, 'failed'), 0, 1);
+    assert.deepEqual(opened(), []);
+  });
 
   test('rank 0 writes epochs, training and validation apart, and batches as often as asked', async () => {
     const logDir = join(folder, 'rank 0');

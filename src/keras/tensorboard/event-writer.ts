@@ -1,36 +1,33 @@
 // Appends scalars to a TensorBoard event file. Every call is on the file when its promise resolves, so that
-// TensorBoard shows a job that is running, and a job that is killed has lost nothing.
+// TensorBoard shows a job that is running, and a job that is killed has lost nothing. The file is open only while it is
+// written to: a fit() that fails tells its callbacks nothing, so nobody could close it.
 
 import { randomUUID } from 'node:crypto';
-import { type FileHandle, mkdir, open } from 'node:fs/promises';
+import { appendFile, mkdir } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { scalarsEvent, versionEvent } from './event-message.ts';
 import { frameRecord } from './record-framing.ts';
 
 export class EventWriter {
-  readonly #file: FileHandle;
+  readonly #path: string;
 
-  private constructor(file: FileHandle) {
-    this.#file = file;
+  private constructor(path: string) {
+    this.#path = path;
   }
 
-  /** Opens a new event file in a folder, which is made if need be. */
-  static async open(folder: string): Promise<EventWriter> {
+  /** Begins a new event file in a folder, which is made if need be. */
+  static async create(folder: string): Promise<EventWriter> {
     await mkdir(folder, { recursive: true });
     const seconds = String(Math.floor(Date.now() / 1000)).padStart(10, '0');
     // TensorBoard looks for "tfevents" in the name; the rest keeps the files of several runs apart and in order.
     const name = `events.out.tfevents.${seconds}.${hostname()}.${process.pid}.${randomUUID().slice(0, 8)}.v2`;
-    const file = await open(join(folder, name), 'ax');
-    await file.appendFile(frameRecord(versionEvent(Date.now() / 1000)));
-    return new EventWriter(file);
+    const path = join(folder, name);
+    await appendFile(path, frameRecord(versionEvent(Date.now() / 1000)), { flag: 'ax' });
+    return new EventWriter(path);
   }
 
   async scalars(step: number, scalars: Readonly<Record<string, number>>): Promise<void> {
-    await this.#file.appendFile(frameRecord(scalarsEvent(Date.now() / 1000, step, scalars)));
-  }
-
-  async close(): Promise<void> {
-    await this.#file.close();
+    await appendFile(this.#path, frameRecord(scalarsEvent(Date.now() / 1000, step, scalars)));
   }
 }
