@@ -457,24 +457,8 @@ export interface Distributed {
     readonly skippedSteps: number;
 }
 
-export declare class DistributedGradientTape {
-    #private;
-    constructor(options?: GradientTapeOptions);
-    /** Computes the gradients of the loss, reduces them over the ranks, and resolves to the loss and them. */
-    gradient(lossFn: () => tf.Scalar, variables?: readonly AnyVariable[]): Promise<ValueAndGradients>;
-    /** The blocking form of gradient(). */
-    gradientSync(lossFn: () => tf.Scalar, variables?: readonly AnyVariable[]): ValueAndGradients;
-    /** As gradientSync(), with local and reduced gradients apart. */
-    getLocalAndGlobalGradients(lossFn: () => tf.Scalar, variables?: readonly AnyVariable[]): {
-        value: tf.Scalar;
-        local: VariableGradient[];
-        global: VariableGradient[];
-    };
-    /** Its gradient stays on this rank; divided by the number of ranks unless scaleLocalGradients is false. */
-    registerLocalSource(variable: AnyVariable): void;
-    /** For PartialDistributedGradientTape. */
-    protected addLocalLayers(layers: tf.layers.Layer | readonly tf.layers.Layer[] | undefined): void;
-}
+export declare const DistributedGradientTape: CallableClass<typeof DistributedGradientTapeClass>;
+export type DistributedGradientTape = DistributedGradientTapeClass;
 
 /** Wraps the optimizer given, in place, and returns it. */
 export declare function DistributedOptimizer<T extends tf.Optimizer>(optimizer: T, options?: DistributedOptimizerOptions): T & Distributed;
@@ -543,10 +527,8 @@ export declare function groupedReducescatterSync<T extends readonly CollectiveIn
 /** Whether this optimizer reduces its gradients. */
 export declare function isDistributed(optimizer: tf.Optimizer): optimizer is tf.Optimizer & Distributed;
 
-/** A DistributedGradientTape for models of which some layers are each rank's own. */
-export declare class PartialDistributedGradientTape extends DistributedGradientTape {
-    constructor(options?: PartialGradientTapeOptions);
-}
+export declare const PartialDistributedGradientTape: CallableClass<typeof PartialDistributedGradientTapeClass>;
+export type PartialDistributedGradientTape = PartialDistributedGradientTapeClass;
 
 /** A DistributedOptimizer for models of which some layers are each rank's own. */
 export declare function PartialDistributedOptimizer<T extends tf.Optimizer>(optimizer: T, options?: PartialDistributedOptimizerOptions): T & Distributed;
@@ -688,11 +670,16 @@ export interface AlltoallResult<T> {
     readonly receivedSplits: Int32Array;
 }
 
+type AnyClass = new (...args: any[]) => object;
+
 export declare const Average: ReduceOp;
 
 export interface BroadcastOptions extends CollectiveOptions {
     inPlace?: boolean | undefined;
 }
+
+/** A class, and the function that makes its instances. It can be extended and stands on the right of instanceof. */
+export type CallableClass<C extends AnyClass> = C & ((...args: ConstructorParameters<C>) => InstanceType<C>);
 
 export interface CollectiveOptions {
     /** Matches calls of different ranks; without it the order of calls does. */
@@ -716,11 +703,35 @@ export interface Compressor<Context = unknown> {
     decompress(tensor: Tensor, context: Context): Tensor;
 }
 
+export declare class DistributedGradientTape {
+    #private;
+    constructor(options?: GradientTapeOptions);
+    /** Computes the gradients of the loss, reduces them over the ranks, and resolves to the loss and them. */
+    gradient(lossFn: () => tf.Scalar, variables?: readonly AnyVariable[]): Promise<ValueAndGradients>;
+    /** The blocking form of gradient(). */
+    gradientSync(lossFn: () => tf.Scalar, variables?: readonly AnyVariable[]): ValueAndGradients;
+    /** As gradientSync(), with local and reduced gradients apart. */
+    getLocalAndGlobalGradients(lossFn: () => tf.Scalar, variables?: readonly AnyVariable[]): {
+        value: tf.Scalar;
+        local: VariableGradient[];
+        global: VariableGradient[];
+    };
+    /** Its gradient stays on this rank; divided by the number of ranks unless scaleLocalGradients is false. */
+    registerLocalSource(variable: AnyVariable): void;
+    /** For PartialDistributedGradientTape. */
+    protected addLocalLayers(layers: tf.layers.Layer | readonly tf.layers.Layer[] | undefined): void;
+}
+
 export type DType = 'uint8' | 'int8' | 'uint16' | 'int16' | 'int32' | 'int64' | 'float16' | 'float32' | 'float64' | 'bool' | 'bfloat16';
 
 export declare const Max: ReduceOp;
 
 export declare const Min: ReduceOp;
+
+/** A DistributedGradientTape for models of which some layers are each rank's own. */
+export declare class PartialDistributedGradientTape extends DistributedGradientTape {
+    constructor(options?: PartialGradientTapeOptions);
+}
 
 export declare class ProcessSet {
     #private;
@@ -796,7 +807,7 @@ export type TypedArray = Uint8Array | Int8Array | Uint8ClampedArray | Uint16Arra
 // ── horovod/keras: exported ──
 
 /** A callback as fit() takes it: an instance of a class, or an object with some of the hooks. */
-export type AnyCallback = tf.Callback | tf.CustomCallback | tf.CustomCallbackArgs;
+export type AnyCallback = CallbackInstance | tf.CustomCallbackArgs;
 
 export declare const BestModelCheckpoint: CallableClass<typeof BestModelCheckpointClass>;
 export type BestModelCheckpoint = BestModelCheckpointClass;
@@ -822,6 +833,12 @@ export type BroadcastGlobalVariablesCallback = BroadcastGlobalVariablesClass;
 export interface BroadcastGlobalVariablesOptions {
     /** Weights that every rank keeps as they are. */
     localVariables?: AnyVariable | readonly AnyVariable[] | undefined;
+}
+
+/** An instance of tf.Callback, whichever copy of TensorFlow.js its class is from, as far as it can be told by looking. */
+export interface CallbackInstance {
+    setParams(params: never): void;
+    setModel(model: never): void;
 }
 
 export declare const LearningRateScheduleCallback: CallableClass<typeof LearningRateScheduleClass>;
@@ -1112,7 +1129,6 @@ export declare class TensorBoard extends HorovodCallback {
     constructor(options: string | TensorBoardOptions, membership?: Membership);
     onBatchEnd(batch: number, logs?: FitLogs): Promise<void>;
     onEpochEnd(epoch: number, logs?: FitLogs): Promise<void>;
-    onTrainEnd(_logs?: FitLogs): Promise<void>;
 }
 
 export type TypedArray = Uint8Array | Int8Array | Uint8ClampedArray | Uint16Array | Int16Array | Int32Array | Uint32Array | BigInt64Array | BigUint64Array | Float32Array | Float64Array;
@@ -1407,6 +1423,11 @@ export interface DataPlane {
     openGroup(spec: GroupSpec): Promise<PlaneGroup>;
     /** Memory that other members can reach without a copy, where the plane has such a thing. */
     alloc(bytes: number): ArrayBufferLike;
+    /**
+     * Lets other members reach the memory of a WebAssembly module, as it is now, without a copy, where the plane can. Cheap
+     * to ask again; to be asked again after the memory has grown. The plane keeps the memory alive until it is closed.
+     */
+    adopt(memory: GrowingMemory): void;
     close(): void;
 }
 
@@ -1520,6 +1541,7 @@ export declare class MemoryPlane implements DataPlane {
     readonly background = "none";
     constructor(hub: MemoryHub);
     openGroup(spec: GroupSpec): Promise<PlaneGroup>;
+    adopt(): void;
     alloc(bytes: number): ArrayBufferLike;
     close(): void;
 }
@@ -1892,6 +1914,11 @@ export declare class FlightRecorder {
     begin(): MutableRecord;
     /** Oldest first. */
     read(): CollectiveRecord[];
+}
+
+/** A WebAssembly.Memory: growing gives it another buffer. */
+export interface GrowingMemory {
+    readonly buffer: ArrayBufferLike;
 }
 
 /** Thrown, or rejected with, by every function of this package. Match on `code`. */
