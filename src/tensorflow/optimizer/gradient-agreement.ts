@@ -28,6 +28,8 @@ export interface Agreement {
   /** Places of the gradients to reduce, in the order in which they are finished. */
   readonly order: readonly number[];
   readonly transport: Transport;
+  /** Some rank has variables without gradients, so some rank may come with new gradients later. */
+  readonly mayGrow: boolean;
 }
 
 /** Collective, blocking. Throws the same error on every rank where they do not mean the same variables. */
@@ -45,7 +47,7 @@ export function agreeOnGradients(
   const used = proposals.map(onlyUsed);
   if (firstDifference(used, ranks) === undefined) {
     const { order, transport } = decide(used);
-    return { order: order.map((place) => proposal.present[place] as number), transport };
+    return { order: order.map((place) => proposal.present[place] as number), transport, mayGrow: true };
   }
   throw new HorovodError('ERR_HVD_MISMATCH', `${what}: ${difference}`);
 }
@@ -72,7 +74,8 @@ export function decide(proposals: readonly Proposal[]): Agreement {
   const transport = first.transports.find((each) =>
     proposals.every(({ transports }) => transports.includes(each)),
   );
-  return { order: [...early, ...late], transport: transport ?? 'staged' };
+  const mayGrow = present.size < first.variables.length;
+  return { order: [...early, ...late], transport: transport ?? 'staged', mayGrow };
 }
 
 /** Names come from counters of each process and may differ; places and shapes may not. */

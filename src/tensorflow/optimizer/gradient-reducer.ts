@@ -9,7 +9,7 @@
 
 import * as tf from '@tensorflow/tfjs';
 import { alloc } from '../../context/alloc.ts';
-import { groupedAllreduce, groupedAllreduceSync } from '../../context/collectives.ts';
+import { allreduceSync, groupedAllreduce, groupedAllreduceSync } from '../../context/collectives.ts';
 import type { HorovodContext } from '../../context/context.ts';
 import { defaultContext } from '../../context/default-context.ts';
 import {
@@ -18,6 +18,7 @@ import {
   type StartedCollective,
 } from '../../context/prepared.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
+import { Max } from '../../tensor/reduce-op.ts';
 import { bulkMemory } from '../backend/tfjs-node-memory.ts';
 import {
   copyTensor,
@@ -52,6 +53,9 @@ interface Route {
   /** Places of the gradients that are reduced. */
   readonly places: ReadonlySet<number>;
   readonly buckets: readonly Bucket[];
+  /** Before each step the ranks ask each other whether one has a gradient that this route lacks. */
+  readonly mayGrow: boolean;
+  readonly name: string;
   /** Started and not yet waited for. */
   readonly inFlight: StartedCollective<unknown>[];
 }
@@ -68,6 +72,7 @@ export class GradientReducer {
   readonly #routes = new Map<string, Route>();
   #name: string | undefined;
   #routesMade = 0;
+  #callsLater = 0;
 
   constructor(rules: GradientRules, mayOverlap: boolean) {
     this.rules = rules;
@@ -98,7 +103,8 @@ export class GradientReducer {
         gradient === undefined ? new Float32Array(size) : (await readTensorLater(gradient)).slice(),
       );
     }
-    const name = `${route.buckets[0]?.name ?? this.rules.what}.later`;
+    // Numbered: the next call may come before this one has ended.
+    const name = `${route.name}.later.${this.#callsLater++}`;
     const { op, compression, prescaleFactor, postscaleFactor, processSet } = this.rules;
     const options = { op, compression, prescaleFactor, postscaleFactor, processSet, name };
     const reduced = await groupedAllreduce(route.context, inputs, { ...options, inPlace: true });
@@ -124,22 +130,28 @@ export class GradientReducer {
     const signature = signatureOf(variables);
     const known = this.#routes.get(signature);
     const present = variables.map((_, place) => place).filter((place) => gradients[place] !== undefined);
-    if (known?.context === context && present.every((place) => known.places.has(place))) return known;
-    if (known !== undefined) {
+    if (known?.context === context) {
+      const lacks = !present.every((place) => known.places.has(place));
+      if (!known.mayGrow || !this.#anyLacks(known, lacks)) return known;
+      // Others may have heard less, and have started less: all are started, so that all end.
+      for (const { staging } of known.buckets.slice(known.inFlight.length)) {
+        if (staging !== undefined) known.inFlight.push(staging.prepared.start());
+      }
       waitForAll(known);
-      releaseRoute(known);
     }
+    if (known !== undefined) releaseRoute(known);
     this.#forgetOldRoutes();
     const { what, processSet } = this.rules;
     this.#name ??= this.rules.name ?? `DistributedOptimizer.${nextNumber(context, processSet?.id ?? 0)}`;
     const name = `${this.#name}.${this.#routesMade++}`;
     const proposal = { variables: describeVariables(variables), present, finished, transports };
-    const { order, transport } = agreeOnGradients(context, proposal, {
+    const { order, transport, mayGrow } = agreeOnGradients(context, proposal, {
       what,
       name: `${name}.plan`,
       processSet,
     });
-    const route = this.#makeRoute(context, name, variables, order, transport);
+    const buckets = this.#makeBuckets(context, name, variables, order, transport);
+    const route = { context, transport, places: new Set(order), buckets, mayGrow, name, inFlight: [] };
     this.#routes.set(signature, route);
     return route;
   }
@@ -185,16 +197,27 @@ export class GradientReducer {
     return taken.give();
   }
 
-  #makeRoute(
+  /** Whether any rank has a gradient that the route has no place for. Collective. */
+  #anyLacks({ context, name }: Route, lacks: boolean): boolean {
+    const { processSet } = this.rules;
+    const answer = allreduceSync(context, Int32Array.of(lacks ? 1 : 0), {
+      op: Max,
+      processSet,
+      name: `${name}.more`,
+    });
+    return answer[0] === 1;
+  }
+
+  #makeBuckets(
     context: HorovodContext,
     name: string,
     variables: readonly tf.Variable[],
     order: readonly number[],
     transport: Transport,
-  ): Route {
+  ): Bucket[] {
     const { groups } = this.rules;
     const placeOf = new Map(variables.map((variable, place) => [variable, place]));
-    const buckets = planBuckets({
+    return planBuckets({
       bytes: variables.map(({ size }) => size * Float32Array.BYTES_PER_ELEMENT),
       order,
       groups:
@@ -208,7 +231,6 @@ export class GradientReducer {
       if (transport === 'direct') return { places, name: bucketName };
       return { places, name: bucketName, staging: this.#stage(context, bucketName, places, variables) };
     });
-    return { context, transport, places: new Set(order), buckets, inFlight: [] };
   }
 
   #stage(
