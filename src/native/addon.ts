@@ -3,6 +3,9 @@
 import type { TypedArray } from '../tensor/dtype.ts';
 
 /** A mapped control block with this process's life word. */
+/** Counts changes of what the addon exports; native/src/node/addon.cc has the same number. */
+export const interfaceVersion = 2;
+
 export type NativeControl = { readonly brand: 'control' };
 /** Memory that alloc() hands out. */
 export type NativeArena = { readonly brand: 'arena' };
@@ -15,6 +18,7 @@ export type NativeTensorList = { readonly brand: 'tensors' };
 
 export interface NativeAddon {
   readonly instructionSet: string;
+  readonly interfaceVersion: number;
   readonly bytesPerMember: number;
   openControl(fd: number, rank: number, ranks: number): NativeControl;
   closeControl(control: NativeControl): void;

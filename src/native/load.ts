@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { NativeAddon } from './addon.ts';
+import { interfaceVersion, type NativeAddon } from './addon.ts';
 
 export interface NativeSearch {
   /** False: the user asked for the portable plane. */
@@ -29,6 +29,9 @@ export function loadNative(search: NativeSearch = {}): NativeResult {
   }
   try {
     const addon = createRequire(import.meta.url)(path.resolve(file)) as NativeAddon;
+    if (addon.interfaceVersion !== interfaceVersion) {
+      return { built: false, reason: `${file} was built from other sources; run npm run build` };
+    }
     return { built: true, addon, path: file };
   } catch (error) {
     return { built: false, reason: `${file} does not load: ${(error as Error).message}` };

@@ -40,6 +40,9 @@ napi_value close_control_now(napi_env env, napi_callback_info info) {
   return undefined(env);
 }
 
+// Counts changes of what this file exports; src/native/addon.ts has the same number.
+constexpr int interface_version = 2;
+
 // openArena() → arena
 napi_value open_arena(napi_env env, napi_callback_info) {
   napi_value external;
@@ -150,6 +153,7 @@ NAPI_MODULE_INIT() {
   napi_value value;
   napi_create_string_utf8(env, hvd::instruction_set(), NAPI_AUTO_LENGTH, &value);
   napi_set_named_property(env, exports, "instructionSet", value);
+  napi_set_named_property(env, exports, "interfaceVersion", from_int(env, interface_version));
   napi_set_named_property(env, exports, "bytesPerMember", from_int(env, bytes_per_member));
   return exports;
 }
