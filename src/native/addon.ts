@@ -2,10 +2,10 @@
 
 import type { TypedArray } from '../tensor/dtype.ts';
 
-/** A mapped control block with this process's life word. */
 /** Counts changes of what the addon exports; native/src/node/addon.cc has the same number. */
 export const interfaceVersion = 2;
 
+/** A mapped control block with this process's life word. */
 export type NativeControl = { readonly brand: 'control' };
 /** Memory that alloc() hands out. */
 export type NativeArena = { readonly brand: 'arena' };
