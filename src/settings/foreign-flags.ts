@@ -45,7 +45,10 @@ export const foreignFlags: readonly ForeignFlag[] = [
   refusedSwitch(['--gloo'], 'the gloo plane is not in this version; ranks of one host need neither'),
   refusedSwitch(['--jsrun'], 'jsrun is not in this version'),
   refusedValue(['--mpi-args'], 'the mpi plane is not in this version'),
-  refusedValue(['--binding-args'], 'arguments of mpirun are not in this version; --pin-cores gives each rank its cores'),
+  refusedValue(
+    ['--binding-args'],
+    'arguments of mpirun are not in this version; --pin-cores gives each rank its cores',
+  ),
   refusedValue(['-p', '--ssh-port'], ssh),
   refusedValue(['-i', '--ssh-identity-file'], ssh),
   refusedValue(['--min-np', '--min-num-proc'], elastic),
