@@ -94,6 +94,9 @@ export class GradientReducer {
   /** The promise form, for backends that cannot be read synchronously; takes no tensor from the caller. */
   async reduceLater(variables: readonly tf.Variable[], gradients: Gradients): Promise<Gradients> {
     const route = this.routeFor(variables, gradients, [], ['staged']);
+    // The next call may come before this one has ended. Numbered before the first await: reading takes its time, and on
+    // each rank another.
+    const name = `${route.name}.later.${this.#callsLater++}`;
     const places = [...route.places].sort((a, b) => a - b);
     const inputs: TypedArray[] = [];
     for (const place of places) {
@@ -103,8 +106,6 @@ export class GradientReducer {
         gradient === undefined ? new Float32Array(size) : (await readTensorLater(gradient)).slice(),
       );
     }
-    // Numbered: the next call may come before this one has ended.
-    const name = `${route.name}.later.${this.#callsLater++}`;
     const { op, compression, prescaleFactor, postscaleFactor, processSet } = this.rules;
     const options = { op, compression, prescaleFactor, postscaleFactor, processSet, name };
     const reduced = await groupedAllreduce(route.context, inputs, { ...options, inPlace: true });
