@@ -9,6 +9,7 @@ import { MemoryHub } from '../plane/memory/memory-plane.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { PortablePlane } from '../plane/portable/portable-plane.ts';
 import { ShmPlane } from '../plane/shm/shm-plane.ts';
+import { gather } from '../rendezvous/gather.ts';
 import { controlBlockKey } from '../rendezvous/keys.ts';
 import type { Store, WaitOptions } from '../rendezvous/store.ts';
 import { TcpStore } from '../rendezvous/tcp-store.ts';
@@ -73,7 +74,7 @@ function aloneParts(common: CommonParts): ContextParts {
     ...common,
     plane: hub.plane(0),
     members: [0],
-    share: async (value) => value ?? '',
+    exchange: async (text) => [text],
     failJob: (error) => hub.fail(error),
     leave() {},
     close() {},
@@ -134,11 +135,10 @@ async function joinedParts(
       ...common,
       plane,
       members,
-      share: async (value) => {
-        const segment = `${prefix}group/${generation}`;
-        if (value !== undefined) await store.set(segment, value, wait);
-        return value ?? (await start.guard(store.get(segment, { ...wait, from: members[0] })));
-      },
+      exchange: (text) =>
+        start.guard(
+          gather(store, `${prefix}group/${generation}`, text, { ...wait, members, rank: settings.rank }),
+        ),
       failJob: (error) => {
         const isOurs = block.fail(toFailureRecord(error));
         const record = isOurs ? undefined : block.failure();

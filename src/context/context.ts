@@ -7,7 +7,7 @@ import { Channel, type ChannelHost } from '../engine/channel.ts';
 import { labelOf, type Request, unnamedKey } from '../engine/request.ts';
 import { inspectStalls, type StallLimits } from '../engine/stall-inspector.ts';
 import { HorovodError } from '../errors.ts';
-import type { DataPlane, PlaneGroup, PlaneName } from '../plane/plane.ts';
+import type { AllgatherOperation, DataPlane, PlaneGroup, PlaneName } from '../plane/plane.ts';
 import type { OverlapChoice } from '../settings/table.ts';
 import { describePlan, fingerprintOfPlan } from './describe-plan.ts';
 import { type CollectiveOptions, checkOptions } from './options.ts';
@@ -46,8 +46,8 @@ export interface ContextParts {
   readonly log: Log;
   readonly hasDynamicProcessSets: boolean;
   readonly processSet: ProcessSet;
-  /** Carries a text from the first rank to all, before the global group exists. */
-  share(value: string | undefined): Promise<string>;
+  /** Every rank gives a text and gets those of all, before the global group exists. */
+  exchange(text: string): Promise<readonly string[]>;
   /** Numbers by which the control block knows the ranks; the ranks themselves but for init({ ranks }). */
   readonly members: readonly number[];
   /** Tells all ranks that the job has failed. */
@@ -97,12 +97,12 @@ export class HorovodContext {
     try {
       const ranks = Array.from({ length: world.size }, (_, rank) => rank);
       const timeoutMs = options.timeoutMs ?? parts.limits.startTimeoutMs;
-      const { share, members } = parts;
+      const { exchange, members } = parts;
       const group = await parts.plane.openGroup({
         id: 0,
         members,
         index: world.rank,
-        share,
+        exchange,
         signal: options.signal,
         timeoutMs,
       });
@@ -305,37 +305,34 @@ export class HorovodContext {
     // Everybody takes part in telling, members or not: it goes over the set of all ranks.
     let group: PlaneGroup | undefined;
     if (index < 0) {
-      await this.#shareAmongAll(undefined, options);
+      await this.#exchangeAmongAll('', options);
     } else {
-      let hasShared = false;
-      const share = (value: string | undefined) => {
-        hasShared = true;
-        return this.#shareAmongAll(value, options);
+      let hasTold = false;
+      const exchange = async (told: string) => {
+        hasTold = true;
+        const texts = await this.#exchangeAmongAll(told, options);
+        return ranks.map((member) => texts[member] as string);
       };
-      group = await this.plane.openGroup({ id: this.#sets.nextId, members, index, share, signal, timeoutMs });
+      const id = this.#sets.nextId;
+      group = await this.plane.openGroup({ id, members, index, exchange, signal, timeoutMs });
       // A plane with nothing to tell; the ranks outside the set expect it all the same.
-      if (!hasShared) await share(undefined);
+      if (!hasTold) await exchange('');
     }
     await this.#agreeOn(`added ${text}`, options);
     this.#addSet(set, ranks, group);
   }
 
-  /** The first text that is not empty, of any rank. */
-  async #shareAmongAll(value: string | undefined, options: CollectiveOptions): Promise<string> {
-    const what = 'addProcessSet';
-    const operation = {
-      kind: 'allgather' as const,
-      input: Buffer.from(value ?? '') as Uint8Array,
-      output: new Uint8Array(0),
-    };
-    const plan: Plan<string> = {
+  async #exchangeAmongAll(text: string, options: CollectiveOptions): Promise<string[]> {
+    const operation: AllgatherOperation = { kind: 'allgather', input: Buffer.from(text) };
+    const plan: Plan<string[]> = {
       kind: 'processSet',
       operands: [],
       operations: [operation],
-      detail: 'share',
-      result: () => Buffer.from(operation.output).toString(),
+      detail: 'exchange',
+      result: () => splitTexts(operation),
     };
-    return this.run(plan, withoutName(options), what, `horovod.process_set.${++this.#processSetChanges}`);
+    const key = `horovod.process_set.${++this.#processSetChanges}`;
+    return this.run(plan, withoutName(options), 'addProcessSet', key);
   }
 
   async #agreeOn(detail: string, options: CollectiveOptions): Promise<void> {
@@ -479,6 +476,15 @@ export class HorovodContext {
 
 function withoutName({ signal, timeoutMs }: CollectiveOptions): CollectiveOptions {
   return { signal, timeoutMs };
+}
+
+function splitTexts({ output, byteCounts = [] }: AllgatherOperation): string[] {
+  const bytes = Buffer.from(output ?? []);
+  let start = 0;
+  return byteCounts.map((count) => {
+    start += count;
+    return bytes.toString('utf8', start - count, start);
+  });
 }
 
 function abortedError(what: string, rank: number, signal: AbortSignal): HorovodError {

@@ -67,7 +67,7 @@ export interface NativeAddon {
   releaseTensors(list: NativeTensorList): void;
 }
 
-/** Numbers are statuses (plane/shm/codes.ts). */
+/** Numbers are statuses (plane/native/codes.ts). */
 export interface NativeGroup {
   /** Everything but the arrays is in the mailbox given to openGroup(). */
   allreduceNow(input: TypedArray, output: TypedArray | undefined): number;

@@ -164,8 +164,8 @@ export interface GroupSpec {
   /** Global ranks of the members; a member's index is its place here. */
   readonly members: readonly number[];
   readonly index: number;
-  /** Carries the text that member 0 gives to all members (0 passes it, the others undefined). */
-  share(value: string | undefined): Promise<string>;
+  /** Every member gives a text and gets those of all, in order of index. For one call by each member. */
+  exchange(text: string): Promise<readonly string[]>;
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs: number;
 }

@@ -19,19 +19,27 @@ export async function openGroups(
   id = 0,
   timeoutMs = 20_000,
 ): Promise<PlaneGroup[]> {
-  let tell: (value: string) => void = () => {};
-  const told = new Promise<string>((resolve) => {
-    tell = resolve;
-  });
-  const share = (value: string | undefined): Promise<string> => {
-    if (value !== undefined) tell(value);
-    return told;
-  };
+  const exchangeOf = makeExchange(members.length);
   return Promise.all(
     members.map((rank, index) =>
-      (planes[rank] as DataPlane).openGroup({ id, members, index, share, timeoutMs }),
+      (planes[rank] as DataPlane).openGroup({ id, members, index, exchange: exchangeOf(index), timeoutMs }),
     ),
   );
+}
+
+/** GroupSpec.exchange for members that are all in this process. */
+export function makeExchange(members: number): (index: number) => (text: string) => Promise<string[]> {
+  const texts: string[] = [];
+  let count = 0;
+  let tell: (texts: string[]) => void = () => {};
+  const told = new Promise<string[]>((resolve) => {
+    tell = resolve;
+  });
+  return (index) => (text) => {
+    texts[index] = text;
+    if (++count === members) tell(texts);
+    return told;
+  };
 }
 
 /** Runs `body` in a new world with one group of all ranks, and closes both. */

@@ -119,9 +119,9 @@ async function play(): Promise<void> {
   const open = (id: number): Promise<PlaneGroup> =>
     plane.openGroup({
       ...{ id, members, index: rank, timeoutMs: 20_000 },
-      share(text) {
-        if (text !== undefined) report({ kind: 'share', id, text });
-        return told[id] as Promise<string>;
+      async exchange(text) {
+        if (text !== '') report({ kind: 'share', id, text });
+        return [(await told[id]) as string];
       },
     });
   try {

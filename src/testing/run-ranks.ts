@@ -6,6 +6,7 @@ import { ProcessSet } from '../context/process-set.ts';
 import { createLog } from '../diagnostics/log.ts';
 import { HorovodError } from '../errors.ts';
 import { MemoryHub } from '../plane/memory/memory-plane.ts';
+import { makeExchange } from './plane-world.ts';
 
 export interface RunRanksOptions {
   /** Limits that differ from the usual ones: deadlines, stall warnings, the fusion threshold … */
@@ -99,14 +100,7 @@ const usualLimits: ContextLimits = {
 
 function makeMembers(n: number, { limits = {}, processSets = [] }: RunRanksOptions): Member[] {
   const hub = new MemoryHub(n);
-  let tell: (value: string) => void = () => {};
-  const told = new Promise<string>((resolve) => {
-    tell = resolve;
-  });
-  const share = (value: string | undefined): Promise<string> => {
-    if (value !== undefined) tell(value);
-    return told;
-  };
+  const exchangeOf = makeExchange(n);
   const isDynamic = processSets === 'dynamic';
   return Array.from({ length: n }, (_, rank): Member => {
     const lines: string[] = [];
@@ -121,7 +115,7 @@ function makeMembers(n: number, { limits = {}, processSets = [] }: RunRanksOptio
       hasDynamicProcessSets: isDynamic,
       processSet: globalSet,
       members: Array.from({ length: n }, (_, i) => i),
-      share,
+      exchange: exchangeOf(rank),
       failJob: (error: HorovodError) => hub.fail(error),
       leave() {},
       close() {},

@@ -9,7 +9,7 @@
 
 namespace hvd {
 
-// The numbers are those of src/plane/shm/codes.ts.
+// The numbers are those of src/plane/native/codes.ts.
 enum class Kind : uint8_t { allreduce = 0, reducescatter = 1, allgather = 2, broadcast = 3, alltoall = 4, barrier = 5 };
 
 enum class Status : int {

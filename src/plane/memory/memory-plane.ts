@@ -64,8 +64,8 @@ export class MemoryPlane implements DataPlane {
   async openGroup(spec: GroupSpec): Promise<PlaneGroup> {
     const own = spec.index === 0 ? this.#hub.create(spec.members) : undefined;
     // Alone there is nobody to tell.
-    const name = spec.members.length === 1 && own !== undefined ? own : await spec.share(own);
-    return this.#hub.enter(name, spec.index);
+    const name = spec.members.length === 1 ? own : (await spec.exchange(own ?? ''))[0];
+    return this.#hub.enter(name ?? '', spec.index);
   }
 
   adopt(): void {}

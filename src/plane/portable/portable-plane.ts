@@ -106,7 +106,8 @@ export class PortablePlane implements DataPlane {
 
   async #openFiles(spec: GroupSpec, sizes: GroupFileSizes) {
     if (spec.index !== 0) {
-      const told = JSON.parse(await spec.share(undefined)) as { paths?: string[]; error?: string };
+      const [text = ''] = await spec.exchange('');
+      const told = JSON.parse(text) as { paths?: string[]; error?: string };
       if (told.paths !== undefined) return openGroupFiles(told.paths);
       throw new HorovodError('ERR_HVD_SHARED_MEMORY', `rank ${spec.members[0]}: ${told.error}`);
     }
@@ -116,10 +117,10 @@ export class PortablePlane implements DataPlane {
       files = createGroupFiles(spec.members.length, sizes, directory);
     } catch (error) {
       // The others wait for an answer; an error is one.
-      await spec.share(JSON.stringify({ error: (error as Error).message }));
+      await spec.exchange(JSON.stringify({ error: (error as Error).message }));
       throw error;
     }
-    await spec.share(JSON.stringify({ paths: files.map(({ path }) => path) }));
+    await spec.exchange(JSON.stringify({ paths: files.map(({ path }) => path) }));
     return files;
   }
 }

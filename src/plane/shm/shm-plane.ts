@@ -1,13 +1,13 @@
 // The native plane for ranks of one host: a memory-mapped segment for each group, moved and reduced by the
-// addon. This file opens and closes things; shm-group.ts runs jobs.
+// addon. This file opens and closes things; native/addon-group.ts runs jobs.
 
 import { availableParallelism } from 'node:os';
 import { HorovodError } from '../../errors.ts';
 import type { NativeAddon, NativeArena, NativeControl } from '../../native/addon.ts';
 import type { ControlBlock } from '../control-block.ts';
 import { createMemoryFile, openMemoryFile } from '../memory-file.ts';
+import { AddonGroup } from '../native/addon-group.ts';
 import type { Background, DataPlane, GroupSpec, GrowingMemory, Outcome, PlaneGroup } from '../plane.ts';
-import { ShmGroup } from './shm-group.ts';
 
 export interface ShmPlaneOptions {
   readonly rank: number;
@@ -44,7 +44,7 @@ export class ShmPlane implements DataPlane {
   readonly #cores: number;
   readonly #control: NativeControl;
   readonly #arena: NativeArena;
-  readonly #groups = new Set<ShmGroup>();
+  readonly #groups = new Set<AddonGroup>();
   /** With the buffer that was tried: growing makes a new one. What is here is not collected, so its addresses stay its own. */
   readonly #adopted = new Map<GrowingMemory, ArrayBufferLike>();
 
@@ -67,12 +67,12 @@ export class ShmPlane implements DataPlane {
             label: 'the shared segment of a process set',
           })
         : undefined;
-    const path = await spec.share(own?.path);
+    const [path = ''] = await spec.exchange(own?.path ?? '');
     const file = own ?? openMemoryFile(path);
     try {
       const spins = localSize > this.#cores ? 0 : spinsWithACoreForEveryRank;
       const tryUpToBytes = this.background === 'spare' ? tryUpToBytesWithACoreToSpare : tryUpToBytesWithout;
-      const group = new ShmGroup(this.#block, rank, spec, tryUpToBytes, (report, mailbox) =>
+      const group = new AddonGroup(this.#block, rank, spec, tryUpToBytes, (report, mailbox) =>
         this.#addon.openGroup(
           this.#control,
           this.#arena,
@@ -125,7 +125,7 @@ export class ShmPlane implements DataPlane {
   }
 
   /** A first barrier: when it is over every member has mapped the segment. */
-  #meet(group: ShmGroup, spec: GroupSpec): Promise<Outcome> {
+  #meet(group: AddonGroup, spec: GroupSpec): Promise<Outcome> {
     return new Promise((resolve, reject) => {
       const settle = (outcome: Outcome | HorovodError) =>
         outcome instanceof HorovodError ? reject(outcome) : resolve(outcome);

@@ -16,7 +16,7 @@ type Complete = (outcome: Outcome | HorovodError) => void;
 
 /** A promise form waits this long on the main thread for its peers before it goes to the group's thread. */
 const tryForMicroseconds = 20;
-export class ShmGroup implements PlaneGroup, QuickAllreduce {
+export class AddonGroup implements PlaneGroup, QuickAllreduce {
   readonly index: number;
   readonly size: number;
   readonly quick: QuickAllreduce = this;
