@@ -1,6 +1,6 @@
 // Who is there, who left, who died: the life word of real processes.
 
-#include "shm/control.h"
+#include "group/control.h"
 
 #include <signal.h>
 #include <sys/wait.h>

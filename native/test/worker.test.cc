@@ -1,6 +1,6 @@
 // A group's own thread: jobs in order, taken back, halted by a mismatch, stopped.
 
-#include "shm/worker.h"
+#include "group/worker.h"
 
 #include "check.h"
 #include "world.h"

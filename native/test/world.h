@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "check.h"
+#include "group/control.h"
 #include "shm/arena.h"
-#include "shm/control.h"
-#include "shm/group.h"
+#include "shm/shm-group.h"
 
 namespace world {
 
@@ -71,7 +71,7 @@ inline hvd::Patience patient() {
 struct Member {
   std::unique_ptr<hvd::Control> control;
   std::unique_ptr<hvd::Arena> arena;
-  std::unique_ptr<hvd::Group> group;
+  std::unique_ptr<hvd::ShmGroup> group;
 };
 
 struct Members {
@@ -80,14 +80,14 @@ struct Members {
   std::vector<Member> members;
 
   explicit Members(int count, bool copies = false)
-      : block(count), segment(hvd::Group::segment_bytes(count)), members(static_cast<size_t>(count)) {
+      : block(count), segment(hvd::ShmGroup::segment_bytes(count)), members(static_cast<size_t>(count)) {
     std::vector<int> ranks;
     for (int i = 0; i < count; i++) ranks.push_back(i);
     for (int i = 0; i < count; i++) {
       Member& member = members[static_cast<size_t>(i)];
       member.control = std::make_unique<hvd::Control>(block.fd(), i, count);
       member.arena = std::make_unique<hvd::Arena>();
-      member.group = std::make_unique<hvd::Group>(segment.fd(), ranks, i, *member.control, member.arena.get());
+      member.group = std::make_unique<hvd::ShmGroup>(segment.fd(), ranks, i, *member.control, member.arena.get());
     }
     for (Member& member : members) member.group->probe_peer_memory(copies);
   }
@@ -96,7 +96,7 @@ struct Members {
     for (size_t i = 0; i < members.size(); i++) block.leave(static_cast<int>(i));
   }
   int size() const { return static_cast<int>(members.size()); }
-  hvd::Group& group(int i) { return *members[static_cast<size_t>(i)].group; }
+  hvd::ShmGroup& group(int i) { return *members[static_cast<size_t>(i)].group; }
   hvd::Arena& arena(int i) { return *members[static_cast<size_t>(i)].arena; }
 
   // Runs `part` for every member on a thread of its own; the first check that fails is the test's.

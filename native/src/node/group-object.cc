@@ -11,7 +11,8 @@
 #include <initializer_list>
 #include <unordered_map>
 
-#include "../shm/worker.h"
+#include "../group/worker.h"
+#include "../shm/shm-group.h"
 #include "read-operation.h"
 
 namespace hvd::node {
@@ -383,8 +384,7 @@ napi_value probe(napi_env env, napi_callback_info info) {
   size_t count = 1;
   napi_value arguments[1], result;
   auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
-  handle->group->probe_peer_memory(to_int(env, arguments[0]) != 0);
-  napi_get_boolean(env, handle->group->copies_peer_memory(), &result);
+  napi_get_boolean(env, handle->group->probe_peer_memory(to_int(env, arguments[0]) != 0), &result);
   return result;
 }
 
@@ -453,7 +453,7 @@ napi_value open_group(napi_env env, napi_callback_info info) {
   const int32_t* first = reinterpret_cast<const int32_t*>(ranks.data);
   auto handle = std::make_unique<GroupHandle>();
   try {
-    handle->group = std::make_unique<Group>(to_int(env, arguments[2]),
+    handle->group = std::make_unique<ShmGroup>(to_int(env, arguments[2]),
                                             std::vector<int>(first, first + ranks.bytes / sizeof(int32_t)),
                                             to_int(env, arguments[4]), *static_cast<ControlHandle*>(control)->control,
                                             static_cast<ArenaHandle*>(arena)->arena.get());

@@ -3,8 +3,8 @@
 
 #include <memory>
 
+#include "../group/control.h"
 #include "../shm/arena.h"
-#include "../shm/control.h"
 #include "values.h"
 
 namespace hvd::node {

@@ -1,7 +1,7 @@
 // An operation and how long to wait for it, as TypeScript describes them.
 #pragma once
 
-#include "../shm/operation.h"
+#include "../group/operation.h"
 #include "values.h"
 
 namespace hvd::node {

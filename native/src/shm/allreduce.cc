@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "group.h"
+#include "shm-group.h"
 
 namespace hvd {
 
@@ -23,28 +23,17 @@ constexpr size_t by_parts_from_bytes = 32 * 1024;
 
 }  // namespace
 
-void Group::stage(const Operation& operation, size_t offset, size_t bytes, char* to) {
-  const size_t element = element_bytes(operation.dtype);
-  for_each_piece(operation.buffers, offset, bytes, [&](size_t b, size_t within, size_t seen, size_t piece) {
-    const char* from = operation.buffers[b].in + within;
-    if (operation.prescale == 1.0)
-      std::memcpy(to + seen, from, piece);
-    else
-      scale(to + seen, from, piece / element, operation.dtype, operation.prescale);
-  });
-}
-
-bool Group::reduces_by_parts(size_t bytes) const { return size_ > 2 && bytes >= by_parts_from_bytes; }
+bool ShmGroup::reduces_by_parts(size_t bytes) const { return size_ > 2 && bytes >= by_parts_from_bytes; }
 
 // A chunk for allreduce_by_parts: without our own part, which nobody else reads, unless it has to be scaled.
-void Group::stage_parts(const Operation& operation, size_t offset, size_t length, char* to) {
-  if (operation.prescale != 1.0) return stage(operation, offset, length, to);
+void ShmGroup::stage_parts(const Operation& operation, size_t offset, size_t length, char* to) {
+  if (operation.prescale != 1.0) return pack(operation, offset, length, to);
   const size_t start = part_start(length, index_, size_), end = part_start(length, index_ + 1, size_);
-  stage(operation, offset, start, to);
-  stage(operation, offset + end, length - end, to + end);
+  pack(operation, offset, start, to);
+  pack(operation, offset + end, length - end, to + end);
 }
 
-Status Group::allreduce(Operation& operation, const Patience& patience) {
+Status ShmGroup::allreduce(Operation& operation, const Patience& patience) {
   const size_t bytes = operation.total_bytes();
   if (bytes == 0) return Status::done;
   if (bytes <= inline_bytes) return allreduce_inline(operation, bytes, patience);
@@ -57,7 +46,7 @@ Status Group::allreduce(Operation& operation, const Patience& patience) {
 }
 
 // The data is in the posts. One step, n·(N-1) bytes read.
-Status Group::allreduce_inline(Operation& operation, size_t bytes, const Patience& patience) {
+Status ShmGroup::allreduce_inline(Operation& operation, size_t bytes, const Patience& patience) {
   const size_t elements = bytes / element_bytes(operation.dtype);
   const bool is_as_posted = operation.buffers.size() == 1 && operation.prescale == 1.0;
   for (int i = 0; i < size_; i++) {
@@ -88,12 +77,12 @@ Status Group::allreduce_inline(Operation& operation, size_t bytes, const Patienc
 
 // Every member copies its data to its slots and reduces everybody's slots itself. One step a chunk, n bytes
 // copied and n·(N-1) read.
-Status Group::allreduce_direct(Operation& operation, size_t bytes, const Patience& patience) {
+Status ShmGroup::allreduce_direct(Operation& operation, size_t bytes, const Patience& patience) {
   const size_t chunks = (bytes + slot_bytes - 1) / slot_bytes;
   const size_t element = element_bytes(operation.dtype);
   auto chunk_bytes = [&](size_t k) { return std::min(slot_bytes, bytes - k * slot_bytes); };
   auto produce = [&](size_t k) {
-    stage(operation, k * slot_bytes, chunk_bytes(k), slot(index_, chunk_ + k));
+    pack(operation, k * slot_bytes, chunk_bytes(k), slot(index_, chunk_ + k));
     publish(member(index_).produced, chunk_ + k + 1);
   };
   if (!flag(index_, post_flag::staged)) produce(0);
@@ -118,7 +107,7 @@ Status Group::allreduce_direct(Operation& operation, size_t bytes, const Patienc
 
 // Every member copies its data to its slots, reduces one part of everybody's, and copies the other parts from
 // those who reduced them. Two steps a chunk, less than 3n bytes whatever N.
-Status Group::allreduce_by_parts(Operation& operation, size_t bytes, const Patience& patience) {
+Status ShmGroup::allreduce_by_parts(Operation& operation, size_t bytes, const Patience& patience) {
   const size_t chunks = (bytes + slot_bytes - 1) / slot_bytes;
   const size_t element = element_bytes(operation.dtype);
   auto chunk_bytes = [&](size_t k) { return std::min(slot_bytes, bytes - k * slot_bytes); };
@@ -168,7 +157,7 @@ Status Group::allreduce_by_parts(Operation& operation, size_t bytes, const Patie
 // Every member reduces one part straight from everybody's memory and writes the result straight into
 // everybody's memory. One step at the end, n/N·(2N-1) bytes. Member i touches part i only, so nobody reads
 // what another one writes.
-Status Group::allreduce_in_place_of_peers(Operation& operation, size_t bytes, const Patience& patience) {
+Status ShmGroup::allreduce_in_place_of_peers(Operation& operation, size_t bytes, const Patience& patience) {
   const size_t element = element_bytes(operation.dtype);
   const size_t buffers = operation.buffers.size();
   const size_t step = everyone(post_flag::all_in_arena) ? 32 * 1024 : size_ <= 4 ? 128 * 1024 : 64 * 1024;

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "group.h"
+#include "shm-group.h"
 
 namespace hvd {
 
-bool Group::allocate_result(Operation& operation) {
+bool ShmGroup::allocate_result(Operation& operation) {
   operation.result_bytes = 0;
   for (uint64_t bytes : operation.received) operation.result_bytes += bytes;
   operation.result = operation.allocate(operation.allocate_context, operation.result_bytes);
@@ -15,13 +15,13 @@ bool Group::allocate_result(Operation& operation) {
 }
 
 // All members answer alike: they look at the same posts.
-bool Group::pulls() const {
+bool ShmGroup::pulls() const {
   bool in_arena = true;
   for (int i = 0; i < size_; i++) in_arena = in_arena && (flag(i, post_flag::is_inline) || flag(i, post_flag::all_in_arena));
   return in_arena || everyone(post_flag::can_copy);
 }
 
-Status Group::pull(int i, uint64_t address, char* to, size_t bytes) {
+Status ShmGroup::pull(int i, uint64_t address, char* to, size_t bytes) {
   int error = peers_.read(i, address, to, bytes);
   return error ? system_failure(i, error) : Status::done;
 }
@@ -29,7 +29,7 @@ Status Group::pull(int i, uint64_t address, char* to, size_t bytes) {
 // Streams `chunks` chunks through the slots in lockstep: `fill(k, slot)` writes ours, `consume(k)` reads the
 // others'. One step a chunk.
 template <class Fill, class Consume>
-Status Group::stream(size_t chunks, const Patience& patience, const Fill& fill, const Consume& consume) {
+Status ShmGroup::stream(size_t chunks, const Patience& patience, const Fill& fill, const Consume& consume) {
   for (size_t k = 0; k < chunks; k++) {
     fill(k, slot(index_, chunk_ + k));
     publish(member(index_).produced, chunk_ + k + 1);
@@ -42,7 +42,7 @@ Status Group::stream(size_t chunks, const Patience& patience, const Fill& fill, 
   return Status::done;
 }
 
-Status Group::allgather(Operation& operation, const Patience& patience) {
+Status ShmGroup::allgather(Operation& operation, const Patience& patience) {
   operation.received.resize(static_cast<size_t>(size_));
   std::vector<size_t> offsets(static_cast<size_t>(size_));
   size_t longest = 0, total = 0;
@@ -86,7 +86,7 @@ Status Group::allgather(Operation& operation, const Patience& patience) {
       });
 }
 
-Status Group::broadcast(Operation& operation, const Patience& patience) {
+Status ShmGroup::broadcast(Operation& operation, const Patience& patience) {
   const int root = operation.root;
   const Buffer& mine = operation.buffers[0];
   const size_t bytes = mine.bytes;
@@ -110,7 +110,7 @@ Status Group::broadcast(Operation& operation, const Patience& patience) {
       });
 }
 
-Status Group::alltoall(Operation& operation, const Patience& patience) {
+Status ShmGroup::alltoall(Operation& operation, const Patience& patience) {
   const size_t members = static_cast<size_t>(size_);
   auto sent = [&](int from, int to) {
     return reinterpret_cast<const uint64_t*>(member(from).table[round_ & 1])[to];
@@ -172,7 +172,7 @@ Status Group::alltoall(Operation& operation, const Patience& patience) {
       });
 }
 
-Status Group::reducescatter(Operation& operation, const Patience& patience) {
+Status ShmGroup::reducescatter(Operation& operation, const Patience& patience) {
   const size_t element = element_bytes(operation.dtype);
   const Buffer& mine = operation.buffers[0];
   auto start_of = [&](int to) {
@@ -231,7 +231,7 @@ Status Group::reducescatter(Operation& operation, const Patience& patience) {
       (longest + region - 1) / region, patience,
       [&](size_t k, char* to) {
         for (int i = 0; i < size_; i++)
-          if (size_t piece = length(i, k)) stage(operation, start_of(i) + k * region, piece, to + region * static_cast<size_t>(i));
+          if (size_t piece = length(i, k)) pack(operation, start_of(i) + k * region, piece, to + region * static_cast<size_t>(i));
       },
       [&](size_t k) {
         size_t piece = length(index_, k);

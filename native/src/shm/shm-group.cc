@@ -1,4 +1,4 @@
-#include "group.h"
+#include "shm-group.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,17 +12,16 @@ namespace hvd {
 
 namespace {
 Member* map_segment(int fd, size_t size) {
-  void* memory = mmap(nullptr, Group::segment_bytes(static_cast<int>(size)), PROT_READ | PROT_WRITE,
+  void* memory = mmap(nullptr, ShmGroup::segment_bytes(static_cast<int>(size)), PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_POPULATE, fd, 0);
   if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap of a group's segment");
   return static_cast<Member*>(memory);
 }
 }  // namespace
 
-Group::Group(int fd, std::vector<int> ranks, int index, Control& control, Arena* arena)
-    : members_(map_segment(fd, ranks.size())),
-      size_(static_cast<int>(ranks.size())),
-      index_(index),
+ShmGroup::ShmGroup(int fd, std::vector<int> ranks, int index, Control& control, Arena* arena)
+    : Group(static_cast<int>(ranks.size()), index),
+      members_(map_segment(fd, ranks.size())),
       ranks_(std::move(ranks)),
       control_(control),
       arena_(arena),
@@ -36,21 +35,24 @@ Group::Group(int fd, std::vector<int> ranks, int index, Control& control, Arena*
   me.probe_address = reinterpret_cast<uint64_t>(&probe_);
 }
 
-Group::~Group() { munmap(members_, segment_bytes(size_)); }
+ShmGroup::~ShmGroup() { munmap(members_, segment_bytes(size_)); }
 
-void Group::probe_peer_memory(bool allowed) { can_copy_ = allowed && size_ > 1 && peers_.probe(); }
+bool ShmGroup::probe_peer_memory(bool allowed) {
+  can_copy_ = allowed && size_ > 1 && peers_.probe();
+  return can_copy_;
+}
 
-uint64_t Group::address(const void* pointer, size_t bytes) const {
+uint64_t ShmGroup::address(const void* pointer, size_t bytes) const {
   if (arena_ && arena_->contains(pointer, bytes)) return arena_->offset_of(pointer) | arena_bit;
   return reinterpret_cast<uint64_t>(pointer);
 }
 
-TableEntry Group::entry(int i, size_t buffer, size_t buffers) const {
+TableEntry ShmGroup::entry(int i, size_t buffer, size_t buffers) const {
   if (buffers == 1) return {post(i).header.words[2], post(i).header.words[3]};
   return member(i).table[round_ & 1][buffer];
 }
 
-void Group::ring() {
+void ShmGroup::ring() {
   for (int i = 0; i < size_; i++) {
     if (i == index_) continue;
     Member& peer = member(i);
@@ -61,7 +63,7 @@ void Group::ring() {
   }
 }
 
-void Group::start(const Operation& operation) {
+void ShmGroup::start(const Operation& operation) {
   waiting_since_ = 0;
   Member& me = member(index_);
   Post& mine = post(index_);
@@ -99,7 +101,7 @@ void Group::start(const Operation& operation) {
       if (reduces_by_parts(bytes))
         stage_parts(operation, 0, first, slot(index_, chunk_));
       else
-        stage(operation, 0, first, slot(index_, chunk_));
+        pack(operation, 0, first, slot(index_, chunk_));
       flags |= post_flag::staged;
     }
   }
@@ -112,11 +114,11 @@ void Group::start(const Operation& operation) {
   ring();
 }
 
-void Group::write_inline(const Operation& operation, size_t bytes, Post& mine) {
+void ShmGroup::write_inline(const Operation& operation, size_t bytes, Post& mine) {
   const char* from = operation.buffers[0].in;
   if (operation.buffers.size() != 1 || operation.prescale != 1.0) {
     char* packed = scratch_.data() + inline_bytes * static_cast<size_t>(size_);
-    stage(operation, 0, bytes, packed);
+    pack(operation, 0, bytes, packed);
     from = packed;
   }
   size_t first = std::min(bytes, header_payload_bytes);
@@ -134,7 +136,7 @@ void Group::write_inline(const Operation& operation, size_t bytes, Post& mine) {
   }
 }
 
-Status Group::read_inline(int i, char* to, size_t bytes, const Patience& patience) {
+Status ShmGroup::read_inline(int i, char* to, size_t bytes, const Patience& patience) {
   Post& theirs = post(i);
   size_t first = std::min(bytes, header_payload_bytes);
   std::memcpy(to, &theirs.header.words[2], first);
@@ -152,7 +154,7 @@ Status Group::read_inline(int i, char* to, size_t bytes, const Patience& patienc
   return Status::done;
 }
 
-Status Group::arrive(const Patience& patience) {
+Status ShmGroup::arrive(const Patience& patience) {
   Status status = wait_for_all(patience, true, [&](int i) {
     return post(i).header.round.load(std::memory_order_acquire) == round_;
   });
@@ -169,7 +171,7 @@ Status Group::arrive(const Patience& patience) {
   return Status::done;
 }
 
-Status Group::execute(Operation& operation, const Patience& patience) {
+Status ShmGroup::execute(Operation& operation, const Patience& patience) {
   Status status = Status::done;
   switch (operation.kind) {
     case Kind::allreduce: status = allreduce(operation, patience); break;
@@ -183,39 +185,39 @@ Status Group::execute(Operation& operation, const Patience& patience) {
   return status;
 }
 
-Status Group::finish(const Patience& patience) {
+Status ShmGroup::finish(const Patience& patience) {
   publish(member(index_).finished, round_);
   return wait_for_all(patience, false, [&](int i) {
     return member(i).finished.load(std::memory_order_acquire) >= round_;
   });
 }
 
-bool Group::everyone(uint64_t bit) const {
+bool ShmGroup::everyone(uint64_t bit) const {
   for (int i = 0; i < size_; i++)
     if (!flag(i, bit)) return false;
   return true;
 }
 
-bool Group::anyone_started() const {
+bool ShmGroup::anyone_started() {
   for (int i = 0; i < size_; i++)
     if (i != index_ && post(i).header.round.load(std::memory_order_acquire) == round_) return true;
   return false;
 }
 
-bool Group::everyone_arrived() const {
+bool ShmGroup::everyone_arrived() {
   for (int i = 0; i < size_; i++)
     if (post(i).header.round.load(std::memory_order_acquire) != round_) return false;
   return true;
 }
 
-std::vector<int> Group::missing() const {
+std::vector<int> ShmGroup::missing() const {
   std::vector<int> list;
   for (int i = 0; i < size_; i++)
     if (post(i).header.round.load(std::memory_order_acquire) < round_) list.push_back(i);
   return list;
 }
 
-void Group::nap(int64_t timeout_ns) {
+void ShmGroup::nap(int64_t timeout_ns) {
   Member& me = member(index_);
   uint32_t heard = me.doorbell.load(std::memory_order_acquire);
   me.asleep.store(1, std::memory_order_seq_cst);
@@ -229,7 +231,7 @@ void Group::nap(int64_t timeout_ns) {
 // two ranks on one of two cores train at half speed for half a minute; three of four take half as long again).
 // So a rank that was moved onto a peer's core while it slept goes back, and a rank that waits on a core with two
 // more of us than another one has moves there, the highest first; ever less often if it does not help.
-int Group::core_of(int i) const {
+int ShmGroup::core_of(int i) const {
   if (i == index_) return sched_getcpu();
   uint64_t posted = member(i).posts[(round_ - 1) & 1].header.words[1];  // where it was in the last round
   return static_cast<int>(posted >> post_flag::cpu_shift & 0xffff);
@@ -245,7 +247,7 @@ void move_to(int core, const cpu_set_t& allowed) {
 }
 }  // namespace
 
-void Group::leave_crowded_core() {
+void ShmGroup::leave_crowded_core() {
   const int64_t now = monotonic_ns();
   if (now < next_move_) return;
   next_move_ = now + 1'000'000;
@@ -271,14 +273,14 @@ void Group::leave_crowded_core() {
   move_to(emptiest, allowed);
 }
 
-void Group::return_to_core(int core, int i) {
+void ShmGroup::return_to_core(int core, int i) {
   if (core < 0 || core == sched_getcpu() || core_of(i) != sched_getcpu()) return;
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_ISSET(core, &allowed)) move_to(core, allowed);
 }
 
-Status Group::check_idle() {
-  if (stop_.load(std::memory_order_acquire)) return Status::stopped;
+Status ShmGroup::check_idle() {
+  if (stopping()) return Status::stopped;
   if (control_.failed()) return Status::failed;
   for (int i = 0; i < size_; i++) {
     if (i == index_) continue;
@@ -290,7 +292,7 @@ Status Group::check_idle() {
   return Status::done;
 }
 
-Status Group::check_waiting(int i, const Patience& patience, bool may_stall) {
+Status ShmGroup::check_waiting(int i, const Patience& patience, bool may_stall) {
   // Any loss ends the wait, not only that of `i`: nobody who is still needed can finish without all members. One
   // that has finished may be gone, but only after all have published everything, and then `i` is reached.
   if (Status status = check_idle(); status != Status::done) return status;
@@ -310,7 +312,7 @@ Status Group::check_waiting(int i, const Patience& patience, bool may_stall) {
   return Status::done;
 }
 
-Status Group::system_failure(int i, int error) {
+Status ShmGroup::system_failure(int i, int error) {
   // A peer that is dying cannot be copied from: that is a loss, not a failure of the call.
   for (int64_t until = monotonic_ns() + 100'000'000; monotonic_ns() < until;) {
     if (control_.presence(ranks_[static_cast<size_t>(i)]) == Control::Presence::dead) {
@@ -324,7 +326,7 @@ Status Group::system_failure(int i, int error) {
   return Status::system_error;
 }
 
-Status Group::wait_for_chunk(int i, uint64_t chunk, const Patience& patience) {
+Status ShmGroup::wait_for_chunk(int i, uint64_t chunk, const Patience& patience) {
   if (chunk == chunk_ && flag(i, post_flag::staged)) return Status::done;
   return wait_for(i, patience, false,
                   [&](int m) { return member(m).produced.load(std::memory_order_acquire) > chunk; });

@@ -1,7 +1,7 @@
 // Rounds of several members over one segment: every kind of operation, on every way the data can take, and every way a
 // round can end badly.
 
-#include "shm/group.h"
+#include "shm/shm-group.h"
 
 #include <numeric>
 

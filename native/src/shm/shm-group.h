@@ -1,6 +1,5 @@
-// A group: the members of one process set on this host, going through rounds together (see
-// src/plane/plane.ts). One thread at a time may use it. The files: group.cc (posts, waiting, choice of the
-// algorithm), allreduce.cc, exchange.cc (allgather, broadcast, alltoall, reducescatter), peer-memory.cc.
+// A group whose members share memory. The files: shm-group.cc (posts, waiting, choice of the algorithm), allreduce.cc,
+// exchange.cc (allgather, broadcast, alltoall, reducescatter), peer-memory.cc.
 #pragma once
 
 #include <sched.h>
@@ -8,65 +7,33 @@
 #include <atomic>
 #include <vector>
 
+#include "../group/control.h"
+#include "../group/group.h"
 #include "arena.h"
-#include "control.h"
-#include "futex.h"
 #include "layout.h"
-#include "operation.h"
 #include "peer-memory.h"
 
 namespace hvd {
 
-inline void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-class Group {
+class ShmGroup final : public Group {
  public:
   static size_t segment_bytes(int members) { return sizeof(Member) * static_cast<size_t>(members); }
 
   // `ranks[i]` is the global rank of member i. `fd` is the segment, zeroed, of segment_bytes(size).
-  Group(int fd, std::vector<int> ranks, int index, Control& control, Arena* arena);
-  ~Group();
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
+  ShmGroup(int fd, std::vector<int> ranks, int index, Control& control, Arena* arena);
+  ~ShmGroup() override;
 
-  // After a first barrier: finds out whether this member can copy from and to the others' memory.
-  void probe_peer_memory(bool allowed);
+  void start(const Operation& operation) override;
+  Status arrive(const Patience& patience) override;
+  Status execute(Operation& operation, const Patience& patience) override;
+  Status check_idle() override;
+  bool anyone_started() override;
+  bool everyone_arrived() override;
+  void nap(int64_t timeout_ns) override;
+  std::vector<int> missing() const override;
+  bool probe_peer_memory(bool allowed) override;
 
-  // A round in three steps. start() posts; arrive() waits for the others and compares; execute() moves the
-  // data. Any status but `stalled` from arrive() ends the round.
-  void start(const Operation& operation);
-  Status arrive(const Patience& patience);
-  Status execute(Operation& operation, const Patience& patience);
-
-  // All three; after `stalled` call resume().
-  Status run(Operation& operation, const Patience& patience) {
-    start(operation);
-    return resume(operation, patience);
-  }
-  Status resume(Operation& operation, const Patience& patience) {
-    Status status = arrive(patience);
-    return status == Status::done ? execute(operation, patience) : status;
-  }
-
-  Status check_idle();                         // why not to go on waiting for somebody to start
-  bool anyone_started() const;                 // has another member posted the round to come?
-  bool everyone_arrived() const;               // of the round begun
-  void nap(int64_t timeout_ns);                // until a member rings, or the timeout
-  std::vector<int> missing() const;            // members that have not posted the current round
-  void stop() { stop_.store(true, std::memory_order_release); }
-
-  int size() const { return size_; }
-  int index() const { return index_; }
-  int culprit() const { return culprit_; }
-  int errno_value() const { return errno_; }
   uint64_t rounds() const { return round_; }
-  bool copies_peer_memory() const { return can_copy_; }
 
  private:
   Member& member(int i) const { return members_[i]; }
@@ -108,7 +75,6 @@ class Group {
   Status allreduce_direct(Operation&, size_t bytes, const Patience&);
   Status allreduce_by_parts(Operation&, size_t bytes, const Patience&);
   Status allreduce_in_place_of_peers(Operation&, size_t bytes, const Patience&);
-  void stage(const Operation&, size_t offset, size_t bytes, char* to);
   void stage_parts(const Operation&, size_t offset, size_t bytes, char* to);
   bool reduces_by_parts(size_t bytes) const;
 
@@ -128,8 +94,6 @@ class Group {
   Status system_failure(int i, int error);
 
   Member* members_ = nullptr;
-  int size_;
-  int index_;
   std::vector<int> ranks_;
   Control& control_;
   Arena* arena_;
@@ -144,15 +108,12 @@ class Group {
   int64_t next_move_ = 0;
   int64_t move_pause_ = 0;
   int64_t moved_at_ = 0;
-  int culprit_ = -1;
-  int errno_ = 0;
-  std::atomic<bool> stop_{false};
   std::vector<const void*> sources_;
   std::vector<char> scratch_;
 };
 
 template <class Reached>
-Status Group::wait_for(int i, const Patience& patience, bool may_stall, const Reached& reached) {
+Status ShmGroup::wait_for(int i, const Patience& patience, bool may_stall, const Reached& reached) {
   if (reached(i)) return Status::done;
   for (int s = 0; s < patience.spins; s++) {
     relax();
@@ -179,23 +140,6 @@ Status Group::wait_for(int i, const Patience& patience, bool may_stall, const Re
     me.asleep.store(0, std::memory_order_relaxed);
     if (patience.may_move && patience.spins > 0) return_to_core(core, i);
     if (reached(i)) return Status::done;
-  }
-}
-
-// The pieces of a list of buffers that make up bytes [offset, offset + bytes) of their concatenation.
-// `visit(buffer index, offset in it, offset in the range, bytes)`.
-template <class Visit>
-void for_each_piece(const std::vector<Buffer>& buffers, size_t offset, size_t bytes, const Visit& visit) {
-  size_t start = 0, seen = 0;
-  for (size_t b = 0; b < buffers.size() && seen < bytes; b++) {
-    size_t end = start + buffers[b].bytes;
-    if (offset + seen < end) {
-      size_t within = offset + seen - start;
-      size_t piece = buffers[b].bytes - within < bytes - seen ? buffers[b].bytes - within : bytes - seen;
-      visit(b, within, seen, piece);
-      seen += piece;
-    }
-    start = end;
   }
 }
 

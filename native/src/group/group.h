@@ -1,0 +1,102 @@
+// A group: the members of one process set, going through rounds together (see src/plane/plane.ts). One thread at a
+// time may use it; what another one may ask meanwhile is marked. Implementations: ShmGroup (members on this host), CrossGroup
+// (members connected by sockets), HierarchicalGroup (both).
+#pragma once
+
+#include <atomic>
+#include <vector>
+
+#include "futex.h"
+#include "operation.h"
+
+namespace hvd {
+
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+class Group {
+ public:
+  Group(int size, int index) : size_(size), index_(index) {}
+  virtual ~Group() = default;
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  // A round in three steps. start() posts; arrive() waits for the others and compares; execute() moves the
+  // data. Any status but `stalled` from arrive() ends the round.
+  virtual void start(const Operation& operation) = 0;
+  virtual Status arrive(const Patience& patience) = 0;
+  virtual Status execute(Operation& operation, const Patience& patience) = 0;
+
+  // All three; after `stalled` call resume().
+  Status run(Operation& operation, const Patience& patience) {
+    start(operation);
+    return resume(operation, patience);
+  }
+  Status resume(Operation& operation, const Patience& patience) {
+    Status status = arrive(patience);
+    return status == Status::done ? execute(operation, patience) : status;
+  }
+
+  virtual Status check_idle() = 0;              // why not to go on waiting for somebody to start
+  virtual bool anyone_started() = 0;            // has another member posted the round to come?
+  virtual bool everyone_arrived() = 0;          // of the round begun
+  virtual void nap(int64_t timeout_ns) = 0;     // until a member posts, or the timeout, or earlier
+  virtual std::vector<int> missing() const = 0; // members that have not posted the current round; any thread
+
+  // After a first barrier: finds out whether this member can copy from and to the others' memory. True if so.
+  virtual bool probe_peer_memory(bool) { return false; }
+  // Ends waits with Status::stopped; any thread.
+  virtual void stop() { stop_.store(true, std::memory_order_release); }
+
+  int size() const { return size_; }
+  int index() const { return index_; }
+  int culprit() const { return culprit_; }       // member, after peer_lost, peer_left, timeout, system_error
+  int errno_value() const { return errno_; }     // after system_error; after peer_lost what its connection said, or 0
+
+ protected:
+  bool stopping() const { return stop_.load(std::memory_order_acquire); }
+
+  const int size_;
+  const int index_;
+  int culprit_ = -1;
+  int errno_ = 0;
+
+ private:
+  std::atomic<bool> stop_{false};
+};
+
+// The pieces of a list of buffers that make up bytes [offset, offset + bytes) of their concatenation.
+// `visit(buffer index, offset in it, offset in the range, bytes)`.
+template <class Visit>
+void for_each_piece(const std::vector<Buffer>& buffers, size_t offset, size_t bytes, const Visit& visit) {
+  size_t start = 0, seen = 0;
+  for (size_t b = 0; b < buffers.size() && seen < bytes; b++) {
+    size_t end = start + buffers[b].bytes;
+    if (offset + seen < end) {
+      size_t within = offset + seen - start;
+      size_t piece = buffers[b].bytes - within < bytes - seen ? buffers[b].bytes - within : bytes - seen;
+      visit(b, within, seen, piece);
+      seen += piece;
+    }
+    start = end;
+  }
+}
+
+// Bytes [offset, offset + bytes) of the buffers' inputs, multiplied by prescale.
+inline void pack(const Operation& operation, size_t offset, size_t bytes, char* to) {
+  const size_t element = element_bytes(operation.dtype);
+  for_each_piece(operation.buffers, offset, bytes, [&](size_t b, size_t within, size_t seen, size_t piece) {
+    const char* from = operation.buffers[b].in + within;
+    if (operation.prescale == 1.0)
+      __builtin_memcpy(to + seen, from, piece);
+    else
+      scale(to + seen, from, piece / element, operation.dtype, operation.prescale);
+  });
+}
+
+}  // namespace hvd
