@@ -10,7 +10,7 @@ import type { HorovodError } from '../errors.ts';
 import type { DType, TypedArray } from '../tensor/dtype.ts';
 import type { ReduceOp } from '../tensor/reduce-op.ts';
 
-export type PlaneName = 'shm' | 'portable' | 'memory';
+export type PlaneName = 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portable' | 'memory';
 
 /**
  * outputs[i] = postscale · reduce over members (prescale · inputs[i]). `inputs[i]` and `outputs[i]` have the

@@ -21,6 +21,9 @@ export class AddonGroup implements PlaneGroup, QuickAllreduce {
   readonly size: number;
   readonly quick: QuickAllreduce = this;
   onClose: () => void = () => {};
+  /** The error for a member that is gone and of whom the control block knows nothing. */
+  describeLoss: (rank: number, errno: number) => HorovodError = (rank) =>
+    new HorovodError('ERR_HVD_PEER_LOST', `rank ${rank} is gone`, { rank });
   readonly #native: NativeGroup;
   /** Element 0 is the addon's: the time; the others are ours, see #fillMailbox. */
   readonly #mailbox = new Float64Array(6);
@@ -282,10 +285,7 @@ export class AddonGroup implements PlaneGroup, QuickAllreduce {
     switch (code) {
       case status.peerLost:
       case status.peerLeft:
-        return (
-          this.#block.lossOf(culprit) ??
-          new HorovodError('ERR_HVD_PEER_LOST', `rank ${culprit} is gone`, { rank: culprit })
-        );
+        return this.#block.lossOf(culprit) ?? this.describeLoss(culprit, this.#native.errno());
       case status.failed: {
         const record = this.#block.failure();
         if (record !== undefined) return toError(record);
