@@ -10,7 +10,9 @@ export type Request =
   | { readonly op: 'set'; readonly id: number; readonly key: string; readonly value: string }
   | { readonly op: 'get'; readonly id: number; readonly key: string; readonly from?: number }
   /** The caller of the get `id` waits no longer. */
-  | { readonly op: 'cancel'; readonly id: number };
+  | { readonly op: 'cancel'; readonly id: number }
+  /** The caller closes its store: the end of the connection is no loss. */
+  | { readonly op: 'leave'; readonly id: number };
 
 export interface StoreFailure {
   readonly code: ErrorCode;
@@ -83,7 +85,7 @@ export function parseRequest(text: string): Request {
         ? hasOnly(message, ['op', 'id', 'key', 'from']) &&
           isKey(message['key']) &&
           (message['from'] === undefined || isCount(message['from']))
-        : op === 'cancel' && hasOnly(message, ['op', 'id']);
+        : (op === 'cancel' || op === 'leave') && hasOnly(message, ['op', 'id']);
   if (!isValid || !isCount(message['id'])) throw new ProtocolError('not a request');
   return message as unknown as Request;
 }

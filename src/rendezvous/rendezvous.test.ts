@@ -28,6 +28,11 @@ async function startServer(t: Scope, options: Partial<TcpStoreServerOptions> = {
   return { server, connect, identity };
 }
 
+async function startServerAt(t: Scope, port: number, identity: { secret: JobSecret; jobId: string }) {
+  const server = await TcpStoreServer.start({ ...identity, ranks: 4, port });
+  t.after(() => server.close());
+}
+
 async function strangerTo(t: Scope, server: TcpStoreServer): Promise<Socket> {
   const [host, port] = server.address.split(':');
   const socket = createConnection({ host: host as string, port: Number(port) });
@@ -340,6 +345,74 @@ test('an idle connection does not keep a process alive', async (t) => {
   const [code] = await once(child, 'exit');
   assert.equal(code, 0);
   assert.equal(await server.store.get('child'), 'was here');
+});
+
+test('of several addresses the first that proves itself is taken, whatever else listens there', async (t) => {
+  const { server, identity } = await startServer(t, { listenOn: 'all' });
+  assert.ok(server.addresses.length >= 1);
+  const { server: otherJob } = await startServer(t);
+  const web = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.write('x'.repeat(100));
+  });
+  const silent = createServer(() => undefined);
+  for (const each of [web, silent]) {
+    await new Promise<void>((resolve) => each.listen(0, '127.0.0.1', resolve));
+    t.after(() => each.close());
+  }
+  const at = (each: typeof web) => `127.0.0.1:${(each.address() as { port: number }).port}`;
+  const decoys = [at(web), at(silent), otherJob.address, '127.0.0.1:1', 'no.such.host.invalid:1'];
+  const address = [...decoys, server.address].join(',');
+  const store = await TcpStore.connect({ ...identity, address, rank: 0, timeoutMs: 20_000 });
+  await store.set('found', 'yes');
+  assert.equal(await server.store.get('found'), 'yes');
+  store.close();
+  const nowhere = [at(web), otherJob.address, '127.0.0.1:1'].join(',');
+  const error = await rejection(
+    TcpStore.connect({ ...identity, address: nowhere, rank: 0, timeoutMs: 20_000 }),
+  );
+  assert.equal(error.code, 'ERR_HVD_RENDEZVOUS');
+  assert.match(
+    error.message,
+    /something else than the launcher.*refused us: another job.*127\.0\.0\.1:1 \(connection refused/,
+  );
+});
+
+test('a server that may come later is waited for', async (t) => {
+  const { server, identity } = await startServer(t);
+  const { port } = server;
+  await server.close();
+  const address = `127.0.0.1:${port}`;
+  const options = { ...identity, address, rank: 1, mayComeLater: true };
+  const early = await rejection(TcpStore.connect({ ...options, server: 'rank 0', timeoutMs: 50 }));
+  assert.equal(early.code, 'ERR_HVD_TIMEOUT');
+  assert.match(early.message, /rank 1 could not connect to rank 0 at .*nobody listens/);
+  const connecting = TcpStore.connect({ ...options, timeoutMs: 20_000 });
+  await startServerAt(t, port, identity);
+  const store = await connecting;
+  await store.set('late', 'but there');
+  store.close();
+});
+
+test('a server hears who comes and who goes in good order', async (t) => {
+  const events: string[] = [];
+  let wake = () => {};
+  const { connect } = await startServer(t, {
+    onMember: (rank) => events.push(`${rank} came`),
+    onMemberGone: (rank, hasLeft) => {
+      events.push(`${rank} ${hasLeft ? 'left' : 'was lost'}`);
+      wake();
+    },
+  });
+  const [a, b] = [await connect(0), await connect(1)];
+  await a.set('a', '');
+  await b.set('b', '');
+  const gone = new Promise<void>((resolve) => {
+    wake = resolve;
+  });
+  a.close();
+  await gone;
+  assert.deepEqual(events, ['0 came', '1 came', '0 left']);
 });
 
 test('the store in memory waits, fails and closes like the one over TCP', async () => {

@@ -1,9 +1,10 @@
-// The launcher's side of the store: a TCP server on the loopback interface. A stranger gets a challenge, a few
+// The serving side of the store, in the launcher or in a rank: a TCP server. A stranger gets a challenge, a few
 // bytes and a few seconds; strangers beyond a limit push out the oldest stranger, so that a flood of them leaves
 // the door open for the ranks (a rank pushed out tries again).
 
 import { createServer, type Server, type Socket } from 'node:net';
 import { HorovodError } from '../errors.ts';
+import { formatAddress, listCandidates } from './addresses.ts';
 import {
   encodeFrame,
   FrameReader,
@@ -17,6 +18,16 @@ import { MemoryStore } from './memory-store.ts';
 
 export interface TcpStoreServerOptions extends Identity {
   readonly ranks: number;
+  /** The interfaces that are listened on, or the address of one; 'loopback' unless given. */
+  readonly listenOn?: 'loopback' | 'all' | { readonly address: string };
+  /** Any free one unless given. */
+  readonly port?: number;
+  /** Narrows `addresses`: names of interfaces, addresses or CIDR blocks. */
+  readonly networkInterfaces?: readonly string[];
+  /** The first request of a connection that has proven itself; the number is the one it proved to have. */
+  readonly onMember?: (rank: number) => void;
+  /** The end of such a connection; `hasLeft` is false if it came without a word. */
+  readonly onMemberGone?: (rank: number, hasLeft: boolean) => void;
   /** Connections that have not proven themselves yet. */
   readonly strangerLimit?: number;
   /** How long one has to do so. */
@@ -35,10 +46,11 @@ export interface RankLoss {
 export class TcpStoreServer {
   /** What the ranks see, for use within this process. */
   readonly store: MemoryStore = new MemoryStore();
-  readonly #options: Required<TcpStoreServerOptions>;
+  readonly #options: TcpStoreServerOptions & { strangerLimit: number; handshakeTimeoutMs: number };
   readonly #server: Server;
   readonly #strangers = new Set<Socket>();
   readonly #members = new Set<Socket>();
+  #isClosed = false;
 
   private constructor(options: TcpStoreServerOptions) {
     this.#options = { strangerLimit: 64, handshakeTimeoutMs: 5000, ...options };
@@ -49,18 +61,38 @@ export class TcpStoreServer {
     const server = new TcpStoreServer(options);
     await new Promise<void>((resolve, reject) => {
       server.#server.once('error', reject);
-      server.#server.listen({ host: '127.0.0.1', port: 0 }, resolve);
+      const { listenOn = 'loopback', port = 0 } = options;
+      const host = listenOn === 'loopback' ? '127.0.0.1' : listenOn === 'all' ? undefined : listenOn.address;
+      // Without a host Node takes '::', for both families, or 0.0.0.0 where there is no IPv6.
+      server.#server.listen({ port, ...(host === undefined ? {} : { host }) }, resolve);
     });
     // Later errors are those of accept(), for example no descriptors left: the ranks connected stay connected.
     server.#server.on('error', () => undefined);
     return server;
   }
 
-  /** host:port, for HOROVOD_RENDEZVOUS_ADDR. */
-  get address(): string {
+  get port(): number {
     const address = this.#server.address();
     if (address === null || typeof address === 'string') throw new Error('the server is closed');
-    return `${address.address}:${address.port}`;
+    return address.port;
+  }
+
+  /** The addresses under which a rank may reach it, loopback last. */
+  get addresses(): string[] {
+    const { port } = this;
+    const { listenOn = 'loopback', networkInterfaces } = this.#options;
+    if (listenOn === 'all') return listCandidates(port, networkInterfaces);
+    return [formatAddress({ host: listenOn === 'loopback' ? '127.0.0.1' : listenOn.address, port })];
+  }
+
+  /** The same as one text, for HOROVOD_RENDEZVOUS_ADDR. */
+  get address(): string {
+    return this.addresses.join(',');
+  }
+
+  /** Connections that have proven themselves and are open. */
+  get members(): number {
+    return this.#members.size;
   }
 
   /** A rank died: whoever waits for it, or, unless it ended well, for anything, learns it at once. */
@@ -80,6 +112,7 @@ export class TcpStoreServer {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.store.close();
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     for (const socket of [...this.#strangers, ...this.#members]) socket.destroy();
@@ -127,22 +160,30 @@ export class TcpStoreServer {
         return;
       }
       socket.write(verdict);
-      this.#serve(socket);
+      this.#serve(socket, rank);
     };
     socket.on('data', onData);
   }
 
-  #serve(socket: Socket): void {
+  #serve(socket: Socket, rank: number): void {
     this.#members.add(socket);
     const reader = new FrameReader();
     const waits = new Map<number, AbortController>();
+    // A client that tries several addresses drops those it does not need before it says anything.
+    let state: 'quiet' | 'speaking' | 'left' = 'quiet';
     socket.once('close', () => {
       this.#members.delete(socket);
       for (const wait of waits.values()) wait.abort();
+      if (state !== 'quiet' && !this.#isClosed) this.#options.onMemberGone?.(rank, state === 'left');
     });
     socket.on('data', (piece) => {
       try {
-        for (const text of reader.push(piece)) void this.#handle(parseRequest(text), socket, waits);
+        for (const text of reader.push(piece)) {
+          const request = parseRequest(text);
+          if (state === 'quiet') this.#options.onMember?.(rank);
+          state = request.op === 'leave' ? 'left' : 'speaking';
+          void this.#handle(request, socket, waits);
+        }
       } catch {
         socket.destroy();
       }
@@ -151,6 +192,7 @@ export class TcpStoreServer {
 
   async #handle(request: Request, socket: Socket, waits: Map<number, AbortController>): Promise<void> {
     const { id } = request;
+    if (request.op === 'leave') return;
     if (request.op === 'cancel') {
       waits.get(id)?.abort();
       return;

@@ -1,9 +1,10 @@
-// A rank's side of the store: one connection to the launcher. It keeps the process alive only while somebody
-// waits for an answer.
+// A rank's side of the store: one connection to the launcher, or to the rank that serves the store where there is no
+// launcher. It keeps the process alive only while somebody waits for an answer.
 
-import { createConnection, type Socket } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
+import type { Socket } from 'node:net';
 import { HorovodError } from '../errors.ts';
+import { parseAddresses } from './addresses.ts';
+import { type Connection, connectToStore } from './connect.ts';
 import {
   encodeFrame,
   FrameReader,
@@ -13,14 +14,20 @@ import {
   type Request,
   type Response,
 } from './frames.ts';
-import { createAnswer, helloBytes, type Identity, readVerdict, verdictBytes } from './handshake.ts';
+import type { Identity } from './handshake.ts';
 import type { Store, WaitOptions } from './store.ts';
 import { waitFor } from './store-wait.ts';
 
 export interface TcpStoreOptions extends Identity {
-  /** host:port of the launcher. */
+  /** host:port of the launcher, or a list of candidates with commas between. */
   readonly address: string;
   readonly rank: number;
+  /** What the server is called in error texts; 'the launcher' unless given. */
+  readonly server?: string;
+  /** What this process is called in error texts; 'rank 3' unless given. */
+  readonly client?: string;
+  /** Whether the server may be started after us. */
+  readonly mayComeLater?: boolean;
   /** For connecting and the challenge. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal | undefined;
@@ -31,9 +38,8 @@ interface Pending {
   readonly reject: (error: HorovodError) => void;
 }
 
-/** A connection that was closed before the verdict is tried again after this long, twice as long each time. */
-const firstPauseMs = 5;
-const longestPauseMs = 200;
+/** A connection that is being closed is cut off after this long. */
+const goodbyeMs = 1000;
 
 export class TcpStore implements Store {
   readonly #socket: Socket;
@@ -42,9 +48,9 @@ export class TcpStore implements Store {
   #nextId = 0;
   #end: HorovodError | undefined;
 
-  private constructor(socket: Socket, options: TcpStoreOptions) {
+  private constructor({ socket, address }: Connection, server: string, client: string) {
     this.#socket = socket;
-    this.#who = `the launcher at ${options.address}`;
+    this.#who = `${server} at ${address}`;
     const reader = new FrameReader();
     socket.on('data', (piece) => {
       try {
@@ -55,7 +61,7 @@ export class TcpStore implements Store {
       }
     });
     const onGone = () => {
-      this.#finish(rendezvous(`rank ${options.rank} has lost the connection to ${this.#who}: it has ended.`));
+      this.#finish(rendezvous(`${client} has lost the connection to ${this.#who}: it has ended.`));
     };
     socket.on('close', onGone);
     socket.on('error', onGone);
@@ -64,19 +70,13 @@ export class TcpStore implements Store {
 
   /** Connects and proves the secret both ways; ERR_HVD_RENDEZVOUS says what was wrong, never the secret. */
   static async connect(options: TcpStoreOptions): Promise<TcpStore> {
-    const deadline = performance.now() + (options.timeoutMs ?? 30_000);
-    for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
-      const timeoutMs = Math.max(0, deadline - performance.now());
-      const socket = await attempt(options, timeoutMs);
-      if (socket !== 'closed early') return new TcpStore(socket, options);
-      // Pushed out by a flood of strangers, or the launcher is about to end: the next attempt tells.
-      if (performance.now() + pauseMs >= deadline) throw tooLate(options);
-      try {
-        await sleep(pauseMs * (0.5 + Math.random()), undefined, { signal: options.signal });
-      } catch {
-        throw aborted(options);
-      }
-    }
+    const { address, server = 'the launcher', client = `rank ${options.rank}` } = options;
+    const { signal, timeoutMs = 30_000, mayComeLater = false, ...identity } = options;
+    const addresses = parseAddresses(address);
+    if (addresses === undefined)
+      throw rendezvous(`"${address}" is no address of ${server}: host:port is one.`);
+    const common = { server, client, signal, timeoutMs, mayComeLater };
+    return new TcpStore(await connectToStore({ ...identity, ...common, addresses }), server, client);
   }
 
   async set(key: string, value: string, options: WaitOptions = {}): Promise<void> {
@@ -93,7 +93,13 @@ export class TcpStore implements Store {
   }
 
   close(): void {
-    this.#finish(new HorovodError('ERR_HVD_SHUT_DOWN', 'the store was closed.'));
+    if (this.#end !== undefined) return;
+    // Gone in good order: one word before the connection ends.
+    this.#socket.write(encodeFrame({ op: 'leave', id: this.#nextId++ }));
+    this.#socket.destroySoon();
+    setTimeout(() => this.#socket.destroy(), goodbyeMs).unref();
+    this.#end = new HorovodError('ERR_HVD_SHUT_DOWN', 'the store was closed.');
+    this.#rejectAll(this.#end);
   }
 
   async #request(
@@ -149,97 +155,13 @@ export class TcpStore implements Store {
     if (this.#end !== undefined) return;
     this.#end = error;
     this.#socket.destroy();
+    this.#rejectAll(error);
+  }
+
+  #rejectAll(error: HorovodError): void {
     for (const pending of this.#pending.values()) pending.reject(error);
     this.#pending.clear();
   }
-}
-
-/** One connection and its challenge. */
-function attempt(options: TcpStoreOptions, timeoutMs: number): Promise<Socket | 'closed early'> {
-  const { address, rank, signal } = options;
-  const colon = address.lastIndexOf(':');
-  const socket = createConnection({ host: address.slice(0, colon), port: Number(address.slice(colon + 1)) });
-  socket.setNoDelay(true);
-  let timer: NodeJS.Timeout | undefined;
-  let onAbort: (() => void) | undefined;
-  const result = new Promise<Socket | 'closed early'>((resolve, reject) => {
-    onAbort = () => reject(aborted(options));
-    if (signal?.aborted) onAbort();
-    signal?.addEventListener('abort', onAbort, { once: true });
-    timer = setTimeout(() => reject(tooLate(options)), timeoutMs);
-    socket.once('close', () => resolve('closed early'));
-    socket.once('error', (error: NodeJS.ErrnoException) => {
-      if (error.code === 'ECONNRESET' || error.code === 'EPIPE') resolve('closed early');
-      else
-        reject(rendezvous(`rank ${rank} cannot reach the launcher at ${address}: ${error.message}.`, error));
-    });
-    let received: Buffer = Buffer.alloc(0);
-    let exchange: { hello: Buffer; answer: Buffer } | undefined;
-    socket.on('data', (piece) => {
-      received = Buffer.concat([received, piece]);
-      if (exchange === undefined && received.length >= helloBytes) {
-        const hello = received.subarray(0, helloBytes);
-        received = received.subarray(helloBytes);
-        const answer = createAnswer(options, rank, hello);
-        if (answer === undefined) {
-          reject(rendezvous(`what listens at ${address} is no launcher of Horovod.`));
-          return;
-        }
-        exchange = { hello, answer };
-        socket.write(answer);
-      }
-      if (exchange === undefined || received.length < verdictBytes) return;
-      const verdict = readVerdict(
-        options,
-        exchange.hello,
-        exchange.answer,
-        received.subarray(0, verdictBytes),
-      );
-      if (verdict === 'welcome' && received.length === verdictBytes) resolve(socket);
-      else reject(refusal(verdict, options));
-    });
-  });
-  return result.then(
-    (outcome) => {
-      cleanUp();
-      return outcome;
-    },
-    (error: unknown) => {
-      cleanUp();
-      socket.destroy();
-      throw error;
-    },
-  );
-
-  function cleanUp(): void {
-    clearTimeout(timer);
-    if (onAbort !== undefined) signal?.removeEventListener('abort', onAbort);
-    socket.removeAllListeners();
-    // Whoever gets the socket adds his own; one that is being destroyed may still emit.
-    socket.on('error', () => undefined);
-  }
-}
-
-function refusal(verdict: string, { address, rank }: TcpStoreOptions): HorovodError {
-  return verdict === 'refused'
-    ? rendezvous(
-        `the launcher at ${address} refused rank ${rank}: _HOROVOD_SECRET_KEY, HOROVOD_JOB_ID or HOROVOD_RANK is ` +
-          'not of its job. Is the environment that of an earlier job, or was it changed by a wrapper script?',
-      )
-    : rendezvous(`what listens at ${address} does not know the secret of this job; rank ${rank} hung up.`);
-}
-
-function tooLate({ address, rank, timeoutMs }: TcpStoreOptions): HorovodError {
-  return new HorovodError(
-    'ERR_HVD_TIMEOUT',
-    `rank ${rank} could not connect to the launcher at ${address} within ${(timeoutMs ?? 30_000) / 1000} s. ` +
-      'Is horovodrun still running, and not stopped? (--start-timeout allows for more time.)',
-  );
-}
-
-function aborted({ address, rank, signal }: TcpStoreOptions): HorovodError {
-  const text = `connecting rank ${rank} to the launcher at ${address} was ended by an AbortSignal.`;
-  return new HorovodError('ERR_HVD_ABORTED', text, { cause: signal?.reason });
 }
 
 function rendezvous(message: string, cause?: unknown): HorovodError {
