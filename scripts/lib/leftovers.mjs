@@ -1,9 +1,14 @@
-// What a test run must not leave behind: rank and launcher processes, and files on the memory file system.
+// What a test run must not leave behind: rank and launcher processes, files on the memory file system, and hosts in a box
+// with their network.
 
+import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
+import { inRepository } from './tools.mjs';
 
 const memoryFileSystem = '/dev/shm';
+const boxes = '/var/tmp/ciab';
+const networkNamespaces = '/run/netns';
 
 // A killed process may take a moment to be reaped; what is still there after this long was left behind.
 const graceMs = 5_000;
@@ -13,6 +18,7 @@ export function snapshot() {
   return {
     processes: new Map(horovodProcesses().map((each) => [each.pid, each])),
     files: new Set(horovodFiles()),
+    boxes: new Set(boxesOfTests()),
   };
 }
 
@@ -24,6 +30,7 @@ export async function findLeftovers(runId, before) {
     await delay(100);
     left = leftNow(runId, before);
   }
+  for (const name of boxesOfTests().filter((each) => !before.boxes.has(each))) takeDown(name);
   for (const each of horovodProcesses()) {
     if (each.environment.includes(`HVD_TEST_RUN=${runId}`)) kill(each.pid);
   }
@@ -47,20 +54,33 @@ function leftNow(runId, before) {
   const files = horovodFiles()
     .filter((name) => !before.files.has(name))
     .map((name) => `${memoryFileSystem}/${name}`);
-  return [...processes, ...files];
+  const hosts = boxesOfTests()
+    .filter((name) => !before.boxes.has(name))
+    .map((name) => `hosts in the box ${name}`);
+  return [...processes, ...files, ...hosts];
+}
+
+/** Boxes of startBox(), by their folder or by their network if only that is left. */
+function boxesOfTests() {
+  const names = [
+    ...list(boxes),
+    ...list(networkNamespaces).map((name) => /^ciab-(.*)-switch$/.exec(name)?.[1] ?? ''),
+  ];
+  return [...new Set(names)].filter((name) => /^t\d+-\d+$/.test(name));
+}
+
+function takeDown(name) {
+  const script = inRepository('test/cluster/cluster-in-a-box.sh');
+  spawnSync('bash', [script, 'down'], { env: { ...process.env, CIAB: name }, stdio: 'ignore' });
 }
 
 function horovodFiles() {
-  try {
-    return readdirSync(memoryFileSystem).filter((name) => /^(hvd|horovod)/i.test(name));
-  } catch {
-    return []; // no such file system here
-  }
+  return list(memoryFileSystem).filter((name) => /^(hvd|horovod)/i.test(name));
 }
 
 function horovodProcesses() {
   const found = [];
-  for (const name of readProc()) {
+  for (const name of list('/proc')) {
     if (!/^\d+$/.test(name) || Number(name) === process.pid) continue;
     try {
       const environment = readFileSync(`/proc/${name}/environ`, 'utf8').split('\0');
@@ -75,10 +95,10 @@ function horovodProcesses() {
   return found;
 }
 
-function readProc() {
+function list(folder) {
   try {
-    return readdirSync('/proc');
+    return readdirSync(folder);
   } catch {
-    return [];
+    return []; // no such thing here
   }
 }

@@ -1,6 +1,8 @@
-// What does not come from npm: a C++ compiler, and for tfjs-node Python's pip. On a CI machine (CI=true) they are installed
-// with apt-get when missing; elsewhere we only look for them and say what to install.
+// What does not come from npm: a C++ compiler, for tfjs-node Python's pip, for tests on hosts in a box sshd, MPI, Gloo and
+// Slurm. Compiler and pip are installed with apt-get on a CI machine (CI=true), the packages of the cluster tests wherever
+// we are root on Debian or Ubuntu; elsewhere we only look for them and say what to install.
 
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { capture, findCommand, run } from './tools.mjs';
 
 /** Exit code of a script that installs something: not the script's fault (no network, no tool, no space). */
@@ -44,4 +46,79 @@ async function installOnCi(packages) {
   const options = { env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }, output: 'stderr' };
   await run('apt-get', ['update', '-qq'], options);
   await run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], options);
+}
+
+/** By what they are for: what is missing costs the tests of that line only. */
+const clusterPackages = {
+  'hosts in a box': ['iproute2', 'procps', 'openssh-server', 'openssh-client', 'nftables', 'python3'],
+  'Open MPI': ['openmpi-bin', 'libopenmpi-dev'],
+  MPICH: ['mpich'],
+  Gloo: ['libgloo-dev'],
+  Slurm: ['slurmctld', 'slurmd', 'slurm-client', 'slurm-wlm-basic-plugins', 'munge'],
+};
+
+/**
+ * Installs what the cluster tests and the addons for MPI and Gloo need and is not there. Resolves to
+ * { installed: names } or { missing: names, reason }.
+ */
+export async function ensureClusterPackages() {
+  const wanted = Object.values(clusterPackages).flat();
+  if (findCommand('dpkg-query') === undefined || findCommand('apt-get') === undefined) {
+    return { missing: wanted, reason: 'packages are installed on Debian and Ubuntu only' };
+  }
+  const missing = await missingPackages(wanted);
+  if (missing.length === 0) return { installed: [] };
+  if (process.getuid?.() !== 0) {
+    return { missing, reason: `not root; to install: apt-get install ${missing.join(' ')}` };
+  }
+  console.log(`installing ${missing.join(' ')}`);
+  const lines = await withoutStartingServices(() => installByGroup(missing));
+  const stillMissing = await missingPackages(missing);
+  return stillMissing.length === 0
+    ? { installed: missing }
+    : { missing: stillMissing, reason: `apt-get could not install ${stillMissing.join(' ')}: ${lines}` };
+}
+
+async function missingPackages(names) {
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: dpkg-query's own placeholders
+  const { text } = await capture('dpkg-query', ['-W', '-f=${Package} ${db:Status-Status}\\n', ...names]);
+  const there = new Set(
+    text
+      .split('\n')
+      .filter((line) => line.endsWith(' installed'))
+      .map((line) => line.split(' ')[0]),
+  );
+  return names.filter((name) => !there.has(name));
+}
+
+/** All at once; if that fails, with fresh lists; if that fails, line by line. Resolves to the last complaint. */
+async function installByGroup(missing) {
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
+  const install = async (names) => {
+    const args = ['install', '-y', '-qq', '--no-install-recommends', ...names];
+    return await capture('apt-get', args, { env, timeoutMs: 600_000 });
+  };
+  let { code, text } = await install(missing);
+  if (code === 0) return '';
+  await capture('apt-get', ['update', '-qq'], { env, timeoutMs: 300_000 });
+  ({ code, text } = await install(missing));
+  if (code === 0) return '';
+  for (const names of Object.values(clusterPackages)) {
+    const some = names.filter((name) => missing.includes(name));
+    if (some.length > 0) ({ text } = await install(some));
+  }
+  return text.trim().split('\n').at(-1) ?? '';
+}
+
+// Tests start daemons of their own, inside their hosts; installing a package is to start none on this machine.
+async function withoutStartingServices(work) {
+  const policy = '/usr/sbin/policy-rc.d';
+  if (existsSync(policy)) return await work();
+  const ours = '#!/bin/sh\n# while the tests of horovod install packages\nexit 101\n';
+  writeFileSync(policy, ours, { mode: 0o755 });
+  try {
+    return await work();
+  } finally {
+    if (existsSync(policy) && readFileSync(policy, 'utf8') === ours) rmSync(policy);
+  }
 }

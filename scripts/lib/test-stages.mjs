@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { flavours, testNative } from '../test-native.mjs';
 import { runExamples } from './example-runs.mjs';
-import { cannotInstallHere, ensureCompiler } from './system-packages.mjs';
+import { cannotInstallHere, ensureClusterPackages, ensureCompiler } from './system-packages.mjs';
 import { capture, filesBelow, inRepository, removeStaleOutputs, run, runTool } from './tools.mjs';
 
 // Two cores are what CI has; tests that start processes run alone, so that ranks get the cores.
@@ -22,6 +22,7 @@ const skip = (reason) => ({ passed: 0, failed: 0, skipped: 1, reason });
 const fromCode = (code) => (code === 0 ? ok : bad);
 
 export const stages = [
+  { name: 'packages', about: 'system packages: hosts in a box, MPI, Gloo, Slurm', run: systemPackages },
   {
     name: 'lint',
     about: 'biome: format, lint, import cycles, floating promises',
@@ -62,6 +63,12 @@ export const stages = [
         testFiles().processes.filter((path) => path.startsWith('dist/multiprocess/')),
         { filter, concurrency: 1, env: { HOROVOD_NATIVE: '0' } },
       ),
+  },
+  {
+    name: 'cluster',
+    about: 'ranks on several hosts in a box: ssh, engines, faults',
+    takesFilter: true,
+    run: ({ filter }) => onBoxHosts(testFiles().cluster, filter),
   },
   { name: 'types', about: 'the public types, and the examples as their users', run: typeTests },
   {
@@ -114,6 +121,21 @@ async function build() {
   return fromCode(await runTool(null, inRepository('scripts/build-native.mjs'), []));
 }
 
+// Before the build, which links with MPI and Gloo where they are.
+async function systemPackages() {
+  const { installed, reason } = await ensureClusterPackages();
+  if (reason !== undefined) return skip(reason);
+  return installed.length === 0 ? ok : { ...ok, reason: `installed ${installed.join(' ')}` };
+}
+
+async function onBoxHosts(files, filter) {
+  const { reason: incomplete } = await ensureClusterPackages();
+  const { canUseBox } = await import(inRepository('dist/testing/box.js'));
+  const reason = canUseBox();
+  if (reason !== undefined) return skip(incomplete === undefined ? reason : `${reason}; ${incomplete}`);
+  return await nodeTests(files, { filter, concurrency: 1 });
+}
+
 async function nativeTests(flavour, filter) {
   const { reason } = await ensureCompiler();
   if (reason !== undefined) return skip(reason);
@@ -127,13 +149,15 @@ async function nativeTests(flavour, filter) {
 function testFiles() {
   const everySource = filesBelow('src').filter((path) => path.endsWith('.test.ts'));
   const needsTfjsNode = (path) => path.endsWith('.tfjs-node.test.ts');
-  const inSource = everySource.filter((path) => !needsTfjsNode(path));
+  const needsBox = (path) => path.startsWith('src/cluster/');
+  const inSource = everySource.filter((path) => !needsTfjsNode(path) && !needsBox(path));
   const outside = [...filesBelow('test/multiprocess'), ...filesBelow('test/end-to-end')];
   const benchTests = filesBelow('bench').filter((path) => path.endsWith('.test.mjs'));
   const starts = (path) => startsProcesses.test(readFileSync(inRepository(path), 'utf8'));
   const compiled = (path) =>
     path.replace(/^src/, 'dist').replace(/^test/, '.dist-test').replace(/\.ts$/, '.js');
   return {
+    cluster: everySource.filter(needsBox).map(compiled),
     tfjsNode: everySource.filter(needsTfjsNode).map(compiled),
     unit: [...inSource.filter((path) => !starts(path)).map(compiled), ...benchTests],
     processes: [...inSource.filter(starts), ...outside.filter((path) => /\.test\.(ts|mjs)$/.test(path))].map(
