@@ -1,0 +1,182 @@
+// One connection to one rank: all of its candidate addresses at the same time (each a moment after the one before, so
+// that the likely ones win), the first whose listener proves to be that rank is taken, the others are hung up. What
+// fails is tried again until it is cancelled; what was seen at each address is kept for the error text.
+
+import { createConnection, type Socket } from 'node:net';
+import { parseAddress } from './addresses.ts';
+import {
+  channelDigest,
+  createMeshAnswer,
+  doneByte,
+  type MeshIdentity,
+  meshHelloBytes,
+  meshVerdictBytes,
+  readMeshVerdict,
+  takenByte,
+} from './handshake.ts';
+import { createMeshSocket, type MeshSocket, stopAtThisByte } from './mesh-socket.ts';
+
+export interface DialOptions {
+  readonly identity: MeshIdentity;
+  readonly channel: string;
+  readonly rank: number;
+  readonly wanted: number;
+  readonly candidates: readonly string[];
+  readonly onSocket: (socket: MeshSocket) => void;
+  /** For one address, from the first packet to the proof. */
+  readonly attemptTimeoutMs?: number;
+}
+
+const staggerMs = 20;
+const retryMs = { first: 50, longest: 1000 };
+const candidateLimit = 64;
+
+export class Dial {
+  readonly #options: DialOptions;
+  readonly #digest: Buffer;
+  readonly #attemptTimeoutMs: number;
+  readonly #outcomes = new Map<string, string>();
+  readonly #timers = new Set<NodeJS.Timeout>();
+  readonly #sockets = new Set<Socket>();
+  #taken: string | undefined;
+  #isOver = false;
+
+  constructor(options: DialOptions) {
+    this.#options = options;
+    this.#digest = channelDigest(options.identity, options.channel);
+    this.#attemptTimeoutMs = options.attemptTimeoutMs ?? 5000;
+    this.#startAll();
+  }
+
+  /** What was seen: 'tried 10.0.0.2:4000 (no answer in 5 s), …'. */
+  describe(): string {
+    if (this.#taken !== undefined)
+      return `it answers at ${this.#taken}, but has not come as far as this rank`;
+    const tried = this.#options.candidates.map(
+      (candidate) => `${candidate} (${this.#outcomes.get(candidate) ?? 'no answer yet'})`,
+    );
+    return tried.length === 0 ? 'it has told no address' : `tried ${tried.join(', ')}`;
+  }
+
+  /** Hangs up whatever was not handed out. */
+  cancel(): void {
+    this.#isOver = true;
+    this.#clear();
+  }
+
+  #startAll(): void {
+    this.#taken = undefined;
+    this.#options.candidates.slice(0, candidateLimit).forEach((candidate, place) => {
+      this.#later(place * staggerMs, () => this.#attempt(candidate, retryMs.first));
+    });
+  }
+
+  #attempt(candidate: string, nextDelayMs: number): void {
+    const address = parseAddress(candidate);
+    if (address === undefined) {
+      this.#outcomes.set(candidate, 'this is no address');
+      return;
+    }
+    const { identity, rank, wanted } = this.#options;
+    // autoSelectFamily would start attempts of its own; a candidate is one address.
+    const socket = createConnection({ ...address, noDelay: true, autoSelectFamily: false });
+    this.#sockets.add(socket);
+    let isTaken = false;
+    const fail = (outcome: string) => {
+      if (!this.#sockets.delete(socket)) return;
+      clearTimeout(deadline);
+      socket.destroy();
+      this.#outcomes.set(candidate, outcome);
+      if (this.#isOver) return;
+      // The connection we had settled on is gone: from the start, with all addresses.
+      if (isTaken) this.#later(retryMs.first, () => this.#startAll());
+      else {
+        const delayMs = Math.min(nextDelayMs * 2, retryMs.longest);
+        this.#later(nextDelayMs, () => this.#attempt(candidate, delayMs));
+      }
+    };
+    const seconds = Number((this.#attemptTimeoutMs / 1000).toFixed(1));
+    const deadline = setTimeout(() => fail(`no answer in ${seconds} s`), this.#attemptTimeoutMs);
+    this.#timers.add(deadline);
+    let received: Buffer = Buffer.alloc(0);
+    let exchange: { hello: Buffer; answer: Buffer } | undefined;
+    socket.on('error', (error: NodeJS.ErrnoException) => fail(describeError(error)));
+    socket.once('close', () => fail('it hung up'));
+    const onData = (piece: Buffer) => {
+      received = Buffer.concat([received, piece]);
+      const expected = isTaken ? 1 : exchange === undefined ? meshHelloBytes : meshVerdictBytes;
+      if (received.length > expected) fail('somebody else answers there');
+      if (received.length !== expected) return;
+      const message = received;
+      received = Buffer.alloc(0);
+      if (isTaken) {
+        if (message[0] !== doneByte) {
+          fail('it does not speak our protocol');
+          return;
+        }
+        socket.off('data', onData);
+        stopAtThisByte(socket);
+        this.#sockets.delete(socket);
+        this.#isOver = true;
+        this.#clear();
+        this.#options.onSocket(createMeshSocket(socket, false, candidate));
+      } else if (exchange === undefined) {
+        const answer = createMeshAnswer(identity, { rank, wanted, channel: this.#digest }, message);
+        if (answer === undefined) fail('refused: somebody else answers there');
+        else {
+          exchange = { hello: message, answer };
+          socket.write(answer);
+        }
+      } else {
+        const verdict = readMeshVerdict(identity, exchange.hello, exchange.answer, message);
+        if (verdict.kind === 'stranger') fail('refused: another job, or somebody else, answers there');
+        else if (verdict.kind === 'other rank') {
+          fail(verdict.rank === rank ? 'that is this rank itself' : `rank ${verdict.rank} answers there`);
+        } else {
+          isTaken = true;
+          clearTimeout(deadline);
+          // This is the one: the other attempts end, and the other side may take its time.
+          this.#sockets.delete(socket);
+          this.#clear();
+          this.#sockets.add(socket);
+          this.#taken = candidate;
+          socket.write(Buffer.from([takenByte]));
+        }
+      }
+    };
+    socket.on('data', onData);
+  }
+
+  #later(delayMs: number, action: () => void): void {
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      action();
+    }, delayMs);
+    this.#timers.add(timer);
+  }
+
+  #clear(): void {
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#timers.clear();
+    const sockets = [...this.#sockets];
+    this.#sockets.clear();
+    for (const socket of sockets) socket.destroy();
+  }
+}
+
+function describeError({ code, message }: NodeJS.ErrnoException): string {
+  switch (code) {
+    case 'ECONNREFUSED':
+      return 'nobody listens there';
+    case 'EHOSTUNREACH':
+    case 'ENETUNREACH':
+      return 'no way to that address';
+    case 'ETIMEDOUT':
+      return 'no answer';
+    case 'ECONNRESET':
+    case 'EPIPE':
+      return 'it hung up';
+    default:
+      return code ?? message;
+  }
+}

@@ -1,0 +1,59 @@
+// A connection between two ranks whose handshake is over. Node has read not one byte beyond it and reads none until
+// the owner says so: the bytes wait in the kernel, where a native engine that is given the descriptor finds them.
+
+import type { Socket } from 'node:net';
+
+export interface MeshSocket {
+  /** Paused; resume() or a 'data' listener starts it for an owner in TypeScript. */
+  readonly socket: Socket;
+  /** True on the listener's side: its owner reads the ready byte before it sends anything. */
+  readonly accepted: boolean;
+  /** Of the other side, as this one sees it: '10.0.0.2:4000'. */
+  readonly address: string;
+  /** For the addon, which duplicates it; call release() afterwards. */
+  takeDescriptor(): number;
+  /** Ends Node's side without shutting the connection down: a duplicate goes on. */
+  release(): void;
+}
+
+export function createMeshSocket(socket: Socket, accepted: boolean, address: string): MeshSocket {
+  return {
+    socket,
+    accepted,
+    address,
+    takeDescriptor() {
+      const fd = handleOf(socket)?.fd;
+      if (fd === undefined || fd < 0)
+        throw new Error('the connection is closed, or this system has no descriptors');
+      if (socket.writableLength > 0) throw new Error('bytes of the handshake are still on their way');
+      return fd;
+    },
+    release() {
+      socket.destroy();
+    },
+  };
+}
+
+/**
+ * To be called from within a 'data' listener that has got the last byte it wants. pause() alone would let Node read
+ * on until its buffer is full; without a buffer, and with the handle stopped, the next byte stays in the kernel.
+ */
+export function stopAtThisByte(socket: Socket): void {
+  const stream = socket as unknown as { _readableState: { highWaterMark: number } };
+  stream._readableState.highWaterMark = 0;
+  socket.pause();
+  const handle = handleOf(socket);
+  if (handle === undefined) return;
+  handle.reading = false;
+  handle.readStop();
+}
+
+interface Handle {
+  readonly fd?: number;
+  reading: boolean;
+  readStop(): void;
+}
+
+function handleOf(socket: Socket): Handle | undefined {
+  return (socket as unknown as { _handle: Handle | null })._handle ?? undefined;
+}
