@@ -14,6 +14,7 @@ import {
   type Setting,
   type Settings,
   settingsTable,
+  type TableSettings,
 } from './table.ts';
 
 export interface CommandLine {
@@ -55,7 +56,8 @@ export function parseCommandLine(argv: readonly string[], env: NodeJS.ProcessEnv
     if (!('operand' in owner.flag) && earlier !== undefined && earlier !== text) {
       throw wrong(`${name} contradicts another flag of the same command line.`);
     }
-    texts.set(owner.key, text);
+    const isAdded = 'isList' in owner.flag && earlier !== undefined;
+    texts.set(owner.key, isAdded ? `${earlier},${text}` : text);
   }
   const options = launchOptions(launchTexts);
   if (options.hosts !== undefined && options.hostfile !== undefined) {
@@ -68,7 +70,7 @@ export function parseCommandLine(argv: readonly string[], env: NodeJS.ProcessEnv
     notices.push(...config.notices);
   }
   for (const [key, text] of workerTexts) {
-    environment[settingsTable[key as keyof Settings].env as string] = text;
+    environment[settingsTable[key as keyof TableSettings].env as string] = text;
   }
   notices.push(...noticesAboutEnvironment(env));
   return { options, command, environment, settings: driverSettings(env, environment), notices };

@@ -44,8 +44,7 @@ export function parseConfig(text: string, path: string): ConfigFile {
     if (leaf.value === null) continue;
     const setting = settingOf(leaf.key);
     const foreign = foreignFlags.find(({ yaml }) => yaml === leaf.key);
-    if (leaf.key === 'controller') refuseController(leaf);
-    else if (setting !== undefined) environment[setting.env as string] = settingText(setting, leaf);
+    if (setting !== undefined) environment[setting.env as string] = settingText(setting, leaf);
     else if (foreign !== undefined) notices.push(...treatForeign(foreign, leaf));
     else notices.push(`${leaf.place}: ${leaf.key} is no setting and has no effect.`);
   }
@@ -84,8 +83,9 @@ function settingOf(key: string): Setting<unknown> | undefined {
 
 function settingText(setting: Setting<unknown>, { key, value, place }: Leaf): string {
   const text = setting.yaml?.toText?.(String(value)) ?? String(value);
-  if (setting.kind.parse(text) === undefined) {
-    throw wrong(`${place}: ${key} is ${JSON.stringify(value)}; expected ${setting.kind.accepts}.`);
+  const kind = setting.yaml?.kind ?? setting.kind;
+  if (kind.parse(text) === undefined) {
+    throw wrong(`${place}: ${key} is ${JSON.stringify(value)}; expected ${kind.accepts}.`);
   }
   return text;
 }
@@ -96,12 +96,6 @@ function treatForeign(foreign: ForeignFlag, { key, value, place }: Leaf): string
     throw new HorovodError('ERR_HVD_UNSUPPORTED', `${place}: ${key}: ${foreign.reason}.`);
   }
   return [`${place}: ${key} has no effect: ${foreign.reason}.`];
-}
-
-function refuseController({ value, place }: Leaf): never {
-  const flag = foreignFlags.find(({ names }) => names.includes(`--${String(value)}`));
-  if (flag === undefined) throw wrong(`${place}: no such controller: ${String(value)}.`);
-  throw new HorovodError('ERR_HVD_UNSUPPORTED', `${place}: controller ${String(value)}: ${flag.reason}.`);
 }
 
 function wrong(message: string): HorovodError {

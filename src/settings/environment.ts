@@ -33,6 +33,41 @@ export type RankIdentity = Pick<
   readonly secret: JobSecret;
 };
 
+/** Which variables of the driver go to the ranks: names, with `*` for any letters. */
+export interface ForwardingRules {
+  readonly allow?: readonly string[] | undefined;
+  readonly deny?: readonly string[] | undefined;
+}
+
+/**
+ * What of the driver's environment goes to the ranks: not what belongs to its shell or to another job, and not the
+ * secret of jobs without launcher, which these have no use for.
+ */
+export function forwardedEnvironment(
+  driver: NodeJS.ProcessEnv,
+  { allow, deny }: ForwardingRules = {},
+): NodeJS.ProcessEnv {
+  const isGiven = new Set(Object.values(settingsTable).flatMap((each) => (each.isGiven ? [each.env] : [])));
+  const isAllowed = allow === undefined ? () => true : matcher([...allow, 'HOROVOD_*', 'PATH']);
+  const isDenied = matcher(deny ?? []);
+  const entries = Object.entries(driver).filter(
+    ([name]) =>
+      !/^BASH_FUNC_|^OLDPWD$|CUDA_VISIBLE_DEVICES$/.test(name) &&
+      !isGiven.has(name) &&
+      name !== settingsTable.userSecret.env &&
+      isAllowed(name) &&
+      !isDenied(name),
+  );
+  return Object.fromEntries(entries);
+}
+
+function matcher(patterns: readonly string[]): (name: string) => boolean {
+  const expressions = patterns.map(
+    (pattern) => new RegExp(`^${pattern.replaceAll('.', '\\.').replaceAll('*', '.*')}$`),
+  );
+  return (name) => expressions.some((expression) => expression.test(name));
+}
+
 /**
  * The driver's environment, but for what belongs to its shell or to another job; then what flags and config file
  * say; then who the rank is.
@@ -42,12 +77,7 @@ export function rankEnvironment(
   fromFlags: Readonly<Record<string, string>>,
   { secret, ...identity }: RankIdentity,
 ): NodeJS.ProcessEnv {
-  const env: NodeJS.ProcessEnv = {};
-  for (const [name, value] of Object.entries(driver)) {
-    if (!/^BASH_FUNC_|^OLDPWD$|CUDA_VISIBLE_DEVICES$/.test(name)) env[name] = value;
-  }
-  for (const setting of Object.values(settingsTable)) if (setting.isGiven) delete env[setting.env as string];
-  Object.assign(env, fromFlags);
+  const env: NodeJS.ProcessEnv = { ...forwardedEnvironment(driver), ...fromFlags };
   for (const [name, value] of Object.entries(identity)) {
     if (value !== undefined) env[settingsTable[name as keyof typeof identity].env as string] = String(value);
   }

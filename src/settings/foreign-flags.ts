@@ -17,8 +17,8 @@ export interface ForeignFlag {
 }
 
 const elastic = 'elastic jobs are not in this version';
-const ssh = 'other hosts (ssh) are not in this version';
-const hierarchy = 'several hosts are not in this version, and on one host there is no hierarchy';
+const torus =
+  'torus allreduce (NCCL) is not in this version; --hierarchical-allreduce is, and is the default';
 const tuner = 'autotune is not in this version';
 const timeline = 'the timeline is not in this version';
 
@@ -41,16 +41,7 @@ const acceptedValue = (names: readonly string[], reason: string, extras: Extras 
 });
 
 export const foreignFlags: readonly ForeignFlag[] = [
-  refusedSwitch(['--mpi'], 'the mpi plane is not in this version'),
-  refusedSwitch(['--gloo'], 'the gloo plane is not in this version; ranks of one host need neither'),
-  refusedSwitch(['--jsrun'], 'jsrun is not in this version'),
-  refusedValue(['--mpi-args'], 'the mpi plane is not in this version'),
-  refusedValue(
-    ['--binding-args'],
-    'arguments of mpirun are not in this version; --pin-cores gives each rank its cores',
-  ),
-  refusedValue(['-p', '--ssh-port'], ssh),
-  refusedValue(['-i', '--ssh-identity-file'], ssh),
+  refusedSwitch(['--jsrun'], 'jsrun (LSF) is not in this version; use --mpi, or ssh, which is the default'),
   refusedValue(['--min-np', '--min-num-proc'], elastic),
   refusedValue(['--max-np', '--max-num-proc'], elastic),
   refusedValue(['--slots-per-host'], elastic),
@@ -75,29 +66,14 @@ export const foreignFlags: readonly ForeignFlag[] = [
     yaml: 'autotune.gaussian_process_noise',
     isDependent: true,
   }),
-  refusedSwitch(['--hierarchical-allreduce'], hierarchy, {
-    yaml: 'params.hierarchical_allreduce',
-    env: 'HOROVOD_HIERARCHICAL_ALLREDUCE',
-  }),
-  refusedSwitch(['--hierarchical-allgather'], hierarchy, {
-    yaml: 'params.hierarchical_allgather',
-    env: 'HOROVOD_HIERARCHICAL_ALLGATHER',
-  }),
-  refusedSwitch(['--torus-allreduce'], hierarchy, {
+  refusedSwitch(['--torus-allreduce'], torus, {
     yaml: 'params.torus_allreduce',
     env: 'HOROVOD_TORUS_ALLREDUCE',
   }),
-  acceptedSwitch(['--no-hierarchical-allreduce'], 'it is off in any case'),
-  acceptedSwitch(['--no-hierarchical-allgather'], 'it is off in any case'),
   acceptedSwitch(['--no-torus-allreduce'], 'it is off in any case'),
   acceptedSwitch(['--no-autotune'], 'it is off in any case'),
   acceptedSwitch(['--no-timeline-mark-cycles'], 'it is off in any case'),
-  acceptedSwitch(['--disable-cache'], 'there is no cache of host checks'),
-  acceptedValue(
-    ['--network-interface', '--network-interfaces'],
-    'ranks of one host use no network interface',
-  ),
-  acceptedSwitch(['--tcp'], 'ranks of one host use no network'),
+  acceptedSwitch(['--disable-cache'], 'hosts are checked at every start, and nothing is cached'),
   acceptedValue(['--cache-capacity'], 'agreement needs no response cache', {
     yaml: 'params.cache_capacity',
     env: 'HOROVOD_CACHE_CAPACITY',
@@ -106,18 +82,26 @@ export const foreignFlags: readonly ForeignFlag[] = [
     yaml: 'library_options.num_nccl_streams',
     env: 'HOROVOD_NUM_NCCL_STREAMS',
   }),
-  acceptedValue(['--thread-affinity'], 'there is no background thread to pin', {
-    yaml: 'library_options.thread_affinity',
-    env: 'HOROVOD_THREAD_AFFINITY',
-  }),
+  acceptedValue(
+    ['--thread-affinity'],
+    'threads are not pinned one by one; --pin-cores gives each rank its cores',
+    {
+      yaml: 'library_options.thread_affinity',
+      env: 'HOROVOD_THREAD_AFFINITY',
+    },
+  ),
   acceptedValue(['--gloo-timeout-seconds'], 'use --timeout-seconds', {
     yaml: 'library_options.gloo_timeout_seconds',
     env: 'HOROVOD_GLOO_TIMEOUT_SECONDS',
   }),
-  acceptedSwitch(['--mpi-threads-disable', '--no-mpi-threads-disable'], 'there is no MPI', {
-    yaml: 'library_options.mpi_threads_disable',
-    env: 'HOROVOD_MPI_THREADS_DISABLE',
-  }),
+  acceptedSwitch(
+    ['--mpi-threads-disable', '--no-mpi-threads-disable'],
+    'MPI is called by one thread at a time in any case',
+    {
+      yaml: 'library_options.mpi_threads_disable',
+      env: 'HOROVOD_MPI_THREADS_DISABLE',
+    },
+  ),
   acceptedSwitch(
     ['--log-with-timestamp', '--log-without-timestamp', '--log-hide-timestamp', '--no-log-hide-timestamp'],
     'use --prefix-output-with-timestamp for times in front of lines',

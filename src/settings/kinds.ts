@@ -1,5 +1,6 @@
 // Kinds of values that settings have: how their text is read, and what to tell somebody whose text is wrong.
 
+import { isIP } from 'node:net';
 import { JobSecret } from '../rendezvous/job-secret.ts';
 
 export interface Kind<T> {
@@ -69,12 +70,41 @@ export function oneOf<T extends string>(...choices: readonly T[]): Kind<T> {
 
 export const anyText: Kind<string> = { accepts: 'text', parse: (text) => text };
 
+export const portNumber: Kind<number> = {
+  accepts: 'a port, 1 to 65535',
+  parse(text) {
+    const port = wholeNumber(1).parse(text);
+    return port !== undefined && port < 65_536 ? port : undefined;
+  },
+};
+
+/** An IPv6 address stands in brackets: [::1]:4000. */
 export const hostAndPort: Kind<string> = {
   accepts: 'host:port',
   parse(text) {
-    const port = Number(/^[^\s:]+:(\d{1,5})$/.exec(text)?.[1] ?? 0);
-    return port > 0 && port < 65_536 ? text : undefined;
+    const port = /^(?:[^\s:,[\]]+|\[[0-9a-fA-F:.]+(?:%[\w.-]+)?\]):(\d{1,5})$/.exec(text.trim())?.[1] ?? '';
+    return portNumber.parse(port) === undefined ? undefined : text.trim();
   },
+};
+
+export const addressList: Kind<string> = {
+  accepts: 'host:port, or several with commas',
+  parse(text) {
+    const addresses = text.split(',').map((address) => hostAndPort.parse(address));
+    return addresses.includes(undefined) ? undefined : addresses.join(',');
+  },
+};
+
+/** Names of interfaces (eth0) and subnets or addresses (10.0.0.0/8, fd00::/8, 10.1.2.3). */
+export const interfaceList: Kind<readonly string[]> = {
+  accepts: 'names of network interfaces or subnets such as 10.0.0.0/8, with commas',
+  parse: (text) => commaList(text, (item) => isSubnet(item) || /^[\w.@-]{1,32}$/.test(item)),
+};
+
+/** Names of variables, with `*` for any letters. */
+export const nameList: Kind<readonly string[]> = {
+  accepts: 'names of variables with commas; * stands for any letters',
+  parse: (text) => commaList(text, (item) => /^[\w*.-]+$/.test(item)),
 };
 
 export const identifier: Kind<string> = {
@@ -86,6 +116,18 @@ export const secretKey: Kind<JobSecret> = {
   accepts: '32 bytes in hex',
   parse: (text) => JobSecret.fromHex(text),
 };
+
+function commaList(text: string, isItem: (item: string) => boolean): readonly string[] | undefined {
+  const items = text.split(',').map((item) => item.trim());
+  return items.every(isItem) ? [...new Set(items)] : undefined;
+}
+
+function isSubnet(text: string): boolean {
+  const [address = '', bits] = text.split('/');
+  const family = isIP(address);
+  if (family === 0) return false;
+  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128));
+}
 
 function decimal(text: string): number | undefined {
   return /^\d+(\.\d+)?$/.test(text.trim()) ? Number(text) : undefined;

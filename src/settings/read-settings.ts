@@ -1,7 +1,8 @@
 // Reads the environment into Settings. This folder is the only one that looks at environment variables.
 
 import { HorovodError } from '../errors.ts';
-import { type Setting, type Settings, settingsTable } from './table.ts';
+import { readLauncherEnvironment } from './launcher-environment.ts';
+import { type Setting, type Settings, settingsTable, type TableSettings } from './table.ts';
 
 /** Throws ERR_HVD_SETTING, naming the variable and what it accepts. An empty variable counts as not set. */
 export function readSettings(env: NodeJS.ProcessEnv): Settings {
@@ -9,17 +10,19 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
   for (const [name, setting] of Object.entries(settingsTable) as [string, Setting<unknown>][]) {
     values[name] = readOne(setting, env);
   }
-  const settings = values as unknown as Settings;
-  const { rank, size } = settings;
-  if (isSet(env, 'HOROVOD_RANK') !== isSet(env, 'HOROVOD_SIZE')) {
-    throw wrong('HOROVOD_RANK and HOROVOD_SIZE go together, and only one of them is set.');
-  }
-  refuseOtherLaunchers(env);
-  // One host in this version: who does not say where a rank is means here.
+  const settings = values as unknown as TableSettings;
+  const launcher = readLauncherEnvironment(env);
+  const { size } = launcher;
+  // Not known before the ranks have met: HOROVOD_RENDEZVOUS without a rank.
+  const rank = launcher.rank ?? 0;
+  // Who does not say where a rank is means here; ranks compare their hosts when they meet.
   const placed: Settings = {
     ...settings,
-    localRank: isSet(env, 'HOROVOD_LOCAL_RANK') ? settings.localRank : rank,
-    localSize: isSet(env, 'HOROVOD_LOCAL_SIZE') ? settings.localSize : size,
+    launcher,
+    rank,
+    size,
+    localRank: launcher.localRank ?? rank,
+    localSize: launcher.localSize ?? size,
   };
   for (const [index, count] of [
     ['rank', 'size'],
@@ -44,34 +47,14 @@ export function parseSetting<T>(setting: Setting<T>, text: string, source: strin
 }
 
 function readOne<T>(setting: Setting<T>, env: NodeJS.ProcessEnv): T {
-  const text = setting.env === undefined ? undefined : env[setting.env];
-  if (text === undefined || text === '') return setting.default;
-  return parseSetting(setting, text, setting.env as string);
-}
-
-/**
- * Under mpirun or srun every process would take itself for rank 0 of 1 and train alone: better an error.
- * Slurm's variables are there in a batch script without srun too; only a step has tasks.
- */
-function refuseOtherLaunchers(env: NodeJS.ProcessEnv): void {
-  if (isSet(env, 'HOROVOD_SIZE')) return;
-  const sizes = [
-    ['Open MPI (mpirun)', env['OMPI_COMM_WORLD_SIZE']],
-    ['MPICH (mpiexec)', env['PMI_SIZE']],
-    ['Slurm (srun)', isSet(env, 'SLURM_STEP_ID') ? env['SLURM_STEP_NUM_TASKS'] : undefined],
-  ] as const;
-  for (const [launcher, size] of sizes) {
-    if (!(Number(size) > 1)) continue;
-    throw new HorovodError(
-      'ERR_HVD_UNSUPPORTED',
-      `this process was started by ${launcher} as one of ${size}, which is not in this version. ` +
-        `Start the job with \`horovodrun -np ${size} …\`.`,
-    );
-  }
-}
-
-function isSet(env: NodeJS.ProcessEnv, name: string): boolean {
-  return env[name] !== undefined && env[name] !== '';
+  if (setting.env === undefined) return setting.default;
+  const sources = [{ env: setting.env, kind: setting.kind }, ...(setting.alsoEnv ?? [])];
+  const values = sources.flatMap((source) => {
+    const text = env[source.env];
+    if (text === undefined || text === '') return [];
+    return [parseSetting({ ...setting, kind: source.kind }, text, source.env)];
+  });
+  return values.length === 0 ? setting.default : (values[0] as T);
 }
 
 function wrong(message: string): HorovodError {

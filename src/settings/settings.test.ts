@@ -10,6 +10,7 @@ import { HorovodError } from '../errors.ts';
 import { JobSecret } from '../rendezvous/job-secret.ts';
 import { parseCommandLine } from './command-line.ts';
 import { parseConfig } from './config-file.ts';
+import { forwardedEnvironment } from './environment.ts';
 import { foreignFlags } from './foreign-flags.ts';
 import { helpText } from './help.ts';
 import { readSettings } from './read-settings.ts';
@@ -75,6 +76,12 @@ for (const [name, text] of [
   ['HOROVOD_LOG_LEVEL', 'loud'],
   ['HOROVOD_RENDEZVOUS_ADDR', 'somewhere'],
   ['HOROVOD_RENDEZVOUS_ADDR', 'host:70000'],
+  ['HOROVOD_RENDEZVOUS_ADDR', '::1:4000'],
+  ['HOROVOD_RENDEZVOUS_ADDR', 'host:1,'],
+  ['HOROVOD_RENDEZVOUS', 'host'],
+  ['HOROVOD_NETWORK_INTERFACES', 'eth0,10.0.0.0/33'],
+  ['HOROVOD_PEER_TIMEOUT_SECONDS', '0'],
+  ['HOROVOD_HIERARCHICAL_ALLREDUCE', 'perhaps'],
   ['HOROVOD_JOB_ID', 'a b'],
 ] as const) {
   test(`${name}=${text} is refused by name, with what is accepted`, () => {
@@ -89,16 +96,82 @@ test('a rank outside its size, or without a size, is refused', () => {
   assert.match(thrownBy(() => readSettings({ HOROVOD_RANK: '2' })).message, /go together/);
 });
 
-test('a process of mpirun or srun does not silently train alone', () => {
+test('a process of mpirun or srun is a rank of its job', () => {
   for (const env of [
-    { OMPI_COMM_WORLD_SIZE: '4' },
-    { PMI_SIZE: '4' },
-    { SLURM_STEP_ID: '0', SLURM_STEP_NUM_TASKS: '4' },
+    { OMPI_COMM_WORLD_SIZE: '4', OMPI_COMM_WORLD_RANK: '3' },
+    { PMI_SIZE: '4', PMI_RANK: '3', PMI_FD: '7' },
+    { SLURM_STEP_ID: '0', SLURM_STEP_NUM_TASKS: '4', SLURM_PROCID: '3' },
   ]) {
-    assert.equal(thrownBy(() => readSettings(env)).code, 'ERR_HVD_UNSUPPORTED');
+    const settings = readSettings(env);
+    assert.deepEqual([settings.rank, settings.size], [3, 4]);
     assert.equal(readSettings({ ...env, HOROVOD_RANK: '0', HOROVOD_SIZE: '1' }).size, 1);
   }
   assert.equal(readSettings({ SLURM_NTASKS: '4', SLURM_PROCID: '0' }).size, 1);
+});
+
+test('what moves the bytes can be said in three variables, a config key and flags', () => {
+  const planeOf = (env: Record<string, string>) => readSettings(env).plane;
+  for (const plane of ['auto', 'shm', 'tcp', 'mpi', 'gloo', 'portable']) {
+    assert.equal(planeOf({ HOROVOD_PLANE: plane }), plane);
+  }
+  assert.equal(planeOf({ HOROVOD_CPU_OPERATIONS: 'MPI' }), 'mpi');
+  assert.equal(planeOf({ HOROVOD_CONTROLLER: 'Gloo' }), 'gloo');
+  assert.equal(planeOf({ HOROVOD_CONTROLLER: 'gloo', HOROVOD_CPU_OPERATIONS: 'tcp' }), 'tcp');
+  assert.equal(planeOf({ HOROVOD_CONTROLLER: 'gloo', HOROVOD_PLANE: 'portable' }), 'portable');
+  const error = thrownBy(() => planeOf({ HOROVOD_CPU_OPERATIONS: 'ccl' }));
+  assert.match(error.message, /HOROVOD_CPU_OPERATIONS is "ccl"; expected one of mpi, gloo, tcp/);
+  for (const plane of ['tcp', 'mpi', 'gloo']) {
+    const line = parseCommandLine([`--${plane}`, 'x'], { HOROVOD_PLANE: 'shm', HOROVOD_CONTROLLER: 'mpi' });
+    assert.equal(line.settings.plane, plane);
+    assert.deepEqual(parseConfig(`controller: ${plane}`, 'c.yaml').environment, { HOROVOD_PLANE: plane });
+  }
+});
+
+test('settings of several hosts', () => {
+  const plain = readSettings({});
+  assert.equal(plain.peerTimeoutMs, 10_000);
+  assert.equal(plain.hierarchicalAllreduce, undefined);
+  assert.equal(plain.networkInterfaces, undefined);
+  const { settings, environment, options } = parseCommandLine(
+    [
+      ...['--peer-timeout-seconds', '3', '--no-hierarchical-allreduce', '--hierarchical-allgather'],
+      ...[
+        '--network-interface',
+        'eth0',
+        '--network-interfaces',
+        '10.0.0.0/8,eth0',
+        '-p',
+        '2222',
+        '-i',
+        'key',
+      ],
+      ...['--env-deny', 'AWS_*', '--env-deny=B', '--mpi-args=--mca a b', 'x'],
+    ],
+    {},
+  );
+  assert.equal(settings.peerTimeoutMs, 3000);
+  assert.equal(settings.hierarchicalAllreduce, false);
+  assert.equal(settings.hierarchicalAllgather, true);
+  assert.deepEqual(settings.networkInterfaces, ['eth0', '10.0.0.0/8']);
+  assert.equal(environment['HOROVOD_NETWORK_INTERFACES'], 'eth0,10.0.0.0/8,eth0');
+  assert.equal(options.sshPort, 2222);
+  assert.equal(options.sshIdentityFile, 'key');
+  assert.deepEqual(options.envDeny, ['AWS_*', 'B']);
+  assert.equal(options.mpiArgs, '--mca a b');
+  const addresses = '[fe80::1%eth0]:4000,host:1,10.0.0.1:65535';
+  assert.equal(readSettings({ HOROVOD_RENDEZVOUS_ADDR: addresses }).rendezvousAddress, addresses);
+});
+
+test('only what is allowed and not denied goes to the ranks', () => {
+  const driver = {
+    ...{ A: '1', AB: '2', C: '3', PATH: '/bin', HOROVOD_PLANE: 'shm', OLDPWD: '/', HOROVOD_RANK: '7' },
+    ...{ HOROVOD_SECRET_KEY: 'k', _HOROVOD_SECRET_KEY: 'l', 'BASH_FUNC_x%%': '()' },
+  };
+  const names = (rules: object) => Object.keys(forwardedEnvironment(driver, rules)).sort();
+  assert.deepEqual(names({}), ['A', 'AB', 'C', 'HOROVOD_PLANE', 'PATH']);
+  assert.deepEqual(names({ allow: ['A*'] }), ['A', 'AB', 'HOROVOD_PLANE', 'PATH']);
+  assert.deepEqual(names({ allow: ['A*'], deny: ['AB', 'PATH'] }), ['A', 'HOROVOD_PLANE']);
+  assert.deepEqual(names({ deny: ['*'] }), []);
 });
 
 test('the secret is never shown, wrong or right', () => {
@@ -195,6 +268,11 @@ test('wrong flags are refused in one sentence', () => {
     [['--fusion-threshold-mb', 'x', 'y'], /--fusion-threshold-mb is "x"/],
     [['-H', 'localhost:2', '--hostfile', 'f', 'x'], /exclude each other/],
     [['--stall-check', '--no-stall-check', 'x'], /contradicts/],
+    [['--mpi', '--gloo', 'x'], /--gloo contradicts/],
+    [['--tcp', '--mpi', 'x'], /--mpi contradicts/],
+    [['--hierarchical-allreduce', '--no-hierarchical-allreduce', 'x'], /contradicts/],
+    [['--ssh-port', '70000', 'x'], /expected a port, 1 to 65535/],
+    [['--network-interfaces', 'a b', 'x'], /expected names of network interfaces/],
   ] as const) {
     const error = thrownBy(() => parseCommandLine(argv, {}));
     assert.equal(error.code, 'ERR_HVD_SETTING');
@@ -274,8 +352,11 @@ test('a wrong config file is refused with file and line', () => {
       /c\.yaml:2: autotune\.enabled: .*not in this version/,
     ],
     ['timeline:\n  filename: t', 'ERR_HVD_UNSUPPORTED', /not in this version/],
-    ['controller: mpi', 'ERR_HVD_UNSUPPORTED', /controller mpi: .*not in this version/],
-    ['controller: smoke', 'ERR_HVD_SETTING', /no such controller: smoke/],
+    [
+      'controller: smoke',
+      'ERR_HVD_SETTING',
+      /c\.yaml:1: controller is "smoke"; expected one of mpi, gloo, tcp/,
+    ],
     ['- a\n- b', 'ERR_HVD_SETTING', /map of sections/],
     ['params: {', 'ERR_HVD_SETTING', /c\.yaml:1 is not YAML/],
   ] as const) {

@@ -1,0 +1,190 @@
+// Who started this process, read from its environment: a pure function. The order matters, because launchers run
+// inside each other: our own variables first, then Open MPI, then PMI (MPICH, Intel MPI, srun --mpi=pmi2), then Slurm.
+// Traps, each a case of the test:
+// - `salloc … mpirun`: ranks on other nodes carry SLURM_PROCID=0, that of the daemon which started them.
+// - a plain sbatch script has SLURM_PROCID=0 and SLURM_NTASKS=4, and is one process all the same: only a step has tasks.
+// - the shell of an allocation is itself a step, with a number that is no step of the user's.
+// - ranks of one host need not be consecutive (-m cyclic): a local rank says nothing about the ranks of the neighbours.
+
+import { HorovodError } from '../errors.ts';
+import { type Kind, wholeNumber } from './kinds.ts';
+import { expandHostList, expandTaskCounts } from './slurm-lists.ts';
+
+interface Placement {
+  readonly rank: number;
+  readonly size: number;
+  /** Where the launcher tells. No launcher tells cross ranks; hosts have to be compared. */
+  readonly localRank: number | undefined;
+  readonly localSize: number | undefined;
+  /** The same in all processes of the job, and in no other job that runs. */
+  readonly jobKey: string | undefined;
+}
+
+export type LauncherEnvironment =
+  /** One process by itself. */
+  | (Placement & { readonly kind: 'alone' })
+  /** horovodrun, or somebody who sets HOROVOD_RANK and HOROVOD_SIZE himself. */
+  | (Placement & { readonly kind: 'horovodrun' })
+  /**
+   * HOROVOD_RENDEZVOUS: no launcher, or one whose ranks are to meet there. `rank` is undefined where nobody has
+   * given one: the ranks are numbered as they come.
+   */
+  | (Omit<Placement, 'rank'> & { readonly kind: 'rendezvous'; readonly rank: number | undefined })
+  | (Placement & {
+      readonly kind: 'open-mpi';
+      /** Where mpirun listens: `1234.0;tcp://10.0.0.1,192.168.0.1:5678`. */
+      readonly openMpi: { readonly hnpUri: string | undefined };
+    })
+  | (Placement & {
+      readonly kind: 'pmi';
+      /** The descriptor of the connection to the process manager. */
+      readonly pmi: { readonly fd: number | undefined };
+    })
+  | (Placement & {
+      readonly kind: 'slurm';
+      readonly slurm: {
+        /** Nodes of the step, expanded. */
+        readonly stepNodeList: readonly string[];
+        readonly launchNodeAddress: string | undefined;
+        readonly nodeId: number;
+        /** By node. */
+        readonly tasksPerNode: readonly number[];
+      };
+    });
+
+/** By somebody else. */
+type Launched = Exclude<LauncherEnvironment, { kind: 'rendezvous' }>;
+
+/** Steps from here on are Slurm's own: the batch script, the shell of salloc, what is outside. */
+const firstReservedStep = 0xffff_fff0;
+
+/** Throws ERR_HVD_SETTING for variables that contradict each other or are no numbers. */
+export function readLauncherEnvironment(env: NodeJS.ProcessEnv): LauncherEnvironment {
+  const own = readHorovod(env);
+  const foreign = readOpenMpi(env) ?? readPmi(env) ?? readSlurm(env);
+  if (isSet(env, 'HOROVOD_RENDEZVOUS') && !isSet(env, 'HOROVOD_RENDEZVOUS_ADDR')) {
+    return meet(env, own, foreign);
+  }
+  if (own !== undefined) return own;
+  return foreign ?? { kind: 'alone', rank: 0, size: 1, localRank: 0, localSize: 1, jobKey: undefined };
+}
+
+function readHorovod(env: NodeJS.ProcessEnv): (Placement & { kind: 'horovodrun' }) | undefined {
+  if (!isSet(env, 'HOROVOD_RANK') && !isSet(env, 'HOROVOD_SIZE')) return undefined;
+  if (!isSet(env, 'HOROVOD_RANK') || !isSet(env, 'HOROVOD_SIZE')) {
+    if (isSet(env, 'HOROVOD_RENDEZVOUS') && isSet(env, 'HOROVOD_SIZE')) return undefined;
+    throw wrong('HOROVOD_RANK and HOROVOD_SIZE go together, and only one of them is set.');
+  }
+  return {
+    kind: 'horovodrun',
+    ...pair(env, 'HOROVOD_RANK', 'HOROVOD_SIZE'),
+    localRank: optionalNumber(env, 'HOROVOD_LOCAL_RANK'),
+    localSize: optionalNumber(env, 'HOROVOD_LOCAL_SIZE', 1),
+    jobKey: text(env, 'HOROVOD_JOB_ID'),
+  };
+}
+
+/** Rank and size from whoever knows them: the user, an indexed job of Kubernetes, another launcher. */
+function meet(
+  env: NodeJS.ProcessEnv,
+  own: Placement | undefined,
+  foreign: Placement | undefined,
+): LauncherEnvironment {
+  const size = own?.size ?? optionalNumber(env, 'HOROVOD_SIZE', 1) ?? foreign?.size;
+  if (size === undefined) {
+    throw wrong('HOROVOD_RENDEZVOUS is set, but not HOROVOD_SIZE: how many processes are to meet there?');
+  }
+  const index = optionalNumber(env, 'JOB_COMPLETION_INDEX');
+  const rank = own?.rank ?? index ?? (foreign?.size === size ? foreign.rank : undefined);
+  if (rank !== undefined && rank >= size) {
+    const source = index === rank ? 'JOB_COMPLETION_INDEX' : 'the rank';
+    throw wrong(`${source} is ${rank}, and has to be less than HOROVOD_SIZE=${size}.`);
+  }
+  const { localRank, localSize } = own ?? (index === undefined ? foreign : undefined) ?? {};
+  return { kind: 'rendezvous', rank, size, localRank, localSize, jobKey: text(env, 'HOROVOD_JOB_ID') };
+}
+
+function readOpenMpi(env: NodeJS.ProcessEnv): Launched | undefined {
+  if (!isSet(env, 'OMPI_COMM_WORLD_SIZE') || !isSet(env, 'OMPI_COMM_WORLD_RANK')) return undefined;
+  return {
+    kind: 'open-mpi',
+    ...pair(env, 'OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE'),
+    localRank: optionalNumber(env, 'OMPI_COMM_WORLD_LOCAL_RANK'),
+    localSize: optionalNumber(env, 'OMPI_COMM_WORLD_LOCAL_SIZE', 1),
+    jobKey: text(env, 'PMIX_NAMESPACE') ?? text(env, 'OMPI_MCA_ess_base_jobid'),
+    openMpi: { hnpUri: text(env, 'OMPI_MCA_orte_hnp_uri') },
+  };
+}
+
+function readPmi(env: NodeJS.ProcessEnv): Launched | undefined {
+  if (!isSet(env, 'PMI_RANK') || !isSet(env, 'PMI_SIZE')) return undefined;
+  const fd = optionalNumber(env, 'PMI_FD');
+  // Without a connection to its process manager, Slurm's own variables are of more use.
+  if (fd === undefined && readSlurm(env) !== undefined) return undefined;
+  return {
+    kind: 'pmi',
+    ...pair(env, 'PMI_RANK', 'PMI_SIZE'),
+    localRank: optionalNumber(env, 'MPI_LOCALRANKID'),
+    localSize: optionalNumber(env, 'MPI_LOCALNRANKS', 1),
+    jobKey: text(env, 'PMI_JOBID') ?? slurmJob(env),
+    pmi: { fd },
+  };
+}
+
+function readSlurm(env: NodeJS.ProcessEnv): Launched | undefined {
+  const step = Number(text(env, 'SLURM_STEP_ID') ?? Number.NaN);
+  if (!(step < firstReservedStep) || !isSet(env, 'SLURM_PROCID')) return undefined;
+  const sizeName = isSet(env, 'SLURM_STEP_NUM_TASKS') ? 'SLURM_STEP_NUM_TASKS' : 'SLURM_NTASKS';
+  if (!isSet(env, sizeName)) return undefined;
+  const nodeId = optionalNumber(env, 'SLURM_NODEID') ?? 0;
+  const tasks = text(env, 'SLURM_STEP_TASKS_PER_NODE');
+  const tasksPerNode = tasks === undefined ? [] : expandTaskCounts(tasks, 'SLURM_STEP_TASKS_PER_NODE');
+  const nodes = text(env, 'SLURM_STEP_NODELIST');
+  return {
+    kind: 'slurm',
+    ...pair(env, 'SLURM_PROCID', sizeName),
+    localRank: optionalNumber(env, 'SLURM_LOCALID'),
+    localSize: tasksPerNode[nodeId],
+    jobKey: slurmJob(env),
+    slurm: {
+      stepNodeList: nodes === undefined ? [] : expandHostList(nodes, 'SLURM_STEP_NODELIST'),
+      launchNodeAddress: text(env, 'SLURM_LAUNCH_NODE_IPADDR'),
+      nodeId,
+      tasksPerNode,
+    },
+  };
+}
+
+function slurmJob(env: NodeJS.ProcessEnv): string | undefined {
+  const [job, step] = [text(env, 'SLURM_JOB_ID'), text(env, 'SLURM_STEP_ID')];
+  return job === undefined ? undefined : `${job}.${step ?? '0'}`;
+}
+
+function pair(env: NodeJS.ProcessEnv, rankName: string, sizeName: string): { rank: number; size: number } {
+  const rank = requiredNumber(env, rankName, wholeNumber());
+  const size = requiredNumber(env, sizeName, wholeNumber(1));
+  if (rank < size) return { rank, size };
+  throw wrong(`${rankName}=${rank} has to be less than ${sizeName}=${size}.`);
+}
+
+function optionalNumber(env: NodeJS.ProcessEnv, name: string, least = 0): number | undefined {
+  return isSet(env, name) ? requiredNumber(env, name, wholeNumber(least)) : undefined;
+}
+
+function requiredNumber(env: NodeJS.ProcessEnv, name: string, kind: Kind<number>): number {
+  const value = kind.parse(env[name] ?? '');
+  if (value === undefined) throw wrong(`${name} is ${JSON.stringify(env[name])}; expected ${kind.accepts}.`);
+  return value;
+}
+
+function text(env: NodeJS.ProcessEnv, name: string): string | undefined {
+  return isSet(env, name) ? env[name] : undefined;
+}
+
+function isSet(env: NodeJS.ProcessEnv, name: string): boolean {
+  return env[name] !== undefined && env[name] !== '';
+}
+
+function wrong(message: string): HorovodError {
+  return new HorovodError('ERR_HVD_SETTING', message);
+}

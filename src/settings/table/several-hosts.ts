@@ -1,0 +1,98 @@
+// Settings that matter where the ranks are on several hosts.
+
+import { hostAndPort, interfaceList, oneOf, seconds, secretKey, truth } from '../kinds.ts';
+import type { SettingsOf } from '../types.ts';
+
+/** Python Horovod's words for who moves bytes; they say nothing about shared memory. */
+const engine = oneOf('mpi', 'gloo', 'tcp');
+
+export const severalHostsSettings: SettingsOf<
+  | 'plane'
+  | 'hierarchicalAllreduce'
+  | 'hierarchicalAllgather'
+  | 'networkInterfaces'
+  | 'peerTimeoutMs'
+  | 'rendezvous'
+  | 'userSecret'
+> = {
+  plane: {
+    group: 'Several hosts',
+    env: 'HOROVOD_PLANE',
+    alsoEnv: [
+      { env: 'HOROVOD_CPU_OPERATIONS', kind: engine },
+      { env: 'HOROVOD_CONTROLLER', kind: engine },
+    ],
+    flags: [
+      { names: ['--tcp'], text: 'tcp' },
+      { names: ['--mpi'], text: 'mpi' },
+      { names: ['--gloo'], text: 'gloo' },
+    ],
+    yaml: { key: 'controller', kind: engine },
+    kind: oneOf('auto', 'shm', 'tcp', 'mpi', 'gloo', 'portable'),
+    default: 'auto',
+    text:
+      'What moves the bytes: between hosts tcp, mpi (the job is started by mpirun) or gloo; on one host shm (native ' +
+      'shared memory); portable (TypeScript only); auto: the best there is.',
+  },
+  hierarchicalAllreduce: {
+    group: 'Several hosts',
+    env: 'HOROVOD_HIERARCHICAL_ALLREDUCE',
+    flags: [
+      { names: ['--hierarchical-allreduce'], text: '1' },
+      { names: ['--no-hierarchical-allreduce'], text: '0' },
+    ],
+    yaml: { key: 'params.hierarchical_allreduce' },
+    kind: truth,
+    default: undefined,
+    defaultText: 'on with more than one host',
+    text: 'Reduces inside each host through shared memory first, and only then between hosts; off: all ranks over the network.',
+  },
+  hierarchicalAllgather: {
+    group: 'Several hosts',
+    env: 'HOROVOD_HIERARCHICAL_ALLGATHER',
+    flags: [
+      { names: ['--hierarchical-allgather'], text: '1' },
+      { names: ['--no-hierarchical-allgather'], text: '0' },
+    ],
+    yaml: { key: 'params.hierarchical_allgather' },
+    kind: truth,
+    default: undefined,
+    defaultText: 'on with more than one host',
+    text: 'The same for allgather.',
+  },
+  networkInterfaces: {
+    group: 'Several hosts',
+    env: 'HOROVOD_NETWORK_INTERFACES',
+    flags: [{ names: ['--network-interfaces', '--network-interface'], operand: 'NAME|CIDR,…', isList: true }],
+    kind: interfaceList,
+    default: undefined,
+    defaultText: 'all',
+    text: 'Interfaces (eth0) or subnets (10.0.0.0/8) whose addresses may be used; what works of them is found by trying.',
+  },
+  peerTimeoutMs: {
+    group: 'Several hosts',
+    env: 'HOROVOD_PEER_TIMEOUT_SECONDS',
+    flags: [{ names: ['--peer-timeout-seconds'], operand: 'SECONDS' }],
+    kind: seconds({ zero: false }),
+    default: 10_000,
+    defaultText: '10',
+    text: 'How long another host may be silent before it counts as lost, and the job ends.',
+  },
+  rendezvous: {
+    group: 'Several hosts',
+    env: 'HOROVOD_RENDEZVOUS',
+    kind: hostAndPort,
+    default: undefined,
+    defaultText: 'none',
+    text: 'Without a launcher: host:port where the ranks meet, the same on every host; HOROVOD_SIZE says how many they are.',
+  },
+  userSecret: {
+    group: 'Several hosts',
+    env: 'HOROVOD_SECRET_KEY',
+    kind: secretKey,
+    default: undefined,
+    defaultText: 'none',
+    text: 'Without a launcher: the secret by which the ranks know each other, 32 bytes in hex; never printed.',
+    isSecret: true,
+  },
+};
