@@ -1,21 +1,21 @@
-// How a process becomes a rank: finds the others, chooses a plane that all have, and puts a context together.
-// Without a launcher there is nobody to find: a job of one rank in memory.
+// How a process becomes a rank: finds the others, learns who is on which host, chooses a plane that all have, and puts
+// a context together. Without others there is nobody to find: a job of one rank in memory.
 
 import { createLog, type Log } from '../diagnostics/log.ts';
 import { HorovodError } from '../errors.ts';
-import { loadNative, type NativeResult } from '../native/load.ts';
+import { loadNative } from '../native/load.ts';
 import { ControlBlock, toError, toFailureRecord } from '../plane/control-block.ts';
 import { MemoryHub } from '../plane/memory/memory-plane.ts';
-import type { DataPlane } from '../plane/plane.ts';
-import { PortablePlane } from '../plane/portable/portable-plane.ts';
-import { ShmPlane } from '../plane/shm/shm-plane.ts';
 import { gather } from '../rendezvous/gather.ts';
+import { type JoinedJob, joinJob } from '../rendezvous/join.ts';
 import { controlBlockKey } from '../rendezvous/keys.ts';
 import type { Store, WaitOptions } from '../rendezvous/store.ts';
-import { TcpStore } from '../rendezvous/tcp-store.ts';
 import type { Settings } from '../settings/table.ts';
 import { describe } from '../tensor/tensor.ts';
-import { type ContextParts, HorovodContext, type World } from './context.ts';
+import { decidePlane, type Introduction } from './choose-plane.ts';
+import { type ContextParts, HorovodContext } from './context.ts';
+import { HostMap, whereabouts } from './hosts.ts';
+import { type OpenedPlane, openPlane } from './open-plane.ts';
 import type { ProcessSet } from './process-set.ts';
 import { StartWatch } from './start-watch.ts';
 
@@ -49,13 +49,15 @@ export async function createContext(
       cause: options.signal.reason,
     });
   }
-  const world = worldOf(settings, options.ranks);
-  const log = createLog(settings.logLevel, settings.rank);
-  const hasDynamicProcessSets = processSets === 'dynamic' || settings.dynamicProcessSets;
-  const common = { world, log, limits: settings, hasDynamicProcessSets, processSet };
   const wait = { signal: options.signal, timeoutMs: options.timeoutMs ?? settings.startTimeoutMs };
   const sets = Array.isArray(processSets) ? { processSets } : {};
-  if (world.size === 1) return HorovodContext.create(aloneParts(common), { ...wait, ...sets });
+  const hasDynamicProcessSets = processSets === 'dynamic' || settings.dynamicProcessSets;
+  const common: CommonParts = { limits: settings, hasDynamicProcessSets, processSet };
+  if (settings.size === 1 || options.ranks?.length === 1) {
+    checkRanks(options.ranks, settings.rank, settings.size);
+    const log = createLog(settings.logLevel, settings.rank);
+    return HorovodContext.create(aloneParts(common, log), { ...wait, ...sets });
+  }
   const { parts, firstFailure, endStart } = await joinedParts(common, settings, options, generation, wait);
   try {
     return await HorovodContext.create(parts, { ...wait, ...sets });
@@ -66,12 +68,14 @@ export async function createContext(
   }
 }
 
-type CommonParts = Pick<ContextParts, 'world' | 'log' | 'limits' | 'hasDynamicProcessSets' | 'processSet'>;
+type CommonParts = Pick<ContextParts, 'limits' | 'hasDynamicProcessSets' | 'processSet'>;
 
-function aloneParts(common: CommonParts): ContextParts {
+function aloneParts(common: CommonParts, log: Log): ContextParts {
   const hub = new MemoryHub(1);
   return {
     ...common,
+    log,
+    world: new HostMap([{ hostname: 'localhost', machine: '' }]).worldOf(0),
     plane: hub.plane(0),
     members: [0],
     exchange: async (text) => [text],
@@ -81,150 +85,135 @@ function aloneParts(common: CommonParts): ContextParts {
   };
 }
 
+interface JoinedParts {
+  readonly parts: ContextParts;
+  firstFailure(): Promise<HorovodError | undefined>;
+  endStart(): void;
+}
+
 async function joinedParts(
   common: CommonParts,
   settings: Settings,
   options: InitOptions,
   generation: number,
   wait: WaitOptions,
-): Promise<{ parts: ContextParts; firstFailure(): Promise<HorovodError | undefined>; endStart(): void }> {
-  const members =
-    options.ranks === undefined
-      ? Array.from({ length: settings.size }, (_, rank) => rank)
-      : [...options.ranks];
-  const prefix = options.ranks === undefined ? '' : `ranks ${members.join(',')}/`;
-  const isFirst = common.world.rank === 0;
-  const store = await connect(settings, wait);
-  const start = new StartWatch(store, `${prefix}failure/${generation}`);
-  const owner = isFirst ? undefined : members[0];
-  let control: ControlBlock | undefined;
+): Promise<JoinedParts> {
+  const job = await joinJob(settings, wait);
+  const { rank, size, store } = job;
+  const log = createLog(settings.logLevel, rank);
+  let prefix = '';
+  let members: readonly number[];
   try {
-    const key = prefix + controlBlockKey(generation);
-    if (isFirst) {
-      control = ControlBlock.create(settings.size, { directory: settings.shmDirectory });
-      await store.set(key, control.path, wait);
-    } else {
-      control = ControlBlock.open(await start.guard(store.get(key, { ...wait, from: members[0] })));
-    }
-    control.attach(settings.rank);
-    const block = control;
-    const native = loadNative(settings);
-    const usesNative = await start.guard(
-      choosePlane(store, `${prefix}plane/${generation}`, settings, members, native, common.log, wait),
+    members = checkRanks(options.ranks, rank, size);
+    if (options.ranks !== undefined) prefix = `ranks ${members.join(',')}/`;
+  } catch (error) {
+    job.close();
+    throw error;
+  }
+  const start = new StartWatch(store, `${prefix}failure/${generation}`);
+  const tell = { ...wait, members, rank };
+  let control: ControlBlock | undefined;
+  let opened: OpenedPlane | undefined;
+  let owner: number | undefined;
+  try {
+    const introduction = introduce(settings);
+    const told = await start.guard(
+      gather(store, `${prefix}introduction/${generation}`, JSON.stringify(introduction), tell),
     );
-    const plane: DataPlane =
-      usesNative && native.built
-        ? new ShmPlane(native.addon, block, {
-            rank: settings.rank,
-            localSize: settings.localSize,
-            localCores: settings.localCores,
-            shmDirectory: settings.shmDirectory,
-            cma: settings.cma,
-            timeoutMs: settings.operationTimeoutMs,
-            stallAfterMs: settings.stallCheck ? settings.stallWarningMs : 0,
-          })
-        : new PortablePlane(block, {
-            rank: settings.rank,
-            localCores: settings.localCores,
-            shmDirectory: settings.shmDirectory,
-          });
-    const forgetLastWords = rememberLastWords(block, settings.rank);
-    let told: Promise<HorovodError> | undefined;
+    const introductions = told.map((text) => JSON.parse(text) as Introduction);
+    const hosts = new HostMap(introductions);
+    const place = members.indexOf(rank);
+    const decision = decidePlane(introductions, members, hosts.hosts);
+    if (place === 0 && decision.notice !== undefined) log.write('warning', decision.notice);
+    const leader = members[hosts.placesOn(hosts.hostOf[place] as number)[0] as number] as number;
+    owner = leader === rank ? undefined : leader;
+    const block = await controlBlockOf(store, prefix, generation, settings, job, leader, start, wait);
+    control = block;
+    opened = await openPlane({
+      ...{
+        settings,
+        job,
+        block,
+        hosts,
+        members,
+        place,
+        decision,
+        generation: `${prefix}${generation}`,
+        log,
+        wait,
+      },
+      exchange: (text) => start.guard(gather(store, `${prefix}addresses/${generation}`, text, tell)),
+    });
+    const { plane, close: closePlane } = opened;
+    const forgetLastWords = rememberLastWords(block, rank);
+    let told1: Promise<HorovodError> | undefined;
     let isStarting = true;
     const parts: ContextParts = {
       ...common,
-      plane,
-      members,
-      exchange: (text) =>
-        start.guard(
-          gather(store, `${prefix}group/${generation}`, text, { ...wait, members, rank: settings.rank }),
-        ),
+      ...{ log, world: hosts.worldOf(place), plane, members },
+      exchange: (text) => start.guard(gather(store, `${prefix}group/${generation}`, text, tell)),
       failJob: (error) => {
         const isOurs = block.fail(toFailureRecord(error));
         const record = isOurs ? undefined : block.failure();
-        if (isStarting) told ??= start.tell(record === undefined ? error : toError(record), owner);
+        if (isStarting) told1 ??= start.tell(record === undefined ? error : toError(record), owner);
       },
-      leave: () => block.leave(settings.rank),
+      leave: () => block.leave(rank),
       close() {
         forgetLastWords();
+        closePlane();
         // What is being told goes out first, and the block stays for those who are about to open it.
-        if (told === undefined) {
-          store.close();
+        const end = (): void => {
+          job.close();
           block.close();
-        } else {
-          void told.finally(() => {
-            store.close();
-            block.close();
-          });
-        }
+        };
+        if (told1 === undefined) end();
+        else void told1.finally(end);
       },
     };
     const endStart = () => {
       isStarting = false;
       start.end();
     };
-    return { parts, firstFailure: async () => told, endStart };
+    return { parts, firstFailure: async () => told1, endStart };
   } catch (error) {
     const first = HorovodError.is(error) ? await start.tell(error, owner) : error;
     if (HorovodError.is(first)) control?.fail(toFailureRecord(first));
-    store.close();
+    opened?.close();
+    job.close();
     control?.close();
     throw first;
   }
 }
 
-async function connect(settings: Settings, wait: WaitOptions): Promise<Store> {
-  const { rendezvousAddress: address, secret, jobId, rank } = settings;
-  if (address === undefined || secret === undefined || jobId === undefined) {
-    throw new HorovodError(
-      'ERR_HVD_RENDEZVOUS',
-      `rank ${rank}: HOROVOD_SIZE=${settings.size}, but there is no launcher to find the other ranks by ` +
-        '(HOROVOD_RENDEZVOUS_ADDR, HOROVOD_JOB_ID). Start the job with horovodrun.',
-    );
-  }
-  return TcpStore.connect({
-    address,
-    secret,
-    jobId,
-    rank,
-    signal: wait.signal,
-    timeoutMs: wait.timeoutMs ?? settings.startTimeoutMs,
-  });
+function introduce(settings: Settings): Introduction {
+  const { plane: wish, launcher, hostname, shmDirectory } = settings;
+  const native = loadNative(settings);
+  const lack = wish === 'portable' ? 'HOROVOD_PLANE=portable' : native.built ? '' : native.reason;
+  const givenName = launcher.kind === 'horovodrun' ? hostname : undefined;
+  return { ...whereabouts(givenName, shmDirectory), wish, lack };
 }
 
-/** The native plane if every rank can, the portable one otherwise; one rank says so. */
-async function choosePlane(
+/** Each host has a control block, made by the first of its ranks. */
+async function controlBlockOf(
   store: Store,
   prefix: string,
+  generation: number,
   settings: Settings,
-  members: readonly number[],
-  native: NativeResult,
-  log: Log,
+  { rank, size }: JoinedJob,
+  leader: number,
+  start: StartWatch,
   wait: WaitOptions,
-): Promise<boolean> {
-  const isWanted = settings.plane !== 'portable';
-  const own = !isWanted ? 'HOROVOD_PLANE=portable' : native.built ? '' : native.reason;
-  await store.set(`${prefix}/${settings.rank}`, own, wait);
-  const reasons = await Promise.all(
-    members.map((member) => store.get(`${prefix}/${member}`, { ...wait, from: member })),
-  );
-  const place = reasons.findIndex((reason) => reason !== '');
-  if (place < 0) return true;
-  const [rank, reason] = [members[place], reasons[place]];
-  if (settings.plane === 'shm') {
-    throw new HorovodError(
-      'ERR_HVD_NATIVE',
-      `HOROVOD_PLANE=shm, but rank ${rank} has no native addon: ${reason}.`,
-      { rank },
-    );
+): Promise<ControlBlock> {
+  const key = prefix + controlBlockKey(generation, leader);
+  let block: ControlBlock;
+  if (rank === leader) {
+    block = ControlBlock.create(size, { directory: settings.shmDirectory });
+    await store.set(key, block.path, wait);
+  } else {
+    block = ControlBlock.open(await start.guard(store.get(key, { ...wait, from: leader })));
   }
-  if (settings.rank === members[0]) {
-    log.write(
-      'warning',
-      `using the portable plane, because rank ${rank} has no native one: ${reason}. It is slower.`,
-    );
-  }
-  return false;
+  block.attach(rank);
+  return block;
 }
 
 /** An error nobody catches is about to end this process: other ranks and the launcher shall know it. */
@@ -234,11 +223,9 @@ function rememberLastWords(block: ControlBlock, rank: number): () => void {
   return () => process.off('uncaughtExceptionMonitor', onError);
 }
 
-function worldOf(settings: Settings, ranks: readonly number[] | undefined): World {
-  const { rank, size, localRank, localSize, crossRank, crossSize } = settings;
-  // One host in this version: every host has the same number of ranks.
-  if (ranks === undefined)
-    return { rank, size, localRank, localSize, crossRank, crossSize, isHomogeneous: true };
+/** The ranks that take part. */
+function checkRanks(ranks: readonly number[] | undefined, rank: number, size: number): readonly number[] {
+  if (ranks === undefined) return Array.from({ length: size }, (_, each) => each);
   const isList =
     Array.isArray(ranks) && ranks.every((each) => Number.isSafeInteger(each) && each >= 0 && each < size);
   if (!isList || new Set(ranks).size !== ranks.length || ranks.length === 0) {
@@ -247,20 +234,11 @@ function worldOf(settings: Settings, ranks: readonly number[] | undefined): Worl
       `init: ranks is a list of different ranks below ${size}, not ${describe(ranks)}.`,
     );
   }
-  const place = ranks.indexOf(rank);
-  if (place < 0) {
+  if (!ranks.includes(rank)) {
     throw new HorovodError(
       'ERR_HVD_INVALID_ARGUMENT',
       `init: rank ${rank} is not one of ranks [${ranks.join(', ')}]; only those may call it.`,
     );
   }
-  const own = { rank: place, size: ranks.length };
-  return {
-    ...own,
-    localRank: place,
-    localSize: ranks.length,
-    crossRank: 0,
-    crossSize: 1,
-    isHomogeneous: true,
-  };
+  return [...ranks];
 }

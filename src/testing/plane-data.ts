@@ -1,7 +1,13 @@
 // Inputs for the conformance suite of planes: values that differ for every member and element, in every dtype.
 
+import type { AllreduceOperation, PlaneOperation, ReducescatterOperation } from '../plane/plane.ts';
 import { type DType, dtypes, type TypedArray } from '../tensor/dtype.ts';
-import { float32ToBfloat16, float32ToFloat16 } from '../tensor/half-float.ts';
+import {
+  bfloat16ToFloat32,
+  float16ToFloat32,
+  float32ToBfloat16,
+  float32ToFloat16,
+} from '../tensor/half-float.ts';
 
 export function zeros(dtype: DType, length: number): TypedArray {
   return new (dtypes[dtype].arrays[0] as unknown as new (length: number) => TypedArray)(length);
@@ -36,4 +42,45 @@ export function bytes(length: number, seed: number): Uint8Array {
 
 export function bytesOf(array: TypedArray): Buffer {
   return Buffer.from(array.buffer, array.byteOffset, array.byteLength);
+}
+
+export type Reduction = AllreduceOperation | ReducescatterOperation;
+
+export function isReduction(operation: PlaneOperation): operation is Reduction {
+  return operation.kind === 'allreduce' || operation.kind === 'reducescatter';
+}
+
+const roundings: Partial<Record<DType, number>> = {
+  float64: 2 ** -52,
+  float32: 2 ** -23,
+  float16: 2 ** -10,
+  bfloat16: 2 ** -7,
+};
+/** No input of `values` is larger. */
+const largestValue = 16;
+
+/** The same but for a rounding at every step, as another order of members brings it. Whole numbers have no rounding. */
+export function isClose(
+  array: TypedArray,
+  wanted: TypedArray,
+  operation: Reduction,
+  members: number,
+): boolean {
+  const { dtype, op, prescale, postscale } = operation;
+  const rounding = roundings[dtype];
+  if (rounding === undefined || op.name === 'Min' || op.name === 'Max') return false;
+  const [got, expected] = [toNumbers(array, dtype), toNumbers(wanted, dtype)];
+  const sum = members * largestValue * Math.abs(prescale * postscale);
+  return got.every((value, i) => {
+    const size = op.name === 'Sum' ? sum : Math.abs(expected[i] as number);
+    return Math.abs(value - (expected[i] as number)) <= 2 * (members + 2) * rounding * size;
+  });
+}
+
+function toNumbers(array: TypedArray, dtype: DType): readonly number[] | Float32Array {
+  if (dtype !== 'float16' && dtype !== 'bfloat16') return array as Float32Array;
+  const wide = new Float32Array(array.length);
+  if (dtype === 'float16') float16ToFloat32(array as Uint16Array, wide);
+  else bfloat16ToFloat32(array as Uint16Array, wide);
+  return wide;
 }

@@ -1,0 +1,60 @@
+// Which plane a job uses: what the user asked for, or the best that every rank has. A pure function of what the ranks
+// have told each other, so that all come to the same answer.
+
+import { HorovodError } from '../errors.ts';
+import type { PlaneName } from '../plane/plane.ts';
+import type { PlaneChoice } from '../settings/table.ts';
+
+/** What a rank says of itself before anything is decided. */
+export interface Introduction {
+  readonly hostname: string;
+  readonly machine: string;
+  /** HOROVOD_PLANE. */
+  readonly wish: PlaneChoice;
+  /** Why the addon that its wish needs is not there; empty if it is. */
+  readonly lack: string;
+}
+
+export interface PlaneDecision {
+  readonly plane: Exclude<PlaneName, 'memory'>;
+  /** What the first rank logs: why it is not the best there could be. */
+  readonly notice?: string;
+}
+
+/** `ranks[i]` is the number of the rank that introduction i is from. */
+export function decidePlane(
+  introductions: readonly Introduction[],
+  ranks: readonly number[],
+  hosts: number,
+): PlaneDecision {
+  const wishes = new Set(introductions.map(({ wish }) => wish).filter((wish) => wish !== 'auto'));
+  if (wishes.size > 1 && !wishes.has('portable')) {
+    throw new HorovodError(
+      'ERR_HVD_SETTING',
+      `ranks ask for different planes (${[...wishes].join(', ')}); HOROVOD_PLANE has to be the same for all.`,
+    );
+  }
+  const demand = [...wishes].find((wish) => wish !== 'portable');
+  const place = introductions.findIndex(({ lack }) => lack !== '');
+  if (place < 0) {
+    if (demand === 'shm' && hosts > 1) {
+      throw new HorovodError(
+        'ERR_HVD_SETTING',
+        `HOROVOD_PLANE=shm is for ranks of one host, and this job has ${hosts}. Leave it out: shared memory is used inside each host.`,
+      );
+    }
+    return { plane: demand ?? (hosts > 1 ? 'tcp' : 'shm') };
+  }
+  const [rank, lack] = [ranks[place] as number, introductions[place]?.lack];
+  if (demand !== undefined) {
+    throw new HorovodError(
+      'ERR_HVD_NATIVE',
+      `HOROVOD_PLANE=${demand}, but rank ${rank} has no ${demand === 'mpi' || demand === 'gloo' ? `${demand} addon` : 'native addon'}: ${lack}.`,
+      { rank },
+    );
+  }
+  return {
+    plane: 'portable',
+    notice: `using the portable plane, because rank ${rank} has no native one: ${lack}. It is slower.`,
+  };
+}
