@@ -11,7 +11,7 @@
 import { readSync, writeSync } from 'node:fs';
 import { type Exchange, slotsPerMember, workSlots } from '../../collectives/exchange.ts';
 import { HorovodError } from '../../errors.ts';
-import { createReduceKernels, type ReduceKernels } from '../../tensor/wasm-reduce.ts';
+import { areaBytes, createReduceKernels, type ReduceKernels } from '../../tensor/wasm-reduce.ts';
 import { createMemoryFile, type MemoryFile, openMemoryFile } from '../memory-file.ts';
 import type { Round } from '../plane.ts';
 import { Post, type PostContent, payloadOffsetOf, postLayout } from './post.ts';
@@ -26,11 +26,16 @@ export interface GroupFileSizes {
 const pageBytes = 4096;
 
 /** One file per member; all of them are made by member 0, whose paths the others open. */
-export function createGroupFiles(members: number, sizes: GroupFileSizes, directory: string): MemoryFile[] {
+export function createGroupFiles(
+  members: number,
+  sizes: GroupFileSizes,
+  directory: string,
+  addressees: number = members,
+): MemoryFile[] {
   const files: MemoryFile[] = [];
   try {
     for (let member = 0; member < members; member++) {
-      const bytes = positionsOf(members, sizes).end;
+      const bytes = positionsOf(addressees, sizes).end;
       files.push(createMemoryFile(bytes, { directory, label: 'portable' }));
     }
     return files;
@@ -51,6 +56,14 @@ export function openGroupFiles(paths: readonly string[]): MemoryFile[] {
   }
 }
 
+/** Where the files serve the members of one host, and the group has more of them. */
+export interface GroupFileExtras {
+  /** Members of the whole group: a post says how many bytes each of them gets. */
+  readonly addressees?: number;
+  /** More staging memory, for others. */
+  readonly extraBytes?: number;
+}
+
 export class GroupFiles implements Exchange {
   readonly index: number;
   readonly size: number;
@@ -58,6 +71,10 @@ export class GroupFiles implements Exchange {
   readonly slotBytes: number;
   readonly kernels: ReduceKernels;
   readonly workArea: number;
+  /** Where the extra staging memory begins. */
+  readonly extraArea: number;
+  /** What a post takes in the staging memory. */
+  readonly postBytes: number;
   readonly #files: readonly MemoryFile[];
   readonly #fds: readonly number[];
   readonly #positions: ReturnType<typeof positionsOf>;
@@ -78,23 +95,30 @@ export class GroupFiles implements Exchange {
   readonly #counterBytes = new Uint8Array(this.#counter.buffer);
   #isClosed = false;
 
-  constructor(files: readonly MemoryFile[], index: number, sizes: GroupFileSizes) {
+  constructor(
+    files: readonly MemoryFile[],
+    index: number,
+    sizes: GroupFileSizes,
+    { addressees = files.length, extraBytes = 0 }: GroupFileExtras = {},
+  ) {
     this.#files = files;
     this.#fds = files.map(({ fd }) => fd);
     this.index = index;
     this.size = files.length;
     this.eagerBytes = sizes.eagerBytes;
     this.slotBytes = sizes.slotBytes;
-    this.#positions = positionsOf(this.size, sizes);
+    this.#positions = positionsOf(addressees, sizes);
     const postArea = this.#positions.postBytes;
+    this.postBytes = postArea;
     const workBytes = Math.max(workSlots * sizes.slotBytes, (this.size + 2) * sizes.eagerBytes);
-    this.kernels = createReduceKernels(this.size * postArea + workBytes);
+    this.extraArea = areaBytes(this.size * postArea + workBytes);
+    this.kernels = createReduceKernels(this.extraArea + extraBytes);
     this.#staging = this.kernels.staging;
     this.#posts = files.map(
-      (_, member) => new Post(this.#staging, member * postArea, this.size, sizes.eagerBytes),
+      (_, member) => new Post(this.#staging, member * postArea, addressees, sizes.eagerBytes),
     );
     this.workArea = this.size * postArea;
-    this.#payloadOffset = payloadOffsetOf(this.size);
+    this.#payloadOffset = payloadOffsetOf(addressees);
     this.#hasPost = files.map(() => false);
     this.#hasPayload = files.map(() => false);
     this.#published = new Int32Array(this.size);
@@ -103,6 +127,16 @@ export class GroupFiles implements Exchange {
   /** Where a payload has to be before post() is called. */
   get ownPayloadArea(): number {
     return this.index * this.#positions.postBytes + this.#payloadOffset;
+  }
+
+  /** Which round it is. */
+  get round(): number {
+    return this.#round;
+  }
+
+  /** A member's post, or the copy of it that was read. */
+  postOf(member: number): Post {
+    return this.#posts[member] as Post;
   }
 
   /** Moves on to the next round, in which nobody has posted yet as far as we know. */
@@ -126,13 +160,15 @@ export class GroupFiles implements Exchange {
       totalBytes: content.totalBytes,
       sendBytes: content.sendBytes,
     });
+    this.#hasPost[this.index] = true;
+    this.#hasPayload[this.index] = true;
+    // Who is alone on its host has nobody to read it.
+    if (this.size === 1) return;
     const position = this.#postPosition();
     if (content.payloadBytes > postLayout.inlineBytes) {
       this.#write(post.area + this.#payloadOffset, content.payloadBytes, position + this.#payloadOffset);
     }
     this.#write(post.area, post.headBytes, position);
-    this.#hasPost[this.index] = true;
-    this.#hasPayload[this.index] = true;
   }
 
   /** Has any of the others posted this round? */

@@ -7,14 +7,14 @@ import type { Steps, Turn } from '../../collectives/exchange.ts';
 import { HorovodError } from '../../errors.ts';
 import { type Complete, JobQueue, type QueuedJob } from '../job-queue.ts';
 import type { Job, Outcome, PlaneGroup } from '../plane.ts';
-import type { GroupFiles } from './group-files.ts';
-import { runRound } from './round.ts';
+import type { Rounds } from './round.ts';
 import { WaitWatch } from './wait-watch.ts';
 import { BlockingPause, LoopPause } from './waiting.ts';
 
 /** What a group needs of its plane. */
 export interface GroupHost {
   readonly failure: HorovodError | undefined;
+  /** More ranks than cores on this host. */
   readonly isCrowded: boolean;
   /** Ends every job of every group with this error, or with an earlier one, which is returned. */
   fail(error: HorovodError): HorovodError;
@@ -36,7 +36,8 @@ export class PortableGroup implements PlaneGroup {
   readonly index: number;
   readonly size: number;
   readonly members: readonly number[];
-  readonly #files: GroupFiles;
+  readonly #rounds: Rounds;
+  readonly #questionUs: number;
   readonly #host: GroupHost;
   readonly #jobs = new JobQueue();
   readonly #loop = new LoopPause();
@@ -47,15 +48,16 @@ export class PortableGroup implements PlaneGroup {
   #isClosed = false;
   #lookedAt = 0;
 
-  constructor(files: GroupFiles, members: readonly number[], host: GroupHost) {
-    this.#files = files;
-    this.index = files.index;
-    this.size = files.size;
+  /** `questionUs`: what it costs to ask in vain whether others have come. */
+  constructor(rounds: Rounds, members: readonly number[], host: GroupHost, questionUs = 0.3) {
+    this.#rounds = rounds;
+    this.#questionUs = questionUs;
+    this.index = rounds.index;
+    this.size = rounds.size;
     this.members = members;
-    this.#others = members.filter((_, index) => index !== files.index);
+    this.#others = members.filter((_, index) => index !== rounds.index);
     this.#host = host;
     this.#watch = new WaitWatch(this.#rankOf(this.index), host);
-    files.beginRound();
   }
 
   submit(job: Job, complete: Complete): Outcome | undefined {
@@ -96,7 +98,7 @@ export class PortableGroup implements PlaneGroup {
   }
 
   missing(): number[] {
-    return this.#isClosed ? [] : this.#files.withoutPost();
+    return this.#isClosed ? [] : this.#rounds.withoutPost();
   }
 
   /** Ends all jobs. */
@@ -110,7 +112,7 @@ export class PortableGroup implements PlaneGroup {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.fail(closedError(this.#rankOf(this.index)));
-    this.#files.close();
+    this.#rounds.close();
     this.#host.onClose(this);
   }
 
@@ -127,7 +129,7 @@ export class PortableGroup implements PlaneGroup {
 
   /** Blocks until the job is over, or the queue halts before it. */
   #block(entry: QueuedJob): void {
-    const pause = new BlockingPause(this.#host.isCrowded);
+    const pause = new BlockingPause(this.#host.isCrowded, this.#questionUs);
     this.#watch.begin();
     for (let turns = 0; entry.result === undefined && !this.#jobs.isHalted; turns++) {
       if (this.#pump() === 'progress') {
@@ -174,7 +176,7 @@ export class PortableGroup implements PlaneGroup {
   #check(isSync: boolean): void {
     const { head } = this.#jobs;
     if (head === undefined) return;
-    const lacking = () => this.#files.lacking();
+    const lacking = () => this.#rounds.lacking();
     const error = this.#watch.check(head.job, isSync, lacking, this.#others, (index) => this.#rankOf(index));
     if (error === undefined) return;
     // What is found out about a member may be younger than its last word: look once more.
@@ -207,7 +209,7 @@ export class PortableGroup implements PlaneGroup {
     for (const [index, round] of rounds.entries()) {
       entry.round = index;
       this.#checkNotFailed();
-      const isAgreed = yield* runRound(this.#files, round, passive && index === 0, () => {
+      const isAgreed = yield* this.#rounds.run(round, passive && index === 0, () => {
         entry.isPosted = true;
       });
       entry.isPosted = false;

@@ -9,10 +9,13 @@ import { defaultMemoryDirectory } from '../memory-file.ts';
 import type { DataPlane, GroupSpec, Outcome, PlaneGroup } from '../plane.ts';
 import { createGroupFiles, type GroupFileSizes, GroupFiles, openGroupFiles } from './group-files.ts';
 import { type GroupHost, PortableGroup } from './portable-group.ts';
+import { type Rounds, roundsOf } from './round.ts';
 
 export interface PortablePlaneOptions {
   /** This process's global rank. */
   readonly rank: number;
+  /** Ranks of this host; all that the control block has where left out. */
+  readonly localSize?: number | undefined;
   /** Cores of all ranks of this host, where each may use only some of them; else what this process may use. */
   readonly localCores?: number | undefined;
   /** A memory file system; /dev/shm where left out. */
@@ -45,7 +48,7 @@ export class PortablePlane implements DataPlane {
       get failure() {
         return failure();
       },
-      isCrowded: control.ranks > (options.localCores ?? availableParallelism()),
+      isCrowded: (options.localSize ?? control.ranks) > (options.localCores ?? availableParallelism()),
       fail: (error) => this.fail(error),
       findFailure: (ranks) => this.#findFailure(ranks),
       pumpOthers: (group) => {
@@ -59,10 +62,15 @@ export class PortablePlane implements DataPlane {
     if (this.#failure !== undefined) throw this.#failure;
     const sizes = this.#options.sizes ?? defaultSizes;
     const files = await this.#openFiles(spec, sizes);
-    const group = new PortableGroup(new GroupFiles(files, spec.index, sizes), spec.members, this.#host);
+    return this.admit(roundsOf(new GroupFiles(files, spec.index, sizes)), spec);
+  }
+
+  /** The group that goes through these rounds, when all of its members are there. */
+  protected async admit(rounds: Rounds, spec: GroupSpec, questionUs?: number): Promise<PlaneGroup> {
+    const group = new PortableGroup(rounds, spec.members, this.#host, questionUs);
     this.#groups.add(group);
     try {
-      // Member 0 holds the files of all; it must not go before the others have opened them.
+      // Who made the files must not go before the others have opened them.
       await waitForAll(group, spec);
     } catch (error) {
       group.close();

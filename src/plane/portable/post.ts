@@ -1,11 +1,12 @@
 // A post: what a member says at the beginning of a round. Its header, little-endian:
-//   0 u32 checksum   4 u32 round   8 u32, 12 u32 fingerprint   16 u32 bytes of payload   20 unused
+//   0 u32 checksum   4 u32 round   8 u32, 12 u32 fingerprint   16 u32 bytes of payload   20 u32 check of the header
 //   24 f64 total bytes   32… f64 bytes to each member (alltoall)   then, at `payloadOffset`, the payload
 //
 // NOTE [Torn posts]. Writing and reading a file does not exclude each other, and a page being copied by the kernel may
 // become visible in any order. So a post is valid only when its checksum is right. The checksum covers the header, and
 // the payload as well while it is short enough to go out in the same write; a longer payload is written
-// before the header, by a write of its own, and read after it.
+// before the header, by a write of its own, and read after it. Over a connection nothing is torn, but the header comes
+// first, and the length of the payload must be trusted before it is there: hence a check of the header alone.
 
 import assert from 'node:assert';
 
@@ -16,6 +17,7 @@ export const postLayout = {
   fingerprintLow: 2,
   fingerprintHigh: 3,
   payloadBytes: 4,
+  headerCheck: 5,
   totalBytes: 3,
   sendBytes: 4,
   /** A payload up to this length goes out, and comes in, with the header. */
@@ -70,6 +72,18 @@ export class Post {
     return words[postLayout.round] === (round | 0) && words[postLayout.checksum] === this.#checksum();
   }
 
+  /** True where the header, of which the payload is still to come, is one of that round. */
+  isHeaderOf(round: number, mostPayloadBytes: number): boolean {
+    const words = this.#words;
+    const { payloadBytes } = this;
+    return (
+      words[postLayout.round] === (round | 0) &&
+      words[postLayout.headerCheck] === this.#headerCheck() &&
+      payloadBytes >= 0 &&
+      payloadBytes <= mostPayloadBytes
+    );
+  }
+
   agreesWith(other: Post): boolean {
     const { fingerprintLow, fingerprintHigh } = postLayout;
     return (
@@ -87,6 +101,7 @@ export class Post {
     words[postLayout.payloadBytes] = content.payloadBytes;
     this.#numbers[postLayout.totalBytes] = content.totalBytes;
     if (content.sendBytes !== undefined) this.#numbers.set(content.sendBytes, postLayout.sendBytes);
+    words[postLayout.headerCheck] = this.#headerCheck();
     words[postLayout.checksum] = this.#checksum();
   }
 
@@ -96,6 +111,15 @@ export class Post {
     return payloadBytes <= postLayout.inlineBytes
       ? payloadOffset + Math.ceil(payloadBytes / 4) * 4
       : payloadOffset;
+  }
+
+  #headerCheck(): number {
+    let sum = 0x48564450;
+    for (let i = postLayout.round; i <= postLayout.payloadBytes; i++) {
+      sum = Math.imul(sum ^ (this.#words[i] as number), 0x9e3779b1);
+      sum ^= sum >>> 15;
+    }
+    return sum;
   }
 
   #checksum(): number {

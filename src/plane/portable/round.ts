@@ -1,10 +1,35 @@
-// One round of a group on the portable plane: post, see all posts, and, where they agree, run the operation.
+// One round of a group on the portable plane: post, see all posts, and, where they agree, run the operation. `Rounds`
+// is what a group needs of whatever carries its rounds: the files of one host, or the connections between several.
 
 import { collectiveOf } from '../../collectives/collective.ts';
 import type { Steps } from '../../collectives/exchange.ts';
 import { runTogether } from '../../collectives/reference.ts';
 import type { Round } from '../plane.ts';
 import type { GroupFiles } from './group-files.ts';
+
+export interface Rounds {
+  readonly index: number;
+  readonly size: number;
+  /** False where the members disagree. A passive member posts only after another one has. */
+  run(round: Round, isPassive: boolean, onPosted: () => void): Steps<boolean>;
+  /** Members that have not posted the current round. */
+  withoutPost(): number[];
+  /** Whom the last fruitless wait was for. */
+  lacking(): number[];
+  close(): void;
+}
+
+export function roundsOf(files: GroupFiles): Rounds {
+  files.beginRound();
+  return {
+    index: files.index,
+    size: files.size,
+    run: (round, isPassive, onPosted) => runRound(files, round, isPassive, onPosted),
+    withoutPost: () => files.withoutPost(),
+    lacking: () => files.lacking(),
+    close: () => files.close(),
+  };
+}
 
 /** False where the members disagree. A passive member posts only after another one has. */
 export function* runRound(

@@ -12,8 +12,8 @@ export class BlockingPause {
    * about a millisecond: a nap takes ten times as long as it should, and a rank that naps is often woken on its
    * peer's core (measured at 1 MiB: 0.45 ms an operation, against 0.46 to 1.5 ms with naps after 30 µs).
    */
-  constructor(isCrowded: boolean) {
-    this.#polls = isCrowded ? 4 : 3000;
+  constructor(isCrowded: boolean, questionUs: number) {
+    this.#polls = isCrowded ? 4 : Math.ceil(900 / questionUs);
   }
 
   reset(): void {
