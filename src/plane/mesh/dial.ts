@@ -3,7 +3,7 @@
 // fails is tried again until it is cancelled; what was seen at each address is kept for the error text.
 
 import { createConnection, type Socket } from 'node:net';
-import { parseAddress } from './addresses.ts';
+import { parseAddress } from '../../rendezvous/addresses.ts';
 import {
   channelDigest,
   createMeshAnswer,

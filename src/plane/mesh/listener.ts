@@ -4,7 +4,7 @@
 
 import { createServer, type Server, type Socket } from 'node:net';
 import { HorovodError } from '../../errors.ts';
-import { candidatesOf, formatAddress, localAddresses } from './addresses.ts';
+import { formatAddress, listCandidates } from '../../rendezvous/addresses.ts';
 import {
   channelDigest,
   createMeshHello,
@@ -59,8 +59,9 @@ export class MeshListener {
     };
     const address = server.address();
     if (address === null || typeof address === 'string') throw new Error('the server is closed');
-    const reachable = localAddresses().filter(({ family }) => address.family === 'IPv6' || family === 'IPv4');
-    this.candidates = candidatesOf(reachable, address.port, options.networkInterfaces);
+    const candidates = listCandidates(address.port, options.networkInterfaces);
+    this.candidates =
+      address.family === 'IPv6' ? candidates : candidates.filter((candidate) => !candidate.startsWith('['));
     this.#server = server;
     // Errors of accept(), for example no descriptors left: who is connected stays connected.
     server.on('error', () => undefined);
@@ -196,10 +197,13 @@ export class MeshListener {
     stopAtThisByte(socket);
     socket.write(Buffer.from([doneByte]));
     socket.ref();
-    onSocket(
-      createMeshSocket(socket, true, formatAddress(socket.remoteAddress ?? '', socket.remotePort ?? 0)),
-    );
+    onSocket(createMeshSocket(socket, true, remoteAddress(socket)));
   }
+}
+
+function remoteAddress({ remoteAddress = '', remotePort = 0 }: Socket): string {
+  // A listener for both families writes IPv4 so.
+  return formatAddress({ host: remoteAddress.replace(/^::ffff:(?=\d+\.)/, ''), port: remotePort });
 }
 
 function keyOf(rank: number, channel: Buffer): string {
