@@ -1,0 +1,121 @@
+// A group whose members are on several hosts: shared memory inside each host, an engine across. Every operation goes
+//
+//   inside   the members of a host agree (their fingerprints), and bring together what has to leave the host
+//   across   the hosts' leaders agree; small data and tables of sizes travel with that
+//   inside   the verdict, in a round that the leader enters with another fingerprint if the hosts disagree
+//   across   large data, lane by lane (see placement.h), each lane its share
+//   inside   everybody takes its result
+//
+// No byte of the users' is written before the verdict. A host whose members disagree tells the other hosts by a fingerprint
+// that nobody else has. The files: hierarchical-group.cc (rounds, waiting), reduction.cc (allreduce, reducescatter,
+// broadcast), exchange.cc (allgather, alltoall).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "../cross/engine.h"
+#include "../group/control.h"
+#include "../group/group.h"
+#include "placement.h"
+#include "scratch.h"
+
+namespace hvd {
+
+class HierarchicalGroup final : public Group {
+ public:
+  // `ranks[i]` is the global rank of member i. `local`: the members of this host. `cross`: the members of this member's lane,
+  // numbered by host; null without a lane. `engine`: moves bytes among the same; owned by `cross`, or by `engine_owner`.
+  HierarchicalGroup(Placement placement, int index, std::vector<int> ranks, Control& control, Arena* arena,
+                    std::unique_ptr<Group> local, std::unique_ptr<Group> cross, Engine* engine,
+                    std::shared_ptr<void> engine_owner = nullptr);
+
+  void start(const Operation& operation) override;
+  Status arrive(const Patience& patience) override;
+  Status execute(Operation& operation, const Patience& patience) override;
+  Status check_idle() override;
+  bool anyone_started() override;
+  // Never known without waiting: it takes steps of several members in turn.
+  bool everyone_arrived() override { return false; }
+  void nap(int64_t timeout_ns) override;
+  std::vector<int> missing() const override;
+  bool probe_peer_memory(bool allowed) override { return local_->probe_peer_memory(allowed); }
+  void stop() override;
+
+  // An operation of at most so many bytes crosses together with the leaders' agreement.
+  static constexpr size_t small_bytes = 64 * 1024;
+  // Larger ones are done in pieces, which bounds the memory they take.
+  static constexpr size_t piece_bytes = 32 * 1024 * 1024;
+
+ private:
+  enum class Phase : uint32_t { idle, inside, across, verdict, executing };
+  // What waits for the verdict: see arrive().
+  struct Blob {
+    std::vector<char> bytes;
+    static char* allocate(void* context, size_t bytes) {
+      auto* blob = static_cast<Blob*>(context);
+      blob->bytes.resize(bytes + 1);
+      blob->size = bytes;
+      return blob->bytes.data();
+    }
+    size_t size = 0;
+  };
+  // A place that is known already, for a result.
+  static char* allocate_at(void* context, size_t) { return static_cast<char*>(context); }
+
+  bool is_leader() const { return place_ == 0; }
+  int lanes() const { return placement_.lanes; }
+  const std::vector<int>& here() const { return placement_.on(host_); }
+  int here_count() const { return static_cast<int>(here().size()); }
+
+  void start_inside(const Operation& operation);
+  Status start_across();
+  void start_verdict(bool agreed);
+  Status run_inside(Operation& operation, const Patience& patience);  // after the verdict
+  Status from_local(Status status);
+  Status from_cross(Status status);
+  Status from_engine(Status status);
+  static Patience without_stalls(Patience patience) {
+    patience.stall_ns = 0;
+    return patience;
+  }
+
+  // reduction.cc
+  bool start_allreduce(const Operation& operation);
+  bool start_reducescatter(const Operation& operation);
+  bool start_broadcast(const Operation& operation);
+  Status allreduce(Operation& operation, const Patience& patience);
+  Status reducescatter(Operation& operation, const Patience& patience);
+  Status broadcast(Operation& operation, const Patience& patience);
+  bool describe_reduction(const Operation& operation, size_t offset, size_t bytes);
+  bool describe_scatter(const Operation& operation, size_t offset, size_t bytes);
+  Status gather_shards(Operation& operation, size_t offset, size_t bytes, size_t element, const Patience& patience);
+
+  // exchange.cc
+  void start_allgather(const Operation& operation);
+  void start_alltoall(const Operation& operation);
+  void allgather_across();
+  void alltoall_across();
+  Status allgather(Operation& operation, const Patience& patience);
+  Status alltoall(Operation& operation, const Patience& patience);
+
+  const Placement placement_;
+  const std::vector<int> ranks_;
+  const int host_;
+  const int place_;  // among the members of this host
+  Control& control_;
+  std::unique_ptr<Group> local_;
+  std::unique_ptr<Group> cross_;
+  Engine* engine_;
+  std::shared_ptr<void> engine_owner_;
+
+  std::atomic<Phase> phase_{Phase::idle};
+  bool disagrees_ = false;  // the members of this host
+  bool has_memory_ = true;
+  Operation asked_;         // by start()
+  Operation inside_, across_, verdict_;
+  Blob inside_blob_, across_blob_, verdict_blob_;
+  Scratch packed_, shard_, gathered_;
+};
+
+}  // namespace hvd
