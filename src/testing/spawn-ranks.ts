@@ -44,11 +44,18 @@ export async function spawnRanks(
       `${scriptPath} with ${np} ranks was not over after ${timeoutMs / 1000} s.\n${transcript(run)}`,
     );
   }
-  const ranks = Array.from({ length: np }, (_, rank) => ({
+  return { exitCode, signal, stdout, stderr, ranks: outputOfRanks(np, { stdout, stderr }) };
+}
+
+/** What each rank has written, from the launcher's output with prefixes. */
+export function outputOfRanks(
+  np: number,
+  { stdout, stderr }: { stdout: string; stderr: string },
+): SpawnRanksResult['ranks'] {
+  return Array.from({ length: np }, (_, rank) => ({
     stdout: linesOf(stdout, rank, 'stdout'),
     stderr: linesOf(stderr, rank, 'stderr'),
   }));
-  return { exitCode, signal, stdout, stderr, ranks };
 }
 
 export interface HorovodrunProcess {
