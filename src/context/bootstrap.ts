@@ -186,11 +186,11 @@ async function joinedParts(
 }
 
 function introduce(settings: Settings): Introduction {
-  const { plane: wish, launcher, hostname, shmDirectory } = settings;
+  const { plane: wish, launcher, hostname } = settings;
   const native = loadNative(settings);
   const lack = wish === 'portable' ? 'HOROVOD_PLANE=portable' : native.built ? '' : native.reason;
   const givenName = launcher.kind === 'horovodrun' ? hostname : undefined;
-  return { ...whereabouts(givenName, shmDirectory), wish, lack };
+  return { ...whereabouts(givenName), wish, lack };
 }
 
 /** Each host has a control block, made by the first of its ranks. */

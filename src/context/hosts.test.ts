@@ -33,12 +33,7 @@ test('hosts of different sizes have different cross sizes and are not homogeneou
 });
 
 test('two processes of this machine are on one host, whatever it is called, unless they call it differently', () => {
-  const [first, second, third] = [
-    whereabouts('a', undefined),
-    whereabouts('a', undefined),
-    whereabouts('b', undefined),
-  ];
-  const map = new HostMap([first, second, third]);
+  const map = new HostMap([whereabouts('a'), whereabouts('a'), whereabouts('b')]);
   assert.deepEqual(map.hostOf, [0, 0, 1]);
   assert.deepEqual(map.names, ['a', 'b']);
 });

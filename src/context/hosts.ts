@@ -1,9 +1,8 @@
 // Which ranks share a machine, and what follows from it: local ranks, cross ranks, the leader of each host. Nothing is
 // assumed about the order in which ranks lie on hosts: schedulers also deal them out in turn.
 
-import { readFileSync, statSync } from 'node:fs';
-import { hostname } from 'node:os';
-import { defaultMemoryDirectory } from '../plane/memory-file.ts';
+import { readFileSync, readlinkSync } from 'node:fs';
+import { hostname, userInfo } from 'node:os';
 import type { World } from './context.ts';
 
 /** Where a rank is, as it tells the others. */
@@ -15,12 +14,12 @@ export interface Whereabouts {
 }
 
 /**
- * `givenName` is the name in -H. Two names of one machine are two hosts, as in Horovod. Containers of one machine, and machines cloned
- * from one image, differ in their memory file system.
+ * `givenName` is the name in -H. Two names of one machine are two hosts, as in Horovod. Memory files are opened through
+ * /proc/<pid>/fd: ranks in containers that number their processes apart, or of different users, cannot share any.
  */
-export function whereabouts(givenName: string | undefined, shmDirectory: string | undefined): Whereabouts {
+export function whereabouts(givenName: string | undefined): Whereabouts {
   const name = givenName ?? hostname();
-  const facts = [name, hostname(), bootId(), memoryFileSystem(shmDirectory)];
+  const facts = [name, hostname(), userInfo().uid, bootId(), processNumbering()];
   return { hostname: name, machine: facts.join(' ') };
 }
 
@@ -74,10 +73,10 @@ function bootId(): string {
   }
 }
 
-/** Device number of the memory file system: every mount has its own. */
-function memoryFileSystem(directory: string | undefined): string {
+/** The PID namespace. */
+function processNumbering(): string {
   try {
-    return String(statSync(directory ?? defaultMemoryDirectory()).dev);
+    return readlinkSync('/proc/self/ns/pid');
   } catch {
     return '';
   }
