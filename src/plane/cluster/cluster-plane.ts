@@ -41,7 +41,7 @@ export class ClusterPlane extends AddonPlane {
   readonly #options: ClusterPlaneOptions;
 
   constructor(addon: NativeAddon, block: ControlBlock, options: ClusterPlaneOptions) {
-    super(addon, block, options);
+    super(addon, block, options, new Set(options.hosts.values()).size > 1);
     this.name = options.engine;
     this.#options = options;
   }

@@ -55,12 +55,13 @@ export abstract class AddonPlane implements DataPlane {
   /** With the buffer that was tried: growing makes a new one. What is here is not collected, so its addresses stay its own. */
   readonly #adopted = new Map<GrowingMemory, ArrayBufferLike>();
 
-  constructor(addon: NativeAddon, block: ControlBlock, options: AddonPlaneOptions) {
+  /** `waitsForWires`: operations wait more than they compute, so that a thread for them takes little from the ranks' own work. */
+  constructor(addon: NativeAddon, block: ControlBlock, options: AddonPlaneOptions, waitsForWires = false) {
     const { rank, localSize, localCores = availableParallelism() } = options;
     this.addon = addon;
     this.block = block;
     this.#rank = rank;
-    this.background = localSize < localCores ? 'spare' : 'crowded';
+    this.background = waitsForWires || localSize < localCores ? 'spare' : 'crowded';
     this.spins = localSize > localCores ? 0 : spinsWithACoreForEveryRank;
     this.control = addon.openControl(block.fd, rank, block.ranks);
     this.arena = addon.openArena();
