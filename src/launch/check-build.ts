@@ -1,10 +1,22 @@
 // `horovodrun --check-build`: what this installation can do, in Python Horovod's layout, and why not the rest.
 
-import { describeNative } from '../native/load.ts';
+import { describeNative, type NativeSearch } from '../native/load.ts';
 import type { Settings } from '../settings/table.ts';
+import { describeMpi, findMpirun } from './mpirun/mpi-family.ts';
 
-export function checkBuild(version: string, settings: Settings): string {
-  const native = describeNative({ native: settings.native, nativePath: settings.nativePath });
+type Described = ReturnType<typeof describeNative>;
+
+export async function checkBuild(
+  version: string,
+  settings: Settings,
+  env: NodeJS.ProcessEnv,
+): Promise<string> {
+  const search = { native: settings.native, nativePath: settings.nativePath };
+  const native = describeNative(search);
+  const mpi = describeNative({ ...search, engine: 'mpi' } as NativeSearch);
+  const gloo = describeNative({ ...search, engine: 'gloo' } as NativeSearch);
+  const mpirun = await findMpirun(settings.mpirun, env);
+  const launcher = typeof mpirun === 'string' ? mpirun : `${describeMpi(mpirun)}, --mpi`;
   return `Horovod for TypeScript v${version}:
 
 Available Frameworks:
@@ -12,17 +24,22 @@ ${framework('TensorFlow.js', '@tensorflow/tfjs')}
 ${framework('jax-js', '@jax-js/jax')}
 
 Available Controllers:
-${box(true, 'horovodrun', 'ranks of one host')}
-${box(false, 'MPI', 'not in this version')}
-${box(false, 'Gloo', 'not in this version')}
+${box(true, 'horovodrun', 'this host, and others by ssh')}
+${box(typeof mpirun !== 'string', 'MPI', launcher)}
+${box(gloo.built, 'Gloo', gloo.built ? '--gloo' : why(gloo))}
 
 Available Tensor Operations:
-${box(native.built, 'shm (native)', native.built ? (native.path ?? '') : (native.reason ?? 'not built'))}
+${box(native.built, 'shm (native)', native.built ? (native.path ?? '') : why(native))}
+${box(native.built, 'tcp (native)', native.built ? 'between hosts' : why(native))}
 ${box(true, 'portable', 'TypeScript and WebAssembly')}
 ${box(false, 'NCCL', 'not in this version')}
-${box(false, 'MPI', 'not in this version')}
-${box(false, 'Gloo', 'not in this version')}
+${box(mpi.built, 'MPI', mpi.built ? (mpi.path ?? '') : why(mpi))}
+${box(gloo.built, 'Gloo', gloo.built ? (gloo.path ?? '') : why(gloo))}
 `;
+}
+
+function why({ reason }: Described): string {
+  return reason ?? 'not built';
 }
 
 /** Frameworks are peer dependencies: there if the project that uses Horovod has installed them. */

@@ -20,13 +20,13 @@ const usageExitCode = 2;
 
 /** Runs horovodrun and ends this process. */
 export async function main(argv: readonly string[]): Promise<never> {
-  let job: Job | undefined;
+  let job: Pick<Job, 'interrupt'> | undefined;
   // Nobody reads our output any more (`horovodrun … | head`): like other programs, we end by that.
   const onBroken = () => job?.interrupt('SIGPIPE');
   const stdout = new ConsoleWriter(process.stdout, onBroken);
   const stderr = new ConsoleWriter(process.stderr, onBroken);
   const say = (text: string) => void stderr.write(`horovodrun: ${text}\n`);
-  const onStart = (started: Job) => {
+  const onStart = (started: Pick<Job, 'interrupt'>) => {
     job = started;
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
       process.on(signal, () => started.interrupt(signal));
@@ -48,7 +48,7 @@ interface Surroundings {
   readonly stdout: ConsoleWriter;
   readonly stderr: ConsoleWriter;
   readonly say: (text: string) => void;
-  readonly onStart: (job: Job) => void;
+  readonly onStart: (job: Pick<Job, 'interrupt'>) => void;
 }
 
 async function run(argv: readonly string[], { stdout, stderr, say, onStart }: Surroundings): Promise<number> {
@@ -59,9 +59,21 @@ async function run(argv: readonly string[], { stdout, stderr, say, onStart }: Su
   for (const notice of notices) say(notice);
   if (options.checkBuild) {
     const { checkBuild } = await import('./check-build.ts');
-    return print(stdout, `${options.verbose ? '\n' : ''}${checkBuild(packageVersion(), settings)}`);
+    return print(
+      stdout,
+      `${options.verbose ? '\n' : ''}${await checkBuild(packageVersion(), settings, driverEnvironment)}`,
+    );
   }
   const slots = await planJob(options, command, settings.startTimeoutMs);
+  if (settings.plane === 'mpi') {
+    const { startMpirunJob } = await import('./mpirun/start.ts');
+    const console = { stdout, stderr, say };
+    const mpirun = await startMpirunJob({
+      ...{ slots, command, options, settings, environment, driverEnvironment, ...console },
+    });
+    onStart(mpirun);
+    return mpirun.finish();
+  }
   const localSize = Math.max(...slots.map((slot) => slot.localSize));
   const job = await Job.start({
     corePinning: settings.pinCores ? new CorePinning(localSize, say) : undefined,

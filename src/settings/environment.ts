@@ -61,7 +61,8 @@ export function forwardedEnvironment(
   return Object.fromEntries(entries);
 }
 
-function matcher(patterns: readonly string[]): (name: string) => boolean {
+/** Does a name match one of the patterns? */
+export function matcher(patterns: readonly string[]): (name: string) => boolean {
   const expressions = patterns.map(
     (pattern) => new RegExp(`^${pattern.replaceAll('.', '\\.').replaceAll('*', '.*')}$`),
   );

@@ -33,6 +33,7 @@ export interface TableSettings {
   /** The user's own secret for a job without launcher. */
   readonly userSecret: JobSecret | undefined;
   readonly plane: PlaneChoice;
+  readonly mpirun: string;
   /** Undefined: on where the job has more than one host. */
   readonly hierarchicalAllreduce: boolean | undefined;
   readonly hierarchicalAllgather: boolean | undefined;

@@ -50,7 +50,7 @@ export const launchTable: { readonly [K in keyof LaunchOptions]: Setting<LaunchO
     kind: nameList,
     default: undefined,
     defaultText: 'all but those of the shell and of other jobs',
-    text: 'Only these variables of this environment go to the ranks (A_* means all that start with A_); HOROVOD_* and PATH always do.',
+    text: 'Only these variables of this environment go to the ranks (A_* means all that start with A_); HOROVOD_* and PATH always do, and what is named here also goes to other hosts where it would be held back otherwise.',
   },
   envDeny: {
     group: 'Hosts',

@@ -1,6 +1,6 @@
 // Settings that matter where the ranks are on several hosts.
 
-import { hostAndPort, interfaceList, oneOf, seconds, secretKey, truth } from '../kinds.ts';
+import { anyText, hostAndPort, interfaceList, oneOf, seconds, secretKey, truth } from '../kinds.ts';
 import type { SettingsOf } from '../types.ts';
 
 /** Python Horovod's words for who moves bytes; they say nothing about shared memory. */
@@ -14,6 +14,7 @@ export const severalHostsSettings: SettingsOf<
   | 'peerTimeoutMs'
   | 'rendezvous'
   | 'userSecret'
+  | 'mpirun'
 > = {
   plane: {
     group: 'Several hosts',
@@ -33,6 +34,13 @@ export const severalHostsSettings: SettingsOf<
     text:
       'What moves the bytes: between hosts tcp, mpi (the job is started by mpirun) or gloo; on one host shm (native ' +
       'shared memory); portable (TypeScript only); auto: the best there is.',
+  },
+  mpirun: {
+    group: 'mpirun',
+    env: 'HOROVOD_MPIRUN',
+    kind: anyText,
+    default: 'mpirun',
+    text: 'The program that --mpi starts the job with; it has to be of the MPI the addon was built with.',
   },
   hierarchicalAllreduce: {
     group: 'Several hosts',

@@ -1,0 +1,59 @@
+// From what horovodrun was told to a running mpirun.
+
+import { forwardedEnvironment } from '../../settings/environment.ts';
+import type { LaunchOptions, Settings } from '../../settings/table.ts';
+import { environmentForOtherHosts } from '../agent/forwarded-environment.ts';
+import { resolveCommand } from '../command.ts';
+import { isLocalHost } from '../hosts/local-host.ts';
+import type { Slot } from '../hosts/plan-slots.ts';
+import type { ConsoleWriter } from '../output/console-writer.ts';
+import { requireMpirun } from './mpi-family.ts';
+import { MpirunJob } from './mpirun-job.ts';
+
+export interface MpirunLaunch {
+  readonly slots: readonly Slot[];
+  readonly command: readonly string[];
+  readonly options: LaunchOptions;
+  readonly settings: Settings;
+  /** Variables that flags and config file set. */
+  readonly environment: Readonly<Record<string, string>>;
+  readonly driverEnvironment: NodeJS.ProcessEnv;
+  readonly stdout: ConsoleWriter;
+  readonly stderr: ConsoleWriter;
+  readonly say: (text: string) => void;
+}
+
+export async function startMpirunJob(launch: MpirunLaunch): Promise<MpirunJob> {
+  const { slots, options, settings, say, stdout, stderr } = launch;
+  const hosts = [...new Set(slots.map(({ hostname }) => hostname))];
+  const [mpirun, ...areLocal] = await Promise.all([
+    requireMpirun(settings.mpirun, launch.driverEnvironment, settings.startTimeoutMs),
+    ...hosts.map((name) => isLocalHost(name, settings.startTimeoutMs)),
+  ]);
+  for (const [isGiven, flag] of [
+    [settings.pinCores, '--pin-cores'],
+    [settings.pinGpus, '--pin-gpus'],
+  ] as const) {
+    if (isGiven) say(`${flag} has no effect with --mpi: mpirun places the ranks (--binding-args).`);
+  }
+  const rules = { allow: options.envAllow, deny: options.envDeny };
+  // mpirun's own environment is what ranks of this host inherit.
+  const driver = forwardedEnvironment(launch.driverEnvironment, rules);
+  return MpirunJob.start({
+    mpirun,
+    slots,
+    command: resolveCommand(launch.command, process.execPath, process.execArgv),
+    driverEnvironment: driver,
+    environment: { ...environmentForOtherHosts(driver, rules), ...launch.environment },
+    hasRemoteHosts: areLocal.includes(false),
+    sshPort: options.sshPort,
+    sshIdentityFile: options.sshIdentityFile,
+    networkInterfaces: settings.networkInterfaces,
+    bindingArgs: options.bindingArgs,
+    mpiArgs: options.mpiArgs,
+    prefix: !options.prefixOutput ? 'none' : options.prefixTimestamp ? 'rank and time' : 'rank',
+    outputDirectory: options.outputFilename,
+    ...{ stdout, stderr, say },
+    explain: options.verbose ? say : () => undefined,
+  });
+}
