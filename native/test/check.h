@@ -25,10 +25,10 @@ struct Registration {
   Registration(const char* sentence, void (*body)()) { tests().push_back({sentence, body}); }
 };
 
-// One-byte integers print as numbers, not as characters.
+// One-byte integers print as numbers, not as characters; so do enumerators.
 template <typename T>
 auto printable(const T& value) {
-  if constexpr (sizeof(T) == 1 && std::is_integral_v<T>) return static_cast<int>(value);
+  if constexpr ((sizeof(T) == 1 && std::is_integral_v<T>) || std::is_enum_v<T>) return static_cast<int>(value);
   else return value;
 }
 

@@ -68,6 +68,24 @@ inline hvd::Patience patient() {
   return patience;
 }
 
+// Runs `part` for every member on a thread of its own; the first check that fails is the test's.
+inline void together(int members, const std::function<void(int)>& part) {
+  std::vector<std::exception_ptr> failures(static_cast<size_t>(members));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < members; i++) {
+    threads.emplace_back([&, i] {
+      try {
+        part(i);
+      } catch (...) {
+        failures[static_cast<size_t>(i)] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& failure : failures)
+    if (failure) std::rethrow_exception(failure);
+}
+
 struct Member {
   std::unique_ptr<hvd::Control> control;
   std::unique_ptr<hvd::Arena> arena;
@@ -99,23 +117,7 @@ struct Members {
   hvd::ShmGroup& group(int i) { return *members[static_cast<size_t>(i)].group; }
   hvd::Arena& arena(int i) { return *members[static_cast<size_t>(i)].arena; }
 
-  // Runs `part` for every member on a thread of its own; the first check that fails is the test's.
-  void together(const std::function<void(int)>& part) {
-    std::vector<std::exception_ptr> failures(members.size());
-    std::vector<std::thread> threads;
-    for (int i = 0; i < size(); i++) {
-      threads.emplace_back([&, i] {
-        try {
-          part(i);
-        } catch (...) {
-          failures[static_cast<size_t>(i)] = std::current_exception();
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    for (const std::exception_ptr& failure : failures)
-      if (failure) std::rethrow_exception(failure);
-  }
+  void together(const std::function<void(int)>& part) { world::together(size(), part); }
 };
 
 }  // namespace world
