@@ -85,7 +85,7 @@ function* gather(
   );
 }
 
-function carried(input: Uint8Array, limit: number): Omit<Collective, 'run'> {
+export function carried(input: Uint8Array, limit: number): Omit<Collective, 'run'> {
   return {
     totalBytes: input.length,
     payloadBytes: input.length <= limit ? input.length : 0,

@@ -84,7 +84,7 @@ export function* runSteps(
   }
 }
 
-export function othersOf(exchange: Exchange): number[] {
+export function othersOf(exchange: Pick<Exchange, 'index' | 'size'>): number[] {
   const members = Array.from({ length: exchange.size }, (_, member) => member);
   return members.filter((member) => member !== exchange.index);
 }
@@ -93,7 +93,7 @@ export function othersOf(exchange: Exchange): number[] {
  * All members reduce equally many bytes: the fingerprint says so. What it cannot say is that a buffer was detached after
  * the call, which makes it empty; combining what is left would be silently wrong.
  */
-export function checkEqualSizes(exchange: Exchange): void {
+export function checkEqualSizes(exchange: Pick<Exchange, 'index' | 'size' | 'totalBytes'>): void {
   const own = exchange.totalBytes(exchange.index);
   for (const member of othersOf(exchange)) {
     const theirs = exchange.totalBytes(member);

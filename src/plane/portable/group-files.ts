@@ -312,6 +312,11 @@ export class GroupFiles implements Exchange {
   }
 }
 
+/** What a post takes in the staging memory. */
+export function postBytesOf(addressees: number, sizes: GroupFileSizes): number {
+  return positionsOf(addressees, sizes).postBytes;
+}
+
 function positionsOf(members: number, { eagerBytes, slotBytes }: GroupFileSizes) {
   // Whole pages: a reader of one thing must not meet the writer of another in the kernel's page lock.
   const postBytes = Math.ceil((payloadOffsetOf(members) + eagerBytes) / pageBytes) * pageBytes;
