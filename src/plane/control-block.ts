@@ -6,11 +6,15 @@
 //   page 0        0 u32 magic   4 u32 ranks   8 u32 failure state (0 none, 1 being written, 2 written)
 //                 12 u32 bytes of failure text   512… failure text (JSON of a FailureRecord)
 //   page 1+rank   0 u32 state   4 u32 pid   8 u32 life word   12 u32 exit kind   16 i32 exit value
-//                 20 u32 bytes of last words   24 u32 start ticks   512… last words (JSON of an ErrorRecord)
+//                 20 u32 bytes of last words   24 u32 start ticks   28 u32 pid on another host
+//                 32 u32 bytes of that host's name   64… its name   512… last words (JSON of an ErrorRecord)
 // Who writes what: page 0 the rank that fails first; a rank's page that rank, but for `exit kind/value`,
 // which the launcher writes when the process has ended. The life word belongs to the native plane: a robust
 // futex, in which the kernel sets bit 30 when the process dies. `start ticks` is when the process of `pid` was
 // started (0: unknown): a process id may be given to somebody else after a death.
+// Each host has a block of its own, with pages for all ranks of the job. The page of a rank of another host is empty
+// until that rank leaves or dies; then src/watch mirrors it here (`mirror`). Its `pid` stays 0: that number means
+// nothing to this host's /proc.
 
 import { readSync, writeSync } from 'node:fs';
 import { HorovodError } from '../errors.ts';
@@ -44,21 +48,46 @@ export const controlLayout = {
   pageBytes: 4096,
   magic: 0x31445648,
   job: { magic: 0, ranks: 4, failureState: 8, failureBytes: 12 },
-  rank: { state: 0, pid: 4, lifeWord: 8, exitKind: 12, exitValue: 16, lastWordsBytes: 20, startTicks: 24 },
+  rank: {
+    state: 0,
+    pid: 4,
+    lifeWord: 8,
+    exitKind: 12,
+    exitValue: 16,
+    lastWordsBytes: 20,
+    startTicks: 24,
+    remotePid: 28,
+    hostBytes: 32,
+    host: 64,
+  },
+  hostLimit: 255,
   textOffset: 512,
   textBytes: 3584,
 } as const;
 
 export const rankState = { absent: 0, attached: 1, left: 2 } as const;
-export const exitKind = { running: 0, exited: 1, signalled: 2 } as const;
+/** `unknown`: ended, and nobody knows how. */
+export const exitKind = { running: 0, exited: 1, signalled: 2, unknown: 3 } as const;
 export const ownerDiedBit = 0x40000000;
 
 export type RankState = keyof typeof rankState;
 
 const stateNames: readonly RankState[] = ['absent', 'attached', 'left'];
-const headerBytes = 28;
+const headerBytes = 320;
 /** How long a death without a known reason, or a failure being written, is waited for. */
 const settleMs = 20;
+
+/** A rank that has left or died, as it is told to other hosts. */
+export interface Departure {
+  readonly host: string;
+  /** On that host; 0: it never attached. */
+  readonly pid: number;
+  /** Left in good order; otherwise it died. */
+  readonly hasLeft: boolean;
+  /** Undefined: nobody knows how. */
+  readonly exit?: ProcessEnd | undefined;
+  readonly lastWords?: ErrorRecord | undefined;
+}
 
 export class ControlBlock {
   readonly ranks: number;
@@ -184,19 +213,49 @@ export class ControlBlock {
    * for one that left. Undefined while it is alive, or has not come yet.
    */
   lossOf(rank: number): HorovodError | undefined {
-    const { state, pid, exit } = this.#header(rank);
+    const { state, pid, remotePid, host, isOver, exit } = this.#header(rank);
     if (state === rankState.left) {
       return new HorovodError(
         'ERR_HVD_SHUT_DOWN',
-        `rank ${rank} (pid ${pid}) has shut down and takes part in nothing any more. ` +
+        `${describeRank(rank, pid || remotePid, host)} has shut down and takes part in nothing any more. ` +
           'Every rank has to make the same collective calls before it calls shutdown().',
-        { rank, pid },
+        { rank, pid: pid || remotePid },
       );
     }
-    if (exit !== undefined) return this.#lost(rank, pid, exit);
+    if (isOver) return this.#lost(rank, pid || remotePid, host, exit);
     if (pid === 0) return undefined;
     const end = this.#endOf(rank, pid);
-    return end === undefined ? undefined : this.#lost(rank, pid, end === 'unknown' ? undefined : end);
+    return end === undefined ? undefined : this.#lost(rank, pid, host, end === 'unknown' ? undefined : end);
+  }
+
+  /** What to tell other hosts of `rank` of this one; undefined while it is alive, or has not come yet. */
+  departureOf(rank: number, host: string): Departure | undefined {
+    const loss = this.lossOf(rank);
+    if (loss === undefined) return undefined;
+    const { signal, exitCode } = loss;
+    const exit = signal !== undefined ? { signal } : exitCode !== undefined ? { code: exitCode } : undefined;
+    const lastWords = this.lastWords(rank);
+    return { host, pid: loss.pid ?? 0, hasLeft: loss.code === 'ERR_HVD_SHUT_DOWN', exit, lastWords };
+  }
+
+  /** Writes down that `rank`, of another host, has left or died. What is known already stays. */
+  mirror(rank: number, departure: Departure): void {
+    const { rank: at, hostLimit, textBytes, textOffset } = controlLayout;
+    const { state, isOver } = this.#header(rank);
+    if (state !== rankState.absent || isOver) return;
+    const host = Buffer.from(departure.host).subarray(0, hostLimit);
+    writeSync(this.fd, host, 0, host.length, this.#page(rank) + at.host);
+    this.#write(rank, at.hostBytes, host.length);
+    this.#write(rank, at.remotePid, departure.pid);
+    if (departure.lastWords !== undefined) {
+      const text = encodeRecord(departure.lastWords, textBytes);
+      writeSync(this.fd, text, 0, text.length, this.#page(rank) + textOffset);
+      this.#write(rank, at.lastWordsBytes, text.length);
+    }
+    // Last, because they make the rest valid.
+    if (departure.hasLeft) this.leave(rank);
+    else if (departure.exit !== undefined) this.recordExit(rank, departure.exit);
+    else this.#write(rank, at.exitKind, exitKind.unknown);
   }
 
   close(): void {
@@ -225,8 +284,8 @@ export class ControlBlock {
     return exit ?? 'unknown';
   }
 
-  #lost(rank: number, pid: number, end: ProcessEnd | undefined): HorovodError {
-    const who = pid === 0 ? `rank ${rank}` : `rank ${rank} (pid ${pid})`;
+  #lost(rank: number, pid: number, host: string, end: ProcessEnd | undefined): HorovodError {
+    const who = describeRank(rank, pid, host);
     const words = this.lastWords(rank);
     return new HorovodError('ERR_HVD_PEER_LOST', `${who} ${describeEnd(end, pid !== 0)}`, {
       rank,
@@ -241,6 +300,11 @@ export class ControlBlock {
     pid: number;
     lifeWord: number;
     startTicks: number;
+    remotePid: number;
+    /** Empty for a rank of this host. */
+    host: string;
+    /** True for any exit kind but 'running'. */
+    isOver: boolean;
     exit: ProcessEnd | undefined;
   } {
     const { rank: at } = controlLayout;
@@ -248,11 +312,15 @@ export class ControlBlock {
     readSync(this.fd, bytes, 0, headerBytes, this.#page(rank));
     const kind = bytes.readUInt32LE(at.exitKind);
     const value = bytes.readInt32LE(at.exitValue);
+    const hostBytes = Math.min(bytes.readUInt32LE(at.hostBytes), controlLayout.hostLimit);
     return {
       state: bytes.readUInt32LE(at.state),
       pid: bytes.readUInt32LE(at.pid),
       lifeWord: bytes.readUInt32LE(at.lifeWord),
       startTicks: bytes.readUInt32LE(at.startTicks),
+      remotePid: bytes.readUInt32LE(at.remotePid),
+      host: bytes.toString('utf8', at.host, at.host + hostBytes),
+      isOver: kind !== exitKind.running,
       exit:
         kind === exitKind.exited
           ? { code: value }
@@ -302,6 +370,14 @@ export class ControlBlock {
     }
     return true;
   }
+}
+
+/** 'rank 3 (pid 5 on host2)' */
+function describeRank(rank: number, pid: number, host: string): string {
+  const place = [pid === 0 ? '' : `pid ${pid}`, host === '' ? '' : `on ${host}`].filter(
+    (part) => part !== '',
+  );
+  return place.length === 0 ? `rank ${rank}` : `rank ${rank} (${place.join(' ')})`;
 }
 
 /** 'was killed by SIGKILL', 'exited with code 3', … */

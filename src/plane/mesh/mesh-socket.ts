@@ -4,7 +4,7 @@
 import type { Socket } from 'node:net';
 
 export interface MeshSocket {
-  /** Paused; resume() or a 'data' listener starts it for an owner in TypeScript. */
+  /** Paused; resume() starts it for an owner in TypeScript. */
   readonly socket: Socket;
   /** True on the listener's side: its owner reads the ready byte before it sends anything. */
   readonly accepted: boolean;
