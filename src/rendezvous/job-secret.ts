@@ -1,7 +1,7 @@
 // The secret that launcher and ranks of one job share. It never shows: not in argv, logs, error texts, JSON or
 // util.inspect (which does not see private fields). It leaves this object only as an HMAC, and once as hex for the environment of the ranks.
 
-import { createHmac, randomBytes } from 'node:crypto';
+import { createHash, createHmac, randomBytes } from 'node:crypto';
 
 const secretBytes = 32;
 
@@ -19,6 +19,16 @@ export class JobSecret {
   /** Undefined for text that is not 32 bytes in hex. */
   static fromHex(hex: string): JobSecret | undefined {
     return /^[0-9a-f]{64}$/i.test(hex) ? new JobSecret(Buffer.from(hex, 'hex')) : undefined;
+  }
+
+  /** One that follows from a text that all ranks know: as secret as that text is. */
+  static fromText(text: string): JobSecret {
+    return new JobSecret(createHash('sha256').update(text).digest());
+  }
+
+  /** Another secret that follows from this one and a name. */
+  derive(name: string): JobSecret {
+    return new JobSecret(this.hmac('horovod derived secret', name));
   }
 
   /** HMAC-SHA256 of the parts, each preceded by its length so that no two lists of parts look the same. */

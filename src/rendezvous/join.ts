@@ -1,8 +1,15 @@
-// How a process comes into its job: finds the store through which the ranks meet.
+// How a process comes into its job: finds the store through which the ranks meet, its rank and the job's secret,
+// whoever has started it.
 
+import { createLog } from '../diagnostics/log.ts';
 import { HorovodError } from '../errors.ts';
+import type { LauncherEnvironment } from '../settings/launcher-environment.ts';
 import type { Settings } from '../settings/table.ts';
-import type { JobSecret } from './job-secret.ts';
+import { JobSecret } from './job-secret.ts';
+import { meet } from './meet.ts';
+import { meetingPlace } from './meeting-places.ts';
+import { MemoryStore } from './memory-store.ts';
+import { pmiMeetingPlace } from './pmi-meeting-place.ts';
 import type { Store, WaitOptions } from './store.ts';
 import { TcpStore } from './tcp-store.ts';
 
@@ -10,21 +17,53 @@ export interface JoinedJob {
   readonly store: Store;
   readonly rank: number;
   readonly size: number;
+  /** Of this job alone: another job at the same address has another one. */
   readonly secret: JobSecret;
   readonly jobId: string;
+  readonly launcher: LauncherEnvironment['kind'];
+  /** In good order: whoever still needs something from this process gets it. */
   close(): void;
 }
 
 export async function joinJob(settings: Settings, wait: WaitOptions): Promise<JoinedJob> {
+  const { launcher } = settings;
+  const { signal, timeoutMs = settings.startTimeoutMs } = wait;
+  if (launcher.kind === 'horovodrun') return joinLauncher(settings, { signal, timeoutMs });
+  if (launcher.kind === 'alone' || launcher.size === 1) return alone(launcher.kind);
+  const place =
+    launcher.kind === 'pmi'
+      ? await pmiMeetingPlace(launcher, settings, { signal, timeoutMs })
+      : await meetingPlace(launcher, settings);
+  if (place.notice !== undefined) {
+    const level = launcher.kind === 'rendezvous' ? 'warning' : 'info';
+    createLog(settings.logLevel, launcher.rank ?? 0).write(level, place.notice);
+  }
+  const { store, rank, jobId } = await meet(place, { signal, timeoutMs });
+  const secret = place.secret.derive(jobId);
+  const { kind, size } = launcher;
+  return { store, rank, size, secret, jobId, launcher: kind, close: () => store.close() };
+}
+
+async function joinLauncher(
+  settings: Settings,
+  { signal, timeoutMs }: { signal: AbortSignal | undefined; timeoutMs: number },
+): Promise<JoinedJob> {
   const { rendezvousAddress: address, secret, jobId, rank, size } = settings;
+  if (size === 1 && address === undefined) return alone('horovodrun');
   if (address === undefined || secret === undefined || jobId === undefined) {
     throw new HorovodError(
       'ERR_HVD_RENDEZVOUS',
       `rank ${rank}: HOROVOD_SIZE=${size}, but there is no launcher to find the other ranks by ` +
-        '(HOROVOD_RENDEZVOUS_ADDR, HOROVOD_JOB_ID). Start the job with horovodrun.',
+        '(HOROVOD_RENDEZVOUS_ADDR, HOROVOD_JOB_ID). Start the job with horovodrun, or set ' +
+        'HOROVOD_RENDEZVOUS=host:port on every rank, with a host of the job.',
     );
   }
-  const { signal, timeoutMs = settings.startTimeoutMs } = wait;
   const store = await TcpStore.connect({ address, secret, jobId, rank, signal, timeoutMs });
-  return { store, rank, size, secret, jobId, close: () => store.close() };
+  return { store, rank, size, secret, jobId, launcher: 'horovodrun', close: () => store.close() };
+}
+
+function alone(launcher: LauncherEnvironment['kind']): JoinedJob {
+  const store = new MemoryStore();
+  const secret = JobSecret.generate();
+  return { store, rank: 0, size: 1, secret, jobId: 'alone', launcher, close: () => store.close() };
 }

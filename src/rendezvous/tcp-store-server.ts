@@ -26,6 +26,7 @@ export interface TcpStoreServerOptions extends Identity {
   readonly networkInterfaces?: readonly string[];
   /** The first request of a connection that has proven itself; the number is the one it proved to have. */
   readonly onMember?: (rank: number) => void;
+  readonly onRequest?: () => void;
   /** The end of such a connection; `hasLeft` is false if it came without a word. */
   readonly onMemberGone?: (rank: number, hasLeft: boolean) => void;
   /** Connections that have not proven themselves yet. */
@@ -51,6 +52,8 @@ export class TcpStoreServer {
   readonly #strangers = new Set<Socket>();
   readonly #members = new Set<Socket>();
   #isClosed = false;
+  #waiting = 0;
+  #holdsSockets = true;
 
   private constructor(options: TcpStoreServerOptions) {
     this.#options = { strangerLimit: 64, handshakeTimeoutMs: 5000, ...options };
@@ -95,6 +98,19 @@ export class TcpStoreServer {
     return this.#members.size;
   }
 
+  /** Requests of members that wait for their answer. */
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  /** Whether it keeps this process alive: the launcher's does, one in a rank only while others need it. */
+  holdProcess(isHeld: boolean): void {
+    this.#holdsSockets = false;
+    for (const socket of [...this.#strangers, ...this.#members]) socket.unref();
+    if (isHeld) this.#server.ref();
+    else this.#server.unref();
+  }
+
   /** A rank died: whoever waits for it, or, unless it ended well, for anything, learns it at once. */
   rankLost(rank: number, loss: RankLoss): void {
     const error = lossError('ERR_HVD_PEER_LOST', rank, loss, 'before all ranks had come together.');
@@ -120,6 +136,7 @@ export class TcpStoreServer {
   }
 
   #greet(socket: Socket): void {
+    if (!this.#holdsSockets) socket.unref();
     if (this.#strangers.size >= this.#options.strangerLimit) {
       const [oldest] = this.#strangers;
       oldest?.destroy();
@@ -182,6 +199,7 @@ export class TcpStoreServer {
           const request = parseRequest(text);
           if (state === 'quiet') this.#options.onMember?.(rank);
           state = request.op === 'leave' ? 'left' : 'speaking';
+          this.#options.onRequest?.();
           void this.#handle(request, socket, waits);
         }
       } catch {
@@ -200,6 +218,7 @@ export class TcpStoreServer {
     let response: Response;
     const wait = new AbortController();
     try {
+      this.#waiting++;
       waits.set(id, wait);
       if (request.op === 'set') {
         await this.store.set(request.key, request.value);
@@ -211,6 +230,7 @@ export class TcpStoreServer {
     } catch (error) {
       response = { op: 'failed', id, failure: toFailure(error) };
     } finally {
+      this.#waiting--;
       waits.delete(id);
     }
     if (!wait.signal.aborted && socket.writable) socket.write(encodeFrame(response));

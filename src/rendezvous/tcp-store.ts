@@ -26,6 +26,8 @@ export interface TcpStoreOptions extends Identity {
   readonly server?: string;
   /** What this process is called in error texts; 'rank 3' unless given. */
   readonly client?: string;
+  /** Where a rank serves the store: its end is the loss of that rank. */
+  readonly serverRank?: number;
   /** Whether the server may be started after us. */
   readonly mayComeLater?: boolean;
   /** For connecting and the challenge. */
@@ -48,7 +50,7 @@ export class TcpStore implements Store {
   #nextId = 0;
   #end: HorovodError | undefined;
 
-  private constructor({ socket, address }: Connection, server: string, client: string) {
+  private constructor({ socket, address }: Connection, server: string, client: string, serverRank?: number) {
     this.#socket = socket;
     this.#who = `${server} at ${address}`;
     const reader = new FrameReader();
@@ -61,7 +63,12 @@ export class TcpStore implements Store {
       }
     });
     const onGone = () => {
-      this.#finish(rendezvous(`${client} has lost the connection to ${this.#who}: it has ended.`));
+      const text = `${client} has lost the connection to ${this.#who}: it has ended.`;
+      this.#finish(
+        serverRank === undefined
+          ? rendezvous(text)
+          : new HorovodError('ERR_HVD_PEER_LOST', text, { rank: serverRank }),
+      );
     };
     socket.on('close', onGone);
     socket.on('error', onGone);
@@ -76,7 +83,12 @@ export class TcpStore implements Store {
     if (addresses === undefined)
       throw rendezvous(`"${address}" is no address of ${server}: host:port is one.`);
     const common = { server, client, signal, timeoutMs, mayComeLater };
-    return new TcpStore(await connectToStore({ ...identity, ...common, addresses }), server, client);
+    return new TcpStore(
+      await connectToStore({ ...identity, ...common, addresses }),
+      server,
+      client,
+      options.serverRank,
+    );
   }
 
   async set(key: string, value: string, options: WaitOptions = {}): Promise<void> {

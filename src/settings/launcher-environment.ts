@@ -7,6 +7,7 @@
 // - ranks of one host need not be consecutive (-m cyclic): a local rank says nothing about the ranks of the neighbours.
 
 import { HorovodError } from '../errors.ts';
+import { JobSecret } from '../rendezvous/job-secret.ts';
 import { type Kind, wholeNumber } from './kinds.ts';
 import { expandHostList, expandTaskCounts } from './slurm-lists.ts';
 
@@ -18,6 +19,15 @@ interface Placement {
   readonly localSize: number | undefined;
   /** The same in all processes of the job, and in no other job that runs. */
   readonly jobKey: string | undefined;
+}
+
+export interface SlurmPlacement {
+  /** Nodes of the step, expanded. */
+  readonly stepNodeList: readonly string[];
+  readonly launchNodeAddress: string | undefined;
+  readonly nodeId: number;
+  /** By node. */
+  readonly tasksPerNode: readonly number[];
 }
 
 export type LauncherEnvironment =
@@ -32,25 +42,23 @@ export type LauncherEnvironment =
   | (Omit<Placement, 'rank'> & { readonly kind: 'rendezvous'; readonly rank: number | undefined })
   | (Placement & {
       readonly kind: 'open-mpi';
-      /** Where mpirun listens: `1234.0;tcp://10.0.0.1,192.168.0.1:5678`. */
-      readonly openMpi: { readonly hnpUri: string | undefined };
+      readonly openMpi: {
+        /** Where mpirun listens: `1234.0;tcp://10.0.0.1,192.168.0.1:5678`. */
+        readonly hnpUri: string | undefined;
+        /** All nodes, `host[1:1-3]@0(3)`; ranks beside mpirun do not have it. */
+        readonly nodeRegex: string | undefined;
+        /** From a random key that mpirun gives to every rank. */
+        readonly secret: JobSecret | undefined;
+      };
     })
   | (Placement & {
       readonly kind: 'pmi';
       /** The descriptor of the connection to the process manager. */
       readonly pmi: { readonly fd: number | undefined };
+      /** Where the process manager is Slurm's. */
+      readonly slurm: SlurmPlacement | undefined;
     })
-  | (Placement & {
-      readonly kind: 'slurm';
-      readonly slurm: {
-        /** Nodes of the step, expanded. */
-        readonly stepNodeList: readonly string[];
-        readonly launchNodeAddress: string | undefined;
-        readonly nodeId: number;
-        /** By node. */
-        readonly tasksPerNode: readonly number[];
-      };
-    });
+  | (Placement & { readonly kind: 'slurm'; readonly slurm: SlurmPlacement });
 
 /** By somebody else. */
 type Launched = Exclude<LauncherEnvironment, { kind: 'rendezvous' }>;
@@ -112,15 +120,25 @@ function readOpenMpi(env: NodeJS.ProcessEnv): Launched | undefined {
     localRank: optionalNumber(env, 'OMPI_COMM_WORLD_LOCAL_RANK'),
     localSize: optionalNumber(env, 'OMPI_COMM_WORLD_LOCAL_SIZE', 1),
     jobKey: text(env, 'PMIX_NAMESPACE') ?? text(env, 'OMPI_MCA_ess_base_jobid'),
-    openMpi: { hnpUri: text(env, 'OMPI_MCA_orte_hnp_uri') },
+    openMpi: {
+      hnpUri: text(env, 'OMPI_MCA_orte_hnp_uri'),
+      nodeRegex: text(env, 'OMPI_MCA_orte_node_regex'),
+      secret: openMpiSecret(env),
+    },
   };
+}
+
+function openMpiSecret(env: NodeJS.ProcessEnv): JobSecret | undefined {
+  const key = text(env, 'OMPI_MCA_orte_precondition_transports');
+  return key === undefined ? undefined : JobSecret.fromText(`Open MPI ${key}`);
 }
 
 function readPmi(env: NodeJS.ProcessEnv): Launched | undefined {
   if (!isSet(env, 'PMI_RANK') || !isSet(env, 'PMI_SIZE')) return undefined;
   const fd = optionalNumber(env, 'PMI_FD');
+  const slurm = readSlurm(env);
   // Without a connection to its process manager, Slurm's own variables are of more use.
-  if (fd === undefined && readSlurm(env) !== undefined) return undefined;
+  if (fd === undefined && slurm !== undefined) return undefined;
   return {
     kind: 'pmi',
     ...pair(env, 'PMI_RANK', 'PMI_SIZE'),
@@ -128,10 +146,11 @@ function readPmi(env: NodeJS.ProcessEnv): Launched | undefined {
     localSize: optionalNumber(env, 'MPI_LOCALNRANKS', 1),
     jobKey: text(env, 'PMI_JOBID') ?? slurmJob(env),
     pmi: { fd },
+    slurm: slurm?.slurm,
   };
 }
 
-function readSlurm(env: NodeJS.ProcessEnv): Launched | undefined {
+function readSlurm(env: NodeJS.ProcessEnv): (Launched & { kind: 'slurm' }) | undefined {
   const step = Number(text(env, 'SLURM_STEP_ID') ?? Number.NaN);
   if (!(step < firstReservedStep) || !isSet(env, 'SLURM_PROCID')) return undefined;
   const sizeName = isSet(env, 'SLURM_STEP_NUM_TASKS') ? 'SLURM_STEP_NUM_TASKS' : 'SLURM_NTASKS';

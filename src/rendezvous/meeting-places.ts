@@ -1,0 +1,192 @@
+// Where the processes of a job without horovodrun meet: from the address the user gave, or from what Open MPI or Slurm
+// say about their hosts. There nobody tells a port, so it follows from the name of the job; a few others are tried when
+// it is taken.
+
+import { createHash } from 'node:crypto';
+import { lookup } from 'node:dns/promises';
+import { readFileSync } from 'node:fs';
+import { isIP } from 'node:net';
+import { hostname } from 'node:os';
+import { HorovodError } from '../errors.ts';
+import type { LauncherEnvironment, SlurmPlacement } from '../settings/launcher-environment.ts';
+import type { Settings } from '../settings/table.ts';
+import { type Address, formatAddress, isLocalAddress, isLoopback, parseAddress } from './addresses.ts';
+import type { Arrival } from './arrival.ts';
+import { JobSecret } from './job-secret.ts';
+import type { MeetingPlace } from './meet.ts';
+import { expandNodes, hostsOfUri } from './open-mpi-nodes.ts';
+
+type Known<Kind> = Extract<LauncherEnvironment, { kind: Kind }>;
+
+export interface NoticedPlace extends MeetingPlace {
+  /** What the user should know, once. */
+  readonly notice: string | undefined;
+}
+
+export async function meetingPlace(
+  launcher: Known<'rendezvous'> | Known<'open-mpi'> | Known<'slurm'>,
+  settings: Settings,
+): Promise<NoticedPlace> {
+  switch (launcher.kind) {
+    case 'rendezvous':
+      return givenPlace(launcher, settings);
+    case 'open-mpi':
+      return openMpiPlace(launcher, settings);
+    case 'slurm':
+      return slurmPlace(launcher, launcher.slurm, settings);
+  }
+}
+
+/** Who this process is, for those it meets. */
+export function introduce({
+  rank,
+  size,
+  jobKey,
+}: Pick<Known<'rendezvous'>, 'rank' | 'size' | 'jobKey'>): Arrival {
+  const host = hostname();
+  return { rank, size, job: jobKey, host, machine: `${host} ${bootId()}`, pid: process.pid };
+}
+
+/** HOROVOD_RENDEZVOUS: any process of that machine serves, the first; rank 0 where ranks are given. */
+async function givenPlace(launcher: Known<'rendezvous'>, settings: Settings): Promise<NoticedPlace> {
+  const address = settings.rendezvous === undefined ? undefined : parseAddress(settings.rendezvous);
+  if (address === undefined) {
+    throw new HorovodError('ERR_HVD_SETTING', 'HOROVOD_RENDEZVOUS is host:port, with a host of the job.');
+  }
+  const { host, port } = address;
+  const own = introduce(launcher);
+  const isHere = launcher.rank === undefined && (await isThisMachine(host));
+  const serves = isHere ? 'if first' : launcher.rank === 0 ? 'yes' : 'no';
+  // A name may stand for 127.0.1.1 on the machine that has it: there, others could not reach it.
+  const listenOn =
+    host === 'localhost' ? 'loopback' : isIP(host) !== 0 && isLocalAddress(host) ? { address: host } : 'all';
+  const text = formatAddress(address);
+  const isOpen = serves !== 'no' && settings.userSecret === undefined && !isLoopback(host);
+  return {
+    own,
+    serves,
+    listenOn,
+    ports: [port],
+    candidates: [host === 'localhost' ? { host: '127.0.0.1', port } : address],
+    networkInterfaces: settings.networkInterfaces ?? [],
+    secret: settings.userSecret?.derive(text) ?? JobSecret.fromText(`HOROVOD_RENDEZVOUS ${text}`),
+    source: `HOROVOD_RENDEZVOUS=${text}`,
+    advice:
+      `One process of the job has to run on ${host}, and port ${port} has to be free there and open to the others` +
+      `${launcher.rank === undefined ? '' : ' (rank 0 is the one that listens)'}.`,
+    notice: isOpen
+      ? 'HOROVOD_SECRET_KEY is not set: whoever reaches the ports of this job can take part in it. ' +
+        'Set it to the same 64 hex digits on all hosts (openssl rand -hex 32).'
+      : undefined,
+  };
+}
+
+const otherWay =
+  'Set HOROVOD_RENDEZVOUS=host:port on all ranks, with the host of rank 0 and a free port, to say where they meet.';
+
+function openMpiPlace(launcher: Known<'open-mpi'>, settings: Settings): NoticedPlace {
+  const { hnpUri, nodeRegex, secret } = launcher.openMpi;
+  const key = `Open MPI ${jobName(launcher.jobKey, 'mpirun')} ${hnpUri ?? ''}`;
+  const hosts = [...hostsOfUri(hnpUri ?? ''), ...expandNodes(nodeRegex ?? '')];
+  return derivedPlace(launcher, settings, {
+    hosts,
+    secret: secret ?? JobSecret.fromText(key),
+    key,
+    source: 'the environment of mpirun (OMPI_MCA_orte_hnp_uri, OMPI_MCA_orte_node_regex)',
+    isOpen: secret === undefined,
+  });
+}
+
+export function slurmPlace(
+  launcher: Known<'slurm'> | Known<'pmi'>,
+  slurm: SlurmPlacement,
+  settings: Settings,
+): NoticedPlace {
+  const key = `Slurm ${jobName(launcher.jobKey, 'srun')} ${slurm.stepNodeList.join(' ')}`;
+  const { launchNodeAddress: launchNode } = slurm;
+  const [first, ...others] = slurm.stepNodeList;
+  const hosts = [first, launchNode, ...others].filter((host) => host !== undefined);
+  return derivedPlace(launcher, settings, {
+    hosts,
+    secret: JobSecret.fromText(key),
+    key,
+    source: 'the environment of srun (SLURM_STEP_NODELIST)',
+    isOpen: true,
+  });
+}
+
+interface Derived {
+  readonly hosts: readonly string[];
+  readonly secret: JobSecret;
+  readonly key: string;
+  readonly source: string;
+  /** Whether others could know the secret. */
+  readonly isOpen: boolean;
+}
+
+function derivedPlace(
+  launcher: Known<'open-mpi'> | Known<'slurm'> | Known<'pmi'>,
+  settings: Settings,
+  { hosts, secret, key, source, isOpen }: Derived,
+): NoticedPlace {
+  const ports = derivePorts(key);
+  const unique = [...new Set(['127.0.0.1', ...hosts])].slice(0, mostHosts);
+  const { userSecret } = settings;
+  return {
+    own: introduce({ ...launcher, jobKey: undefined }),
+    serves: launcher.rank === 0 ? 'yes' : 'no',
+    listenOn: 'all',
+    ports,
+    candidates: unique.flatMap((host) => ports.map((port): Address => ({ host, port }))),
+    networkInterfaces: settings.networkInterfaces ?? [],
+    secret: userSecret?.derive(key) ?? secret,
+    source,
+    advice: otherWay,
+    notice:
+      isOpen && userSecret === undefined && launcher.rank === 0
+        ? 'the secret of this job follows from its number: other users of the cluster could know it. ' +
+          'Set HOROVOD_SECRET_KEY (64 hex digits) to keep them out.'
+        : undefined,
+  };
+}
+
+/** Below those the system gives to clients, so that they are rarely taken. */
+const [firstPort, portCount] = [15_000, 17_000];
+const triedPorts = 3;
+/** Rank 0 is on one of the first; more would only be noise on the network. */
+const mostHosts = 16;
+
+export function derivePorts(key: string): number[] {
+  const digest = createHash('sha256').update(key).digest();
+  return Array.from(
+    { length: triedPorts },
+    (_, place) => firstPort + (digest.readUInt32BE(4 * place) % portCount),
+  );
+}
+
+function jobName(key: string | undefined, launcher: string): string {
+  if (key !== undefined) return key;
+  throw new HorovodError(
+    'ERR_HVD_RENDEZVOUS',
+    `${launcher} has not said which job this process belongs to: its environment was changed. ${otherWay}`,
+  );
+}
+
+async function isThisMachine(host: string): Promise<boolean> {
+  if (isLoopback(host)) return true;
+  try {
+    const addresses = await lookup(host, { all: true });
+    return addresses.some(({ address }) => isLocalAddress(address));
+  } catch {
+    return false;
+  }
+}
+
+/** Tells machines of the same name apart. */
+function bootId(): string {
+  try {
+    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,83 @@
+// Where ranks meet that have a process manager to talk to (PMI): rank 0 tells the others its addresses and a secret.
+
+import { HorovodError } from '../errors.ts';
+import type { LauncherEnvironment } from '../settings/launcher-environment.ts';
+import type { Settings } from '../settings/table.ts';
+import { listLocalAddresses } from './addresses.ts';
+import { JobSecret } from './job-secret.ts';
+import { derivePorts, introduce, type NoticedPlace, slurmPlace } from './meeting-places.ts';
+import { exchangeOverPmi, openPmi, returnPmi } from './pmi.ts';
+import type { WaitOptions } from './store.ts';
+
+interface Invitation {
+  readonly hosts: readonly string[];
+  readonly ports: readonly number[];
+  readonly secret: string;
+}
+
+/**
+ * What rank 0 told at the first init() of this process, by descriptor. The connection is good for one exchange only,
+ * and belongs to the process, whatever contexts come and go in it.
+ */
+const invitations = new Map<number, Promise<Invitation>>();
+
+export async function pmiMeetingPlace(
+  launcher: Extract<LauncherEnvironment, { kind: 'pmi' }>,
+  settings: Settings,
+  wait: WaitOptions,
+): Promise<NoticedPlace> {
+  const { rank, pmi, slurm } = launcher;
+  const isForMpi = settings.plane === 'mpi';
+  // Slurm's process manager talks to one client only, and MPI is going to be that one.
+  if (slurm !== undefined && isForMpi) return slurmPlace(launcher, slurm, settings);
+  if (pmi.fd === undefined) {
+    throw new HorovodError(
+      'ERR_HVD_RENDEZVOUS',
+      `rank ${rank}: PMI_RANK is set, but no PMI_FD to reach the process manager by. Set HOROVOD_RENDEZVOUS=host:port ` +
+        'on all ranks, with the host of rank 0 and a free port, to say where they meet.',
+    );
+  }
+  let invitation = invitations.get(pmi.fd);
+  if (invitation === undefined) {
+    invitation = exchange(pmi.fd, rank, settings, !isForMpi, wait);
+    invitations.set(pmi.fd, invitation);
+  }
+  const { hosts, ports, secret } = await invitation;
+  return {
+    own: introduce({ ...launcher, jobKey: undefined }),
+    serves: rank === 0 ? 'yes' : 'no',
+    listenOn: 'all',
+    ports,
+    candidates: hosts.flatMap((host) => ports.map((port) => ({ host, port }))),
+    networkInterfaces: settings.networkInterfaces ?? [],
+    secret: JobSecret.fromHex(secret) ?? JobSecret.fromText(secret),
+    source: 'what rank 0 told through the process manager (PMI)',
+    advice: 'Can the hosts of the job reach each other (firewall, --network-interfaces)?',
+    notice: undefined,
+  };
+}
+
+async function exchange(
+  fd: number,
+  rank: number,
+  settings: Settings,
+  finalizes: boolean,
+  wait: WaitOptions,
+): Promise<Invitation> {
+  let text: string | undefined;
+  if (rank === 0) {
+    const secret = JobSecret.generate().revealForEnvironment();
+    const hosts = listLocalAddresses(settings.networkInterfaces);
+    text = JSON.stringify({ hosts, ports: derivePorts(secret), secret } satisfies Invitation);
+  }
+  const socket = openPmi(fd);
+  let isOver = false;
+  try {
+    const told = await exchangeOverPmi(socket, { rank, text, finalizes }, wait);
+    isOver = finalizes;
+    return JSON.parse(told) as Invitation;
+  } finally {
+    if (isOver) socket.destroy();
+    else returnPmi(socket);
+  }
+}
