@@ -17,6 +17,7 @@ export const errorCodes = {
   ERR_HVD_ABORTED: 'An AbortSignal ended a wait.',
   ERR_HVD_PEER_LOST: 'Another rank died.',
   ERR_HVD_WOULD_BLOCK: 'A Sync form was called where blocking would stop the ranks waited for.',
+  ERR_HVD_HOST: 'A host of the job cannot be reached, or cannot run its ranks.',
   ERR_HVD_RENDEZVOUS: 'Ranks could not find or authenticate each other.',
   ERR_HVD_SHARED_MEMORY: 'The memory file system is full, too small or not usable.',
   ERR_HVD_OUT_OF_MEMORY: 'Memory for a result or an alloc() could not be had.',

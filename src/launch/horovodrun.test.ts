@@ -167,7 +167,7 @@ for (const [args, expected] of [
   [['-np', 'many', 'echo'], /-np is "many"; expected a whole number/],
   [['-np', '3', '-H', 'localhost:2', 'echo'], /more processes than there are slots \(2 on localhost:2\)/],
   [['-np', '2', '-H', 'localhost', 'echo'], /is no host with slots/],
-  [['-np', '2', '-H', 'no-such-host.invalid:2', 'echo'], /another host.* not in this version/],
+  [['-np', '2', '-H', 'localhost:2,-oProxyCommand=x:2', 'echo'], /is no host with slots/],
   [['-np', '2', '--hostfile', '/nowhere/hosts', 'echo'], /cannot read the hostfile/],
   [['-np', '2', '--min-np', '1', 'echo'], /--min-np: elastic jobs are not in this version/],
   [['-np', '2', '--frobnicate', 'echo'], /unknown flag --frobnicate/],
@@ -182,6 +182,20 @@ for (const [args, expected] of [
     assert.deepEqual(rest, ['']);
   });
 }
+
+test('a host that nobody knows is told with its phase and what to do, and nothing is started', async (t) => {
+  if (spawnSync('ssh', ['-V']).status !== 0) return t.skip('no ssh here');
+  const args = ['-np', '2', '-H', 'localhost:1,no-such-host.invalid:1', 'echo', 'started'];
+  const { exitCode, stdout, stderr } = await horovodrun(args);
+  assert.equal(exitCode, 1);
+  assert.equal(stdout, '');
+  assert.match(stderr, /^horovodrun: the other host cannot be used; nothing was started:\n/);
+  assert.match(
+    stderr,
+    /\n {2}no-such-host\.invalid \(name\): ssh says: .*resolve hostname.* Is .* spelled right/,
+  );
+  return undefined;
+});
 
 test('a tuning flag without meaning here gets a notice, and the job runs', async () => {
   const { exitCode, stdout, stderr } = await horovodrun(['-np', '1', '--cache-capacity', '5', 'echo', 'x']);

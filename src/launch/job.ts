@@ -1,14 +1,14 @@
-// One running job: starts the ranks, carries their output, ends them all when one fails or when told to, and
-// says in the end what the exit code is. States: running → ending (a rank failed, or a signal came) → over.
+// One running job: starts the ranks of all hosts, carries their output, ends them all when one fails or when told to,
+// and says in the end what the exit code is. States: running → ending (a rank failed, or a signal came) → over.
 
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ControlBlock, describeEnd } from '../plane/control-block.ts';
-import { type ProcessEnd, signalNumber } from '../plane/process-status.ts';
+import { describeEnd } from '../plane/control-block.ts';
+import { signalNumber } from '../plane/process-status.ts';
 import { JobSecret } from '../rendezvous/job-secret.ts';
 import { controlBlockKey } from '../rendezvous/keys.ts';
 import { TcpStoreServer } from '../rendezvous/tcp-store-server.ts';
-import { rankEnvironment } from '../settings/environment.ts';
+import type { ForwardingRules } from '../settings/environment.ts';
 import { failureReport, how, who } from './failure-report/report.ts';
 import {
   blamedRank,
@@ -18,21 +18,30 @@ import {
   type RankEnd,
 } from './failure-report/root-cause.ts';
 import type { Slot } from './hosts/plan-slots.ts';
+import { openHosts, type RemoteHostsRequest } from './open-hosts.ts';
 import type { ConsoleWriter } from './output/console-writer.ts';
 import { createOutputDirectories, RankOutput, type RankOutputOptions } from './output/rank-output.ts';
+import type { HostRanks, RankEnding, StartedRank } from './ranks/host-ranks.ts';
 import { Guardian } from './spawn/guardian.ts';
 import type { CorePinning } from './spawn/pin-cores.ts';
-import { type RankCommand, RankProcess } from './spawn/rank-process.ts';
+import type { RankCommand } from './spawn/rank-process.ts';
+import { StartClock } from './start-clock.ts';
 
 export interface JobRequest {
   readonly slots: readonly Slot[];
+  /** As the user gave it; a script alone is run with this Node, on each host with its own. */
   readonly command: RankCommand;
   readonly driverEnvironment: NodeJS.ProcessEnv;
+  /** Which variables of it go to the ranks. */
+  readonly forwarding?: ForwardingRules | undefined;
   /** Variables that flags and config file set. */
   readonly environment: Readonly<Record<string, string>>;
+  /** Of this machine. */
   readonly corePinning?: CorePinning | undefined;
-  /** CUDA_VISIBLE_DEVICES for each local rank. */
+  /** CUDA_VISIBLE_DEVICES for each local rank of this machine. */
   readonly gpus?: readonly string[] | undefined;
+  /** Which hosts are other machines, and how they are reached; undefined: none is. */
+  readonly remote?: RemoteHostsRequest | undefined;
   readonly prefix: RankOutputOptions['prefix'];
   readonly outputDirectory: string | undefined;
   readonly stdout: ConsoleWriter;
@@ -42,8 +51,11 @@ export interface JobRequest {
   readonly explain: (text: string) => void;
   /** Between a polite signal and SIGKILL. */
   readonly graceMs?: number;
+  /** Has been running since horovodrun began; for --verbose. */
+  readonly clock?: StartClock | undefined;
 }
 
+const usualGraceMs = 5000;
 /** How long an output stream may stay open after its rank, when another process holds it. */
 const quietOutputMs = 1000;
 /** How long a rank that another one blames may take to end by itself, before it is ended. */
@@ -53,9 +65,9 @@ const hearMs = 1000;
 
 interface RankRecord {
   readonly slot: Slot;
-  readonly process: RankProcess;
+  readonly started: StartedRank;
   readonly outputs: { readonly stdout: RankOutput; readonly stderr: RankOutput };
-  end?: ProcessEnd;
+  ending?: RankEnding;
   endedBy?: NodeJS.Signals;
 }
 
@@ -63,30 +75,55 @@ export class Job {
   readonly #request: JobRequest;
   readonly #server: TcpStoreServer;
   readonly #guardian: Guardian;
+  readonly #hosts: readonly HostRanks[];
   readonly #ranks: RankRecord[] = [];
   readonly #endOrder: RankRecord[] = [];
-  #controlBlock: ControlBlock | undefined;
+  #hasControlBlock = false;
   #interruption: NodeJS.Signals | undefined;
   #isEnding = false;
 
-  private constructor(request: JobRequest, server: TcpStoreServer, guardian: Guardian) {
+  private constructor(
+    request: JobRequest,
+    server: TcpStoreServer,
+    guardian: Guardian,
+    hosts: readonly HostRanks[],
+  ) {
     this.#request = request;
     this.#server = server;
     this.#guardian = guardian;
+    this.#hosts = hosts;
   }
 
   /** Starts everything. Ends by itself; `finish` waits for it. */
   static async start(request: JobRequest): Promise<Job> {
-    const { outputDirectory, slots } = request;
+    const { outputDirectory, slots, driverEnvironment, remote, explain } = request;
+    const clock = request.clock ?? new StartClock();
     if (outputDirectory !== undefined) createOutputDirectories(outputDirectory, slots.length);
     const identity = { secret: JobSecret.generate(), jobId: randomBytes(8).toString('hex') };
-    const server = await TcpStoreServer.start({ ...identity, ranks: slots.length });
-    const guardian = Guardian.start(identity.jobId, request.driverEnvironment['PATH']);
-    const job = new Job(request, server, guardian);
-    request.explain(`job ${identity.jobId}: ${slots.length} ranks, rendezvous at ${server.address}`);
-    for (const slot of slots) job.#startRank(slot, identity);
-    void job.#watchControlBlock();
-    return job;
+    const guardian = Guardian.start(identity.jobId, driverEnvironment['PATH']);
+    let server: TcpStoreServer | undefined;
+    try {
+      server = await TcpStoreServer.start({
+        ...{ ...identity, ranks: slots.length, listenOn: remote === undefined ? 'loopback' : 'all' },
+        ...(remote?.networkInterfaces === undefined ? {} : { networkInterfaces: remote.networkInterfaces }),
+      });
+      explain(`job ${identity.jobId}: ${slots.length} ranks, rendezvous at ${server.address}`);
+      const graceMs = request.graceMs ?? usualGraceMs;
+      const hosts = await openHosts({ ...request, ...identity, graceMs, guardian, server, clock });
+      const job = new Job(request, server, guardian, hosts);
+      // Each host's ranks as soon as they are there: output that nobody reads is lost when the rank ends.
+      await Promise.all(
+        hosts.map(async (host) => {
+          for (const rank of await host.start()) job.#adopt(rank);
+        }),
+      );
+      clock.mark('spawn');
+      void job.#watchControlBlocks(clock);
+      return job;
+    } catch (error) {
+      await Promise.all([server?.close(), guardian.dismiss()]);
+      throw error;
+    }
   }
 
   /** A signal to horovodrun: every rank gets it, and SIGKILL after a while, or at the second signal. */
@@ -105,13 +142,14 @@ export class Job {
   async finish(): Promise<number> {
     await Promise.all(this.#ranks.map((rank) => this.#watch(rank)));
     await Promise.all(
-      this.#ranks.flatMap(({ outputs: { stdout, stderr } }) => [
-        stdout.finishWithin(quietOutputMs),
-        stderr.finishWithin(quietOutputMs),
-      ]),
+      this.#ranks.flatMap(({ started, outputs: { stdout, stderr } }) =>
+        [stdout, stderr].map((output) =>
+          started.endsItsStreams ? output.finished : output.finishWithin(quietOutputMs),
+        ),
+      ),
     );
     const ends = this.#endOrder.map((rank) => this.#describe(rank));
-    this.#controlBlock?.close();
+    await Promise.all(this.#hosts.map((host) => host.close()));
     await Promise.all([this.#server.close(), this.#guardian.dismiss()]);
     if (this.#interruption !== undefined) return 128 + signalNumber(this.#interruption);
     const cause = findRootCause(ends);
@@ -120,68 +158,69 @@ export class Job {
     return exitCodeOf(cause.end);
   }
 
-  #startRank(slot: Slot, identity: { secret: JobSecret; jobId: string }): void {
-    const { command, driverEnvironment, environment, prefix, outputDirectory, say } = this.#request;
-    const { corePinning, gpus } = this.#request;
-    const about = { rendezvousAddress: this.#server.address, localCores: corePinning?.coreCount };
-    const env = rankEnvironment(driverEnvironment, environment, { ...slot, ...identity, ...about });
-    if (gpus !== undefined) env['CUDA_VISIBLE_DEVICES'] = gpus[slot.localRank];
-    const start = () => new RankProcess(slot.rank, command, env);
-    const process = corePinning === undefined ? start() : corePinning.around(slot.localRank, start);
-    // At once, so that the moment in which a killed launcher would leave this rank behind is as short as can be.
-    if (process.pid !== undefined) this.#guardian.add(process.pid);
+  #adopt(started: StartedRank): void {
+    const { prefix, outputDirectory, say } = this.#request;
+    const { slot } = started;
     const options = { rank: slot.rank, prefix, directory: outputDirectory, size: slot.size, notice: say };
     const outputs = {
-      stdout: new RankOutput(process.stdout, this.#request.stdout, { ...options, name: 'stdout' }),
-      stderr: new RankOutput(process.stderr, this.#request.stderr, { ...options, name: 'stderr' }),
+      stdout: new RankOutput(started.stdout, this.#request.stdout, { ...options, name: 'stdout' }),
+      stderr: new RankOutput(started.stderr, this.#request.stderr, { ...options, name: 'stderr' }),
     };
-    this.#ranks.push({ slot, process, outputs });
-    this.#request.explain(
-      `rank ${slot.rank} on ${slot.hostname} (pid ${process.pid ?? 'none'}` +
-        `${corePinning === undefined ? '' : `, core(s) ${corePinning.describe(slot.localRank)}`}` +
-        `${gpus === undefined ? '' : `, GPU ${gpus[slot.localRank]}`}): ${[command.file, ...command.args].join(' ')}`,
-    );
+    this.#ranks[slot.rank] = { slot, started, outputs };
   }
 
   /** Until the rank and whatever it left running in its group have ended. */
   async #watch(rank: RankRecord): Promise<void> {
-    rank.end = await rank.process.ended;
+    const ending = await rank.started.ended;
+    rank.ending = ending;
     this.#endOrder.push(rank);
-    this.#publishEnd(rank);
-    if (isFailure(rank.end) && !this.#isEnding) void this.#fail(rank);
-    await this.#endGroup(rank.process);
-    if (rank.process.pid !== undefined) this.#guardian.remove(rank.process.pid);
+    this.#publishEnd(rank, ending);
+    if (isFailure(ending.end) && !this.#isEnding) void this.#fail(rank);
+    await rank.started.cleared;
   }
 
-  #publishEnd(rank: RankRecord): void {
-    const { slot, process, end = { code: 0 } } = rank;
-    this.#request.explain(`${who({ ...slot, pid: process.pid })} ${how({ end })}`);
-    this.#controlBlock?.recordExit(slot.rank, end);
-    const hasLeft = this.#controlBlock?.state(slot.rank) === 'left';
+  #publishEnd({ slot, started }: RankRecord, { end, spawnError, lost }: RankEnding): void {
+    const { pid, testament } = started;
+    this.#request.explain(`${who({ ...slot, pid })} ${how({ end, spawnError, lost })}`);
+    const hasLeft = testament?.state === 'left';
     const loss = {
-      how: hasLeft ? 'has shut down' : describeEnd(end, this.#controlBlock?.state(slot.rank) === 'attached'),
-      pid: process.pid,
+      how: hasLeft
+        ? 'has shut down'
+        : lost === undefined
+          ? describeEnd(end, testament?.state === 'attached')
+          : `was lost with ${slot.hostname}: ${lost},`,
+      pid,
       ...('signal' in end ? { signal: end.signal } : { exitCode: end.code }),
     };
     if (hasLeft) this.#server.rankLeft(slot.rank, loss);
     else this.#server.rankLost(slot.rank, loss);
   }
 
-  /** When the ranks have a control block, they learn from it how others ended: also those that ended before. */
-  async #watchControlBlock(): Promise<void> {
+  /** When a host has a control block, its ranks learn from it how others ended: also those that ended before. */
+  async #watchControlBlocks(clock: StartClock): Promise<void> {
+    const firsts = this.#hosts.map((host) => {
+      const { promise, resolve } = promiseWithResolver();
+      void this.#watchControlBlock(host, resolve);
+      return promise;
+    });
+    await Promise.all(firsts);
+    clock.mark('rendezvous');
+    this.#request.explain(`all hosts have come together; ${clock.describe()}`);
+  }
+
+  async #watchControlBlock(host: HostRanks, onFirst: () => void): Promise<void> {
+    const leader = host.slots[0]?.rank ?? 0;
     // A new one with every init() after a shutdown(); the latest counts.
     for (let generation = 1; ; generation++) {
+      let path: string;
       try {
-        const path = await this.#server.store.get(controlBlockKey(generation));
-        const opened = ControlBlock.open(path);
-        this.#controlBlock?.close();
-        this.#controlBlock = opened;
-        this.#request.explain(`control block at ${path}`);
-        for (const { slot, end } of this.#endOrder) if (end !== undefined) opened.recordExit(slot.rank, end);
+        path = await this.#server.store.get(controlBlockKey(generation, leader));
       } catch {
-        // Never published (the command does not call init), or its owner is gone already: exits tell enough.
-        return;
+        return; // Never published: the command does not call init(), or the job is over.
       }
+      host.useControlBlock(path);
+      this.#hasControlBlock = true;
+      onFirst();
     }
   }
 
@@ -193,70 +232,47 @@ export class Job {
     say(`${who(description)} ${how(description)}${others === 0 ? '.' : `; ending the other ${others}.`}`);
     const blamed = this.#ranks[description.blamed ?? -1];
     // A wrapper (a shell, npx) ends after what it wraps: with a signal from us it would end for a wrong reason.
-    if (blamed !== undefined && blamed.end === undefined) await within(blamed.process.ended, blamedMs);
+    if (blamed !== undefined && blamed.ending === undefined) await within(blamed.started.ended, blamedMs);
     // Ranks of one job hear of the death by themselves, and may have something to say or to save.
-    if (this.#controlBlock !== undefined) await within(this.#allEnded(), hearMs);
+    if (this.#hasControlBlock) await within(this.#allEnded(), hearMs);
     await this.#endAll('SIGTERM');
   }
 
   #allEnded(): Promise<unknown> {
-    return Promise.all(this.#ranks.map(({ process }) => process.ended));
+    return Promise.all(this.#ranks.map(({ started }) => started.ended));
   }
 
   async #endAll(signal: NodeJS.Signals): Promise<void> {
     this.#isEnding = true;
     this.#signalRunning(signal);
-    await within(this.#allEnded(), this.#graceMs);
+    await within(this.#allEnded(), this.#request.graceMs ?? usualGraceMs);
     this.#signalRunning('SIGKILL');
   }
 
   #signalRunning(signal: NodeJS.Signals): void {
     for (const rank of this.#ranks) {
-      if (rank.end !== undefined || rank.process.pid === undefined) continue;
+      if (rank.ending !== undefined || rank.started.pid === undefined) continue;
       rank.endedBy = signal;
-      rank.process.signalGroup(signal);
+      rank.started.signal(signal);
     }
   }
 
-  /** Ends what a rank has left running in its group. */
-  async #endGroup(process: RankProcess): Promise<void> {
-    if (!process.signalGroup(0)) return;
-    process.signalGroup('SIGTERM');
-    const killAt = performance.now() + this.#graceMs;
-    // A zombie that nobody reaps stays in its group for ever: after SIGKILL there is nothing left to wait for.
-    const giveUpAt = killAt + 500;
-    let isKilled = false;
-    while (process.signalGroup(0) && performance.now() < giveUpAt) {
-      if (!isKilled && performance.now() >= killAt) isKilled = process.signalGroup('SIGKILL');
-      await sleep(10);
-    }
-  }
-
-  #describe({ slot, process, end = { code: 0 }, endedBy, outputs }: RankRecord): RankEnd {
-    const lastWords = this.#controlBlock?.lastWords(slot.rank);
+  #describe({ slot, started, ending = { end: { code: 0 } }, endedBy, outputs }: RankRecord): RankEnd {
+    const { lastWords, failure } = started.testament ?? {};
     return {
-      rank: slot.rank,
-      hostname: slot.hostname,
-      pid: process.pid,
-      end,
-      endedBy,
-      lastWords,
-      blamed: blamedRank(slot.rank, lastWords, this.#controlBlock?.failure()),
+      ...{ rank: slot.rank, hostname: slot.hostname, pid: started.pid, ...ending, endedBy, lastWords },
+      blamed: blamedRank(slot.rank, lastWords, failure),
       stderrTail: outputs.stderr.tail,
-      spawnError: process.spawnError === undefined ? undefined : spawnErrorText(process.spawnError),
     };
-  }
-
-  get #graceMs(): number {
-    return this.#request.graceMs ?? 5000;
   }
 }
 
-function spawnErrorText(error: NodeJS.ErrnoException): string {
-  const command = error.path ?? 'the command';
-  if (error.code === 'ENOENT') return `${command} was not found`;
-  if (error.code === 'EACCES') return `${command} is not executable`;
-  return error.message;
+function promiseWithResolver(): { promise: Promise<void>; resolve: () => void } {
+  let resolve: () => void = () => undefined;
+  const promise = new Promise<void>((settle) => {
+    resolve = settle;
+  });
+  return { promise, resolve };
 }
 
 /** Waits for it, but not longer. */

@@ -1,20 +1,14 @@
 // horovodrun: from the command line to the exit code.
 
-import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { HorovodError } from '../errors.ts';
 import { parseCommandLine } from '../settings/command-line.ts';
 import { processEnvironment } from '../settings/environment.ts';
 import { helpText } from '../settings/help.ts';
-import type { LaunchOptions } from '../settings/table.ts';
-import { resolveCommand } from './command.ts';
-import { parseHosts, readHostfile } from './hosts/host-list.ts';
-import { isLocalHost } from './hosts/local-host.ts';
-import { planSlots, type Slot } from './hosts/plan-slots.ts';
 import { Job } from './job.ts';
 import { ConsoleWriter } from './output/console-writer.ts';
-import { CorePinning } from './spawn/pin-cores.ts';
-import { planGpus } from './spawn/pin-gpus.ts';
+import { packageVersion, planHosts, requestForHosts } from './plan-job.ts';
+import { StartClock } from './start-clock.ts';
 
 const usageExitCode = 2;
 
@@ -64,22 +58,25 @@ async function run(argv: readonly string[], { stdout, stderr, say, onStart }: Su
       `${options.verbose ? '\n' : ''}${await checkBuild(packageVersion(), settings, driverEnvironment)}`,
     );
   }
-  const slots = await planJob(options, command, settings.startTimeoutMs);
+  const clock = new StartClock(0);
+  clock.mark('launcher');
+  if (options.processes !== undefined && command.length === 0)
+    throw usage('the command is missing: what is to be started?');
+  const plan = await planHosts(options, settings.startTimeoutMs);
+  clock.mark('resolve');
   if (settings.plane === 'mpi') {
     const { startMpirunJob } = await import('./mpirun/start.ts');
     const console = { stdout, stderr, say };
     const mpirun = await startMpirunJob({
-      ...{ slots, command, options, settings, environment, driverEnvironment, ...console },
+      ...{ slots: plan.slots, command, options, settings, environment, driverEnvironment, ...console },
     });
     onStart(mpirun);
     return mpirun.finish();
   }
-  const localSize = Math.max(...slots.map((slot) => slot.localSize));
+  const [file = '', ...args] = command;
   const job = await Job.start({
-    corePinning: settings.pinCores ? new CorePinning(localSize, say) : undefined,
-    gpus: settings.pinGpus ? planGpus(driverEnvironment['CUDA_VISIBLE_DEVICES'], localSize) : undefined,
-    ...{ slots, environment, driverEnvironment, stdout, stderr, say },
-    command: resolveCommand(command, process.execPath, process.execArgv),
+    ...requestForHosts(plan, options, settings, driverEnvironment, say),
+    ...{ command: { file, args }, environment, stdout, stderr, clock },
     prefix: !options.prefixOutput ? 'none' : options.prefixTimestamp ? 'rank and time' : 'rank',
     outputDirectory: options.outputFilename,
     explain: options.verbose ? say : () => undefined,
@@ -88,38 +85,9 @@ async function run(argv: readonly string[], { stdout, stderr, say, onStart }: Su
   return job.finish();
 }
 
-async function planJob(
-  options: LaunchOptions,
-  command: readonly string[],
-  timeoutMs: number,
-): Promise<Slot[]> {
-  if (options.processes === undefined) throw usage('-np is missing: how many processes are to be started?');
-  if (command.length === 0) throw usage('the command is missing: what is to be started?');
-  const hosts =
-    options.hosts !== undefined
-      ? parseHosts(options.hosts)
-      : options.hostfile !== undefined
-        ? readHostfile(options.hostfile)
-        : [{ name: 'localhost', slots: options.processes }];
-  const areLocal = await Promise.all(hosts.map(({ name }) => isLocalHost(name, timeoutMs)));
-  const remote = hosts.find((_, index) => !areLocal[index]);
-  if (remote !== undefined) {
-    throw new HorovodError(
-      'ERR_HVD_UNSUPPORTED',
-      `${remote.name} is another host, and other hosts are not in this version: use localhost.`,
-    );
-  }
-  return planSlots(options.processes, hosts);
-}
-
 function print(stdout: ConsoleWriter, text: string): number {
   void stdout.write(text);
   return 0;
-}
-
-function packageVersion(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
-  return String((JSON.parse(text) as { version: unknown }).version);
 }
 
 function isUsageError(error: HorovodError): boolean {

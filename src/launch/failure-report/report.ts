@@ -4,7 +4,7 @@ import { describeEnd } from '../../plane/control-block.ts';
 import { exitCodeOf, type RankEnd, wasEndedByUs } from './root-cause.ts';
 
 export function failureReport(cause: RankEnd, ends: readonly RankEnd[]): string {
-  const lines = ['The job has failed. First failure:', `  ${who(cause)} ${how(cause)}`];
+  const lines = ['The job has failed. First failure:', `  ${first(cause, ends)}`];
   const hint = hintFor(cause);
   if (hint !== undefined) lines.push(`  ${hint}`);
   const { lastWords, stderrTail } = cause;
@@ -17,17 +17,29 @@ export function failureReport(cause: RankEnd, ends: readonly RankEnd[]): string 
   }
   if (stderrTail.length > 0)
     lines.push('  The end of its stderr:', ...stderrTail.map((line) => `    ${line}`));
-  const others = ends.filter(({ rank }) => rank !== cause.rank).sort((a, b) => a.rank - b.rank);
+  const isPartOfCause = ({ rank, hostname, lost }: RankEnd) =>
+    rank === cause.rank || (lost !== undefined && lost === cause.lost && hostname === cause.hostname);
+  const others = ends.filter((one) => !isPartOfCause(one)).sort((a, b) => a.rank - b.rank);
   if (others.length > 0) lines.push('The other ranks:', ...others.map((other) => `  ${aftermath(other)}`));
-  lines.push(`Exit code ${exitCodeOf(cause.end)}, that of rank ${cause.rank}.`);
+  const code = exitCodeOf(cause.end);
+  lines.push(`Exit code ${code}${cause.lost === undefined ? `, that of rank ${cause.rank}` : ''}.`);
   return lines.join('\n');
+}
+
+/** A lost host is told as one, with all its ranks. */
+function first(cause: RankEnd, ends: readonly RankEnd[]): string {
+  if (cause.lost === undefined) return `${who(cause)} ${how(cause)}`;
+  const ranks = ends.filter(({ hostname, lost }) => hostname === cause.hostname && lost !== undefined);
+  const numbers = ranks.map(({ rank }) => rank).sort((a, b) => a - b);
+  return `${cause.hostname} was lost, with rank(s) ${numbers.join(', ')}: ${cause.lost}`;
 }
 
 export function who({ rank, hostname, pid }: Pick<RankEnd, 'rank' | 'hostname' | 'pid'>): string {
   return pid === undefined ? `rank ${rank} on ${hostname}` : `rank ${rank} on ${hostname} (pid ${pid})`;
 }
 
-export function how({ end, spawnError }: Pick<RankEnd, 'end' | 'spawnError'>): string {
+export function how({ end, spawnError, lost }: Pick<RankEnd, 'end' | 'spawnError' | 'lost'>): string {
+  if (lost !== undefined) return `was lost with its host: ${lost}`;
   if (spawnError !== undefined) return `could not be started: ${spawnError}`;
   return 'code' in end && end.code === 0 ? 'exited with code 0' : describeEnd(end);
 }

@@ -18,6 +18,8 @@ export interface RankEnd {
   readonly stderrTail: readonly string[];
   /** Why it could not be started at all. */
   readonly spawnError?: string | undefined;
+  /** Its host was lost, and nobody knows how the rank ended: what was seen of that. */
+  readonly lost?: string | undefined;
 }
 
 /** 128 + number for a signal, as shells count. */

@@ -1,6 +1,8 @@
-// Hosts and their slots, as users write them: `-H a:2,b:4`, or a file with a line `a slots=2` for each host.
+// Hosts and their slots, as users write them: `-H a:2,b:4`, or a file with a line `a slots=2` for each host. A name, an
+// address, or an IPv6 address in brackets.
 
 import { readFileSync } from 'node:fs';
+import { isIPv6 } from 'node:net';
 import { HorovodError } from '../../errors.ts';
 
 export interface Host {
@@ -10,13 +12,14 @@ export interface Host {
 
 export function parseHosts(text: string): Host[] {
   const hosts = text.split(',').map((entry) => {
-    const match = /^([\w.-]+):(\d+)$/.exec(entry.trim());
-    if (match === null) {
+    const match = /^(\[[^\]]*\]|[^:]+):(\d+)$/.exec(entry.trim());
+    const name = hostName(match?.[1] ?? '');
+    if (match === null || name === undefined) {
       throw wrong(
         `-H: ${JSON.stringify(entry.trim())} is no host with slots; write HOST:SLOTS,HOST:SLOTS, for example localhost:2.`,
       );
     }
-    return { name: match[1] as string, slots: Number(match[2]) };
+    return { name, slots: Number(match[2]) };
   });
   return checked(hosts, '-H');
 }
@@ -36,16 +39,24 @@ export function parseHostfile(text: string, path: string): Host[] {
   const hosts = text.split('\n').flatMap((line, index) => {
     const content = line.replace(/#.*/, '').trim();
     if (content === '') return [];
-    const match = /^([\w.-]+)\s+slots\s*=\s*(\d+)$/.exec(content);
-    if (match === null) {
+    const match = /^(\S+)\s+slots\s*=\s*(\d+)$/.exec(content);
+    const name = hostName(match?.[1] ?? '');
+    if (match === null || name === undefined) {
       throw wrong(
         `${path}:${index + 1}: ${JSON.stringify(content)} is no host with slots; write \`HOST slots=N\`.`,
       );
     }
-    return [{ name: match[1] as string, slots: Number(match[2]) }];
+    return [{ name, slots: Number(match[2]) }];
   });
   if (hosts.length === 0) throw wrong(`${path} names no host; write a line \`HOST slots=N\` for each.`);
   return checked(hosts, path);
+}
+
+/** Without brackets. A name never looks like an option of ssh. */
+function hostName(text: string): string | undefined {
+  if (/^\w[\w.-]*$/.test(text)) return text;
+  const address = /^\[(.*)\]$/.exec(text)?.[1] ?? text;
+  return isIPv6(address) ? address : undefined;
 }
 
 function checked(hosts: Host[], source: string): Host[] {

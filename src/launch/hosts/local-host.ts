@@ -11,7 +11,8 @@ export async function isLocalHost(name: string, timeoutMs: number): Promise<bool
   const addresses = Object.values(networkInterfaces()).flatMap((list) =>
     (list ?? []).map((one) => one.address),
   );
-  const isOwn = (address: string) => address.startsWith('127.') || addresses.includes(address);
+  const isOwn = (address: string) =>
+    address.startsWith('127.') || address === '::1' || addresses.includes(address);
   if (isOwn(name)) return true;
   const timer = new AbortController();
   const resolved = await Promise.race([

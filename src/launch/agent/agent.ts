@@ -1,0 +1,206 @@
+// The agent at work. States: waiting for the order to start → running its host's ranks → ending. It ends, and all
+// ranks with it, when its input ends (horovodrun or ssh has), when horovodrun has not been heard for too long, or by a
+// signal. If the agent itself is killed, its guardian ends the ranks.
+
+import { existsSync, readFileSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { HorovodError } from '../../errors.ts';
+import { JobSecret } from '../../rendezvous/job-secret.ts';
+import { processEnvironment } from '../../settings/environment.ts';
+import { resolveCommand } from '../command.ts';
+import type { StartedRank } from '../ranks/host-ranks.ts';
+import { LocalRanks } from '../ranks/local-ranks.ts';
+import { Guardian } from '../spawn/guardian.ts';
+import { CorePinning } from '../spawn/pin-cores.ts';
+import { planGpus } from '../spawn/pin-gpus.ts';
+import { receivedEnvironment } from './forwarded-environment.ts';
+import { OutputPump } from './output-pump.ts';
+import {
+  encodeMessage,
+  heartbeatMs,
+  linePrefix,
+  MessageReader,
+  type Order,
+  protocolVersion,
+  type Report,
+  type StartOrder,
+  type StreamName,
+} from './protocol.ts';
+import { SilenceWatch } from './silence.ts';
+
+/** Until the order to start says how long horovodrun may be silent. */
+const firstSilenceMs = 10_000;
+/** Between SIGTERM and SIGKILL when horovodrun is gone: it would not wait either. */
+const orphanGraceMs = 1000;
+
+/** Serves one job; resolves with the exit code when nothing is left to do. */
+export async function runAgent(process: NodeJS.Process): Promise<number> {
+  const agent = new Agent((bytes) => void process.stdout.write(bytes));
+  process.stdout.on('error', () => agent.end());
+  process.stdin.on('error', () => agent.end());
+  process.stdin.on('end', () => agent.end());
+  process.stdin.on('data', (piece: Buffer) => agent.receive(piece));
+  for (const signal of ['SIGTERM', 'SIGHUP', 'SIGINT'] as const) process.on(signal, () => agent.end());
+  return agent.finished;
+}
+
+export class Agent {
+  readonly finished: Promise<number>;
+  readonly #write: (bytes: Buffer) => void;
+  readonly #reader = new MessageReader<Order>();
+  readonly #heartbeat: NodeJS.Timeout;
+  readonly #pumps = new Map<string, OutputPump>();
+  readonly #endedRanks = new Set<StartedRank>();
+  #silence: SilenceWatch;
+  #ranks: readonly StartedRank[] = [];
+  #host: LocalRanks | undefined;
+  #guardian: Guardian | undefined;
+  #isEnding = false;
+  #finish: (exitCode: number) => void = () => undefined;
+
+  constructor(write: (bytes: Buffer) => void) {
+    this.#write = write;
+    this.finished = new Promise((resolve) => {
+      this.#finish = resolve;
+    });
+    this.#silence = new SilenceWatch(firstSilenceMs, () => this.end());
+    this.#heartbeat = setInterval(() => this.#report({ op: 'heartbeat' }), heartbeatMs);
+    write(Buffer.from(`${linePrefix}frames\n`));
+    this.#report({
+      ...{ op: 'hello', protocol: protocolVersion, version: packageVersion(), node: process.versions.node },
+      ...{ pid: process.pid, hostname: hostname() },
+      launcherAddress: processEnvironment()['SSH_CONNECTION']?.split(' ')[0],
+    });
+  }
+
+  receive(piece: Buffer): void {
+    this.#silence.heard();
+    let orders: Order[];
+    try {
+      orders = this.#reader.push(piece);
+    } catch {
+      // horovodrun would not say such a thing.
+      this.end();
+      return;
+    }
+    for (const order of orders) this.#obey(order);
+  }
+
+  /** Ends all ranks, and then the agent. */
+  end(): void {
+    if (this.#isEnding) return;
+    this.#isEnding = true;
+    void this.#endAll();
+  }
+
+  #obey(order: Order): void {
+    switch (order.op) {
+      case 'start':
+        void this.#start(order);
+        return;
+      case 'signal':
+        this.#ranks.find(({ slot }) => slot.rank === order.rank)?.signal(order.signal);
+        return;
+      case 'control-block':
+        this.#host?.useControlBlock(order.path);
+        for (const rank of this.#endedRanks) this.#reportTestament(rank);
+        return;
+      case 'credit':
+        this.#pumps.get(`${order.rank} ${order.stream}`)?.credit(order.bytes);
+        return;
+      case 'heartbeat':
+        return;
+      default:
+        order satisfies never;
+    }
+  }
+
+  async #start(order: StartOrder): Promise<void> {
+    if (this.#isEnding || this.#host !== undefined) return;
+    this.#silence.stop();
+    this.#silence = new SilenceWatch(order.silenceMs, () => this.end());
+    try {
+      this.#host = this.#createHost(order);
+    } catch (error) {
+      if (!HorovodError.is(error)) throw error;
+      this.#report({ op: 'refused', why: error.message.replace(/^ERR_HVD_\w+: /, '') });
+      return;
+    }
+    this.#ranks = await this.#host.start();
+    this.#report({ op: 'started', pids: this.#ranks.map(({ pid }) => pid ?? null) });
+    for (const rank of this.#ranks) void this.#watch(rank);
+  }
+
+  #createHost(order: StartOrder): LocalRanks {
+    const own = processEnvironment();
+    const { slots, words, execPath, execArgv, jobId, environment, rendezvousAddress, graceMs } = order;
+    const remark = (isImportant: boolean) => (text: string) =>
+      this.#report({ op: 'remark', text, isImportant });
+    const secret = JobSecret.fromHex(order.secret);
+    if (secret === undefined) throw new HorovodError('ERR_HVD_RENDEZVOUS', 'the job has no secret.');
+    const [file = '', ...args] = words;
+    // The Node that runs horovodrun may be somewhere else here, or not be the one that was found.
+    const program = file === execPath && !existsSync(file) ? process.execPath : file;
+    const corePinning = order.pinCores ? new CorePinning(slots.length, remark(true)) : undefined;
+    const gpus = order.pinGpus ? planGpus(own['CUDA_VISIBLE_DEVICES'], slots.length) : undefined;
+    this.#guardian = Guardian.start(jobId, own['PATH']);
+    return new LocalRanks({
+      ...{ slots, environment, secret, jobId, rendezvousAddress, graceMs, corePinning, gpus },
+      command: resolveCommand([program, ...args], process.execPath, execArgv),
+      driverEnvironment: receivedEnvironment(own, order.forwarded, existsSync),
+      guardian: this.#guardian,
+      explain: remark(false),
+    });
+  }
+
+  async #watch(rank: StartedRank): Promise<void> {
+    const pumps = (['stdout', 'stderr'] as const).map((stream) => this.#pump(rank, stream));
+    const { end, spawnError } = await rank.ended;
+    this.#endedRanks.add(rank);
+    this.#reportTestament(rank);
+    this.#report({ op: 'ended', rank: rank.slot.rank, end, spawnError });
+    await rank.cleared;
+    this.#report({ op: 'cleared', rank: rank.slot.rank });
+    for (const pump of pumps) pump.endWhenQuiet();
+  }
+
+  #pump(rank: StartedRank, stream: StreamName): OutputPump {
+    const number = rank.slot.rank;
+    const pump = new OutputPump(rank[stream], {
+      send: (bytes) => this.#report({ op: 'output', rank: number, stream, bytes }),
+      end: () => this.#report({ op: 'output-end', rank: number, stream }),
+    });
+    this.#pumps.set(`${number} ${stream}`, pump);
+    return pump;
+  }
+
+  #reportTestament(rank: StartedRank): void {
+    const { testament, slot } = rank;
+    if (testament !== undefined) this.#report({ op: 'testament', rank: slot.rank, testament });
+  }
+
+  #report(report: Report): void {
+    this.#write(encodeMessage(report));
+  }
+
+  async #endAll(): Promise<void> {
+    this.#silence.stop();
+    for (const rank of this.#ranks) if (!this.#endedRanks.has(rank)) rank.signal('SIGTERM');
+    const allEnded = Promise.all(this.#ranks.map(({ ended }) => ended));
+    await Promise.race([allEnded, sleep(orphanGraceMs)]);
+    for (const rank of this.#ranks) if (!this.#endedRanks.has(rank)) rank.signal('SIGKILL');
+    // What a rank has left running may be polite for `graceMs`; the guardian is not, if it comes to that.
+    const allCleared = Promise.all(this.#ranks.map(({ cleared }) => cleared)).then(() => true);
+    const isClear = await Promise.race([allCleared, sleep(orphanGraceMs, false)]);
+    await this.#host?.close();
+    if (isClear) await this.#guardian?.dismiss();
+    clearInterval(this.#heartbeat);
+    this.#finish(0);
+  }
+}
+
+function packageVersion(): string {
+  const text = readFileSync(new URL('../../../package.json', import.meta.url), 'utf8');
+  return String((JSON.parse(text) as { version: unknown }).version);
+}

@@ -1,0 +1,13 @@
+// The agent: horovodrun starts it on another host, through ssh, to run the ranks there. This file has to be understood by
+// whatever Node is found, so it looks at the version before it loads anything.
+
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+if (major < 20 || (major === 20 && minor < 19)) {
+  process.stdout.write(`horovod-agent problem node-too-old ${process.versions.node} ${process.execPath}\n`);
+  process.exitCode = 3;
+} else {
+  const { runAgent } = await import('./agent.ts');
+  process.exit(await runAgent(process));
+}
+
+export {};

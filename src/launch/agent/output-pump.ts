@@ -1,0 +1,52 @@
+// Carries one output stream of a rank to horovodrun: no more than a window of it is under way, beyond that the rank
+// has to wait as it would for a slow terminal.
+
+import type { Readable } from 'node:stream';
+import { longestOutputBytes, outputWindowBytes, quietOutputMs } from './protocol.ts';
+
+export interface OutputTarget {
+  send(bytes: Buffer): void;
+  end(): void;
+}
+
+const turns = 5;
+
+export class OutputPump {
+  readonly #source: Readable;
+  #underWay = 0;
+  #quietTurns = 0;
+  #isOver = false;
+
+  constructor(source: Readable, target: OutputTarget) {
+    this.#source = source;
+    source.on('data', (bytes: Buffer) => {
+      this.#quietTurns = 0;
+      this.#underWay += bytes.length;
+      for (let at = 0; at < bytes.length; at += longestOutputBytes) {
+        target.send(bytes.subarray(at, at + longestOutputBytes));
+      }
+      if (this.#underWay >= outputWindowBytes) source.pause();
+    });
+    source.on('error', () => undefined);
+    source.once('close', () => {
+      this.#isOver = true;
+      target.end();
+    });
+  }
+
+  /** So many bytes have been used on the other side. */
+  credit(bytes: number): void {
+    this.#underWay -= bytes;
+    if (this.#underWay < outputWindowBytes) this.#source.resume();
+  }
+
+  /** The rank has ended; a process that has escaped from its group and holds the stream is not listened to for ever. */
+  endWhenQuiet(): void {
+    const watch = setInterval(() => {
+      // While horovodrun has no room for more, silence means nothing.
+      this.#quietTurns = this.#underWay >= outputWindowBytes ? 0 : this.#quietTurns + 1;
+      if (this.#quietTurns > turns) this.#source.destroy();
+      if (this.#isOver) clearInterval(watch);
+    }, quietOutputMs / turns);
+  }
+}

@@ -1,0 +1,190 @@
+// What horovodrun and its agent on another host say to each other, over the agent's stdin and stdout. First lines of
+// text, since a login shell may print whatever it likes before: `horovod-agent <word> …`. After the line
+// `horovod-agent frames` come frames: 4 bytes of length, 1 byte of type, then JSON (type 0), or rank, stream and bytes of
+// a rank's output (type 1). A stream of output has a window: only so many bytes are under way until the other side
+// has used some (`credit`), so that a slow reader stops the rank that writes, and neither heartbeats nor other ranks.
+
+import type { ProcessEnd } from '../../plane/process-status.ts';
+import type { Slot } from '../hosts/plan-slots.ts';
+import type { RankTestament } from '../ranks/host-ranks.ts';
+
+/** Both sides must have the same. */
+export const protocolVersion = 1;
+export const linePrefix = 'horovod-agent ';
+/** An environment may be large; a frame beyond this is no frame. */
+export const longestFrameBytes: number = 16 * 2 ** 20;
+export const longestOutputBytes: number = 64 * 1024;
+/** How many bytes of one stream may be under way. */
+export const outputWindowBytes: number = 512 * 1024;
+export const heartbeatMs = 1000;
+/** How long a stream may stay open after its rank, when another process holds it. */
+export const quietOutputMs = 1000;
+
+export type StreamName = 'stdout' | 'stderr';
+const streamNames: readonly StreamName[] = ['stdout', 'stderr'];
+
+/** From horovodrun to the agent. */
+export type Order =
+  | ({ readonly op: 'start' } & StartOrder)
+  | { readonly op: 'signal'; readonly rank: number; readonly signal: NodeJS.Signals }
+  | { readonly op: 'control-block'; readonly path: string }
+  | { readonly op: 'credit'; readonly rank: number; readonly stream: StreamName; readonly bytes: number }
+  | { readonly op: 'heartbeat' };
+
+export interface StartOrder {
+  readonly jobId: string;
+  readonly secret: string;
+  readonly slots: readonly Slot[];
+  /** The command as the user gave it, and the Node options of the launcher. */
+  readonly words: readonly string[];
+  readonly execPath: string;
+  readonly execArgv: readonly string[];
+  readonly forwarded: Readonly<Record<string, string>>;
+  /** Variables that flags and config file set. */
+  readonly environment: Readonly<Record<string, string>>;
+  readonly rendezvousAddress: string;
+  readonly pinCores: boolean;
+  readonly pinGpus: boolean;
+  readonly graceMs: number;
+  readonly silenceMs: number;
+}
+
+/** From the agent to horovodrun. */
+export type Report =
+  | ({ readonly op: 'hello' } & Hello)
+  | { readonly op: 'started'; readonly pids: readonly (number | null)[] }
+  /** The ranks cannot be started at all. */
+  | { readonly op: 'refused'; readonly why: string }
+  | { readonly op: 'output'; readonly rank: number; readonly stream: StreamName; readonly bytes: Buffer }
+  | { readonly op: 'output-end'; readonly rank: number; readonly stream: StreamName }
+  | {
+      readonly op: 'ended';
+      readonly rank: number;
+      readonly end: ProcessEnd;
+      readonly spawnError?: string | undefined;
+    }
+  | { readonly op: 'testament'; readonly rank: number; readonly testament: RankTestament }
+  | { readonly op: 'cleared'; readonly rank: number }
+  | { readonly op: 'remark'; readonly text: string; readonly isImportant: boolean }
+  | { readonly op: 'heartbeat' };
+
+export interface Hello {
+  readonly protocol: number;
+  readonly version: string;
+  readonly node: string;
+  readonly pid: number;
+  readonly hostname: string;
+  /** The launcher's address as this host sees it, from SSH_CONNECTION. */
+  readonly launcherAddress?: string | undefined;
+}
+
+/** Thrown for bytes that are no frame of this protocol. */
+export class AgentProtocolError extends Error {}
+
+export function encodeMessage(message: Order | Report): Buffer {
+  if (message.op === 'output') return encodeOutput(message.rank, message.stream, message.bytes);
+  const body = Buffer.from(JSON.stringify(message));
+  const head = Buffer.alloc(5);
+  head.writeUInt32BE(1 + body.length, 0);
+  return Buffer.concat([head, body]);
+}
+
+function encodeOutput(rank: number, stream: StreamName, bytes: Buffer): Buffer {
+  const head = Buffer.alloc(10);
+  head.writeUInt32BE(6 + bytes.length, 0);
+  head.writeUInt8(1, 4);
+  head.writeUInt32BE(rank, 5);
+  head.writeUInt8(streamNames.indexOf(stream), 9);
+  return Buffer.concat([head, bytes]);
+}
+
+/** Cuts a stream of bytes, in whatever pieces it comes, into messages. */
+export class MessageReader<T extends Order | Report> {
+  #pieces: Buffer[] = [];
+  #bytes = 0;
+  #wanted = 4;
+
+  push(piece: Buffer): T[] {
+    this.#pieces.push(piece);
+    this.#bytes += piece.length;
+    const messages: T[] = [];
+    while (this.#bytes >= this.#wanted) {
+      const joined = this.#pieces.length === 1 ? (this.#pieces[0] as Buffer) : Buffer.concat(this.#pieces);
+      const length = joined.readUInt32BE(0);
+      if (length < 1 || length > longestFrameBytes)
+        throw new AgentProtocolError(`a frame of ${length} bytes`);
+      const isWhole = joined.length >= 4 + length;
+      if (isWhole) messages.push(decode(joined.subarray(4, 4 + length)) as T);
+      const rest = isWhole ? joined.subarray(4 + length) : joined;
+      this.#pieces = [rest];
+      this.#bytes = rest.length;
+      this.#wanted = isWhole ? 4 : 4 + length;
+    }
+    return messages;
+  }
+}
+
+const operations: ReadonlySet<string> = new Set([
+  ...(['start', 'signal', 'control-block', 'credit', 'heartbeat'] satisfies Order['op'][]),
+  ...(['hello', 'started', 'refused', 'output-end'] satisfies Report['op'][]),
+  ...(['ended', 'testament', 'cleared', 'remark'] satisfies Report['op'][]),
+]);
+
+function decode(frame: Buffer): Order | Report {
+  const type = frame.readUInt8(0);
+  if (type === 1) {
+    const stream = frame.length < 6 ? undefined : streamNames[frame.readUInt8(5)];
+    if (stream === undefined) throw new AgentProtocolError('output of an unknown stream');
+    return { op: 'output', rank: frame.readUInt32BE(1), stream, bytes: frame.subarray(6) };
+  }
+  if (type !== 0) throw new AgentProtocolError(`a frame of type ${type}`);
+  let message: unknown;
+  try {
+    message = JSON.parse(frame.toString('utf8', 1));
+  } catch {
+    throw new AgentProtocolError('a frame that is no JSON');
+  }
+  const op = (message as { op?: unknown } | null)?.op;
+  if (typeof op !== 'string' || !operations.has(op)) throw new AgentProtocolError('an unknown message');
+  return message as Order | Report;
+}
+
+/** One line before the frames: a word and what follows it. */
+export interface PreambleLine {
+  readonly word: string;
+  readonly rest: string;
+}
+
+/** What a login shell prints may not be without end. */
+const longestPreambleBytes = 256 * 1024;
+
+/** Reads the lines before the frames and hands the rest on. */
+export class PreambleReader {
+  /** What came that is not ours: greetings of a login shell. */
+  noise = '';
+  #text: Buffer = Buffer.alloc(0);
+
+  /** `frames` is set when the line `frames` has come: the bytes after it. */
+  push(piece: Buffer): { lines: PreambleLine[]; frames: Buffer | undefined } {
+    this.#text = Buffer.concat([this.#text, piece]);
+    const lines: PreambleLine[] = [];
+    for (;;) {
+      const end = this.#text.indexOf(10);
+      if (end < 0) {
+        if (this.#text.length > longestPreambleBytes) throw new AgentProtocolError('a line without end');
+        return { lines, frames: undefined };
+      }
+      const line = this.#text.toString('utf8', 0, end).replace(/\r$/, '');
+      this.#text = this.#text.subarray(end + 1);
+      // A greeting may lack its newline.
+      const at = line.indexOf(linePrefix);
+      if (at < 0) {
+        this.noise = `${this.noise}${line}\n`.slice(-2000);
+        continue;
+      }
+      const [word = '', ...rest] = line.slice(at + linePrefix.length).split(' ');
+      if (word === 'frames') return { lines, frames: this.#text };
+      lines.push({ word, rest: rest.join(' ') });
+    }
+  }
+}

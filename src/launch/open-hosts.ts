@@ -1,0 +1,150 @@
+// Makes every host of a job ready to start its ranks: this machine by itself, other machines through an agent each, all
+// at the same time. Hosts that cannot be used are reported together, and then nothing is started anywhere.
+
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { HorovodError } from '../errors.ts';
+import { formatAddress } from '../rendezvous/addresses.ts';
+import type { JobSecret } from '../rendezvous/job-secret.ts';
+import type { TcpStoreServer } from '../rendezvous/tcp-store-server.ts';
+import { type ForwardingRules, forwardedEnvironment } from '../settings/environment.ts';
+import { environmentForOtherHosts } from './agent/forwarded-environment.ts';
+import type { StartOrder } from './agent/protocol.ts';
+import { resolveCommand } from './command.ts';
+import type { Slot } from './hosts/plan-slots.ts';
+import type { HostRanks } from './ranks/host-ranks.ts';
+import { LocalRanks } from './ranks/local-ranks.ts';
+import type { Guardian } from './spawn/guardian.ts';
+import type { CorePinning } from './spawn/pin-cores.ts';
+import type { RankCommand } from './spawn/rank-process.ts';
+import { AgentConnection } from './ssh/agent-connection.ts';
+import { describeProblems, type HostProblem } from './ssh/host-problem.ts';
+import { RemoteRanks } from './ssh/remote-ranks.ts';
+import type { SshOptions } from './ssh/ssh-command.ts';
+import type { StartClock } from './start-clock.ts';
+
+export interface RemoteHostsRequest {
+  /** Those of the hosts that are other machines. */
+  readonly names: ReadonlySet<string>;
+  readonly ssh: SshOptions;
+  /** Of this package: agents must have the same. */
+  readonly version: string;
+  readonly startTimeoutMs: number;
+  /** How long an agent may be silent, and horovodrun for it. */
+  readonly silenceMs: number;
+  readonly networkInterfaces?: readonly string[] | undefined;
+  readonly pinCores: boolean;
+  readonly pinGpus: boolean;
+}
+
+export interface HostsRequest {
+  readonly slots: readonly Slot[];
+  readonly command: RankCommand;
+  readonly driverEnvironment: NodeJS.ProcessEnv;
+  /** Which variables of the driver go to the ranks. */
+  readonly forwarding?: ForwardingRules | undefined;
+  readonly environment: Readonly<Record<string, string>>;
+  readonly corePinning?: CorePinning | undefined;
+  readonly gpus?: readonly string[] | undefined;
+  readonly remote?: RemoteHostsRequest | undefined;
+  readonly secret: JobSecret;
+  readonly jobId: string;
+  readonly graceMs: number;
+  readonly guardian: Guardian;
+  readonly server: TcpStoreServer;
+  readonly say: (text: string) => void;
+  readonly explain: (text: string) => void;
+  readonly clock: StartClock;
+}
+
+/** In the order of their ranks. */
+export async function openHosts(request: HostsRequest): Promise<HostRanks[]> {
+  const groups = slotsByHost(request.slots);
+  const agents = await connectAgents(request, [...groups.keys()]);
+  let place = 0;
+  return [...groups].map(([name, slots]) => {
+    const agent = agents.get(name);
+    if (agent !== undefined) return remoteRanks(request, agent, slots);
+    const firstPlace = place;
+    place += slots.length;
+    return localRanks(request, slots, firstPlace);
+  });
+}
+
+function slotsByHost(slots: readonly Slot[]): Map<string, Slot[]> {
+  const groups = new Map<string, Slot[]>();
+  for (const slot of slots) groups.set(slot.hostname, [...(groups.get(slot.hostname) ?? []), slot]);
+  return groups;
+}
+
+function localRanks(request: HostsRequest, slots: readonly Slot[], firstPlace: number): LocalRanks {
+  const { command, server, driverEnvironment, forwarding } = request;
+  return new LocalRanks({
+    ...request,
+    ...{ slots, firstPlace, rendezvousAddress: server.address },
+    driverEnvironment: forwardedEnvironment(driverEnvironment, forwarding),
+    command: resolveCommand([command.file, ...command.args], process.execPath, process.execArgv),
+  });
+}
+
+function remoteRanks(request: HostsRequest, agent: AgentConnection, slots: readonly Slot[]): RemoteRanks {
+  const { server, say, explain } = request;
+  const remote = request.remote as RemoteHostsRequest;
+  const { launcherAddress } = agent.hello;
+  // The address this host's login came from is known to lead back here, also where ours are behind a translation.
+  const seen =
+    launcherAddress === undefined ? [] : [formatAddress({ host: launcherAddress, port: server.port })];
+  const order: StartOrder = {
+    ...{ jobId: request.jobId, secret: request.secret.revealForEnvironment(), slots },
+    ...{ words: [request.command.file, ...request.command.args] },
+    ...{ execPath: process.execPath, execArgv: process.execArgv },
+    forwarded: environmentForOtherHosts(request.driverEnvironment, request.forwarding),
+    environment: request.environment,
+    rendezvousAddress: [...new Set([...seen, ...server.addresses])].join(','),
+    ...{ pinCores: remote.pinCores, pinGpus: remote.pinGpus },
+    ...{ graceMs: request.graceMs, silenceMs: remote.silenceMs },
+  };
+  return new RemoteRanks(agent, { slots, order, say, explain });
+}
+
+async function connectAgents(
+  { remote, guardian, driverEnvironment, explain, clock }: HostsRequest,
+  hosts: readonly string[],
+): Promise<Map<string, AgentConnection>> {
+  if (remote === undefined) return new Map();
+  const { ssh, version, startTimeoutMs, silenceMs } = remote;
+  const directory = process.cwd();
+  const agentPath = fileURLToPath(new URL('./agent/main.js', import.meta.url));
+  const places = {
+    ...{ directory, node: process.execPath },
+    agents: [agentPath, join(directory, 'node_modules/horovod/dist/launch/agent/main.js')],
+  };
+  const outcomes = await Promise.all(
+    hosts
+      .filter((host) => remote.names.has(host))
+      .map((host) =>
+        AgentConnection.open({
+          ...{ host, places, ssh, version, guardian, startTimeoutMs, silenceMs },
+          environment: driverEnvironment,
+        }),
+      ),
+  );
+  const agents = outcomes.filter((outcome) => outcome instanceof AgentConnection);
+  const problems = outcomes.filter(
+    (outcome): outcome is HostProblem => !(outcome instanceof AgentConnection),
+  );
+  if (problems.length > 0) {
+    await Promise.all(agents.map((agent) => agent.close()));
+    throw new HorovodError('ERR_HVD_HOST', describeProblems(problems, outcomes.length));
+  }
+  const slowest = agents.reduce((a, b) => (a.times.helloMs >= b.times.helloMs ? a : b));
+  clock.add('ssh', slowest.times.shellMs);
+  clock.mark('hello');
+  for (const { host, hello, times } of agents) {
+    explain(
+      `agent on ${host} (${hello.hostname}, pid ${hello.pid}, Node ${hello.node}): ` +
+        `ssh ${Math.round(times.shellMs)} ms, hello ${Math.round(times.helloMs - times.shellMs)} ms`,
+    );
+  }
+  return new Map(agents.map((agent) => [agent.host, agent]));
+}

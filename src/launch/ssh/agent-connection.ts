@@ -1,0 +1,256 @@
+// One agent, from the start of ssh to its end. States: connecting (lines) → talking (frames) → over (`ended` says
+// why). Whoever holds it hears reports in order, and hears once that the agent is lost.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import type { ProcessEnd } from '../../plane/process-status.ts';
+import {
+  AgentProtocolError,
+  encodeMessage,
+  type Hello,
+  heartbeatMs,
+  MessageReader,
+  type Order,
+  PreambleReader,
+  protocolVersion,
+  type Report,
+} from '../agent/protocol.ts';
+import { SilenceWatch } from '../agent/silence.ts';
+import type { Guardian } from '../spawn/guardian.ts';
+import { type Evidence, type HostProblem, hostProblem, versionProblem } from './host-problem.ts';
+import { type RemotePlaces, remoteCommand, type SshOptions, sshCommand } from './ssh-command.ts';
+
+export interface AgentOptions {
+  readonly host: string;
+  readonly places: RemotePlaces;
+  readonly ssh: SshOptions;
+  readonly version: string;
+  readonly environment: NodeJS.ProcessEnv;
+  readonly guardian: Guardian;
+  readonly startTimeoutMs: number;
+  readonly silenceMs: number;
+}
+
+export interface AgentListener {
+  onReport(report: Report): void;
+  /** `why` completes 'host2: …'. */
+  onLost(why: string): void;
+}
+
+/** When which phase was over, in milliseconds from the start. */
+export interface AgentTimes {
+  shellMs: number;
+  helloMs: number;
+}
+
+/** How much of ssh's stderr is kept. */
+const stderrBytes = 8192;
+/** How long an agent that was told to end may take: its ranks have ended before. */
+const closeMs = 4000;
+
+export class AgentConnection {
+  readonly host: string;
+  readonly times: AgentTimes = { shellMs: 0, helloMs: 0 };
+  readonly #options: AgentOptions;
+  readonly #child: ChildProcess;
+  readonly #preamble = new PreambleReader();
+  readonly #reader = new MessageReader<Report>();
+  readonly #exited: Promise<ProcessEnd>;
+  readonly #startedAt = performance.now();
+  #state: 'connecting' | 'talking' | 'over' = 'connecting';
+  #hello: Hello | undefined;
+  #stderr = '';
+  #hasShell = false;
+  #problem: Evidence['problem'];
+  #spawnError: NodeJS.ErrnoException | undefined;
+  #listener: AgentListener | undefined;
+  /** Before there is somebody to listen. */
+  readonly #unheard: Report[] = [];
+  #lost: string | undefined;
+  #silence: SilenceWatch | undefined;
+  #heartbeat: NodeJS.Timeout | undefined;
+
+  private constructor(options: AgentOptions) {
+    this.#options = options;
+    this.host = options.host;
+    const { file, args } = sshCommand(options.host, remoteCommand(options.places), options.ssh);
+    // A session of its own: a Ctrl-C in the terminal is for horovodrun alone, and ssh has no terminal to ask at.
+    const child = spawn(file, args, { detached: true, env: options.environment, stdio: 'pipe' });
+    this.#child = child;
+    if (child.pid !== undefined) options.guardian.add(child.pid);
+    child.stdin.on('error', () => undefined);
+    child.stdout.on('error', () => undefined);
+    child.stderr.on('data', (piece: Buffer) => {
+      this.#stderr = (this.#stderr + piece.toString('utf8')).slice(-stderrBytes);
+    });
+    // Not 'close': a background process of ssh (ControlPersist) may hold stderr for ever.
+    const stdoutEnded = new Promise<void>((resolve) => child.stdout.once('close', () => resolve()));
+    this.#exited = new Promise((resolve) => {
+      child.once('error', (error: NodeJS.ErrnoException) => {
+        if (child.pid !== undefined) return;
+        this.#spawnError = error;
+        resolve({ code: 127 });
+      });
+      child.once('exit', (code, signal) => {
+        options.guardian.remove(child.pid as number);
+        void stdoutEnded.then(() => resolve(signal === null ? { code: code ?? 0 } : { signal }));
+      });
+    });
+  }
+
+  /** Starts an agent; a HostProblem instead of it if that did not work out in time. */
+  static async open(options: AgentOptions): Promise<AgentConnection | HostProblem> {
+    const connection = new AgentConnection(options);
+    return connection.#connect();
+  }
+
+  get hello(): Hello {
+    return this.#hello as Hello;
+  }
+
+  listen(listener: AgentListener): void {
+    this.#listener = listener;
+    for (const report of this.#unheard.splice(0)) listener.onReport(report);
+    if (this.#lost !== undefined) listener.onLost(this.#lost);
+  }
+
+  send(order: Order): void {
+    if (this.#state === 'talking') this.#child.stdin?.write(encodeMessage(order));
+  }
+
+  /** The agent has nothing to do any more, or never will have. */
+  async close(): Promise<void> {
+    this.#stop();
+    this.#child.stdin?.end();
+    const timer = setTimeout(() => this.#kill(), closeMs);
+    await this.#exited;
+    clearTimeout(timer);
+  }
+
+  async #connect(): Promise<AgentConnection | HostProblem> {
+    const { host, startTimeoutMs, version } = this.#options;
+    let deadline: NodeJS.Timeout | undefined;
+    const greeted = new Promise<'greeted'>((resolve) => {
+      this.#child.stdout?.on('data', (piece: Buffer) => {
+        this.#receive(piece);
+        if (this.#hello !== undefined) resolve('greeted');
+      });
+    });
+    const timeUp = new Promise<'time up'>((resolve) => {
+      deadline = setTimeout(() => resolve('time up'), startTimeoutMs);
+    });
+    const outcome = await Promise.race([greeted, timeUp, this.#exited]);
+    clearTimeout(deadline);
+    if (outcome !== 'greeted') {
+      this.#kill();
+      this.#stop();
+      return hostProblem(this.#evidence(outcome === 'time up' ? undefined : outcome));
+    }
+    const mismatch = versionProblem(host, { version, protocol: protocolVersion }, this.hello);
+    if (mismatch !== undefined) {
+      await this.close();
+      return mismatch;
+    }
+    this.#heartbeat = setInterval(() => this.send({ op: 'heartbeat' }), heartbeatMs);
+    void this.#exited.then((end) => this.#lose(this.#endText(end)));
+    return this;
+  }
+
+  #receive(piece: Buffer): void {
+    this.#silence?.heard();
+    if (this.#state === 'over') return;
+    try {
+      let bytes: Buffer | undefined = piece;
+      if (this.#state === 'connecting') {
+        const { lines, frames } = this.#preamble.push(piece);
+        for (const { word, rest } of lines) this.#hear(word, rest);
+        bytes = frames;
+        if (frames !== undefined) this.#talk();
+      }
+      if (bytes === undefined) return;
+      for (const report of this.#reader.push(bytes)) {
+        if (report.op === 'hello') this.#greet(report);
+        else if (this.#listener === undefined) this.#unheard.push(report);
+        else this.#listener.onReport(report);
+      }
+    } catch (error) {
+      if (!(error instanceof AgentProtocolError)) throw error;
+      this.#stderr += `\nits agent sent ${error.message}`;
+      this.#lose(`its agent sent ${error.message}, which is no message of horovodrun`);
+    }
+  }
+
+  #hear(word: string, rest: string): void {
+    if (word === 'shell') {
+      this.#hasShell = true;
+      this.times.shellMs = performance.now() - this.#startedAt;
+    }
+    if (word === 'problem') {
+      const [kind = '', ...details] = rest.split(' ');
+      this.#problem = { word: kind, rest: details.join(' ') };
+    }
+  }
+
+  #talk(): void {
+    this.#state = 'talking';
+    const { silenceMs } = this.#options;
+    this.#silence = new SilenceWatch(silenceMs, () => {
+      this.#lose(
+        `its agent has not been heard for ${silenceMs / 1000} s (network cut, or machine frozen or down)`,
+      );
+    });
+  }
+
+  #greet(hello: Hello): void {
+    this.#hello = hello;
+    this.times.helloMs = performance.now() - this.#startedAt;
+  }
+
+  #lose(why: string): void {
+    if (this.#state === 'over') return;
+    this.#stop();
+    this.#lost = why;
+    this.#kill();
+    this.#listener?.onLost(why);
+  }
+
+  #stop(): void {
+    this.#state = 'over';
+    this.#silence?.stop();
+    clearInterval(this.#heartbeat);
+  }
+
+  #kill(): void {
+    this.#child.kill('SIGKILL');
+  }
+
+  #endText(end: ProcessEnd): string {
+    const program = this.#program;
+    const line = this.#stderr.trimEnd().split(/\r?\n/).at(-1)?.trim();
+    const said = line === undefined || line === '' ? '' : `: ${line}`;
+    if ('signal' in end) return `its connection has ended (${program} was killed by ${end.signal})`;
+    if (end.code === 0 && this.#options.ssh.remoteShell !== undefined) {
+      return `its agent has got no input: ${program} must pass it on (kubectl exec needs -i)`;
+    }
+    return end.code === 255
+      ? `its connection has ended (${program} exited with code 255${said})`
+      : `its agent has ended (exit code ${end.code}${said})`;
+  }
+
+  #evidence(end: ProcessEnd | undefined): Evidence {
+    const { host, places, startTimeoutMs, ssh } = this.#options;
+    const flags = [
+      ...(ssh.port === undefined ? [] : ['-p', String(ssh.port)]),
+      ...(ssh.identityFile === undefined ? [] : ['-i', ssh.identityFile]),
+    ];
+    return {
+      ...{ host, directory: places.directory, agentPath: places.agents[0] ?? '', stderr: this.#stderr },
+      ...{ hasShell: this.#hasShell, problem: this.#problem, end, spawnError: this.#spawnError },
+      tryByHand: [this.#program, ...flags, host].join(' '),
+      waitedMs: startTimeoutMs,
+    };
+  }
+
+  get #program(): string {
+    return this.#options.ssh.remoteShell?.[0] ?? 'ssh';
+  }
+}

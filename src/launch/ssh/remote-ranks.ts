@@ -1,0 +1,189 @@
+// The ranks of one host that is another machine: started, watched and signalled by the agent there. When the agent is
+// lost, so is every rank that had not ended: their streams end, and they count as ended by the loss of their host.
+
+import { Readable } from 'node:stream';
+import { AgentProtocolError, type Report, type StartOrder, type StreamName } from '../agent/protocol.ts';
+import type { Slot } from '../hosts/plan-slots.ts';
+import type { HostRanks, RankEnding, RankTestament, StartedRank } from '../ranks/host-ranks.ts';
+import type { AgentConnection } from './agent-connection.ts';
+
+export interface RemoteRanksOptions {
+  readonly slots: readonly Slot[];
+  readonly order: StartOrder;
+  /** A remark of the agent for the user. */
+  readonly say: (text: string) => void;
+  readonly explain: (text: string) => void;
+}
+
+export class RemoteRanks implements HostRanks {
+  readonly hostname: string;
+  readonly slots: readonly Slot[];
+  readonly #agent: AgentConnection;
+  readonly #options: RemoteRanksOptions;
+  readonly #ranks: ReadonlyMap<number, RemoteRank>;
+  #hasStarted: () => void = () => undefined;
+
+  constructor(agent: AgentConnection, options: RemoteRanksOptions) {
+    this.#agent = agent;
+    this.#options = options;
+    this.hostname = agent.host;
+    this.slots = options.slots;
+    this.#ranks = new Map(options.slots.map((slot) => [slot.rank, new RemoteRank(slot, agent)]));
+  }
+
+  async start(): Promise<readonly StartedRank[]> {
+    const started = new Promise<void>((resolve) => {
+      this.#hasStarted = resolve;
+    });
+    this.#agent.listen({
+      onReport: (report) => this.#receive(report),
+      onLost: (why) => {
+        for (const rank of this.#ranks.values()) rank.lose(why);
+        this.#hasStarted();
+      },
+    });
+    this.#agent.send({ op: 'start', ...this.#options.order });
+    await started;
+    return [...this.#ranks.values()];
+  }
+
+  useControlBlock(path: string): void {
+    this.#agent.send({ op: 'control-block', path });
+  }
+
+  close(): Promise<void> {
+    return this.#agent.close();
+  }
+
+  #receive(report: Report): void {
+    switch (report.op) {
+      case 'started':
+        for (const [index, { rank }] of this.slots.entries())
+          this.#rank(rank).pid = report.pids[index] ?? undefined;
+        this.#hasStarted();
+        return;
+      case 'refused':
+        for (const rank of this.#ranks.values()) rank.refuse(report.why);
+        this.#hasStarted();
+        return;
+      case 'output':
+        this.#rank(report.rank).output(report.stream, report.bytes);
+        return;
+      case 'output-end':
+        this.#rank(report.rank).output(report.stream, null);
+        return;
+      case 'testament':
+        this.#rank(report.rank).testament = report.testament;
+        return;
+      case 'ended':
+        this.#rank(report.rank).end({ end: report.end, spawnError: report.spawnError });
+        return;
+      case 'cleared':
+        this.#rank(report.rank).clear();
+        return;
+      case 'remark':
+        if (report.isImportant) this.#options.say(`${this.hostname}: ${report.text}`);
+        else this.#options.explain(report.text);
+        return;
+      case 'hello':
+      case 'heartbeat':
+        return;
+      default:
+        report satisfies never;
+    }
+  }
+
+  #rank(number: number): RemoteRank {
+    const rank = this.#ranks.get(number);
+    if (rank === undefined) throw new AgentProtocolError(`a report of rank ${number}`);
+    return rank;
+  }
+}
+
+class RemoteRank implements StartedRank {
+  readonly slot: Slot;
+  readonly stdout: RemoteStream;
+  readonly stderr: RemoteStream;
+  readonly endsItsStreams = true;
+  readonly ended: Promise<RankEnding>;
+  readonly cleared: Promise<void>;
+  pid: number | undefined;
+  testament: RankTestament | undefined;
+  readonly #agent: AgentConnection;
+  #settleEnd: (ending: RankEnding) => void = () => undefined;
+  #settleClear: () => void = () => undefined;
+
+  constructor(slot: Slot, agent: AgentConnection) {
+    this.slot = slot;
+    this.#agent = agent;
+    const { rank } = slot;
+    const credit = (stream: StreamName) => (bytes: number) =>
+      agent.send({ op: 'credit', rank, stream, bytes });
+    this.stdout = new RemoteStream(credit('stdout'));
+    this.stderr = new RemoteStream(credit('stderr'));
+    this.ended = new Promise((resolve) => {
+      this.#settleEnd = resolve;
+    });
+    this.cleared = new Promise((resolve) => {
+      this.#settleClear = resolve;
+    });
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#agent.send({ op: 'signal', rank: this.slot.rank, signal });
+  }
+
+  output(stream: StreamName, bytes: Buffer | null): void {
+    this[stream].arrive(bytes);
+  }
+
+  end(ending: RankEnding): void {
+    this.#settleEnd(ending);
+  }
+
+  clear(): void {
+    this.#settleClear();
+  }
+
+  /** Those that have ended before stay as they are. */
+  lose(why: string): void {
+    this.#finish({ end: { code: 1 }, lost: why });
+  }
+
+  refuse(why: string): void {
+    this.#finish({ end: { code: 126 }, spawnError: why });
+  }
+
+  #finish(ending: RankEnding): void {
+    this.end(ending);
+    this.clear();
+    this.output('stdout', null);
+    this.output('stderr', null);
+  }
+}
+
+/** What has been read from it is told to the other side, which then sends more. */
+class RemoteStream extends Readable {
+  readonly #credit: (bytes: number) => void;
+  #unused = 0;
+  #isOver = false;
+
+  constructor(credit: (bytes: number) => void) {
+    super({ highWaterMark: 64 * 1024 });
+    this.#credit = credit;
+  }
+
+  arrive(bytes: Buffer | null): void {
+    if (this.#isOver) return;
+    this.#isOver = bytes === null;
+    // A frame shares its memory with others of the same piece.
+    if (bytes !== null) this.#unused += bytes.length;
+    this.push(bytes);
+  }
+
+  override _read(): void {
+    if (this.#unused === 0) return;
+    this.#credit(this.#unused);
+    this.#unused = 0;
+  }
+}
