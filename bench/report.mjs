@@ -1,9 +1,10 @@
-// Turns a result of a bench into its page: docs/reference/bench-collectives.md or docs/reference/bench-training.md.
+// Turns a result of a bench into its page: docs/reference/bench-collectives.md, bench-training.md or bench-cluster.md.
 //
-// Usage: node bench/report.mjs [collectives | training | RESULT.json] [--output FILE]   (default: the newest of collectives)
+// Usage: node bench/report.mjs [collectives | training | cluster | RESULT.json] [--output FILE]   (default: the newest of collectives)
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { buildClusterTables } from './harness/cluster-results.mjs';
 import { notes, renderNotes } from './harness/notes.mjs';
 import { buildTables, renderTable } from './harness/tables.mjs';
 import { buildTables as buildTrainingTables } from './harness/training-results.mjs';
@@ -15,6 +16,12 @@ const benches = {
     title: 'Training, measured',
     results: /^training-.*\.json$/,
     buildTables: buildTrainingTables,
+    notes: (result) => result.notes,
+  },
+  cluster: {
+    title: 'Several hosts, measured',
+    results: /^cluster-.*\.json$/,
+    buildTables: buildClusterTables,
     notes: (result) => result.notes,
   },
 };

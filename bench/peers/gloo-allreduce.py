@@ -1,6 +1,7 @@
 """Times torch.distributed's Gloo allreduce (float32 sum, in place), one at a time; one JSON line a size on rank 0.
 
 Usage: gloo-allreduce.py RANKS [BYTES...]   (no sizes: 4 B to 256 MiB in steps of 4x)
+With RANK and STORE (a file that all ranks see) in the environment it is one rank of them, for ranks on several hosts.
 """
 import json, os, statistics, sys, tempfile, time
 import torch
@@ -34,5 +35,8 @@ def rank_main(rank, size, store, sizes):
 if __name__ == "__main__":
     size = int(sys.argv[1])
     sizes = [int(text) for text in sys.argv[2:]] or [4**power for power in range(1, 15)]
+    if "RANK" in os.environ:
+        rank_main(int(os.environ["RANK"]), size, os.environ["STORE"], sizes)
+        sys.exit()
     with tempfile.TemporaryDirectory() as folder:
         mp.spawn(rank_main, args=(size, os.path.join(folder, "store"), sizes), nprocs=size)

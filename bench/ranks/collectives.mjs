@@ -50,6 +50,15 @@ const VARIANTS = {
         for (let k = 0; k < times; k++) await hvd.allreduce(x, options);
       },
   },
+  fp16: {
+    make: ordinary,
+    start: ({ x }) => {
+      const compressed = { ...options, compression: hvd.Compression.fp16 };
+      return (times) => {
+        for (let k = 0; k < times; k++) hvd.allreduceSync(x, compressed);
+      };
+    },
+  },
   // The result of alloc()ed tensors partly sits in the other core's cache: these two also count one full read of it.
   read: { make: ordinary, start: reduceAndRead },
   'alloc-read': { make: allocated, start: reduceAndRead },

@@ -1,0 +1,172 @@
+// What a result of bench/cluster.mjs says: targets, tables for people, notes.
+import { TOPICS } from './cluster-jobs.mjs';
+import { FOREIGN_LIMIT } from './machine.mjs';
+import { KiB, MiB } from './options.mjs';
+import { formatBytes, formatUs } from './tables.mjs';
+import { judge } from './targets.mjs';
+
+const small = { from: 4, to: 64 * KiB };
+const large = { from: MiB, to: Infinity };
+const grouped = { from: 64 * KiB, to: Infinity };
+/** `faster`: the other's time over ours is at least this. */
+const TARGETS = [
+  { topic: '2x1', ...small, ours: 'tcp', other: 'openmpi', limit: 1.1 },
+  { topic: '2x1', from: 4, to: Infinity, ours: 'tcp', other: 'gloo', limit: 1.15 },
+  { topic: '2x1-1gbit', ...large, ours: 'tcp', other: 'line', limit: 0.93 },
+  { topic: '2x1-10gbit', ...large, ours: 'tcp', other: 'line', limit: 0.85 },
+  { topic: '2x1-1gbit', ...large, ours: 'tcp-fp16', other: 'tcp', limit: 1.8 },
+  ...['2x2', '4x2'].flatMap((topic) => [
+    { topic, ...grouped, ours: 'hierarchical', other: 'flat', limit: 1 },
+    { topic, ...grouped, ours: 'hierarchical', other: 'openmpi', limit: 1 },
+  ]),
+].map((target) => ({ ...target, kind: 'faster' }));
+
+const STARTUP_LIMIT_MS = 1500;
+
+/** Adds the time that the line itself would need: every rank sends and receives as many bytes as the tensor has. */
+export function addLines(series) {
+  for (const [topic, { gbit }] of Object.entries(TOPICS)) {
+    if (gbit === undefined || series[topic] === undefined) continue;
+    const sizes = new Set(Object.values(series[topic]).flatMap((peer) => Object.keys(peer).map(Number)));
+    series[topic].line = Object.fromEntries(
+      [...sizes].map((bytes) => {
+        const us = (bytes * 8) / (gbit * 1000);
+        return [bytes, { us, low: us, high: us, runs: [] }];
+      }),
+    );
+  }
+  return series;
+}
+
+export function judgeCluster(series) {
+  const judged = TARGETS.map((target) => judge(target, series));
+  const start = series.startup?.start?.[0] ?? series.startup?.whole?.[0];
+  if (start !== undefined) {
+    judged.push({
+      target: { topic: 'startup', ours: 'start', limit: STARTUP_LIMIT_MS },
+      met: start.us <= STARTUP_LIMIT_MS * 1000,
+      ms: start.us / 1000,
+    });
+  }
+  return judged;
+}
+
+const ORDER = [
+  'tcp',
+  'hierarchical',
+  'flat',
+  'tcp-fp16',
+  'mpi',
+  'gloo-engine',
+  'portable',
+  'openmpi',
+  'gloo',
+];
+const NAMES = {
+  tcp: '**tcp**',
+  hierarchical: '**hierarchical**',
+  'tcp-fp16': 'tcp, fp16',
+  mpi: 'our mpi engine',
+  'gloo-engine': 'our gloo engine',
+  openmpi: 'Open MPI',
+  gloo: 'Gloo',
+  wire: 'limit: raw TCP',
+  line: 'limit: the line',
+};
+
+export function buildClusterTables(result) {
+  const tables = [];
+  for (const [topic, { title }] of Object.entries(TOPICS)) {
+    const series = result.series[topic];
+    if (series === undefined) continue;
+    tables.push(topic === 'startup' ? startupTable(title, series) : sizesTable(topic, title, series));
+  }
+  tables.push(targetsTable(result.targets));
+  return tables;
+}
+
+function sizesTable(topic, title, series) {
+  const peers = [...ORDER, 'wire', 'line'].filter((peer) => series[peer] !== undefined);
+  const sizes = [...new Set(peers.flatMap((peer) => Object.keys(series[peer]).map(Number)))];
+  sizes.sort((a, b) => a - b);
+  const isShared = TOPICS[topic].slots > 1;
+  return {
+    title,
+    text: isShared
+      ? 'µs for one allreduce (float32, sum, in place), median over the rounds. All hosts share the cores of this machine; Open MPI with yield.'
+      : 'µs for one allreduce (float32, sum, in place), median over the rounds, and in brackets Gbit/s each way. Raw TCP: both sides send the same number of bytes at once.',
+    head: ['size', ...peers.map((peer) => NAMES[peer] ?? peer)],
+    rows: sizes.map((bytes) => [
+      formatBytes(bytes),
+      ...peers.map((peer) => {
+        const us = series[peer][bytes]?.us;
+        if (us === undefined) return '–';
+        return isShared || bytes < MiB
+          ? formatUs(us)
+          : `${formatUs(us)} (${((bytes * 8) / us / 1000).toFixed(2)})`;
+      }),
+    ]),
+  };
+}
+
+function startupTable(title, series) {
+  const ms = ({ us }) => `${Math.round(us / 1000)}`;
+  return {
+    title,
+    text: 'ms by phase, as `horovodrun --verbose` says it; whole: the command from start to end, with ranks that join and leave.',
+    head: ['phase', 'median', 'quickest', 'slowest'],
+    rows: Object.entries(series).map(([phase, { 0: figure }]) => [
+      phase,
+      ms(figure),
+      ms({ us: figure.low }),
+      ms({ us: figure.high }),
+    ]),
+  };
+}
+
+function targetsTable(targets) {
+  return {
+    title: 'Targets',
+    text: 'The other’s time over ours at the worst size, its range over the rounds (slowest against quickest), and what it should be.',
+    head: ['where', 'what', 'should be', 'is', 'at', 'range', 'met'],
+    rows: targets.map(({ target, worst, met, ms }) => {
+      const { topic, ours, other, limit } = target;
+      if (ms !== undefined) {
+        return [TOPICS[topic].title, 'start', `≤ ${limit} ms`, `${Math.round(ms)} ms`, '', '', word(met)];
+      }
+      const [low, high] = worst?.range ?? [];
+      return [
+        TOPICS[topic].title,
+        `${ours} against ${other}`,
+        `≥ ${limit}`,
+        worst === undefined ? 'not measured' : worst.value.toFixed(2),
+        worst === undefined ? '' : formatBytes(worst.bytes),
+        worst === undefined ? '' : `${low.toFixed(2)} … ${high.toFixed(2)}`,
+        word(met),
+      ];
+    }),
+  };
+}
+
+const word = (met) => (met === undefined ? '–' : met ? 'yes' : '**no**');
+
+export function clusterNotes({ peers, failures, runs, idleness, options }) {
+  const notes = Object.entries(peers)
+    .filter(([, { ready }]) => !ready)
+    .map(([name, { why }]) => `${name}: missing: ${why}.`);
+  for (const [job, { why }] of Object.entries(failures)) notes.push(`${job}: failed: ${why}.`);
+  notes.push(
+    'Hosts are namespaces of one machine that share its cores, clock and caches, joined by a bridge: the figures compare programs, they say nothing of a real network.',
+    'A line that is slowed down (tbf) has 256 KiB of credit at each end: sizes up to 1 MiB can seem quicker than the line.',
+  );
+  const disturbed = runs.filter(({ foreign, steal }) => foreign > FOREIGN_LIMIT || steal > FOREIGN_LIMIT);
+  // Processes of the hosts are no children of this one, so their time counts as foreign: only steal can be told apart.
+  const stolen = disturbed.filter(({ steal }) => steal > FOREIGN_LIMIT);
+  if (stolen.length > 0)
+    notes.push(`In ${stolen.length} of ${runs.length} runs another guest took processor time.`);
+  if (!idleness.before.idle)
+    notes.push(`The machine was not idle at the start: load ${idleness.before.load[0]}.`);
+  if (options.rounds < 3)
+    notes.push(`Only ${options.rounds} round${options.rounds === 1 ? '' : 's'}: a look, not a result.`);
+  return notes;
+}
