@@ -2,6 +2,7 @@
 // other, and takes the first that proves to know the job's secret. Another machine's listener, a decoy or this
 // machine's own port is no harm: it cannot prove itself, and is remembered for the error text only.
 
+import { setMaxListeners } from 'node:events';
 import { createConnection, type Socket } from 'node:net';
 import { HorovodError } from '../errors.ts';
 import { type Address, formatAddress } from './addresses.ts';
@@ -49,6 +50,7 @@ export async function connectToStore(options: ConnectOptions): Promise<Connectio
   const { signal, timeoutMs } = options;
   const candidates = options.addresses.map((address): Candidate => ({ address, sight: undefined }));
   const over = new AbortController();
+  setMaxListeners(0, over.signal); // one for each address
   const timers: NodeJS.Timeout[] = [];
   let onAbort: (() => void) | undefined;
   let hasWon = false;

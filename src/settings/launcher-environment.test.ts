@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { HorovodError } from '../errors.ts';
+import { JobSecret } from '../rendezvous/job-secret.ts';
 import { readLauncherEnvironment } from './launcher-environment.ts';
 import { expandHostList, expandTaskCounts } from './slurm-lists.ts';
 
@@ -12,6 +13,8 @@ const openMpi = {
   OMPI_COMM_WORLD_LOCAL_RANK: '1',
   OMPI_COMM_WORLD_LOCAL_SIZE: '2',
   OMPI_MCA_orte_hnp_uri: '1234.0;tcp://10.77.0.1,172.17.0.1:5678',
+  OMPI_MCA_orte_node_regex: 'host[1:1-2]@0(2)',
+  OMPI_MCA_orte_precondition_transports: '7704-1560',
   PMIX_NAMESPACE: '1234567',
 };
 const pmi = {
@@ -47,7 +50,11 @@ const slurmResult = {
 };
 const openMpiResult = {
   ...{ kind: 'open-mpi', rank: 3, size: 4, localRank: 1, localSize: 2, jobKey: '1234567' },
-  openMpi: { hnpUri: '1234.0;tcp://10.77.0.1,172.17.0.1:5678' },
+  openMpi: {
+    hnpUri: '1234.0;tcp://10.77.0.1,172.17.0.1:5678',
+    nodeRegex: 'host[1:1-2]@0(2)',
+    secret: JobSecret.fromText('Open MPI 7704-1560'),
+  },
 };
 
 describe('the launcher is found from the environment:', () => {
@@ -109,12 +116,23 @@ describe('the launcher is found from the environment:', () => {
     [
       'mpiexec of MPICH',
       pmi,
-      { kind: 'pmi', rank: 1, size: 3, localRank: 0, localSize: 1, jobKey: undefined, pmi: { fd: 8 } },
+      {
+        ...{ kind: 'pmi', rank: 1, size: 3, localRank: 0, localSize: 1, jobKey: undefined, pmi: { fd: 8 } },
+        slurm: undefined,
+      },
     ],
     [
       'srun --mpi=pmi2',
       { ...slurm, PMI_RANK: '2', PMI_SIZE: '4', PMI_FD: '12', PMI_JOBID: '17.3' },
-      { kind: 'pmi', rank: 2, size: 4, ...unplaced, jobKey: '17.3', pmi: { fd: 12 } },
+      {
+        kind: 'pmi',
+        rank: 2,
+        size: 4,
+        ...unplaced,
+        jobKey: '17.3',
+        pmi: { fd: 12 },
+        slurm: slurmResult.slurm,
+      },
     ],
     [
       'srun with PMI variables but nobody at the other end',
