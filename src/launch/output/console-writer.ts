@@ -8,12 +8,12 @@ export class ConsoleWriter {
   #drained: Promise<void> | undefined;
   #isBroken = false;
 
-  constructor(stream: Writable, onBroken: () => void) {
+  constructor(stream: Writable, onBroken: (error: Error) => void) {
     this.#stream = stream;
-    stream.on('error', () => {
+    stream.on('error', (error) => {
       if (this.#isBroken) return;
       this.#isBroken = true;
-      onBroken();
+      onBroken(error);
     });
   }
 

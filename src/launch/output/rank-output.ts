@@ -118,8 +118,10 @@ class OutputFile {
 
   constructor(path: string, notice: (text: string) => void) {
     this.#stream = createWriteStream(path);
-    this.#writer = new ConsoleWriter(this.#stream, () => {
-      notice(`cannot write ${path} (any more); output continues here only.`);
+    this.#writer = new ConsoleWriter(this.#stream, (error) => {
+      notice(
+        `--output-filename: cannot write ${path} (any more): ${error.message}. The job goes on, its output continues here only.`,
+      );
     });
   }
 
