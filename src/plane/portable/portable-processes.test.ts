@@ -1,71 +1,8 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, fork } from 'node:child_process';
 import { describe, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
-import type { Order, Report, Scene } from '../../testing/portable-rank.ts';
-import { ControlBlock } from '../control-block.ts';
+import { type Rank, withRanks } from '../../testing/portable-ranks.ts';
 
-const rankScript = fileURLToPath(import.meta.resolve('../../testing/portable-rank.js'));
 const deadline = { timeout: 60_000 };
-
-interface Rank {
-  readonly process: ChildProcess;
-  readonly reports: Report[];
-  /** Resolves with the first report of that kind. */
-  next<K extends Report['kind']>(kind: K): Promise<Extract<Report, { kind: K }>>;
-  send(order: Order): void;
-  readonly ended: Promise<void>;
-}
-
-/** Starts one process per rank, and ends whatever is left of them. */
-async function withRanks(ranks: number, scene: Scene, body: (ranks: Rank[]) => Promise<void>): Promise<void> {
-  const control = ControlBlock.create(ranks);
-  const all: Rank[] = [];
-  for (let rank = 0; rank < ranks; rank++) all.push(startRank(rank, ranks, control, scene, all));
-  try {
-    await body(all);
-  } finally {
-    for (const rank of all) rank.process.kill('SIGKILL');
-    await Promise.all(all.map(({ ended }) => ended));
-    control.close();
-  }
-}
-
-function startRank(rank: number, ranks: number, control: ControlBlock, scene: Scene, all: Rank[]): Rank {
-  const child = fork(rankScript, [String(rank), String(ranks), control.path, scene]);
-  const reports: Report[] = [];
-  const waiting = new Map<string, (report: Report) => void>();
-  let fail = (_error: Error): void => {};
-  const died = new Promise<never>((_resolve, reject) => {
-    fail = reject;
-  });
-  died.catch(() => {});
-  child.on('message', (report: Report) => {
-    reports.push(report);
-    waiting.get(report.kind)?.(report);
-    if (report.kind === 'share') for (const other of all) other.send({ ...report, kind: 'shared' });
-  });
-  const ended = new Promise<void>((resolve) => {
-    child.on('exit', (code, signal) => {
-      control.recordExit(rank, signal === null ? { code: code ?? 0 } : { signal });
-      fail(new Error(`rank ${rank} ended (${code ?? signal}) after ${JSON.stringify(reports)}`));
-      resolve();
-    });
-  });
-  return {
-    process: child,
-    reports,
-    ended,
-    send: (order) => {
-      if (child.connected) child.send(order);
-    },
-    next: async (kind) => {
-      const known = reports.find((report) => report.kind === kind);
-      const coming = new Promise<Report>((resolve) => waiting.set(kind, resolve));
-      return (await (known ?? Promise.race([coming, died]))) as Extract<Report, { kind: typeof kind }>;
-    },
-  };
-}
 
 describe('the portable plane between processes', () => {
   for (const ranks of [2, 3, 5]) {
