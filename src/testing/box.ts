@@ -364,6 +364,7 @@ function processesOn(box: string, host: string): HostProcess[] {
 }
 
 function belongsToHost(text: string, isChildOfInit: boolean): boolean {
+  if (/^\S*:? ?slurm(scriptd|stepd)\b/.test(text)) return true; // children of Slurm's daemons, of which one ends late
   if (!isChildOfInit) return false;
   return (
     text === 'sleep 3600' ||
