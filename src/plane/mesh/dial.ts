@@ -8,6 +8,7 @@ import {
   channelDigest,
   createMeshAnswer,
   doneByte,
+  isMeshHelloStart,
   type MeshIdentity,
   meshHelloBytes,
   meshVerdictBytes,
@@ -105,8 +106,9 @@ export class Dial {
     const onData = (piece: Buffer) => {
       received = Buffer.concat([received, piece]);
       const expected = isTaken ? 1 : exchange === undefined ? meshHelloBytes : meshVerdictBytes;
-      if (received.length > expected) fail('somebody else answers there');
-      if (received.length !== expected) return;
+      const isOurs = received.length <= expected && (exchange !== undefined || isMeshHelloStart(received));
+      if (!isOurs) fail('refused: somebody else answers there');
+      if (!isOurs || received.length < expected) return;
       const message = received;
       received = Buffer.alloc(0);
       if (isTaken) {
@@ -122,11 +124,8 @@ export class Dial {
         this.#options.onSocket(createMeshSocket(socket, false, candidate));
       } else if (exchange === undefined) {
         const answer = createMeshAnswer(identity, { rank, wanted, channel: this.#digest }, message);
-        if (answer === undefined) fail('refused: somebody else answers there');
-        else {
-          exchange = { hello: message, answer };
-          socket.write(answer);
-        }
+        exchange = { hello: message, answer };
+        socket.write(answer);
       } else {
         const verdict = readMeshVerdict(identity, exchange.hello, exchange.answer, message);
         if (verdict.kind === 'stranger') fail('refused: another job, or somebody else, answers there');

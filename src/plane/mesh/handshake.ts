@@ -38,19 +38,24 @@ export function createMeshHello(): Buffer {
   return Buffer.concat([magic, randomBytes(digestBytes)]);
 }
 
+/** False if what begins with `bytes` cannot become a hello. */
+export function isMeshHelloStart(bytes: Buffer): boolean {
+  const length = Math.min(bytes.length, magic.length);
+  return bytes.subarray(0, length).equals(magic.subarray(0, length));
+}
+
 export interface MeshClaim {
   readonly rank: number;
   readonly wanted: number;
   readonly channel: Buffer;
 }
 
-/** Undefined if the other side is no rank of Horovod. */
+/** To a hello that looks like one. */
 export function createMeshAnswer(
   identity: MeshIdentity,
   { rank, wanted, channel }: MeshClaim,
   hello: Buffer,
-): Buffer | undefined {
-  if (!hello.subarray(0, magic.length).equals(magic)) return undefined;
+): Buffer {
   const claim = Buffer.alloc(8);
   claim.writeUInt32BE(rank, 0);
   claim.writeUInt32BE(wanted, 4);

@@ -99,6 +99,11 @@ export class MeshListener {
     };
   }
 
+  /** Connections that wait for somebody here to ask for their channel. */
+  get parked(): number {
+    return this.#parked.size;
+  }
+
   /** Connections that were handed out stay open. */
   close(): void {
     if (this.#isClosed) return;

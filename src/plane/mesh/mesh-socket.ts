@@ -35,17 +35,19 @@ export function createMeshSocket(socket: Socket, accepted: boolean, address: str
 }
 
 /**
- * To be called from within a 'data' listener that has got the last byte it wants. pause() alone would let Node read
- * on until its buffer is full; without a buffer, and with the handle stopped, the next byte stays in the kernel.
+ * To be called at once when the last byte wanted has come. pause() alone would let Node read on until its buffer is
+ * full; without a buffer, and with the handle stopped, the next byte stays in the kernel. resume() starts it again.
  */
 export function stopAtThisByte(socket: Socket): void {
-  const stream = socket as unknown as { _readableState: { highWaterMark: number } };
+  const stream = socket as unknown as { _readableState: { highWaterMark: number; reading: boolean } };
   stream._readableState.highWaterMark = 0;
   socket.pause();
   const handle = handleOf(socket);
   if (handle === undefined) return;
   handle.reading = false;
   handle.readStop();
+  // Otherwise resume() would take it that a read is under way.
+  stream._readableState.reading = false;
 }
 
 interface Handle {
