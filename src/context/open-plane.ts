@@ -3,16 +3,20 @@
 
 import type { Log } from '../diagnostics/log.ts';
 import { HorovodError } from '../errors.ts';
+import type { NativeAddon } from '../native/addon.ts';
 import { loadNative } from '../native/load.ts';
-import { ClusterPlane } from '../plane/cluster/cluster-plane.ts';
+import { ClusterPlane, type EngineName } from '../plane/cluster/cluster-plane.ts';
 import type { ControlBlock } from '../plane/control-block.ts';
 import { MeshListener } from '../plane/mesh/listener.ts';
 import type { DataPlane } from '../plane/plane.ts';
+import { PortableClusterPlane } from '../plane/portable/portable-cluster-plane.ts';
 import { PortablePlane } from '../plane/portable/portable-plane.ts';
 import { ShmPlane } from '../plane/shm/shm-plane.ts';
+import type { Identity } from '../rendezvous/handshake.ts';
 import type { JoinedJob } from '../rendezvous/join.ts';
 import type { WaitOptions } from '../rendezvous/store.ts';
 import type { Settings } from '../settings/table.ts';
+import { type HostWatch, startWatch, type WatchedHost } from '../watch/host-watch.ts';
 import type { PlaneDecision } from './choose-plane.ts';
 import type { HostMap } from './hosts.ts';
 
@@ -42,6 +46,8 @@ export interface OpenedPlane {
 /** What a rank tells the others where several hosts take part. */
 interface Addresses {
   readonly mesh: readonly string[];
+  /** Only the rank that watches for its host. */
+  readonly watch?: readonly string[];
 }
 
 export async function openPlane(request: PlaneRequest): Promise<OpenedPlane> {
@@ -55,18 +61,25 @@ export async function openPlane(request: PlaneRequest): Promise<OpenedPlane> {
     timeoutMs: settings.operationTimeoutMs,
     stallAfterMs: settings.stallCheck ? settings.stallWarningMs : 0,
   };
-  if (decision.plane === 'portable') return { plane: new PortablePlane(block, options), close() {} };
-  const native = loadNative(settings);
-  if (!native.built) throw new HorovodError('ERR_HVD_NATIVE', `rank ${job.rank}: ${native.reason}`);
-  if (decision.plane === 'shm') return { plane: new ShmPlane(native.addon, block, options), close() {} };
-  const listener = await MeshListener.open({ ...job, networkInterfaces: settings.networkInterfaces });
+  const isPortable = decision.plane === 'portable';
+  if (isPortable && hosts.hosts === 1) return { plane: new PortablePlane(block, options), close() {} };
+  const native = isPortable ? undefined : loadAddon(request);
+  if (decision.plane === 'shm' && native !== undefined) {
+    return { plane: new ShmPlane(native, block, options), close() {} };
+  }
+  const { networkInterfaces } = settings;
+  const listener = await MeshListener.open({ ...identityOf(job), rank: job.rank, networkInterfaces });
+  let watch: HostWatch | undefined;
   try {
-    const own: Addresses = { mesh: listener.candidates };
+    watch = await openWatch(request);
+    const own: Addresses = {
+      mesh: listener.candidates,
+      ...(watch === undefined ? {} : { watch: watch.candidates }),
+    };
     const texts = await request.exchange(JSON.stringify(own));
     const addresses = texts.map((text) => JSON.parse(text) as Addresses);
-    const plane = new ClusterPlane(native.addon, block, {
+    const clusterOptions = {
       ...options,
-      engine: decision.plane,
       listener,
       candidates: byRank(request, (member) => addresses[member]?.mesh ?? []),
       hosts: byRank(request, (member) => hosts.hostOf[member] as number),
@@ -74,12 +87,64 @@ export async function openPlane(request: PlaneRequest): Promise<OpenedPlane> {
       generation: request.generation,
       hierarchicalAllreduce: settings.hierarchicalAllreduce ?? true,
       hierarchicalAllgather: settings.hierarchicalAllgather ?? true,
-    });
-    return { plane, close: () => listener.close() };
+    };
+    const { signal, timeoutMs = settings.startTimeoutMs } = request.wait;
+    const others = otherHosts(request).map(({ place: leader }) => addresses[leader]?.watch ?? []);
+    await watch?.connect(others, { signal, timeoutMs });
+    const plane =
+      native === undefined
+        ? new PortableClusterPlane(block, clusterOptions)
+        : new ClusterPlane(native, block, { ...clusterOptions, engine: decision.plane as EngineName });
+    const opened = watch;
+    const close = () => {
+      opened?.stop();
+      listener.close();
+    };
+    return { plane, close };
   } catch (error) {
+    void watch?.destroy();
     listener.close();
     throw error;
   }
+}
+
+function loadAddon({ settings, job }: PlaneRequest): NativeAddon {
+  const native = loadNative(settings);
+  if (native.built) return native.addon;
+  throw new HorovodError('ERR_HVD_NATIVE', `rank ${job.rank}: ${native.reason}`, { rank: job.rank });
+}
+
+/** The first rank of each host watches the other hosts, where there are any. */
+async function openWatch(request: PlaneRequest): Promise<HostWatch | undefined> {
+  const { settings, job, block, hosts, members, place, generation } = request;
+  const local = hosts.placesOn(hosts.hostOf[place] as number);
+  if (hosts.hosts === 1 || local[0] !== place) return undefined;
+  return startWatch({
+    ...identityOf(job),
+    channel: `watch/${generation}`,
+    controlBlockPath: block.path,
+    rank: job.rank,
+    localRanks: local.map((each) => members[each] as number),
+    hostname: hosts.nameOf(place),
+    peers: otherHosts(request).map(({ host }) => host),
+    networkInterfaces: settings.networkInterfaces,
+    peerTimeoutMs: settings.peerTimeoutMs,
+  });
+}
+
+/** With the place of the rank that watches for each. */
+function otherHosts({ hosts, members, place }: PlaneRequest): { place: number; host: WatchedHost }[] {
+  const own = hosts.hostOf[place] as number;
+  return hosts.names.flatMap((hostname, number) => {
+    if (number === own) return [];
+    const ranks = hosts.placesOn(number).map((each) => members[each] as number);
+    const leader = hosts.placesOn(number)[0] as number;
+    return [{ place: leader, host: { rank: ranks[0] as number, hostname, ranks } }];
+  });
+}
+
+function identityOf({ secret, jobId }: JoinedJob): Identity {
+  return { secret, jobId };
 }
 
 /** A table by rank of what is known by place. */
