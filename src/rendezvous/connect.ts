@@ -7,6 +7,7 @@ import { createConnection, type Socket } from 'node:net';
 import { HorovodError } from '../errors.ts';
 import { type Address, formatAddress } from './addresses.ts';
 import { createAnswer, helloBytes, type Identity, readVerdict, verdictBytes } from './handshake.ts';
+import { inSeconds } from './store-wait.ts';
 
 export interface ConnectOptions extends Identity {
   readonly rank: number;
@@ -201,7 +202,7 @@ function tooLate(options: ConnectOptions, candidates: readonly Candidate[]): Hor
     : 'Is horovodrun still running, and not stopped?';
   return new HorovodError(
     'ERR_HVD_TIMEOUT',
-    `${client} could not connect to ${server} at ${where} within ${timeoutMs / 1000} s.${sights} ` +
+    `${client} could not connect to ${server} at ${where} within ${inSeconds(timeoutMs)}.${sights} ` +
       `${advice} (--start-timeout, HOROVOD_START_TIMEOUT allows for more time.)`,
   );
 }

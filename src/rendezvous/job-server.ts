@@ -19,7 +19,7 @@ import {
 import { assignRanks } from './assign-ranks.ts';
 import type { JobSecret } from './job-secret.ts';
 import type { Store, WaitOptions } from './store.ts';
-import { waitFor } from './store-wait.ts';
+import { inSeconds, waitFor } from './store-wait.ts';
 import { TcpStoreServer, type TcpStoreServerOptions } from './tcp-store-server.ts';
 
 export interface JobServerOptions
@@ -112,7 +112,7 @@ export class JobServer {
       return await this.#holding(waitFor(start, 'for all ranks', wait));
     } catch (error) {
       const late = HorovodError.is(error) && error.code === 'ERR_HVD_TIMEOUT';
-      const told = late ? this.#incomplete(`waited ${(wait.timeoutMs ?? 0) / 1000} s for the others`) : error;
+      const told = late ? this.#incomplete(`waited ${inSeconds(wait.timeoutMs ?? 0)} for the others`) : error;
       if (HorovodError.is(told)) this.#server.store.fail(told);
       this.close();
       throw told;

@@ -34,11 +34,11 @@ export async function joinJob(settings: Settings, wait: WaitOptions): Promise<Jo
     launcher.kind === 'pmi'
       ? await pmiMeetingPlace(launcher, settings, { signal, timeoutMs })
       : await meetingPlace(launcher, settings);
-  if (place.notice !== undefined) {
-    const level = launcher.kind === 'rendezvous' ? 'warning' : 'info';
-    createLog(settings.logLevel, launcher.rank ?? 0).write(level, place.notice);
-  }
   const { store, rank, jobId } = await meet(place, { signal, timeoutMs });
+  if (place.notice !== undefined && rank === 0) {
+    const level = launcher.kind === 'rendezvous' ? 'warning' : 'info';
+    createLog(settings.logLevel, rank).write(level, place.notice);
+  }
   const secret = place.secret.derive(jobId);
   const { kind, size } = launcher;
   return { store, rank, size, secret, jobId, launcher: kind, close: () => store.close() };

@@ -14,7 +14,7 @@ import { type Address, formatAddress, isLocalAddress, isLoopback, parseAddress }
 import type { Arrival } from './arrival.ts';
 import { JobSecret } from './job-secret.ts';
 import type { MeetingPlace } from './meet.ts';
-import { expandNodes, hostsOfUri } from './open-mpi-nodes.ts';
+import { expandNodes, hostOfNamespace, hostsOfUri } from './open-mpi-nodes.ts';
 
 type Known<Kind> = Extract<LauncherEnvironment, { kind: Kind }>;
 
@@ -86,8 +86,9 @@ const otherWay =
 
 function openMpiPlace(launcher: Known<'open-mpi'>, settings: Settings): NoticedPlace {
   const { hnpUri, nodeRegex, secret } = launcher.openMpi;
-  const key = `Open MPI ${jobName(launcher.jobKey, 'mpirun')} ${hnpUri ?? ''}`;
-  const hosts = [...hostsOfUri(hnpUri ?? ''), ...expandNodes(nodeRegex ?? '')];
+  const jobKey = jobName(launcher.jobKey, 'mpirun');
+  const key = `Open MPI ${jobKey} ${hnpUri ?? ''}`;
+  const hosts = [...hostsOfUri(hnpUri ?? ''), ...hostOfNamespace(jobKey), ...expandNodes(nodeRegex ?? '')];
   return derivedPlace(launcher, settings, {
     hosts,
     secret: secret ?? JobSecret.fromText(key),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { expandNodes, hostsOfUri } from './open-mpi-nodes.ts';
+import { expandNodes, hostOfNamespace, hostsOfUri } from './open-mpi-nodes.ts';
 
 test('the addresses of mpirun', () => {
   assert.deepEqual(hostsOfUri('306774016.0;tcp://10.77.0.1:45569'), ['10.77.0.1']);
@@ -28,4 +28,9 @@ test('what is no list gives no names', () => {
   assert.deepEqual(expandNodes(''), []);
   assert.deepEqual(expandNodes('a[1:9-1],b[x]@'), []);
   assert.deepEqual(expandNodes('a[1:0-99999999]'), []);
+});
+
+test('the name of the job, as Open MPI 5 makes it', () => {
+  assert.deepEqual(hostOfNamespace('prterun-node-7-4711@1'), ['node-7']);
+  assert.deepEqual(hostOfNamespace('306774017'), []);
 });

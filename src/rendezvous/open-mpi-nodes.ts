@@ -9,6 +9,12 @@ export function hostsOfUri(uri: string): string[] {
   });
 }
 
+/** Open MPI 5 tells no addresses, but names the job after mpirun's host: `prterun-host1-4711@1`. */
+export function hostOfNamespace(namespace: string): string[] {
+  const match = /^prte(?:run)?[-.](.+)[-.]\d+@\d+$/.exec(namespace);
+  return match === null ? [] : [match[1] as string];
+}
+
 /**
  * Names of `host[1:1-3],gpu[2:7,10]x@0(3)`: a prefix, in brackets the number of digits and ranges of numbers, a suffix;
  * what follows the @ is about topologies. Text that is none gives no names: it is one hint of several.

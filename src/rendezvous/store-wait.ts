@@ -24,7 +24,7 @@ export function waitFor<T>(
     if (timeoutMs !== undefined) {
       timer = setTimeout(() => {
         const text =
-          `waited ${timeoutMs / 1000} s ${what}, in vain. ` +
+          `waited ${inSeconds(timeoutMs)} ${what}, in vain. ` +
           'Has every rank been started, and does every rank call init()? (--start-timeout allows for more time.)';
         reject(new HorovodError('ERR_HVD_TIMEOUT', text));
       }, timeoutMs);
@@ -34,4 +34,9 @@ export function waitFor<T>(
     clearTimeout(timer);
     if (onAbort !== undefined) signal?.removeEventListener('abort', onAbort);
   });
+}
+
+/** A duration in words, without digits nobody wants. */
+export function inSeconds(ms: number): string {
+  return `${Number((ms / 1000).toPrecision(3))} s`;
 }
