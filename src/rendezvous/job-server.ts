@@ -160,9 +160,9 @@ export class JobServer {
       return refused(`${here} is ${theirs}, that of this process ${ours} (HOROVOD_JOB_ID).`);
     }
     if ((comer.rank === undefined) !== (this.#own.rank === undefined)) {
-      const [which, other] = comer.rank === undefined ? ['has none', 'has'] : ['has', 'has none'];
+      const [ours, theirs] = comer.rank === undefined ? ['has no', 'has one'] : ['has a', 'has none'];
       return refused(
-        `this process ${which} HOROVOD_RANK, and ${nameComer(this.#own)} ${other}: all or none.`,
+        `this process ${ours} HOROVOD_RANK, and ${nameComer(this.#own)} ${theirs}: all or none.`,
       );
     }
     const twin = [this.#own, ...this.#comers.values()].find((each) => each.rank === comer.rank);

@@ -114,6 +114,11 @@ export class TcpStore implements Store {
     this.#rejectAll(this.#end);
   }
 
+  /** As the end of the process would: without a word. */
+  closeAbruptly(): void {
+    this.#finish(new HorovodError('ERR_HVD_SHUT_DOWN', 'the store was closed.'));
+  }
+
   async #request(
     body: { op: 'set'; key: string; value: string } | { op: 'get'; key: string; from?: number },
     what: string,
