@@ -1,0 +1,96 @@
+// A group whose members are connected by sockets: what each wants goes to all others in one post (see frame.h), with the data
+// if that is small. An engine moves the rest.
+//
+// NOTE [One step]. In a round every member posts to every other one: N-1 frames sent and received, all at the same time.
+// It is the quickest way for the few members a group has across hosts, everybody knows who is missing, and
+// values that come with posts are combined in index order. Larger data follows when all have agreed.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "../group/control.h"
+#include "../group/group.h"
+#include "engine.h"
+#include "mesh.h"
+
+namespace hvd {
+
+class CrossGroup final : public Group {
+ public:
+  // Posts carry up to this many bytes in a group of that size: what a socket takes without anybody reading it (a window of 64
+  // KiB), since a peer may come much later; and not much more traffic than an algorithm for larger data makes.
+  static size_t default_carried_bytes(int members) {
+    return members <= 2 ? 32 * 1024 : 64 * 1024 / static_cast<size_t>(members);
+  }
+
+  // `engine` may use the mesh.
+  CrossGroup(std::shared_ptr<Mesh> mesh, std::shared_ptr<Engine> engine, size_t carried_bytes);
+
+  void start(const Operation& operation) override;
+  Status arrive(const Patience& patience) override;
+  Status execute(Operation& operation, const Patience& patience) override;
+  Status check_idle() override;
+  bool anyone_started() override;
+  bool everyone_arrived() override;
+  void nap(int64_t timeout_ns) override;
+  std::vector<int> missing() const override;
+  void stop() override;
+
+  Engine& engine() { return *engine_; }
+  size_t carried_bytes() const { return carried_bytes_; }
+
+ private:
+  // What goes to and comes from one peer in a round.
+  struct Exchange {
+    Header sent_header;
+    const char* data = nullptr;  // to be sent after the header
+    size_t sent = 0, to_send = 0;
+    Header post;
+    bool has_post = false;
+    size_t received = 0;
+    std::vector<char> carried;
+    std::atomic<uint64_t> posted{0};  // last round heard of; missing() looks at it
+    bool is_sent() const { return sent == to_send; }
+    bool has_all() const { return has_post && (!(post.flags & flag::carries) || received == post.bytes); }
+  };
+  Exchange& peer(int i) { return exchanges_[static_cast<size_t>(i)]; }
+
+  void post_to(int i, const char* data, size_t bytes, bool carries, uint64_t fingerprint);
+  bool push(int i);  // true if something moved; so pull(). A broken connection is noted in broken_.
+  bool pull(int i);
+  bool progress();
+  bool is_complete() const;
+  void end_round();
+  Status report(Status status);         // with the mesh's culprit
+  Status engine_report(Status status);  // with the engine's
+
+  bool everyone_carries() const;
+  bool has_sizes(const Operation& operation);
+  const char* carried_by(int i) const { return exchanges_[static_cast<size_t>(i)].carried.data(); }
+  Status allreduce(Operation&, const Patience&);
+  Status reducescatter(Operation&, const Patience&);
+  Status allgather(Operation&, const Patience&);
+  Status broadcast(Operation&, const Patience&);
+  Status alltoall(Operation&, const Patience&);
+  void reserve(size_t bytes) {
+    if (scratch_.size() < bytes) scratch_.resize(bytes);
+  }
+
+  std::shared_ptr<Mesh> mesh_;
+  std::shared_ptr<Engine> engine_;
+  const size_t carried_bytes_;
+  std::vector<Exchange> exchanges_;
+  std::vector<char> packed_;   // what posts carry, if it does not lie in one piece
+  std::vector<char> scratch_;  // for the engine
+  std::vector<const void*> sources_;
+  std::atomic<uint64_t> round_{1};  // the round to come, or under way
+  bool own_carries_ = false;
+  const char* own_data_ = nullptr;  // what our posts carry, in one piece
+  uint64_t fingerprint_ = 0;
+  Wait wait_;
+  int broken_ = -1;  // peer whose connection has ended, or that said something wrong
+};
+
+}  // namespace hvd

@@ -1,0 +1,235 @@
+#include "mesh.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "../group/group.h"
+
+namespace hvd {
+
+namespace {
+
+// A peer's kernel that says nothing for so long is gone: the cable is cut, or the host.
+constexpr int silence_limit_ms = 10'000;
+// How long a core waits for the network before it is offered to others.
+constexpr int64_t spin_ns = 50'000;
+// The control block knows better than a closed connection why; it learns from other hosts within this time.
+constexpr int64_t cause_ns = 300'000'000;
+// A dead member's last words may still be on their way.
+constexpr int64_t death_grace_ns = 20'000'000;
+
+void set_option(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
+
+// Errors are ignored: a socket that is no TCP socket (tests) has none of these.
+void configure(int fd) {
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, silence_limit_ms);
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 3);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 7);
+}
+
+bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+
+}  // namespace
+
+Mesh::Mesh(const std::vector<int>& sockets, const std::vector<bool>& accepted, std::vector<int> ranks, int index,
+           Control& control)
+    : links_(sockets.size()), ranks_(std::move(ranks)), index_(index), control_(control) {
+  for (size_t i = 0; i < sockets.size(); i++) {
+    if (sockets[i] < 0) continue;
+    Link& link = links_[i];
+    link.fd = fcntl(sockets[i], F_DUPFD_CLOEXEC, 0);
+    if (link.fd < 0) {
+      const int error = errno;
+      for (Link& open : links_)
+        if (open.fd >= 0) close(open.fd);
+      throw std::system_error(error, std::generic_category(), "duplicating a socket");
+    }
+    configure(link.fd);
+    link.ahead = std::make_unique<char[]>(ahead_bytes);
+    link.awaits_ready = accepted[i];
+    // One byte always fits into an empty socket; if the connection is broken the first receive says so.
+    if (!accepted[i]) (void)!::send(link.fd, &ready_byte, 1, MSG_NOSIGNAL);
+  }
+  polled_.reserve(links_.size());
+}
+
+Mesh::~Mesh() {
+  for (Link& link : links_)
+    if (link.fd >= 0) close(link.fd);
+}
+
+ssize_t Mesh::read(Link& link, void* to, size_t bytes) {
+  if (link.ended) return -1;
+  const ssize_t got = recv(link.fd, to, bytes, MSG_DONTWAIT);
+  if (got > 0) return got;
+  if (got < 0 && would_block(errno)) return 0;
+  link.ended = true;
+  link.error = got < 0 ? errno : 0;
+  return -1;
+}
+
+// True once the other side is ready.
+bool Mesh::await_ready(Link& link) {
+  char byte;
+  const ssize_t got = read(link, &byte, 1);
+  if (got == 1 && byte != ready_byte) {
+    link.ended = true;
+    link.error = EPROTO;
+  }
+  link.awaits_ready = got != 1;
+  return got == 1 && !link.ended;
+}
+
+ssize_t Mesh::send_some(int peer, const iovec* pieces, int count) {
+  Link& link = this->link(peer);
+  if (link.awaits_ready && !await_ready(link)) return link.ended ? -1 : 0;
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(pieces);
+  message.msg_iovlen = static_cast<size_t>(count);
+  const ssize_t sent = sendmsg(link.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent >= 0) return sent;
+  if (would_block(errno) || errno == ENOBUFS) return 0;
+  link.error = errno;
+  return -1;
+}
+
+ssize_t Mesh::receive_some(int peer, void* to, size_t bytes) {
+  Link& link = this->link(peer);
+  if (link.begin < link.end) {
+    const size_t taken = std::min(bytes, link.end - link.begin);
+    std::memcpy(to, link.ahead.get() + link.begin, taken);
+    link.begin += taken;
+    return static_cast<ssize_t>(taken);
+  }
+  if (link.awaits_ready && !await_ready(link)) return link.ended ? -1 : 0;
+  return read(link, to, bytes);
+}
+
+int Mesh::receive_header(int peer, Header& header) {
+  Link& link = this->link(peer);
+  if (link.end - link.begin < sizeof header) {
+    if (link.awaits_ready && !await_ready(link)) return link.ended ? -1 : 0;
+    if (link.begin > 0) {
+      std::memmove(link.ahead.get(), link.ahead.get() + link.begin, link.end - link.begin);
+      link.end -= link.begin;
+      link.begin = 0;
+    }
+    const ssize_t got = read(link, link.ahead.get() + link.end, ahead_bytes - link.end);
+    if (got < 0) return -1;
+    link.end += static_cast<size_t>(got);
+    if (link.end < sizeof header) return 0;
+  }
+  std::memcpy(&header, link.ahead.get() + link.begin, sizeof header);
+  link.begin += sizeof header;
+  return 1;
+}
+
+bool Mesh::has_input(int peer) {
+  Link& link = this->link(peer);
+  if (link.begin < link.end || link.ended) return true;
+  if (link.awaits_ready && !await_ready(link)) return link.ended;
+  char byte;
+  const ssize_t got = recv(link.fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
+  return got >= 0 || !would_block(errno);
+}
+
+void Mesh::want_nothing() {
+  for (Link& link : links_) link.wants = 0;
+}
+
+void Mesh::sleep(int64_t timeout_ns) {
+  polled_.clear();
+  for (Link& link : links_) {
+    if (link.fd < 0 || link.wants == 0) continue;
+    polled_.push_back({link.fd, link.awaits_ready ? static_cast<short>(POLLIN) : link.wants, 0});
+  }
+  timespec timeout{timeout_ns / 1'000'000'000, timeout_ns % 1'000'000'000};
+  ppoll(polled_.data(), polled_.size(), &timeout, nullptr);
+}
+
+Status Mesh::check() {
+  if (stopping()) return Status::stopped;
+  if (control_.failed()) return Status::failed;
+  // That a member has left is no reason by itself: it may have finished what the others are still at. Its connection ends
+  // when all it had to say has been read.
+  for (int i = 0; i < size(); i++) {
+    if (i == index_ || control_.presence(ranks_[static_cast<size_t>(i)]) != Control::Presence::dead) continue;
+    const int64_t now = monotonic_ns();
+    if (death_seen_at_ == 0) death_seen_at_ = now;
+    if (now - death_seen_at_ < death_grace_ns) break;
+    culprit_ = i;
+    errno_ = 0;
+    return Status::peer_lost;
+  }
+  return Status::done;
+}
+
+Status Mesh::idle(const Patience& patience, Wait& wait, int waiting_for) {
+  const int64_t now = monotonic_ns();
+  if (wait.idle_since == 0) {
+    wait.idle_since = now;
+    return Status::done;
+  }
+  const int64_t idle = now - wait.idle_since, spinning = patience.spins > 0 ? spin_ns : 0;
+  if (idle < spinning) {
+    relax();
+    return Status::done;
+  }
+  if (idle < spinning + patience.yield_ns) {
+    sched_yield();
+    return Status::done;
+  }
+  if (Status status = check(); status != Status::done) return status;
+  if (wait.waiting_since == 0) {
+    wait.waiting_since = now;
+    wait.next_stall = now + patience.stall_ns;
+  }
+  if (now - wait.waiting_since >= patience.timeout_ns) {
+    culprit_ = waiting_for;
+    errno_ = 0;
+    return Status::timeout;
+  }
+  if (wait.may_stall && patience.stall_ns > 0 && now >= wait.next_stall) {
+    wait.next_stall = now + patience.stall_ns;
+    return Status::stalled;
+  }
+  sleep(1'000'000);
+  return Status::done;
+}
+
+Status Mesh::broken(int peer) {
+  Link& link = this->link(peer);
+  culprit_ = peer;
+  errno_ = link.error;
+  if (link.error == EPROTO) return Status::system_error;
+  for (const int64_t until = monotonic_ns() + cause_ns; monotonic_ns() < until; usleep(1000)) {
+    if (stopping()) return Status::stopped;
+    if (control_.failed()) return Status::failed;
+    const Control::Presence presence = control_.presence(ranks_[static_cast<size_t>(peer)]);
+    if (presence == Control::Presence::left) return Status::peer_left;
+    if (presence == Control::Presence::dead) return Status::peer_lost;
+  }
+  return Status::peer_lost;
+}
+
+Status Mesh::protocol_error(int peer) {
+  link(peer).ended = true;
+  link(peer).error = EPROTO;
+  culprit_ = peer;
+  errno_ = EPROTO;
+  return Status::system_error;
+}
+
+}  // namespace hvd

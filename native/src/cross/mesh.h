@@ -1,0 +1,102 @@
+// The sockets of a group's members: non-blocking sends and receives, and how a thread waits for them. One thread at a
+// time uses it, all peers at once: a member sends while it receives.
+#pragma once
+
+#include <poll.h>
+#include <sys/uio.h>
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "../group/control.h"
+#include "../group/operation.h"
+#include "frame.h"
+
+namespace hvd {
+
+// One stretch of waiting; moved() whenever there was something to do.
+struct Wait {
+  int64_t idle_since = 0;     // nothing has moved since; 0: something just has
+  int64_t waiting_since = 0;  // the deadline counts from here; 0: not asleep yet
+  int64_t next_stall = 0;
+  bool may_stall = false;
+  void moved() { idle_since = 0; }
+};
+
+class Mesh {
+ public:
+  // `sockets[i]` is connected with member i (-1 for the own index) and is duplicated. `accepted[i]`: the ready byte is to be read
+  // from it rather than written.
+  Mesh(const std::vector<int>& sockets, const std::vector<bool>& accepted, std::vector<int> ranks, int index,
+       Control& control);
+  ~Mesh();
+  Mesh(const Mesh&) = delete;
+  Mesh& operator=(const Mesh&) = delete;
+
+  int size() const { return static_cast<int>(links_.size()); }
+  int index() const { return index_; }
+  bool is_connected(int peer) const { return link(peer).fd >= 0; }
+
+  // How many bytes went; 0 if none could; -1: broken(). `pieces` are not changed.
+  ssize_t send_some(int peer, const iovec* pieces, int count);
+  ssize_t send_some(int peer, const void* data, size_t bytes) {
+    iovec piece{const_cast<void*>(data), bytes};
+    return send_some(peer, &piece, 1);
+  }
+  // How many bytes came; 0 if none have; -1: broken().
+  ssize_t receive_some(int peer, void* to, size_t bytes);
+  // 1: there it is, 0: not yet, -1: broken(). Reads a little ahead, into a buffer that receive_some() empties first.
+  int receive_header(int peer, Header& header);
+  bool has_input(int peer);  // something has come, or the connection is broken
+
+  // What the next idle() is to wait for.
+  void want(int peer, bool input, bool output) {
+    link(peer).wants = static_cast<short>((input ? POLLIN : 0) | (output ? POLLOUT : 0));
+  }
+  void want_nothing();
+
+  // Nothing can be done now: spins, yields or sleeps (one millisecond at most), and says why not to go on.
+  // `waiting_for`: the culprit of a timeout.
+  Status idle(const Patience& patience, Wait& wait, int waiting_for);
+  void sleep(int64_t timeout_ns);      // until something wanted can be done, or the timeout
+  Status check();                      // stopped, failed or somebody dead, without waiting
+
+  // After -1: what became of the peer. May take some 300 ms, until the control block has learnt the cause.
+  Status broken(int peer);
+  Status protocol_error(int peer);
+
+  void stop() { stop_.store(true, std::memory_order_release); }
+  bool stopping() const { return stop_.load(std::memory_order_acquire); }
+  bool failed() const { return control_.failed(); }
+  int culprit() const { return culprit_; }
+  int errno_value() const { return errno_; }
+
+ private:
+  static constexpr size_t ahead_bytes = 4096 + sizeof(Header);
+  struct Link {
+    int fd = -1;
+    short wants = 0;
+    bool awaits_ready = false;
+    bool ended = false;
+    int error = 0;
+    size_t begin = 0, end = 0;  // of what lies in `ahead`
+    std::unique_ptr<char[]> ahead;
+  };
+  Link& link(int peer) { return links_[static_cast<size_t>(peer)]; }
+  const Link& link(int peer) const { return links_[static_cast<size_t>(peer)]; }
+  ssize_t read(Link& link, void* to, size_t bytes);
+  bool await_ready(Link& link);
+
+  std::vector<Link> links_;
+  std::vector<int> ranks_;
+  int index_;
+  Control& control_;
+  std::atomic<bool> stop_{false};
+  int culprit_ = -1;
+  int errno_ = 0;
+  int64_t death_seen_at_ = 0;
+  std::vector<pollfd> polled_;
+};
+
+}  // namespace hvd

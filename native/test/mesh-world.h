@@ -1,0 +1,94 @@
+// Several members of a CrossGroup in one process, a thread each, connected by sockets: pairs of them, or TCP over loopback.
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "cross/cross-group.h"
+#include "tcp/tcp-engine.h"
+#include "world.h"
+
+namespace world {
+
+enum class Wire { pair, tcp };
+
+// Two connected sockets: the first as if it had connected, the second as if it had accepted.
+inline std::pair<int, int> connect_two(Wire wire) {
+  if (wire == Wire::pair) {
+    int two[2];
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, two), 0);
+    return {two[0], two[1]};
+  }
+  int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  CHECK_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  CHECK_EQ(listen(listener, 1), 0);
+  socklen_t length = sizeof address;
+  CHECK_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  int first = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  CHECK_EQ(connect(first, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  int second = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+  CHECK(second >= 0);
+  close(listener);
+  return {first, second};
+}
+
+// The descriptors of a full mesh; [i][j] is member i's socket to member j.
+class Wires {
+ public:
+  Wires(int count, Wire wire) : sockets(static_cast<size_t>(count), std::vector<int>(static_cast<size_t>(count), -1)) {
+    for (size_t i = 0; i < sockets.size(); i++)
+      for (size_t j = i + 1; j < sockets.size(); j++) std::tie(sockets[i][j], sockets[j][i]) = connect_two(wire);
+  }
+  ~Wires() {
+    for (int i = 0; i < static_cast<int>(sockets.size()); i++) close_of(i);
+  }
+  void close_of(int member) {
+    for (int& fd : sockets[static_cast<size_t>(member)]) {
+      if (fd >= 0) close(fd);
+      fd = -1;
+    }
+  }
+  std::shared_ptr<hvd::Mesh> mesh(int index, hvd::Control& control) const {
+    std::vector<int> ranks;
+    std::vector<bool> accepted;
+    for (int i = 0; i < static_cast<int>(sockets.size()); i++) {
+      ranks.push_back(i);
+      accepted.push_back(i < index);
+    }
+    return std::make_shared<hvd::Mesh>(sockets[static_cast<size_t>(index)], accepted, ranks, index, control);
+  }
+  std::vector<std::vector<int>> sockets;
+};
+
+struct Crossing {
+  Block block;
+  Wires wires;
+  std::vector<std::unique_ptr<hvd::Control>> controls;
+  std::vector<std::unique_ptr<hvd::CrossGroup>> groups;
+
+  // `carried`: most bytes that come with a post; -1: as in life.
+  explicit Crossing(int count, long carried = -1, Wire wire = Wire::pair) : block(count), wires(count, wire) {
+    const size_t most = carried < 0 ? hvd::CrossGroup::default_carried_bytes(count) : static_cast<size_t>(carried);
+    for (int i = 0; i < count; i++) controls.push_back(std::make_unique<hvd::Control>(block.fd(), i, count));
+    for (int i = 0; i < count; i++) {
+      auto mesh = wires.mesh(i, *controls[static_cast<size_t>(i)]);
+      groups.push_back(std::make_unique<hvd::CrossGroup>(mesh, std::make_shared<hvd::TcpEngine>(mesh), most));
+      wires.close_of(i);  // the mesh has its own
+    }
+  }
+  // Nobody looks at anybody any more: an end is no loss.
+  ~Crossing() {
+    for (int i = 0; i < size(); i++) block.leave(i);
+    groups.clear();
+  }
+  int size() const { return static_cast<int>(controls.size()); }
+  hvd::CrossGroup& group(int i) { return *groups[static_cast<size_t>(i)]; }
+
+  void together(const std::function<void(int)>& part) { world::together(size(), part); }
+};
+
+}  // namespace world
