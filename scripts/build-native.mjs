@@ -1,21 +1,35 @@
-// Builds native/build/horovod.node with the system's C++ compiler and the header package from npm: no gyp, no
-// download. Without a compiler, or off Linux, it says so in one line and exits 0: the portable plane serves.
+// Builds the native addons with the system's C++ compiler and the header package from npm: no gyp, no download.
 //
-//   node scripts/build-native.mjs [--debug]
-import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, renameSync, statSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import path from 'node:path';
+//   native/build/horovod.node               always, on Linux with a compiler
+//   native/build/horovod-mpi-<family>.node  where an MPI compiler is (mpicxx, or HOROVOD_MPICXX): openmpi, mpich
+//   native/build/horovod-gloo.node          where libgloo is installed
+//
+// They have their objects in common. HOROVOD_WITH_MPI and HOROVOD_WITH_GLOO: 0 leaves the addon out, 1 makes it an error that
+// it cannot be built; without them it is a line of output. Without a compiler, or off Linux, the script says so in one line
+// and exits 0: the portable plane serves.
+//
+//   node scripts/build-native.mjs [--debug] [--out folder]
 
+import { spawn, spawnSync } from 'node:child_process';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { createRequire } from 'node:module';
+import os from 'node:os';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { findCommand } from './lib/tools.mjs';
+
+const { values: options } = parseArgs({ options: { debug: { type: 'boolean' }, out: { type: 'string' } } });
 const root = path.resolve(import.meta.dirname, '..');
 const source = path.join(root, 'native/src');
-const output = path.join(root, 'native/build/horovod.node');
-
-function filesUnder(folder, ending) {
-  return readdirSync(folder, { recursive: true })
-    .map((name) => path.join(folder, String(name)))
-    .filter((name) => ending.test(name));
-}
+const output = path.resolve(options.out ?? path.join(root, 'native/build'));
 
 function skip(reason) {
   console.log(`horovod: native addon not built (${reason}); the portable plane will be used.`);
@@ -32,32 +46,191 @@ try {
   skip('the package node-api-headers is not installed; run npm install with devDependencies');
 }
 
-const sources = filesUnder(source, /\.cc$/);
-const inputs = [...filesUnder(source, /\.(cc|h|inc)$/), path.join(root, 'scripts/build-native.mjs')];
-if (existsSync(output) && inputs.every((file) => statSync(file).mtimeMs < statSync(output).mtimeMs))
-  process.exit(0);
+const compileFlags = ['-std=c++20', '-O3', '-fPIC', '-Wall', '-Wextra', '-Werror', '-ffp-contract=off'];
+compileFlags.push('-fno-math-errno', '-fvisibility=hidden', '-DNAPI_VERSION=8', '-pthread', `-I${headers}`);
+if (!options.debug) compileFlags.push('-DNDEBUG');
+const linkFlags = ['-shared', '-pthread', '-Wl,--as-needed', ...(options.debug ? [] : ['-s'])];
+const staticRuntime = ['-static-libstdc++', '-static-libgcc'];
 
-mkdirSync(path.dirname(output), { recursive: true });
-const temporary = `${output}.${process.pid}`;
-const flags = ['-std=c++20', '-O3', '-fPIC', '-shared', '-Wall', '-Wextra', '-Werror', '-ffp-contract=off'];
-flags.push(
-  '-fno-math-errno',
-  '-fvisibility=hidden',
-  '-static-libstdc++',
-  '-static-libgcc',
-  '-DNAPI_VERSION=8',
-  '-pthread',
-);
-if (!process.argv.includes('--debug')) flags.push('-DNDEBUG', '-s');
 const began = performance.now();
+const sources = readdirSync(source, { recursive: true })
+  .map(String)
+  .filter((name) => name.endsWith('.cc'))
+  .sort();
+const engineFolders = ['mpi', 'gloo'];
+const engineGlue = path.join('node', 'engine-object.cc');
+const folderOf = (name) => name.split(path.sep)[0];
+const commonSources = sources.filter(
+  (name) => !engineFolders.includes(folderOf(name)) && name !== engineGlue,
+);
+
 try {
-  execFileSync(compiler, [...flags, `-I${headers}`, ...sources, '-o', temporary], {
-    stdio: ['ignore', 'inherit', 'pipe'],
-  });
+  const objects = await compileAll(compiler, commonSources, 'common', []);
+  if (await link(compiler, objects, 'horovod.node', staticRuntime)) say('native addon built');
+  for (const engine of engines()) await buildEngine(engine, objects);
 } catch (error) {
-  console.error(`${error.stderr ?? error}`);
+  console.error(error.message);
   console.error(`horovod: ${compiler} could not build the native addon; the portable plane would be used.`);
   process.exit(1);
 }
-renameSync(temporary, output);
-console.log(`horovod: native addon built in ${((performance.now() - began) / 1000).toFixed(1)} s`);
+
+function say(what) {
+  console.log(`horovod: ${what} in ${((performance.now() - began) / 1000).toFixed(1)} s`);
+}
+
+/** What can be built here besides the main addon: { name, tool, file, flags, env } or { name, reason }. */
+function engines() {
+  const list = [];
+  if (process.env.HOROVOD_WITH_MPI !== '0') list.push(...mpiEngines());
+  if (process.env.HOROVOD_WITH_GLOO !== '0') list.push(glooEngine());
+  return list;
+}
+
+function mpiEngines() {
+  const given = process.env.HOROVOD_MPICXX;
+  const wrappers = given ? [given] : ['mpicxx', 'mpicxx.openmpi', 'mpicxx.mpich', 'mpic++'];
+  const found = wrappers.filter((name) => name.includes('/') || findCommand(name) !== undefined);
+  if (found.length === 0) return [{ name: 'MPI', setting: 'HOROVOD_WITH_MPI', reason: 'no mpicxx on PATH' }];
+  const families = new Map();
+  const env = { ...process.env, OMPI_CXX: compiler, MPICH_CXX: compiler };
+  let reason;
+  for (const tool of found) {
+    const macros = spawnSync(tool, ['-E', '-dM', '-x', 'c++', '-'], {
+      input: '#include <mpi.h>\n',
+      maxBuffer: 64 * 1024 * 1024,
+      encoding: 'utf8',
+      env,
+    });
+    if (macros.status !== 0) {
+      reason = `${tool} finds no mpi.h`;
+      continue;
+    }
+    const family = /^#define OPEN_MPI 1/m.test(macros.stdout) ? 'openmpi' : 'mpich';
+    if (!families.has(family)) families.set(family, tool);
+  }
+  if (families.size === 0) return [{ name: 'MPI', setting: 'HOROVOD_WITH_MPI', reason }];
+  return [...families].map(([family, tool]) => ({
+    name: `MPI (${family})`,
+    setting: 'HOROVOD_WITH_MPI',
+    folder: 'mpi',
+    file: `horovod-mpi-${family}.node`,
+    objects: `mpi-${family}`,
+    tool,
+    env,
+    compile: ['-DOMPI_SKIP_MPICXX', '-DMPICH_SKIP_MPICXX'],
+    link: staticRuntime,
+  }));
+}
+
+function glooEngine() {
+  const found = spawnSync(compiler, ['-M', '-x', 'c++', '-'], { input: '#include <gloo/context.h>\n' });
+  if (found.status !== 0) {
+    return {
+      name: 'Gloo',
+      setting: 'HOROVOD_WITH_GLOO',
+      reason: 'libgloo is not installed (Debian, Ubuntu: libgloo-dev)',
+    };
+  }
+  // libgloo throws across its border: both sides have to have the same C++ runtime.
+  return {
+    name: 'Gloo',
+    setting: 'HOROVOD_WITH_GLOO',
+    folder: 'gloo',
+    file: 'horovod-gloo.node',
+    objects: 'gloo',
+    tool: compiler,
+    env: process.env,
+    compile: [],
+    link: ['-lgloo'],
+  };
+}
+
+async function buildEngine(engine, objects) {
+  let reason = engine.reason;
+  if (reason === undefined) {
+    try {
+      const own = sources.filter((name) => folderOf(name) === engine.folder || name === engineGlue);
+      const compiled = await compileAll(engine.tool, own, engine.objects, engine.compile, engine.env);
+      if (await link(engine.tool, [...objects, ...compiled], engine.file, engine.link, engine.env)) {
+        say(`addon for ${engine.name} built`);
+      }
+      return;
+    } catch (error) {
+      console.error(error.message);
+      reason = `${engine.tool} could not; see above`;
+    }
+  }
+  const isDemanded = process.env[engine.setting] === '1';
+  if (isDemanded) process.exitCode = 1;
+  if (isDemanded || engine.reason === undefined) {
+    console.error(`horovod: addon for ${engine.name} not built: ${reason}`);
+  }
+}
+
+/** The objects of these sources, compiled where they are older than what they are made of. */
+async function compileAll(tool, names, folder, flags, env = process.env) {
+  const objects = path.join(output, 'objects', options.debug ? 'debug' : 'release', folder);
+  mkdirSync(objects, { recursive: true });
+  const command = [tool, ...compileFlags, ...flags];
+  const isSameCommand = readIfThere(path.join(objects, 'command.json')) === JSON.stringify(command);
+  const work = names.map((name) => ({
+    input: path.join(source, name),
+    object: path.join(objects, `${name.replaceAll(path.sep, '-')}.o`),
+  }));
+  const queue = work.filter(({ object }) => !isSameCommand || isStale(object, dependenciesOf(object)));
+  const next = async () => {
+    for (let item = queue.shift(); item !== undefined; item = queue.shift()) {
+      const part = `${item.object}.${process.pid}`;
+      const files = ['-MMD', '-MF', `${item.object}.d`, '-c', item.input, '-o', part];
+      await run(tool, [...compileFlags, ...flags, ...files], env);
+      renameSync(part, item.object);
+    }
+  };
+  await Promise.all(Array.from({ length: os.availableParallelism() }, next));
+  writeFileSync(path.join(objects, 'command.json'), JSON.stringify(command));
+  return work.map(({ object }) => object);
+}
+
+/** False if there was nothing to do. */
+async function link(tool, objects, name, flags, env = process.env) {
+  const file = path.join(output, name);
+  if (!isStale(file, [...objects, import.meta.filename])) return false;
+  const part = `${file}.${process.pid}`;
+  await run(tool, [...linkFlags, ...objects, ...flags, '-o', part], env);
+  renameSync(part, file);
+  return true;
+}
+
+function isStale(file, inputs) {
+  if (!existsSync(file) || inputs === undefined) return true;
+  const made = statSync(file).mtimeMs;
+  return inputs.some((input) => !existsSync(input) || statSync(input).mtimeMs > made);
+}
+
+/** What a compiler wrote down with -MMD. */
+function dependenciesOf(object) {
+  const text = readIfThere(`${object}.d`);
+  if (text === undefined) return undefined;
+  return text
+    .replace(/^[^:]*:/, '')
+    .replaceAll('\\\n', ' ')
+    .split(/(?<!\\)\s+/)
+    .filter((part) => part !== '')
+    .map((part) => part.replaceAll('\\ ', ' '));
+}
+
+function readIfThere(file) {
+  return existsSync(file) ? readFileSync(file, 'utf8') : undefined;
+}
+
+function run(tool, args, env) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(tool, args, { env, stdio: ['ignore', 'inherit', 'pipe'] });
+    let errors = '';
+    child.stderr.setEncoding('utf8').on('data', (text) => (errors += text));
+    child.on('error', (error) => reject(error));
+    child.on('close', (code) =>
+      code === 0 ? resolve() : reject(new Error(errors || `${tool} ended with ${code}`)),
+    );
+  });
+}

@@ -1,5 +1,5 @@
 // Compiles and runs the C++ tests (native/test/*.test.cc) against everything in native/src that is free of
-// Node headers: plain, under AddressSanitizer + UndefinedBehaviorSanitizer, and under ThreadSanitizer.
+// Node headers (and of MPI's and Gloo's): plain, under AddressSanitizer + UndefinedBehaviorSanitizer, and under ThreadSanitizer.
 //
 //   node scripts/test-native.mjs [--flavour plain|address|thread] [--filter words]
 
@@ -28,7 +28,9 @@ const testTimeoutMs = 300_000;
 export async function testNative(flavour, { filter, print = (text) => process.stdout.write(text) } = {}) {
   const compiler = findCompiler();
   if (compiler === undefined) throw new Error('no C++ compiler (g++ or clang++) on PATH');
-  const sources = filesBelow('native/src').filter((path) => path.endsWith('.cc') && !path.includes('/node/'));
+  const sources = filesBelow('native/src').filter(
+    (path) => path.endsWith('.cc') && !/\/(node|mpi|gloo)\//.test(path),
+  );
   const testFiles = filesBelow('native/test').filter((path) => path.endsWith('.test.cc'));
   const folder = inRepository('native/build/test', flavour);
   mkdirSync(folder, { recursive: true });

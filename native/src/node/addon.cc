@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "../reduce/reduce.h"
+#include "engine-object.h"
 #include "tensor-exchange.h"
 
 namespace hvd::node {
@@ -150,6 +151,7 @@ NAPI_MODULE_INIT() {
   set_function(env, exports, "reduceNow", reduce_now, nullptr);
   set_function(env, exports, "useInstructionSet", use_instruction_set, nullptr);
   add_tensor_exchange(env, exports);
+  if (add_engine) add_engine(env, exports);
   napi_value value;
   napi_create_string_utf8(env, hvd::instruction_set(), NAPI_AUTO_LENGTH, &value);
   napi_set_named_property(env, exports, "instructionSet", value);

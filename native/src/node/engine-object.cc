@@ -1,0 +1,104 @@
+#include "engine-object.h"
+
+#include <string>
+#include <vector>
+
+#include "../cross/engine-offer.h"
+#include "group-object.h"
+
+namespace hvd::node {
+
+namespace {
+
+struct OfferHandle {
+  std::unique_ptr<EngineOffer> offer;
+};
+
+std::string text_of(napi_env env, napi_value value) {
+  size_t bytes = 0;
+  napi_get_value_string_utf8(env, value, nullptr, 0, &bytes);
+  std::string text(bytes, '\0');
+  napi_get_value_string_utf8(env, value, text.data(), bytes + 1, nullptr);
+  return text;
+}
+
+napi_value text_value(napi_env env, const std::string& text) {
+  napi_value value;
+  napi_create_string_utf8(env, text.data(), text.size(), &value);
+  return value;
+}
+
+template <class Handle>
+napi_value external_of(napi_env env, Handle* handle) {
+  napi_value external;
+  napi_create_external(env, handle, [](napi_env, void* data, void*) { delete static_cast<Handle*>(data); }, nullptr, &external);
+  return external;
+}
+
+// offerEngine(control, size, index, address, timeoutMs, isSingleThreaded) → [offer, text], or a string: why not
+napi_value offer(napi_env env, napi_callback_info info) {
+  size_t count = 6;
+  napi_value arguments[6];
+  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  void* control;
+  napi_get_value_external(env, arguments[0], &control);
+  bool is_single_threaded = false;
+  napi_get_value_bool(env, arguments[5], &is_single_threaded);
+  std::string error;
+  auto handle = std::make_unique<OfferHandle>();
+  handle->offer = offer_engine({*static_cast<ControlHandle*>(control)->control, to_int(env, arguments[1]),
+                                to_int(env, arguments[2]), text_of(env, arguments[3]),
+                                static_cast<int64_t>(to_double(env, arguments[4]) * 1e6), is_single_threaded},
+                               error);
+  if (!handle->offer) return text_value(env, error);
+  napi_value pair, text = text_value(env, handle->offer->text());
+  napi_create_array_with_length(env, 2, &pair);
+  napi_set_element(env, pair, 0, external_of(env, handle.release()));
+  napi_set_element(env, pair, 1, text);
+  return pair;
+}
+
+// openEngine(offer, texts, timeoutMs) → engine, or a string: why not
+napi_value open(napi_env env, napi_callback_info info) {
+  size_t count = 3;
+  napi_value arguments[3];
+  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  void* handle;
+  napi_get_value_external(env, arguments[0], &handle);
+  uint32_t members = 0;
+  napi_get_array_length(env, arguments[1], &members);
+  std::vector<std::string> texts;
+  for (uint32_t i = 0; i < members; i++) {
+    napi_value text;
+    napi_get_element(env, arguments[1], i, &text);
+    texts.push_back(text_of(env, text));
+  }
+  std::string error;
+  std::shared_ptr<Engine> engine = static_cast<OfferHandle*>(handle)->offer->open(
+      texts, static_cast<int64_t>(to_double(env, arguments[2]) * 1e6), error);
+  if (!engine) return text_value(env, error);
+  return external_of(env, new EngineHandle{std::move(engine)});
+}
+
+// closeEngines(isHealthy)
+napi_value close(napi_env env, napi_callback_info info) {
+  size_t count = 1;
+  napi_value arguments[1];
+  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  bool is_healthy = false;
+  napi_get_value_bool(env, arguments[0], &is_healthy);
+  close_engines(is_healthy);
+  return undefined(env);
+}
+
+}  // namespace
+
+void add_engine(napi_env env, napi_value exports) {
+  set_function(env, exports, "offerEngine", offer, nullptr);
+  set_function(env, exports, "openEngine", open, nullptr);
+  set_function(env, exports, "closeEngines", close, nullptr);
+  napi_set_named_property(env, exports, "engineName", text_value(env, engine_name()));
+  napi_set_named_property(env, exports, "engineLibrary", text_value(env, engine_library()));
+}
+
+}  // namespace hvd::node
