@@ -7,6 +7,7 @@ import { describeEnd } from '../plane/control-block.ts';
 import { signalNumber } from '../plane/process-status.ts';
 import { JobSecret } from '../rendezvous/job-secret.ts';
 import { controlBlockKey } from '../rendezvous/keys.ts';
+import type { Store } from '../rendezvous/store.ts';
 import { TcpStoreServer } from '../rendezvous/tcp-store-server.ts';
 import type { ForwardingRules } from '../settings/environment.ts';
 import { failureReport, how, who } from './failure-report/report.ts';
@@ -124,6 +125,11 @@ export class Job {
       await Promise.all([server?.close(), guardian.dismiss()]);
       throw error;
     }
+  }
+
+  /** What the ranks see, for use within this process. */
+  get store(): Store {
+    return this.#server.store;
   }
 
   /** A signal to horovodrun: every rank gets it, and SIGKILL after a while, or at the second signal. */

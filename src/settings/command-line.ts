@@ -189,8 +189,14 @@ function launchOptions(texts: ReadonlyMap<string, string>): LaunchOptions {
   return Object.fromEntries(entries) as LaunchOptions;
 }
 
-/** Also shows a wrong variable once, here, and not once for each rank. */
-function driverSettings(env: NodeJS.ProcessEnv, environment: Readonly<Record<string, string>>): Settings {
+/**
+ * What ranks with these variables on top of the driver's would read, but for who they are. Also shows a wrong variable
+ * once, here, and not once for each rank.
+ */
+export function driverSettings(
+  env: NodeJS.ProcessEnv,
+  environment: Readonly<Record<string, string>>,
+): Settings {
   const merged: NodeJS.ProcessEnv = { ...env, ...environment };
   // A job inside a job: what the outer one says about this process is not for the inner one.
   for (const setting of Object.values(settingsTable))

@@ -1,0 +1,73 @@
+// What became of the call on one rank: a value, or an error with its stack, on its way back.
+
+import { inspect } from 'node:util';
+import { deserialize, serialize } from 'node:v8';
+
+export type Outcome =
+  | { readonly kind: 'value'; readonly value: unknown }
+  | { readonly kind: 'error'; readonly error: ThrownError };
+
+/** An error as data: what structured clone drops of one (its code, its class) is kept. */
+export interface ThrownError {
+  readonly name: string;
+  readonly message: string;
+  readonly stack: string;
+  readonly code?: string | undefined;
+  /** Of a HorovodError: the rank it is about. */
+  readonly rank?: number | undefined;
+  readonly cause?: ThrownError | undefined;
+}
+
+const deepestCause = 5;
+
+export interface EncodedOutcome {
+  readonly bytes: Buffer;
+  /** What the rank is to end with. */
+  readonly failure?: { readonly error: unknown };
+}
+
+/** A value that cannot be cloned is an error of the rank that returned it. */
+export function encodeValue(value: unknown): EncodedOutcome {
+  try {
+    return { bytes: serialize({ kind: 'value', value } satisfies Outcome) };
+  } catch (error) {
+    const unsendable = new TypeError(`the result cannot be sent back: ${(error as Error).message}`);
+    return { bytes: encodeError(unsendable), failure: { error: unsendable } };
+  }
+}
+
+export function encodeError(error: unknown): Buffer {
+  return serialize({ kind: 'error', error: describeThrown(error) } satisfies Outcome);
+}
+
+export function decodeOutcome(bytes: Buffer): Outcome {
+  return deserialize(bytes) as Outcome;
+}
+
+/** The error as the rank had it, with its stack. */
+export function rebuildError(thrown: ThrownError): Error {
+  const cause = thrown.cause === undefined ? undefined : { cause: rebuildError(thrown.cause) };
+  const error = new Error(thrown.message, cause);
+  error.name = thrown.name;
+  error.stack = thrown.stack;
+  if (thrown.code !== undefined) Object.assign(error, { code: thrown.code });
+  if (thrown.rank !== undefined) Object.assign(error, { rank: thrown.rank });
+  return error;
+}
+
+function describeThrown(error: unknown, depth = 0): ThrownError {
+  if (!(error instanceof Error)) {
+    const text = `${inspect(error, { depth: 2 })} was thrown, which is no Error`;
+    return { name: 'Error', message: text, stack: text };
+  }
+  const { code, rank } = error as { code?: unknown; rank?: unknown };
+  return {
+    name: error.name,
+    message: error.message,
+    stack: error.stack ?? `${error.name}: ${error.message}`,
+    code: typeof code === 'string' ? code : undefined,
+    rank: typeof rank === 'number' ? rank : undefined,
+    cause:
+      error.cause === undefined || depth >= deepestCause ? undefined : describeThrown(error.cause, depth + 1),
+  };
+}
