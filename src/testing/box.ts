@@ -89,7 +89,7 @@ export interface Box {
   unblock(): Promise<void>;
   /** Takes a file away from the host's view of the disk. */
   without(host: string, file: string): Promise<void>;
-  /** What runs there beyond init, sshd and Slurm's daemons. */
+  /** What runs there beyond init, sshd with its sessions, and Slurm's daemons. */
   processesOn(host: string): readonly HostProcess[];
   /** Names in its /dev/shm. */
   shmOf(host: string): readonly string[];
@@ -364,14 +364,11 @@ function processesOn(box: string, host: string): HostProcess[] {
 }
 
 function belongsToHost(text: string, isChildOfInit: boolean): boolean {
-  if (/^\S*:? ?slurm(scriptd|stepd)\b/.test(text)) return true; // children of Slurm's daemons, of which one ends late
-  if (!isChildOfInit) return false;
-  return (
-    text === 'sleep 3600' ||
-    /^sshd: \S*sshd -D/.test(text) ||
-    /^\S*sshd -D/.test(text) ||
-    /^\S*(munged|slurmd|slurmctld)\b/.test(text)
-  );
+  // A session outlives a client that vanishes without a word until TCP gives up; a client that stays is seen on its host.
+  if (/^sshd: /.test(text)) return true;
+  // Children of Slurm's daemons, of which one ends late.
+  if (/^\S*:? ?slurm(scriptd|stepd)\b/.test(text)) return true;
+  return isChildOfInit && /^(sleep 3600$|\S*(sshd|munged|slurmd|slurmctld)\b)/.test(text);
 }
 
 function shmOf(box: string, host: string): string[] {
