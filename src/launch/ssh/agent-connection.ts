@@ -231,8 +231,9 @@ export class AgentConnection {
     if (end.code === 0 && this.#options.ssh.remoteShell !== undefined) {
       return `its agent has got no input: ${program} must pass it on (kubectl exec needs -i)`;
     }
+    // That of ssh itself, and what it makes of an agent that was killed by a signal.
     return end.code === 255
-      ? `its connection has ended (${program} exited with code 255${said})`
+      ? `its agent was killed, or its connection broke (${program} exited with code 255${said})`
       : `its agent has ended (exit code ${end.code}${said})`;
   }
 
