@@ -1,7 +1,8 @@
 // From what horovodrun was told to a running mpirun.
 
+import { JobSecret } from '../../rendezvous/job-secret.ts';
 import { forwardedEnvironment } from '../../settings/environment.ts';
-import type { LaunchOptions, Settings } from '../../settings/table.ts';
+import { type LaunchOptions, type Settings, settingsTable } from '../../settings/table.ts';
 import { environmentForOtherHosts } from '../agent/forwarded-environment.ts';
 import { resolveCommand } from '../command.ts';
 import { isLocalHost } from '../hosts/local-host.ts';
@@ -39,12 +40,19 @@ export async function startMpirunJob(launch: MpirunLaunch): Promise<MpirunJob> {
   const rules = { allow: options.envAllow, deny: options.envDeny };
   // mpirun's own environment is what ranks of this host inherit.
   const driver = forwardedEnvironment(launch.driverEnvironment, rules);
+  const secretName = settingsTable.userSecret.env as string;
   return MpirunJob.start({
     mpirun,
     slots,
     command: resolveCommand(launch.command, process.execPath, process.execArgv),
     driverEnvironment: driver,
-    environment: { ...environmentForOtherHosts(driver, rules), ...launch.environment },
+    environment: {
+      ...environmentForOtherHosts(driver, rules),
+      ...launch.environment,
+      // The ranks find each other without us, and by this know that they are of one job. Named in the command line
+      // of mpirun, and not written there.
+      [secretName]: launch.driverEnvironment[secretName] ?? JobSecret.generate().revealForEnvironment(),
+    },
     hasRemoteHosts: areLocal.includes(false),
     sshPort: options.sshPort,
     sshIdentityFile: options.sshIdentityFile,
