@@ -21,8 +21,11 @@ export async function gather(
   const all = `${key}/all`;
   const first = members[0];
   if (rank !== first) {
+    // Asked before it is told: the first one may end as soon as it has answered.
+    const answer = store.get(all, { ...wait, from: first });
+    answer.catch(() => undefined);
     await store.set(`${key}/${rank}`, text, wait);
-    return JSON.parse(await store.get(all, { ...wait, from: first })) as string[];
+    return JSON.parse(await answer) as string[];
   }
   const texts = await Promise.all(
     members.map((member) =>
