@@ -3,12 +3,17 @@
 import type { TypedArray } from '../tensor/dtype.ts';
 
 /** Counts changes of what the addon exports; native/src/node/addon.cc has the same number. */
-export const interfaceVersion = 2;
+export const interfaceVersion = 3;
 
 /** A mapped control block with this process's life word. */
 export type NativeControl = { readonly brand: 'control' };
 /** Memory that alloc() hands out. */
 export type NativeArena = { readonly brand: 'arena' };
+
+/** What an engine offers to the other members; see offerEngine(). */
+export type NativeEngineOffer = { readonly brand: 'engine offer' };
+/** What moves bytes between hosts, other than tcp. */
+export type NativeEngine = { readonly brand: 'engine' };
 
 /** [ArrayBuffer, bytes from each member]: what allgather and alltoall give back. */
 export type NativeResult = [ArrayBuffer, number[]];
@@ -40,6 +45,45 @@ export interface NativeAddon {
     /** What quick calls say and hear besides their arrays; the caller keeps it alive. */
     mailbox: Float64Array,
   ): NativeGroup;
+  /** A group whose members are connected by sockets; those of one host, in hierarchical mode, by shared memory as well. */
+  openClusterGroup(
+    control: NativeControl,
+    arena: NativeArena,
+    ranks: Int32Array,
+    /** A number for the host of each member. */
+    hosts: Int32Array,
+    index: number,
+    /** The segment of this host's members, bytesPerMember each; -1 for a member alone on its host, and in flat mode. */
+    segmentFd: number,
+    /** A descriptor for each member, or -1; the addon duplicates them. */
+    sockets: Int32Array,
+    /** 1: the ready byte comes first; 0: it is to be sent. */
+    accepted: Int32Array,
+    /** Bit 0: hierarchical. Bit 1 (allgather) follows bit 0. */
+    mode: number,
+    engine: 'tcp' | NativeEngine,
+    spins: number,
+    timeoutMs: number,
+    stallMs: number,
+    report: (id: number, status: number, results: (NativeResult | undefined)[]) => void,
+    mailbox: Float64Array,
+  ): NativeGroup;
+  /** The addons of mpi and gloo only. 'mpi' or 'gloo'. */
+  readonly engineName?: string;
+  readonly engineLibrary?: string;
+  /** The text is for the other members. A string: why there is no engine. */
+  offerEngine?(
+    control: NativeControl,
+    size: number,
+    index: number,
+    address: string,
+    timeoutMs: number,
+    isSingleThreaded: boolean,
+  ): [NativeEngineOffer, string] | string;
+  /** Collective. `texts` of all members in the order of the engine. A string: why there is no engine. */
+  openEngine?(offer: NativeEngineOffer, texts: readonly string[], timeoutMs: number): NativeEngine | string;
+  /** When the process ends. */
+  closeEngines?(isHealthy: boolean): void;
   /** For tests: 'avx512', 'avx2' or 'baseline'; false if this processor does not have it. */
   useInstructionSet(name: string): boolean;
   /** The kernels alone, for tests. */

@@ -42,7 +42,7 @@ napi_value close_control_now(napi_env env, napi_callback_info info) {
 }
 
 // Counts changes of what this file exports; src/native/addon.ts has the same number.
-constexpr int interface_version = 2;
+constexpr int interface_version = 3;
 
 // openArena() → arena
 napi_value open_arena(napi_env env, napi_callback_info) {
@@ -147,6 +147,7 @@ NAPI_MODULE_INIT() {
   set_function(env, exports, "openArena", open_arena, nullptr);
   set_function(env, exports, "adopt", adopt, nullptr);
   set_function(env, exports, "openGroup", open_group, nullptr);
+  set_function(env, exports, "openClusterGroup", open_cluster_group, nullptr);
   set_function(env, exports, "alloc", alloc, nullptr);
   set_function(env, exports, "reduceNow", reduce_now, nullptr);
   set_function(env, exports, "useInstructionSet", use_instruction_set, nullptr);

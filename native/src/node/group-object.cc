@@ -12,7 +12,6 @@
 #include <unordered_map>
 
 #include "../group/worker.h"
-#include "../shm/shm-group.h"
 #include "read-operation.h"
 
 namespace hvd::node {
@@ -439,36 +438,18 @@ napi_value close(napi_env env, napi_callback_info info) {
 
 }  // namespace
 
-const int64_t bytes_per_member = sizeof(Member);
-
-// openGroup(control, arena, fd, ranks: Int32Array, index, spins, timeoutMs, stallMs, report, mailbox: Float64Array)
-napi_value open_group(napi_env env, napi_callback_info info) {
-  size_t count = 10;
-  napi_value arguments[10];
-  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
-  void *control, *arena;
-  napi_get_value_external(env, arguments[0], &control);
-  napi_get_value_external(env, arguments[1], &arena);
-  Typed ranks = typed_array(env, arguments[3]);
-  const int32_t* first = reinterpret_cast<const int32_t*>(ranks.data);
+napi_value group_object(napi_env env, std::unique_ptr<Group> group, const GroupSettings& settings) {
   auto handle = std::make_unique<GroupHandle>();
-  try {
-    handle->group = std::make_unique<ShmGroup>(to_int(env, arguments[2]),
-                                            std::vector<int>(first, first + ranks.bytes / sizeof(int32_t)),
-                                            to_int(env, arguments[4]), *static_cast<ControlHandle*>(control)->control,
-                                            static_cast<ArenaHandle*>(arena)->arena.get());
-  } catch (const std::system_error& error) {
-    return throw_system(env, error);
-  }
-  handle->spins = to_int(env, arguments[5]);
-  handle->defaults = {handle->spins, yield_ns(handle->spins), static_cast<int64_t>(to_double(env, arguments[6]) * 1e6),
-                      static_cast<int64_t>(to_double(env, arguments[7]) * 1e6), true};
-  handle->mailbox = reinterpret_cast<double*>(typed_array(env, arguments[9]).data);
+  handle->group = std::move(group);
+  handle->spins = settings.spins;
+  handle->defaults = {settings.spins, yield_ns(settings.spins), static_cast<int64_t>(settings.timeout_ms * 1e6),
+                      static_cast<int64_t>(settings.stall_ms * 1e6), true};
+  handle->mailbox = reinterpret_cast<double*>(typed_array(env, settings.mailbox).data);
   handle->fast.kind = Kind::allreduce;
   handle->fast.buffers.resize(1);
   napi_value name;
   napi_create_string_utf8(env, "horovod", NAPI_AUTO_LENGTH, &name);
-  napi_create_threadsafe_function(env, arguments[8], nullptr, name, 0, 1, nullptr, nullptr, handle.get(), finished,
+  napi_create_threadsafe_function(env, settings.report, nullptr, name, 0, 1, nullptr, nullptr, handle.get(), finished,
                                   &handle->report);
   napi_unref_threadsafe_function(env, handle->report);
 
