@@ -41,12 +41,12 @@ export class OutputPump {
   }
 
   /** The rank has ended; a process that has escaped from its group and holds the stream is not listened to for ever. */
-  endWhenQuiet(): void {
+  endWhenQuiet(quietMs: number = quietOutputMs): void {
     const watch = setInterval(() => {
       // While horovodrun has no room for more, silence means nothing.
       this.#quietTurns = this.#underWay >= outputWindowBytes ? 0 : this.#quietTurns + 1;
       if (this.#quietTurns > turns) this.#source.destroy();
       if (this.#isOver) clearInterval(watch);
-    }, quietOutputMs / turns);
+    }, quietMs / turns);
   }
 }

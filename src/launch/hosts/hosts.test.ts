@@ -19,6 +19,10 @@ test('-H is a list of hosts with slots', () => {
     { name: 'worker-0', slots: 2 },
     { name: '10.0.0.1', slots: 4 },
   ]);
+  assert.deepEqual(parseHosts('[fd00::1]:2,node.example.org:1'), [
+    { name: 'fd00::1', slots: 2 },
+    { name: 'node.example.org', slots: 1 },
+  ]);
 });
 
 for (const [text, expected] of [
@@ -27,6 +31,10 @@ for (const [text, expected] of [
   ['a:2,', /"" is no host/],
   ['a:two', /"a:two"/],
   ['a:2:3', /"a:2:3"/],
+  ['fd00::1:2', /"fd00::1:2"/],
+  ['[fd00::x]:2', /"\[fd00::x\]:2"/],
+  // It would be an option of ssh.
+  ['-oProxyCommand=x:2', /is no host with slots/],
   ['a:0', /a has no slots/],
   ['a:1,a:2', /a is listed twice/],
 ] as const) {
@@ -39,6 +47,10 @@ test('a hostfile has a line for each host; blank lines and comments are fine', (
   assert.deepEqual(parseHostfile('# my hosts\na slots=2\n\nb slots = 4 # big\r\n', 'hosts'), [
     { name: 'a', slots: 2 },
     { name: 'b', slots: 4 },
+  ]);
+  assert.deepEqual(parseHostfile('[fd00::1] slots=1\nfd00::2 slots=1', 'hosts'), [
+    { name: 'fd00::1', slots: 1 },
+    { name: 'fd00::2', slots: 1 },
   ]);
   for (const [text, expected] of [
     ['a slots=2\nb\n', /hosts:2: "b" is no host with slots; write `HOST slots=N`/],
@@ -88,7 +100,7 @@ test('more processes than slots are refused with both numbers', () => {
 });
 
 test('this machine is known by its names and addresses', async () => {
-  for (const name of ['localhost', '127.0.0.1', '127.0.0.9', hostname()]) {
+  for (const name of ['localhost', '127.0.0.1', '127.0.0.9', '::1', hostname()]) {
     assert.equal(await isLocalHost(name, 5000), true, name);
   }
   assert.equal(await isLocalHost('no-such-host.invalid', 5000), false);
