@@ -104,8 +104,7 @@ async function pursue(
     const outcome = await attempt(candidate.address, options, over);
     if (!('kind' in outcome)) return outcome;
     if (over.aborted) return undefined;
-    // Pushed out by a flood of strangers, or the server is about to end: that says less than what was seen before.
-    if (outcome.kind !== 'closed' || candidate.sight === undefined) candidate.sight = outcome;
+    if (candidate.sight === undefined || says(outcome) >= says(candidate.sight)) candidate.sight = outcome;
     onSight();
     await pause(pauseMs * (0.5 + Math.random()), over);
   }
@@ -173,6 +172,14 @@ function attempt(address: Address, options: ConnectOptions, over: AbortSignal): 
       else settle(received.length === verdictBytes ? socket : { kind: 'impostor' });
     });
   });
+}
+
+/**
+ * How much a sight tells. A refusal says more than that nobody is there any more, and a connection that was closed
+ * (pushed out by a flood of strangers, or the server is about to end) less than anything seen before.
+ */
+function says({ kind }: Sight): number {
+  return { closed: 0, silent: 1, error: 1, stranger: 2, impostor: 3, refused: 3 }[kind];
 }
 
 function isDefinite({ sight }: Candidate): boolean {
