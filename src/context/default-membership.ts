@@ -8,7 +8,7 @@ import { readSettings } from '../settings/read-settings.ts';
 import type { DType } from '../tensor/dtype.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { alloc as allocIn } from './alloc.ts';
-import { defaultContext } from './default-context.ts';
+import { defaultContext, isInitialized } from './default-context.ts';
 import { ProcessSet } from './process-set.ts';
 
 /** This process's number among all, 0 … size()-1. */
@@ -56,19 +56,23 @@ export function nativeBuilt(): boolean {
   return loadNative(readSettings(processEnvironment())).built;
 }
 
-/** This version has no MPI, Gloo, CUDA or NCCL engine. */
+/** Is there an addon for the user's MPI? */
 export function mpiBuilt(): boolean {
-  return false;
+  return loadNative({ ...readSettings(processEnvironment()), engine: 'mpi' }).built;
 }
+/** Is there an addon for libgloo? */
 export function glooBuilt(): boolean {
-  return false;
+  return loadNative({ ...readSettings(processEnvironment()), engine: 'gloo' }).built;
 }
+/** Does MPI move this job's bytes? */
 export function mpiEnabled(): boolean {
-  return false;
+  return isInitialized() && planeName() === 'mpi';
 }
+/** Does Gloo move this job's bytes? */
 export function glooEnabled(): boolean {
-  return false;
+  return isInitialized() && planeName() === 'gloo';
 }
+/** This version has no CUDA or NCCL engine. */
 export function cudaBuilt(): boolean {
   return false;
 }

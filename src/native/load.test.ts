@@ -43,3 +43,44 @@ test('a path that does not exist is named', () => {
 test('HOROVOD_NATIVE=0 is a reason', () => {
   assert.equal(reasonFor({ native: false }), 'HOROVOD_NATIVE=0');
 });
+
+/** A folder with modules in place of the addons. */
+function withModules(names: readonly string[], check: (nativePath: string) => void): void {
+  const folder = mkdtempSync(join(tmpdir(), 'hvd-load-'));
+  try {
+    for (const name of ['main.cjs', ...names]) {
+      writeFileSync(join(folder, name), `throw new Error('this is ${name}');`);
+    }
+    check(join(folder, 'main.cjs'));
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+test('the engine of the plane decides which addon is loaded', () => {
+  withModules([], (nativePath) => {
+    assert.match(reasonFor({ nativePath, plane: 'tcp' }), /this is main/);
+    assert.match(reasonFor({ nativePath, plane: 'mpi' }), /no mpicxx when Horovod was built/);
+    assert.match(
+      reasonFor({ nativePath, plane: 'gloo' }),
+      /libgloo was not installed when Horovod was built/,
+    );
+    assert.match(reasonFor({ nativePath, plane: 'mpi', engine: 'tcp' }), /this is main/);
+  });
+});
+
+test('with the addons of two MPIs the one of the launcher is loaded', () => {
+  withModules(['horovod-mpi-mpich.node', 'horovod-mpi-openmpi.node'], (nativePath) => {
+    const search = { nativePath, plane: 'mpi' };
+    assert.match(reasonFor({ ...search, launcher: { kind: 'open-mpi' } }), /mpi-openmpi\.node does not load/);
+    assert.match(reasonFor({ ...search, launcher: { kind: 'pmi' } }), /mpi-mpich\.node does not load/);
+    assert.match(reasonFor({ ...search, launcher: { kind: 'alone' } }), /mpi-openmpi\.node does not load/);
+  });
+});
+
+test('an addon for another MPI than the one that started this process is not loaded', () => {
+  withModules(['horovod-mpi-mpich.node'], (nativePath) => {
+    const reason = reasonFor({ nativePath, plane: 'mpi', launcher: { kind: 'open-mpi' } });
+    assert.match(reason, /started by Open MPI, and Horovod was built with MPICH/);
+  });
+});
