@@ -130,3 +130,27 @@ test('SIGKILL that nobody here sent comes with the usual suspect', () => {
   const cause = ended(0, { signal: 'SIGKILL' });
   assert.match(failureReport(cause, [cause]), /was killed by SIGKILL\n {2}Nobody here sent it: .*memory/);
 });
+
+test('a lost host is told as one, with all its ranks, also when others noticed it first', () => {
+  const why = 'its agent has not been heard for 10 s (network cut, or machine frozen or down)';
+  const gone = { hostname: 'host2', lost: why };
+  const ends = [
+    ended(0, { code: 1 }, { hostname: 'host1', ...lost(2) }),
+    ended(3, { code: 1 }, gone),
+    ended(2, { code: 1 }, gone),
+    ended(1, { signal: 'SIGTERM' }, { hostname: 'host1', endedBy: 'SIGTERM' }),
+  ];
+  const cause = findRootCause(ends);
+  assert.equal(cause?.rank, 2);
+  assert.equal(
+    failureReport(cause, ends),
+    [
+      'The job has failed. First failure:',
+      `  host2 was lost, with rank(s) 2, 3: ${why}`,
+      'The other ranks:',
+      '  rank 0 on host1 (pid 100) exited with code 1, because it lost rank 2',
+      '  rank 1 on host1 (pid 101) was ended by horovodrun (SIGTERM)',
+      'Exit code 1.',
+    ].join('\n'),
+  );
+});

@@ -2,6 +2,7 @@
 // why). Whoever holds it hears reports in order, and hears once that the agent is lost.
 
 import { type ChildProcess, spawn } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ProcessEnd } from '../../plane/process-status.ts';
 import {
   AgentProtocolError,
@@ -44,6 +45,8 @@ export interface AgentTimes {
 
 /** How much of ssh's stderr is kept. */
 const stderrBytes = 8192;
+/** How long the rest of its output may take when ssh has ended. */
+const lastWordsMs = 1000;
 /** How long an agent that was told to end may take: its ranks have ended before. */
 const closeMs = 4000;
 
@@ -92,7 +95,9 @@ export class AgentConnection {
       });
       child.once('exit', (code, signal) => {
         options.guardian.remove(child.pid as number);
-        void stdoutEnded.then(() => resolve(signal === null ? { code: code ?? 0 } : { signal }));
+        void Promise.race([stdoutEnded, sleep(lastWordsMs)]).then(() =>
+          resolve(signal === null ? { code: code ?? 0 } : { signal }),
+        );
       });
     });
   }
@@ -219,8 +224,15 @@ export class AgentConnection {
     clearInterval(this.#heartbeat);
   }
 
+  /** Its group: ssh may have a ProxyCommand. */
   #kill(): void {
-    this.#child.kill('SIGKILL');
+    const { pid, exitCode, signalCode } = this.#child;
+    if (pid === undefined || exitCode !== null || signalCode !== null) return;
+    try {
+      process.kill(-pid, 'SIGKILL');
+    } catch {
+      // it has just ended
+    }
   }
 
   #endText(end: ProcessEnd): string {
