@@ -1,0 +1,69 @@
+// run() and `horovodrun --mpi` over hosts in a box, which have a docker0 of the same address each.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { type Box, canUseBox, startBox } from '../testing/box.ts';
+import { runOnBox, startOnBox } from '../testing/box-jobs.ts';
+
+const skip = canUseBox() ?? false;
+const path = (name: string) => fileURLToPath(new URL(`../../test/fixtures/${name}`, import.meta.url));
+const report = path('mpirun/report.mjs');
+
+describe('run() and mpirun over hosts', { skip }, () => {
+  let box: Box;
+  before(async () => {
+    box = await startBox({ hosts: 2, decoy: true });
+  });
+  after(() => box.close());
+
+  test('run() calls a function on every host, and an error comes from afar with its stack', async () => {
+    const index = new URL('../index.js', import.meta.url).href;
+    const argv = [process.execPath, path('run/over-hosts.mjs'), index, 'host1:2,host2:2'];
+    const { exitCode, stdout, stderr } = await box.exec('host1', argv);
+    assert.equal(exitCode, 0, stderr);
+    const { results, failure } = JSON.parse(stdout) as {
+      results: unknown;
+      failure: { code: string; rank: number; cause: string; stack: string };
+    };
+    assert.deepEqual(
+      results,
+      ['host1', 'host1', 'host2', 'host2'].map((host, rank) => ({ host, rank, sent: 200_000 })),
+    );
+    const { stack, ...rest } = failure;
+    assert.deepEqual(rest, { code: 'ERR_HVD_RUN', rank: 3, cause: 'RangeError' });
+    assert.match(stack, /RangeError: far away\n\s+at failing/);
+    await box.assertNothingLeft();
+  });
+
+  for (const program of ['mpirun.openmpi', 'mpirun.mpich']) {
+    const why = canUseBox({ commands: [program] }) ?? false;
+    const env = { HOROVOD_MPIRUN: program };
+
+    test(`${program}: uneven hosts, another port of ssh`, { skip: why }, async () => {
+      await box.exec('host2', ['/usr/sbin/sshd', '-p', '2222']);
+      const job = await runOnBox(box, report, {
+        ...{ hosts: 'host1:2,host2:1', flags: ['--mpi', '--ssh-port', '2222'], args: ['report'], env },
+      });
+      assert.equal(job.exitCode, 0, job.stderr);
+      const said = job.ranks.map(({ stdout }) => stdout.trim());
+      assert.deepEqual(
+        said,
+        [0, 1, 2].map((rank) => `rank ${rank} of 3: mpi  no rank denied secret of 64`),
+      );
+    });
+
+    test(`${program}: the ranks of all hosts die with horovodrun`, { skip: why }, async () => {
+      const job = startOnBox(box, report, {
+        ...{ hosts: 'host1:1,host2:1', flags: ['--mpi'], args: ['wait', box.shared], env },
+      });
+      await job.waitForOutput(/waiting[\s\S]*waiting/);
+      const shown = ['host1', 'host2'].flatMap((host) => box.processesOn(host));
+      assert.ok(shown.some(({ command }) => command.includes('report.mjs')));
+      for (const { command } of shown) assert.doesNotMatch(command, /[0-9a-f]{64}/);
+      job.kill('SIGKILL');
+      await job.ended;
+      await box.assertNothingLeft(5000);
+    });
+  }
+});
