@@ -27,6 +27,8 @@ export interface JobServerOptions
   readonly secret: JobSecret;
   /** The process that serves; it is rank 0. */
   readonly own: Arrival;
+  /** Told of every process that counts. */
+  readonly onComer?: ((text: string) => void) | undefined;
 }
 
 export interface Membership {
@@ -48,6 +50,7 @@ export class JobServer {
   /** For the rank that serves. */
   readonly store: Store;
   readonly #own: Arrival;
+  readonly #onComer: JobServerOptions['onComer'];
   readonly #comers = new Map<number, Arrival>();
   readonly #ranks = new Map<number, number>();
   readonly #complete: Promise<Membership>;
@@ -61,8 +64,9 @@ export class JobServer {
   #timer: NodeJS.Timeout | undefined;
   #goodbyeUntil = 0;
 
-  private constructor(own: Arrival) {
+  private constructor({ own, onComer }: JobServerOptions) {
     this.#own = own;
+    this.#onComer = onComer;
     this.#complete = new Promise((resolve, reject) => {
       this.#finish = resolve;
       this.#fail = reject;
@@ -80,10 +84,10 @@ export class JobServer {
   }
 
   /** Rejects with the system's error (EADDRINUSE …) if it cannot listen. */
-  static async start({ own, secret, ...options }: JobServerOptions): Promise<JobServer> {
-    const job = new JobServer(own);
+  static async start(options: JobServerOptions): Promise<JobServer> {
+    const job = new JobServer(options);
     job.#server = await TcpStoreServer.start({
-      ...{ ...options, secret, jobId: gatheringJob, ranks: tickets },
+      ...{ ...options, jobId: gatheringJob, ranks: tickets },
       onMember: (ticket) => void job.#receive(ticket),
       onMemberGone: (ticket, hasLeft) => job.#lose(ticket, hasLeft),
       onRequest: () => {
@@ -144,6 +148,7 @@ export class JobServer {
       return;
     }
     this.#comers.set(ticket, comer);
+    this.#onComer?.(`${nameComer(comer)} has come: ${this.#comers.size + 1} of ${this.#own.size}.`);
     await this.#server.store.set(notedKey(ticket), '');
     this.#completeIfAll();
   }

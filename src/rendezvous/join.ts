@@ -34,7 +34,8 @@ export async function joinJob(settings: Settings, wait: WaitOptions): Promise<Jo
     launcher.kind === 'pmi'
       ? await pmiMeetingPlace(launcher, settings, { signal, timeoutMs })
       : await meetingPlace(launcher, settings);
-  const { store, rank, jobId } = await meet(place, { signal, timeoutMs });
+  const onComer = (text: string) => createLog(settings.logLevel, 0).write('debug', text);
+  const { store, rank, jobId } = await meet({ ...place, onComer }, { signal, timeoutMs });
   if (place.notice !== undefined && rank === 0) {
     const level = launcher.kind === 'rendezvous' ? 'warning' : 'info';
     createLog(settings.logLevel, rank).write(level, place.notice);

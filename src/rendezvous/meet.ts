@@ -25,6 +25,8 @@ export interface MeetingPlace extends Pick<TcpStoreServerOptions, 'listenOn' | '
   readonly source: string;
   /** What to do if the address cannot be reached. */
   readonly advice: string;
+  /** Where this process serves: told of every process that comes. */
+  readonly onComer?: ((text: string) => void) | undefined;
 }
 
 export interface Meeting extends Membership {
@@ -63,10 +65,10 @@ export async function meet(place: MeetingPlace, wait: WaitOptions & { timeoutMs:
 
 /** Undefined if somebody else listens there. */
 async function tryToServe(place: MeetingPlace): Promise<JobServer | undefined> {
-  const { own, secret, listenOn = 'all', networkInterfaces = [] } = place;
+  const { own, secret, onComer, listenOn = 'all', networkInterfaces = [] } = place;
   for (const port of place.ports) {
     try {
-      return await JobServer.start({ own, secret, listenOn, networkInterfaces, port });
+      return await JobServer.start({ own, secret, onComer, listenOn, networkInterfaces, port });
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
       if (code === 'EADDRINUSE') continue;
