@@ -1,6 +1,6 @@
 // `npm run bench:cluster`: our allreduce between hosts against Open MPI over TCP, Gloo and the limit of the wire, interleaved, on
 // hosts in a box; prints Markdown tables and writes the figures as JSON. See README.md beside.
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { clearEnvironment, planClusterJobs, TOPICS } from './harness/cluster-jobs.mjs';
@@ -108,8 +108,9 @@ async function onBox(startBox, { topics }, use) {
 
 /** The engines that are there; tcp without the addon would be measured as portable. */
 function hasSeries(series) {
-  const addon = { mpi: 'horovod-mpi.node', 'gloo-engine': 'horovod-gloo.node' }[series] ?? 'horovod.node';
-  return series === 'portable' || existsSync(path.join(root, 'native/build', addon));
+  const addon = { mpi: 'horovod-mpi', 'gloo-engine': 'horovod-gloo' }[series] ?? 'horovod.node';
+  const built = path.join(root, 'native/build');
+  return series === 'portable' || readdirSync(built).some((name) => name.startsWith(addon));
 }
 
 async function prepareWire(signal) {

@@ -52,7 +52,7 @@ async function installOnCi(packages) {
 const clusterPackages = {
   'hosts in a box': ['iproute2', 'procps', 'openssh-server', 'openssh-client', 'nftables', 'python3'],
   'Open MPI': ['openmpi-bin', 'libopenmpi-dev'],
-  MPICH: ['mpich'],
+  MPICH: ['mpich', 'libmpich-dev'],
   Gloo: ['libgloo-dev'],
   Slurm: ['slurmctld', 'slurmd', 'slurm-client', 'slurm-wlm-basic-plugins', 'munge'],
 };

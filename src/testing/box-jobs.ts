@@ -2,7 +2,7 @@
 // what spawnRanks() gives; startOnBox() leaves it running, for a test that hurts the hosts meanwhile.
 
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { loadNative } from '../native/load.ts';
 import type { Box, BoxProcess, BoxResult } from './box.ts';
@@ -79,8 +79,9 @@ export function engineVariants(): EngineVariant[] {
 }
 
 function missing(engine: 'mpi' | 'gloo'): string | false {
-  const file = fileURLToPath(new URL(`../../native/build/horovod-${engine}.node`, import.meta.url));
-  return existsSync(file) ? false : `the addon for ${engine} was not built`;
+  const folder = fileURLToPath(new URL('../../native/build/', import.meta.url));
+  const isBuilt = readdirSync(folder).some((name) => name.startsWith(`horovod-${engine}`));
+  return isBuilt ? false : `the addon for ${engine} was not built`;
 }
 
 /** The job has failed, and its report says all of this. */
