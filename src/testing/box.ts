@@ -318,10 +318,15 @@ async function command(env: NodeJS.ProcessEnv, args: readonly string[]): Promise
 }
 
 // Its owner's process id is in a box's name, so that a box whose owner was killed is recognised.
+/** Names this process has given, also to boxes that are only coming up. */
+const names = new Set<string>();
+
 function nextName(): string {
   for (let number = 1; ; number++) {
     const name = `t${process.pid}-${number}`;
-    if (!boxes().includes(name)) return name;
+    if (names.has(name) || boxes().includes(name)) continue;
+    names.add(name);
+    return name;
   }
 }
 
