@@ -190,8 +190,8 @@ Status HierarchicalGroup::alltoall(Operation& operation, const Patience& patienc
   std::vector<size_t> offsets;
   if (!allocate_result(operation, offsets)) return Status::no_memory;
 
-  // To the carriers.
-  const size_t total = operation.buffers[0].bytes;
+  // To the carriers. What is behind the last count is for nobody.
+  const size_t total = start_of(index_, size_);
   inside_.kind = Kind::alltoall;
   inside_.buffers.assign(1, {operation.buffers[0].in, nullptr, total});
   inside_.counts.assign(here().size(), 0);
