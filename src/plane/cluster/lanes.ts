@@ -8,6 +8,8 @@ export interface GroupLayout {
   readonly local: readonly number[];
   /** Members to be connected with, as indices. */
   readonly peers: readonly number[];
+  /** The same and the own index, in the order that the addon numbers them; empty for a member without a lane. */
+  readonly lane: readonly number[];
 }
 
 /** `hosts` are the host numbers of the members. */
@@ -16,11 +18,12 @@ export function layoutOf(hosts: readonly number[], index: number, isHierarchical
   const own = hosts[index] as number;
   const local = membersOn(own);
   if (!isHierarchical) {
-    return { local, peers: hosts.flatMap((_, member) => (member === index ? [] : [member])) };
+    const lane = hosts.map((_, member) => member);
+    return { local, peers: lane.filter((member) => member !== index), lane };
   }
   const all = [...new Set(hosts)].map((host) => membersOn(host));
   const lanes = Math.min(...all.map((members) => members.length));
-  const lane = local.indexOf(index);
-  const peers = lane < lanes ? all.map((members) => members[lane] as number) : [];
-  return { local, peers: peers.filter((member) => member !== index) };
+  const number = local.indexOf(index);
+  const lane = number < lanes ? all.map((members) => members[number] as number) : [];
+  return { local, peers: lane.filter((member) => member !== index), lane };
 }
