@@ -1,6 +1,6 @@
 // `horovodrun --check-build`: what this installation can do, in Python Horovod's layout, and why not the rest.
 
-import { describeNative, type NativeSearch } from '../native/load.ts';
+import { describeNative } from '../native/load.ts';
 import type { Settings } from '../settings/table.ts';
 import { describeMpi, findMpirun } from './mpirun/mpi-family.ts';
 
@@ -13,8 +13,10 @@ export async function checkBuild(
 ): Promise<string> {
   const search = { native: settings.native, nativePath: settings.nativePath };
   const native = describeNative(search);
-  const mpi = describeNative({ ...search, engine: 'mpi' } as NativeSearch);
-  const gloo = describeNative({ ...search, engine: 'gloo' } as NativeSearch);
+  // Open MPI and MPICH need an addon each, and a job that of the mpirun which starts it.
+  const openMpi = describeNative({ ...search, engine: 'mpi', launcher: { kind: 'open-mpi' } });
+  const mpich = describeNative({ ...search, engine: 'mpi', launcher: { kind: 'pmi' } });
+  const gloo = describeNative({ ...search, engine: 'gloo' });
   const mpirun = await findMpirun(settings.mpirun, env);
   const launcher = typeof mpirun === 'string' ? mpirun : `${describeMpi(mpirun)}, --mpi`;
   return `Horovod for TypeScript v${version}:
@@ -33,7 +35,8 @@ ${box(native.built, 'shm (native)', native.built ? (native.path ?? '') : why(nat
 ${box(native.built, 'tcp (native)', native.built ? 'between hosts' : why(native))}
 ${box(true, 'portable', 'TypeScript and WebAssembly')}
 ${box(false, 'NCCL', 'not in this version')}
-${box(mpi.built, 'MPI', mpi.built ? (mpi.path ?? '') : why(mpi))}
+${box(openMpi.built, 'MPI: Open MPI', openMpi.built ? (openMpi.path ?? '') : why(openMpi))}
+${box(mpich.built, 'MPI: MPICH', mpich.built ? (mpich.path ?? '') : why(mpich))}
 ${box(gloo.built, 'Gloo', gloo.built ? (gloo.path ?? '') : why(gloo))}
 `;
 }

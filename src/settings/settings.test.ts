@@ -150,6 +150,8 @@ test('settings of several hosts', () => {
     {},
   );
   assert.equal(settings.peerTimeoutMs, 3000);
+  assert.equal(environment['HOROVOD_HIERARCHICAL_ALLREDUCE'], '0');
+  assert.equal(environment['HOROVOD_HIERARCHICAL_ALLGATHER'], '1');
   assert.equal(settings.hierarchicalAllreduce, false);
   assert.equal(settings.hierarchicalAllgather, true);
   assert.deepEqual(settings.networkInterfaces, ['eth0', '10.0.0.0/8']);

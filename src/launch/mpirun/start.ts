@@ -1,5 +1,6 @@
 // From what horovodrun was told to a running mpirun.
 
+import { describeNative } from '../../native/load.ts';
 import { JobSecret } from '../../rendezvous/job-secret.ts';
 import { forwardedEnvironment } from '../../settings/environment.ts';
 import { type LaunchOptions, type Settings, settingsTable } from '../../settings/table.ts';
@@ -37,6 +38,10 @@ export async function startMpirunJob(launch: MpirunLaunch): Promise<MpirunJob> {
   ] as const) {
     if (isGiven) say(`${flag} has no effect with --mpi: mpirun places the ranks (--binding-args).`);
   }
+  const launcher = { kind: mpirun.family === 'mpich' || mpirun.family === 'intel-mpi' ? 'pmi' : 'open-mpi' };
+  const addon = describeNative({ ...settings, engine: 'mpi', launcher });
+  // Whatever is started: it may be no rank of ours at all.
+  if (!addon.built) say(`the mpi engine is missing, and init() will fail: ${addon.reason}.`);
   const rules = { allow: options.envAllow, deny: options.envDeny };
   // mpirun's own environment is what ranks of this host inherit.
   const driver = forwardedEnvironment(launch.driverEnvironment, rules);
