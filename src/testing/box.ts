@@ -4,6 +4,7 @@
 
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { accessSync, constants, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -137,7 +138,7 @@ function hasCommand(name: string): boolean {
 /** Brings the hosts up; close() the box also when a test fails. */
 export async function startBox(options: BoxOptions): Promise<Box> {
   takeDownAbandoned();
-  const name = nextName();
+  const name = newName();
   const env: NodeJS.ProcessEnv = {
     ...process.env,
     PATH: [process.env['PATH'] ?? '', ...sbin].join(delimiter),
@@ -318,16 +319,8 @@ async function command(env: NodeJS.ProcessEnv, args: readonly string[]): Promise
 }
 
 // Its owner's process id is in a box's name, so that a box whose owner was killed is recognised.
-/** Names this process has given, also to boxes that are only coming up. */
-const names = new Set<string>();
-
-function nextName(): string {
-  for (let number = 1; ; number++) {
-    const name = `t${process.pid}-${number}`;
-    if (names.has(name) || boxes().includes(name)) continue;
-    names.add(name);
-    return name;
-  }
+function newName(): string {
+  return `t${process.pid}-${randomInt(1e9)}`;
 }
 
 function takeDownAbandoned(): void {
