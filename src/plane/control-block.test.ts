@@ -6,7 +6,14 @@ import { once } from 'node:events';
 import { writeSync } from 'node:fs';
 import { test } from 'node:test';
 import { HorovodError } from '../errors.ts';
-import { ControlBlock, controlLayout, ownerDiedBit, toError, toFailureRecord } from './control-block.ts';
+import {
+  ControlBlock,
+  controlLayout,
+  ownerDiedBit,
+  toError,
+  toErrorRecord,
+  toFailureRecord,
+} from './control-block.ts';
 import { createMemoryFile } from './memory-file.ts';
 import { parseStat } from './process-status.ts';
 
@@ -127,6 +134,58 @@ test('the last words of a rank become the cause of its loss', async (t) => {
   assert.equal(cause.name, 'TypeError');
   assert.equal(cause.message, 'boom');
   assert.match(String(cause.stack), /TypeError: boom\n\s+at /);
+});
+
+test('a rank of another host is mirrored with its host, and never looked for in the own /proc', (t) => {
+  const block = newBlock(t, 5);
+  const departure = { host: 'host2', pid: process.pid, hasLeft: false };
+  block.mirror(1, departure);
+  block.mirror(2, {
+    ...departure,
+    exit: { signal: 'SIGSEGV' },
+    lastWords: toErrorRecord(new TypeError('boom')),
+  });
+  block.mirror(3, { ...departure, hasLeft: true });
+  block.mirror(4, { ...departure, host: 'h'.repeat(1000), pid: 0, exit: { code: 0 } });
+  const texts = [1, 2, 3, 4].map((rank) => block.lossOf(rank)?.message);
+  assert.match(String(texts[0]), /rank 1 \(pid \d+ on host2\) has ended, nobody knows how$/);
+  assert.match(String(texts[1]), /rank 2 \(pid \d+ on host2\) was killed by SIGSEGV$/);
+  assert.match(String(texts[2]), /rank 3 \(pid \d+ on host2\) has shut down/);
+  assert.match(String(texts[3]), /rank 4 \(on h{255}\) exited with code 0 before init\(\)$/);
+  assert.match(String(block.lossOf(2)?.cause), /boom/);
+  assert.deepEqual(
+    [1, 2, 3, 4].map((rank) => block.pid(rank)),
+    [0, 0, 0, 0],
+  );
+});
+
+test('what is known of a rank is not changed by what other hosts say later', (t) => {
+  const block = newBlock(t, 3);
+  block.attach(0);
+  block.recordExit(1, { code: 3 });
+  for (const rank of [0, 1]) block.mirror(rank, { host: 'host2', pid: 1, hasLeft: true });
+  assert.equal(block.lossOf(0), undefined);
+  assert.match(String(block.lossOf(1)?.message), /rank 1 exited with code 3/);
+});
+
+test('what is told to other hosts about a rank is what was recorded', (t) => {
+  const block = newBlock(t, 4);
+  block.attach(1);
+  assert.equal(block.departureOf(0, 'host1'), undefined);
+  assert.equal(block.departureOf(1, 'host1'), undefined);
+  block.leave(1);
+  block.recordExit(2, { code: 3 });
+  block.writeLastWords(3, new TypeError('boom'));
+  block.recordExit(3, { signal: 'SIGKILL' });
+  const told = [1, 2, 3].map((rank) => block.departureOf(rank, 'host1'));
+  assert.deepEqual(
+    told.map((each) => [each?.host, each?.pid, each?.hasLeft, each?.exit, each?.lastWords?.message]),
+    [
+      ['host1', process.pid, true, undefined, undefined],
+      ['host1', 0, false, { code: 3 }, undefined],
+      ['host1', 0, false, { signal: 'SIGKILL' }, 'boom'],
+    ],
+  );
 });
 
 test('the life word of the native plane is believed while the process is still dying', (t) => {

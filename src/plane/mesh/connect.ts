@@ -31,7 +31,7 @@ export function connectMesh(options: MeshOptions): Promise<(MeshSocket | undefin
   const { listener, channel, ranks, index, peers, signal } = options;
   return new Promise((resolve, reject) => {
     const sockets = new Map<number, MeshSocket>();
-    const missing = new Map<number, { describe(): string; cancel(): void }>();
+    const missing = new Map<number, Missing>();
     const waits: (() => void)[] = [];
     const timer = setTimeout(() => fail(tooLate(options, missing)), options.timeoutMs);
     const onAbort = () => fail(aborted(options));
@@ -40,7 +40,7 @@ export function connectMesh(options: MeshOptions): Promise<(MeshSocket | undefin
       clearTimeout(timer);
       signal?.removeEventListener('abort', onAbort);
       for (const end of waits) end();
-      for (const { cancel } of missing.values()) cancel();
+      for (const peer of missing.values()) peer.cancel();
     };
     const fail = (error: unknown) => {
       settle();
@@ -68,7 +68,7 @@ export function connectMesh(options: MeshOptions): Promise<(MeshSocket | undefin
     }
     const ownRank = rankOf(ranks, index);
     // Whom we wait for comes first: a connection that was parked may complete at once, the others need a moment anyway.
-    for (const peer of wanted) missing.set(peer, { describe: () => 'it has not connected', cancel() {} });
+    for (const peer of wanted) missing.set(peer, notYetCome);
     try {
       for (const peer of wanted) {
         const rank = rankOf(ranks, peer);
@@ -83,7 +83,7 @@ export function connectMesh(options: MeshOptions): Promise<(MeshSocket | undefin
           onSocket: (socket) => take(peer, socket),
           ...(options.attemptTimeoutMs === undefined ? {} : { attemptTimeoutMs: options.attemptTimeoutMs }),
         });
-        missing.set(peer, { describe: () => dial.describe(), cancel: () => dial.cancel() });
+        missing.set(peer, dial);
       }
     } catch (error) {
       fail(error);
@@ -91,18 +91,35 @@ export function connectMesh(options: MeshOptions): Promise<(MeshSocket | undefin
   });
 }
 
+/** A peer that is not connected yet. */
+interface Missing {
+  describe(): string;
+  hasAnswered(): boolean;
+  cancel(): void;
+}
+
+const notYetCome: Missing = {
+  describe: () => 'it has not connected',
+  hasAnswered: () => false,
+  cancel: () => undefined,
+};
+
 function rankOf(ranks: readonly number[], member: number): number {
   const rank = ranks[member];
   if (rank === undefined) throw new RangeError(`member ${member} of ${ranks.length}`);
   return rank;
 }
 
-function tooLate(options: MeshOptions, missing: ReadonlyMap<number, { describe(): string }>): HorovodError {
+function tooLate(options: MeshOptions, missing: ReadonlyMap<number, Missing>): HorovodError {
   const { ranks, index, listener, hostnames, timeoutMs, channel } = options;
-  const peers = [...missing].map(([peer, { describe }]) => {
+  const peers = [...missing].map(([peer, wait]) => {
     const host = hostnames?.[peer];
-    return `rank ${ranks[peer]}${host === undefined ? '' : ` on ${host}`}: ${describe()}`;
+    return `rank ${ranks[peer]}${host === undefined ? '' : ` on ${host}`}: ${wait.describe()}`;
   });
+  const isReached = [...missing.values()].every((peer) => peer.hasAnswered());
+  const advice = isReached
+    ? 'The network is fine; look at what those ranks are doing.'
+    : 'Check firewalls between the hosts, or name the network with --network-interfaces.';
   const shown = peers.slice(0, 4);
   const rest = peers.length > shown.length ? `; and ${peers.length - shown.length} ranks more` : '';
   const host = hostnames?.[index];
@@ -110,8 +127,7 @@ function tooLate(options: MeshOptions, missing: ReadonlyMap<number, { describe()
   return new HorovodError(
     'ERR_HVD_TIMEOUT',
     `${own} could not be connected with all ranks of "${channel}" within ${timeoutMs / 1000} s. ` +
-      `${shown.join('; ')}${rest}. This rank listens at ${listener.candidates.join(', ')}. ` +
-      'Check firewalls between the hosts, or name the network with --network-interfaces.',
+      `${shown.join('; ')}${rest}. This rank listens at ${listener.candidates.join(', ')}. ${advice}`,
     { rank: ranks[[...missing.keys()][0] ?? -1] },
   );
 }

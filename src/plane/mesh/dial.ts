@@ -59,6 +59,11 @@ export class Dial {
     return tried.length === 0 ? 'it has told no address' : `tried ${tried.join(', ')}`;
   }
 
+  /** The other side has proven to be the one, and has not asked for the channel yet. */
+  hasAnswered(): boolean {
+    return this.#taken !== undefined;
+  }
+
   /** Hangs up whatever was not handed out. */
   cancel(): void {
     this.#isOver = true;
