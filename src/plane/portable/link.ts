@@ -17,6 +17,9 @@ export interface LinkEnd {
 /** The one byte that the dialing side sends when it has stopped reading by the event loop. */
 const readyByte = 0x52;
 
+/** More at once would not go through anyway, and a system call takes no more than 2 GiB. */
+const mostBytesAtOnce = 4 * 1024 * 1024;
+
 export class Link {
   readonly #connection: MeshSocket;
   readonly #sends: Uint8Array[] = [];
@@ -98,7 +101,7 @@ export class Link {
     let hasMoved = false;
     while (this.#places.length > 0) {
       const place = this.#places[0] as Uint8Array;
-      const wanted = place.length - this.#filledOfFirst;
+      const wanted = Math.min(place.length - this.#filledOfFirst, mostBytesAtOnce);
       const bytes = this.#call((fd) => readSync(fd, place, this.#filledOfFirst, wanted, null));
       if (bytes === undefined) return hasMoved;
       if (bytes === 0) {
@@ -109,6 +112,7 @@ export class Link {
       this.#filledOfFirst += bytes;
       // Less than asked for: there is nothing more now, and asking again would only cost an exception.
       if (bytes < wanted) return true;
+      if (this.#filledOfFirst < place.length) continue;
       this.#places.shift();
       this.#filledOfFirst = 0;
       this.#donePlaces++;
@@ -124,12 +128,13 @@ export class Link {
     let hasMoved = false;
     while (this.#sends.length > 0) {
       const source = this.#sends[0] as Uint8Array;
-      const left = source.length - this.#sentOfFirst;
+      const left = Math.min(source.length - this.#sentOfFirst, mostBytesAtOnce);
       const bytes = this.#call((fd) => writeSync(fd, source, this.#sentOfFirst, left));
       if (bytes === undefined) return hasMoved;
       hasMoved = true;
       this.#sentOfFirst += bytes;
       if (bytes < left) return true;
+      if (this.#sentOfFirst < source.length) continue;
       this.#sends.shift();
       this.#sentOfFirst = 0;
       this.#doneSends++;
@@ -146,6 +151,8 @@ export class Link {
       return call(this.#connection.takeDescriptor());
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
+      // Not the connection's fault: for example a buffer that was detached meanwhile.
+      if (code?.startsWith('ERR_') === true) throw error;
       if (code !== 'EAGAIN' && code !== 'EINTR') this.#endWith(`broke (${code ?? message})`);
       return undefined;
     } finally {

@@ -7,6 +7,7 @@ import type { ControlBlock } from '../control-block.ts';
 import { defaultMemoryDirectory, type MemoryFile } from '../memory-file.ts';
 import { connectMesh } from '../mesh/connect.ts';
 import type { MeshListener } from '../mesh/listener.ts';
+import type { MeshSocket } from '../mesh/mesh-socket.ts';
 import type { GroupSpec, PlaneGroup } from '../plane.ts';
 import { ClusterRounds, extraBytesFor, linkQuestionUs } from './cluster-rounds.ts';
 import {
@@ -17,7 +18,7 @@ import {
   postBytesOf,
 } from './group-files.ts';
 import { Link } from './link.ts';
-import { PortablePlane, type PortablePlaneOptions } from './portable-plane.ts';
+import { defaultSizes, PortablePlane, type PortablePlaneOptions } from './portable-plane.ts';
 
 export interface PortableClusterPlaneOptions extends PortablePlaneOptions {
   readonly listener: MeshListener;
@@ -50,7 +51,7 @@ export class PortableClusterPlane extends PortablePlane {
     const hostNumbers = members.map((rank) => (hierarchicalAllreduce ? (hosts.get(rank) as number) : rank));
     const seats = seatsOf(hostNumbers, index);
     if (seats.hosts.length === 1) return super.openGroup(spec);
-    const sizes = this.#sizesFor(members.length);
+    const sizes = this.#sizesFor(members.length, seats.local.length);
     const opened = await this.#openLocalFiles(spec, seats.local, sizes);
     const postBytes = postBytesOf(members.length, sizes);
     const files = new GroupFiles(opened, seats.local.indexOf(index), sizes, {
@@ -70,7 +71,7 @@ export class PortableClusterPlane extends PortablePlane {
         signal: spec.signal,
         timeoutMs: spec.timeoutMs,
       });
-      links = connections.map((connection) => connection && new Link(connection));
+      links = linksOf(connections);
     } catch (error) {
       files.close();
       throw error;
@@ -83,11 +84,14 @@ export class PortableClusterPlane extends PortablePlane {
     return this.admit(rounds, spec, linkQuestionUs * seats.remote.length);
   }
 
-  #sizesFor(members: number): GroupFileSizes {
+  #sizesFor(members: number, local: number): GroupFileSizes {
     const { sizes } = this.#options;
-    if (sizes !== undefined) return sizes;
-    const eagerBytes = Math.max(leastEagerBytes, Math.floor(eagerBytesToAll / (members - 1) / 64) * 64);
-    return { eagerBytes, slotBytes: 256 * 1024 };
+    const toEach = Math.floor(eagerBytesToAll / (members - 1) / 64) * 64;
+    return {
+      eagerBytes: sizes?.eagerBytes ?? Math.max(leastEagerBytes, toEach),
+      // Nobody looks into the slots of a member that is alone on its host.
+      slotBytes: local === 1 ? 64 : (sizes?.slotBytes ?? defaultSizes.slotBytes),
+    };
   }
 
   /** The first member of each host makes the files of all members there. */
@@ -136,4 +140,16 @@ export class PortableClusterPlane extends PortablePlane {
       { rank },
     );
   }
+}
+
+function linksOf(connections: readonly (MeshSocket | undefined)[]): (Link | undefined)[] {
+  if (process.platform !== 'win32') {
+    return connections.map((connection) => connection && new Link(connection));
+  }
+  for (const connection of connections) connection?.release();
+  throw new HorovodError(
+    'ERR_HVD_UNSUPPORTED',
+    'the portable plane reads connections between hosts by their descriptors, and Windows has none. ' +
+      'Run ranks of several hosts on Linux or macOS (on Windows: in WSL), or all ranks on one host.',
+  );
 }

@@ -28,7 +28,7 @@ export interface PortablePlaneOptions {
  * Up to 64 KiB one message from each to each costs less than the two more meetings that steps need. With slots
  * of 64 to 512 KiB the bandwidth hardly differs; 256 KiB keeps what a step touches in a core's second cache.
  */
-const defaultSizes: GroupFileSizes = { eagerBytes: 64 * 1024, slotBytes: 256 * 1024 };
+export const defaultSizes: GroupFileSizes = { eagerBytes: 64 * 1024, slotBytes: 256 * 1024 };
 
 export class PortablePlane implements DataPlane {
   readonly name = 'portable';
