@@ -17,7 +17,7 @@ import {
 } from '../agent/protocol.ts';
 import { SilenceWatch } from '../agent/silence.ts';
 import type { Guardian } from '../spawn/guardian.ts';
-import { type Evidence, type HostProblem, hostProblem, versionProblem } from './host-problem.ts';
+import { type Evidence, type HostProblem, hostProblem, lastLine, versionProblem } from './host-problem.ts';
 import { type RemotePlaces, remoteCommand, type SshOptions, sshCommand } from './ssh-command.ts';
 
 export interface AgentOptions {
@@ -237,8 +237,7 @@ export class AgentConnection {
 
   #endText(end: ProcessEnd): string {
     const program = this.#program;
-    const line = this.#stderr.trimEnd().split(/\r?\n/).at(-1)?.trim();
-    const said = line === undefined || line === '' ? '' : `: ${line}`;
+    const said = lastLine(this.#stderr);
     if ('signal' in end) return `its connection has ended (${program} was killed by ${end.signal})`;
     if (end.code === 0 && this.#options.ssh.remoteShell !== undefined) {
       return `its agent has got no input: ${program} must pass it on (kubectl exec needs -i)`;

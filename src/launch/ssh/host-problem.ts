@@ -232,7 +232,7 @@ function describe(end: { readonly code: number } | { readonly signal: string }):
 }
 
 /** ': the last line of it', or that which matches. */
-function lastLine(stderr: string, pattern = /\S/): string {
+export function lastLine(stderr: string, pattern: RegExp = /\S/): string {
   const line = stderr.split(/\r?\n/).findLast((each) => pattern.test(each) && !/^Node\.js v/.test(each));
   return line === undefined ? '' : `: ${line.trim()}`;
 }
