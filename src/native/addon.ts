@@ -79,9 +79,13 @@ export interface NativeAddon {
     address: string,
     timeoutMs: number,
     isSingleThreaded: boolean,
-  ): [NativeEngineOffer, string] | string;
+  ): Promise<[NativeEngineOffer, string] | string>;
   /** Collective. `texts` of all members in the order of the engine. A string: why there is no engine. */
-  openEngine?(offer: NativeEngineOffer, texts: readonly string[], timeoutMs: number): NativeEngine | string;
+  openEngine?(
+    offer: NativeEngineOffer,
+    texts: readonly string[],
+    timeoutMs: number,
+  ): Promise<NativeEngine | string>;
   /** When the process ends. */
   closeEngines?(isHealthy: boolean): void;
   /** For tests: 'avx512', 'avx2' or 'baseline'; false if this processor does not have it. */

@@ -30,7 +30,8 @@ struct EngineMember {
 
 // Null: `error` says why.
 std::unique_ptr<EngineOffer> offer_engine(const EngineMember& member, std::string& error);
-// When the process ends. After a failure nobody waits for peers.
+// Before the process ends: the library is told that all went well, which may take until all processes have done the same. After a
+// failure nothing of it is called any more.
 void close_engines(bool is_healthy);
 const char* engine_name();
 std::string engine_library();

@@ -263,7 +263,7 @@ class MpiEngine final : public Engine {
                         : now - began > patience.timeout_ns   ? Status::timeout
                                                               : Status::done;
         if (status != Status::done) {
-          is_broken_ = true;  // the requests are left alone: nothing calls MPI any more
+          give_up();
           return status;
         }
       }
@@ -274,8 +274,14 @@ class MpiEngine final : public Engine {
     }
   }
 
-  Status broken(int) {
+  // The requests are left alone: nothing calls MPI any more, not even to finalize it.
+  void give_up() {
     is_broken_ = true;
+    library().finish(false);
+  }
+
+  Status broken(int) {
+    give_up();
     // A peer that has died is known to the control block soon; that tells more than MPI's code.
     for (int64_t until = monotonic_ns() + 300'000'000; monotonic_ns() < until; usleep(1000))
       if (control_.failed()) return Status::failed;

@@ -85,6 +85,7 @@ bool MpiLibrary::run(const std::function<void()>& task, int64_t timeout_ns, cons
 
 bool MpiLibrary::start(bool is_single_threaded, int64_t timeout_ns, const std::function<bool()>& has_failed,
                        std::string& error) {
+  std::lock_guard starting(start_mutex_);
   if (state_ == State::started) return true;
   if (state_ == State::finished) {
     error = "MPI was finalized; it cannot be started a second time in a process";
@@ -135,13 +136,15 @@ void MpiLibrary::finish(bool is_healthy) {
   if (state_ != State::started) return;
   state_ = State::finished;
   if (!is_healthy) return;
+  // A rank that has finished early waits here for one that still evaluates; it must not wait for ever.
+  constexpr int64_t longest_ns = 600'000'000'000;
   run(
       [] {
         int is_finalized = 0;
         MPI_Finalized(&is_finalized);
         if (!is_finalized) MPI_Finalize();
       },
-      5'000'000'000, [] { return false; });
+      longest_ns, [] { return false; });
 }
 
 std::string mpi_error(int code) {

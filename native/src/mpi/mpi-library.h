@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -35,11 +36,12 @@ class MpiLibrary {
 
  private:
   enum class State { never, started, broken, finished };
-  State state_ = State::never;
+  std::atomic<State> state_{State::never};
   bool is_multiple_ = false;
   int rank_ = -1;
   int size_ = 0;
   std::mutex mutex_;
+  std::mutex start_mutex_;
 };
 
 std::string mpi_error(int code);

@@ -1,6 +1,8 @@
 #include "engine-object.h"
 
+#include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "../cross/engine-offer.h"
@@ -11,7 +13,7 @@ namespace hvd::node {
 namespace {
 
 struct OfferHandle {
-  std::unique_ptr<EngineOffer> offer;
+  std::shared_ptr<EngineOffer> offer;
 };
 
 std::string text_of(napi_env env, napi_value value) {
@@ -35,7 +37,35 @@ napi_value external_of(napi_env env, Handle* handle) {
   return external;
 }
 
-// offerEngine(control, size, index, address, timeoutMs, isSingleThreaded) → [offer, text], or a string: why not
+// Something that blocks, on a thread of its own; `settle` makes the promise's value on the JavaScript thread. Not one of
+// libuv's few threads: several ranks of one process wait for each other here.
+struct Task {
+  std::function<void()> work;
+  std::function<napi_value(napi_env)> settle;
+  napi_deferred deferred = nullptr;
+  napi_threadsafe_function report = nullptr;
+};
+
+napi_value promise_of(napi_env env, std::function<void()> work, std::function<napi_value(napi_env)> settle) {
+  auto* task = new Task{std::move(work), std::move(settle)};
+  napi_value promise, name;
+  napi_create_promise(env, &task->deferred, &promise);
+  napi_create_string_utf8(env, "horovod engine", NAPI_AUTO_LENGTH, &name);
+  auto report = [](napi_env env, napi_value, void*, void* data) {
+    std::unique_ptr<Task> done(static_cast<Task*>(data));
+    if (env) napi_resolve_deferred(env, done->deferred, done->settle(env));
+  };
+  napi_create_threadsafe_function(env, nullptr, nullptr, name, 0, 1, nullptr, nullptr, nullptr, report, &task->report);
+  std::thread([task] {
+    task->work();
+    napi_threadsafe_function end = task->report;
+    napi_call_threadsafe_function(end, task, napi_tsfn_nonblocking);
+    napi_release_threadsafe_function(end, napi_tsfn_release);
+  }).detach();
+  return promise;
+}
+
+// offerEngine(control, size, index, address, timeoutMs, isSingleThreaded) → promise of [offer, text], or a string: why not
 napi_value offer(napi_env env, napi_callback_info info) {
   size_t count = 6;
   napi_value arguments[6];
@@ -44,21 +74,30 @@ napi_value offer(napi_env env, napi_callback_info info) {
   napi_get_value_external(env, arguments[0], &control);
   bool is_single_threaded = false;
   napi_get_value_bool(env, arguments[5], &is_single_threaded);
-  std::string error;
-  auto handle = std::make_unique<OfferHandle>();
-  handle->offer = offer_engine({*static_cast<ControlHandle*>(control)->control, to_int(env, arguments[1]),
-                                to_int(env, arguments[2]), text_of(env, arguments[3]),
-                                static_cast<int64_t>(to_double(env, arguments[4]) * 1e6), is_single_threaded},
-                               error);
-  if (!handle->offer) return text_value(env, error);
-  napi_value pair, text = text_value(env, handle->offer->text());
-  napi_create_array_with_length(env, 2, &pair);
-  napi_set_element(env, pair, 0, external_of(env, handle.release()));
-  napi_set_element(env, pair, 1, text);
-  return pair;
+  const EngineMember member{*static_cast<ControlHandle*>(control)->control,
+                            to_int(env, arguments[1]),
+                            to_int(env, arguments[2]),
+                            text_of(env, arguments[3]),
+                            static_cast<int64_t>(to_double(env, arguments[4]) * 1e6),
+                            is_single_threaded};
+  struct Result {
+    std::shared_ptr<EngineOffer> offer;
+    std::string error;
+  };
+  auto result = std::make_shared<Result>();
+  return promise_of(
+      env, [member, result] { result->offer = offer_engine(member, result->error); },
+      [result](napi_env env) {
+        if (!result->offer) return text_value(env, result->error);
+        napi_value pair;
+        napi_create_array_with_length(env, 2, &pair);
+        napi_set_element(env, pair, 0, external_of(env, new OfferHandle{result->offer}));
+        napi_set_element(env, pair, 1, text_value(env, result->offer->text()));
+        return pair;
+      });
 }
 
-// openEngine(offer, texts, timeoutMs) → engine, or a string: why not
+// openEngine(offer, texts, timeoutMs) → promise of the engine, or of a string: why not
 napi_value open(napi_env env, napi_callback_info info) {
   size_t count = 3;
   napi_value arguments[3];
@@ -73,11 +112,21 @@ napi_value open(napi_env env, napi_callback_info info) {
     napi_get_element(env, arguments[1], i, &text);
     texts.push_back(text_of(env, text));
   }
-  std::string error;
-  std::shared_ptr<Engine> engine = static_cast<OfferHandle*>(handle)->offer->open(
-      texts, static_cast<int64_t>(to_double(env, arguments[2]) * 1e6), error);
-  if (!engine) return text_value(env, error);
-  return external_of(env, new EngineHandle{std::move(engine)});
+  struct Result {
+    std::shared_ptr<Engine> engine;
+    std::string error;
+  };
+  auto result = std::make_shared<Result>();
+  const auto timeout_ns = static_cast<int64_t>(to_double(env, arguments[2]) * 1e6);
+  return promise_of(
+      env,
+      [offer = static_cast<OfferHandle*>(handle)->offer, texts, timeout_ns, result] {
+        result->engine = offer->open(texts, timeout_ns, result->error);
+      },
+      [result](napi_env env) {
+        if (!result->engine) return text_value(env, result->error);
+        return external_of(env, new EngineHandle{result->engine});
+      });
 }
 
 // closeEngines(isHealthy)

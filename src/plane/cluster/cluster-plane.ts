@@ -3,12 +3,13 @@
 // the shared segment and the connections and hands both to the addon, which does the rest on its own.
 
 import { getSystemErrorName } from 'node:util';
-import { HorovodError, type HorovodErrorCode } from '../../errors.ts';
+import { type ErrorCode, HorovodError } from '../../errors.ts';
 import type { NativeAddon, NativeEngine, NativeEngineOffer } from '../../native/addon.ts';
 import type { ControlBlock } from '../control-block.ts';
 import { createMemoryFile, type MemoryFile, openMemoryFile } from '../memory-file.ts';
 import { connectMesh } from '../mesh/connect.ts';
 import type { MeshListener } from '../mesh/listener.ts';
+import type { MeshSocket } from '../mesh/mesh-socket.ts';
 import { AddonGroup } from '../native/addon-group.ts';
 import { AddonPlane, type AddonPlaneOptions } from '../native/addon-plane.ts';
 import type { GroupSpec, PlaneGroup } from '../plane.ts';
@@ -37,7 +38,14 @@ interface Told {
   readonly segment?: string;
   readonly engine?: string;
   readonly error?: string;
-  readonly code?: HorovodErrorCode;
+}
+
+/** A group on its way. */
+interface Opening {
+  readonly spec: GroupSpec;
+  readonly layout: GroupLayout;
+  readonly isShared: boolean;
+  readonly connections: readonly (MeshSocket | undefined)[];
 }
 
 export class ClusterPlane extends AddonPlane {
@@ -51,97 +59,95 @@ export class ClusterPlane extends AddonPlane {
   }
 
   async openGroup(spec: GroupSpec): Promise<PlaneGroup> {
-    const { rank, hosts, hostnames, cma, timeoutMs, stallAfterMs } = this.#options;
+    const { rank, hosts, cma, timeoutMs, stallAfterMs } = this.#options;
     const { members, index } = spec;
     const hostsOf = members.map((member) => hosts.get(member) as number);
-    const mode = this.#modeOf(hostsOf);
-    const layout = layoutOf(hostsOf, index, mode === hierarchicalMode);
-    const { local, peers } = layout;
-    const isShared = mode !== 0 && local.length > 1;
-    const { file, engine } = await this.#exchange(spec, layout, isShared);
+    const isHierarchical = this.#isHierarchical(hostsOf);
+    const layout = layoutOf(hostsOf, index, isHierarchical);
+    const isShared = isHierarchical && layout.local.length > 1;
+    const connections = await this.#connect(spec, layout);
+    let file: MemoryFile | undefined;
     try {
-      const connections = await connectMesh({
-        listener: this.#options.listener,
-        channel: `${this.#options.generation}/${spec.id}`,
-        ranks: members,
-        index,
-        peers,
-        candidates: members.map((member) => this.#options.candidates.get(member) ?? []),
-        hostnames: members.map((member) => hostnames.get(member) ?? '?'),
-        signal: spec.signal,
-        timeoutMs: spec.timeoutMs,
-      });
-      let group: AddonGroup;
-      try {
-        group = new AddonGroup(this.block, rank, spec, this.tryUpToBytes, (report, mailbox) =>
-          this.addon.openClusterGroup(
-            this.control,
-            this.arena,
-            Int32Array.from(members),
-            Int32Array.from(hostsOf),
-            index,
-            file?.fd ?? -1,
-            Int32Array.from(members, (_, i) => connections[i]?.takeDescriptor() ?? -1),
-            Int32Array.from(members, (_, i) => (connections[i]?.accepted === true ? 1 : 0)),
-            mode,
-            engine,
-            this.spins,
-            timeoutMs,
-            stallAfterMs,
-            report,
-            mailbox,
-          ),
-        );
-      } finally {
-        for (const connection of connections) connection?.release();
-      }
+      const halves = await this.#exchange({ spec, layout, isShared, connections });
+      file = halves.file;
+      const group = new AddonGroup(this.block, rank, spec, this.tryUpToBytes, (report, mailbox) =>
+        this.addon.openClusterGroup(
+          this.control,
+          this.arena,
+          Int32Array.from(members),
+          Int32Array.from(hostsOf),
+          index,
+          file?.fd ?? -1,
+          Int32Array.from(members, (_, i) => connections[i]?.takeDescriptor() ?? -1),
+          Int32Array.from(members, (_, i) => (connections[i]?.accepted === true ? 1 : 0)),
+          isHierarchical ? 1 : 0,
+          halves.engine,
+          this.spins,
+          timeoutMs,
+          stallAfterMs,
+          report,
+          mailbox,
+        ),
+      );
       group.describeLoss = (culprit, errno) => this.#lossOf(culprit, errno);
       await this.admit(group, spec);
       if (isShared) group.probe(cma);
       return group;
     } finally {
+      for (const connection of connections) connection?.release();
       // All have mapped it, or the group does not come about.
       file?.close();
     }
   }
 
-  /** Bit 0: hierarchical but for allgather; bit 1: allgather too. 0: flat, all over the engine. */
-  #modeOf(hosts: readonly number[]): number {
-    const { hierarchicalAllreduce, hierarchicalAllgather } = this.#options;
-    const isOnePerHost = new Set(hosts).size === hosts.length;
-    if (isOnePerHost || new Set(hosts).size === 1) return 0;
-    return (hierarchicalAllreduce ? 1 : 0) + (hierarchicalAllgather ? 2 : 0);
+  override close(): void {
+    super.close();
+    closeEnginesAtExit(this.addon, this.block);
   }
 
-  /** The segment of this host's members, made by the first of them, and the engine. */
-  async #exchange(
-    spec: GroupSpec,
-    layout: GroupLayout,
-    isShared: boolean,
-  ): Promise<{ file: MemoryFile | undefined; engine: 'tcp' | NativeEngine }> {
-    const { local } = layout;
-    const isFirst = local[0] === spec.index;
+  /** Where it makes a difference: several hosts, and more than one member on some. */
+  #isHierarchical(hosts: readonly number[]): boolean {
+    const count = new Set(hosts).size;
+    return this.#options.hierarchicalAllreduce && count > 1 && count < hosts.length;
+  }
+
+  #connect(spec: GroupSpec, { lane }: GroupLayout): Promise<(MeshSocket | undefined)[]> {
+    const { listener, generation, candidates, hostnames } = this.#options;
+    return connectMesh({
+      listener,
+      channel: `${generation}/${spec.id}`,
+      ranks: spec.members,
+      index: spec.index,
+      peers: lane.filter((member) => member !== spec.index),
+      candidates: spec.members.map((member) => candidates.get(member) ?? []),
+      hostnames: spec.members.map((member) => hostnames.get(member) ?? '?'),
+      signal: spec.signal,
+      timeoutMs: spec.timeoutMs,
+    });
+  }
+
+  /** The segment of this host's members, made by the first of them, and the engine of the own lane. */
+  async #exchange(opening: Opening): Promise<{ file: MemoryFile | undefined; engine: 'tcp' | NativeEngine }> {
+    const { spec, layout, isShared } = opening;
+    const { local, lane } = layout;
     let own: MemoryFile | undefined;
+    let offer: NativeEngineOffer | undefined;
     let told: Told = {};
     let failure: unknown;
-    let offer: NativeEngineOffer | undefined;
     try {
-      const offered = await this.#offerEngine(spec, layout);
-      if (offered !== undefined) {
-        offer = offered[0];
-        told = { engine: offered[1] };
-      }
-      if (isShared && isFirst) {
+      if (isShared && local[0] === spec.index) {
         own = createMemoryFile(this.addon.bytesPerMember * local.length, {
           directory: this.#options.shmDirectory,
           label: 'the shared segment of a process set',
         });
-        told = { ...told, segment: own.path };
+        told = { segment: own.path };
       }
+      const offered = await this.#offerEngine(opening);
+      offer = offered?.[0];
+      if (offered !== undefined) told = { ...told, engine: offered[1] };
     } catch (error) {
       // The others wait for an answer; an error is one.
-      const code = HorovodError.is(error) ? error.code : 'ERR_HVD_SHARED_MEMORY';
-      told = { error: (error as Error).message, code };
+      told = { error: (error as Error).message };
       failure = error;
     }
     const texts = await spec.exchange(JSON.stringify(told));
@@ -149,58 +155,65 @@ export class ClusterPlane extends AddonPlane {
     const all = texts.map((text) => JSON.parse(text) as Told);
     const broken = all.findIndex(({ error }) => error !== undefined);
     if (broken >= 0) {
-      const { error, code = 'ERR_HVD_SHARED_MEMORY' } = all[broken] as Told;
-      throw new HorovodError(code, `rank ${spec.members[broken]}: ${error}`);
+      const rank = spec.members[broken] as number;
+      throw new HorovodError('ERR_HVD_NATIVE', `rank ${rank}: ${all[broken]?.error}`, { rank });
     }
     const path = all[local[0] as number]?.segment;
     const file = own ?? (isShared && path !== undefined ? openMemoryFile(path) : undefined);
-    const texts1 = layout.lane.map((member) => all[member]?.engine ?? '');
     try {
-      return { file, engine: offer === undefined ? 'tcp' : await this.#openEngine(spec, offer, texts1) };
+      const engineTexts = lane.map((member) => all[member]?.engine ?? '');
+      const engine = offer === undefined ? 'tcp' : await this.#openEngine(offer, engineTexts, spec);
+      return { file, engine };
     } catch (error) {
       file?.close();
       throw error;
     }
   }
 
-  /** Undefined where none is needed: tcp is the addon's own, and nobody else takes part. */
-  async #offerEngine(
-    { members, timeoutMs }: GroupSpec,
-    { lane }: GroupLayout,
-  ): Promise<[NativeEngineOffer, string] | undefined> {
-    const { engine, rank, candidates, hosts, isSingleThreaded } = this.#options;
-    // MPI has to be started by all of its processes, also by those without a lane.
-    if (engine === 'tcp' || members.length === 1 || (engine === 'gloo' && lane.length === 0)) return undefined;
-    const index = lane.findIndex((member) => members[member] === rank);
-    const others = [...candidates].filter(([other]) => hosts.get(other) !== hosts.get(rank)).map(([, list]) => list);
-    const address = engineAddress(candidates.get(rank) ?? [], others);
+  async #offerEngine({
+    spec,
+    layout: { lane },
+    connections,
+  }: Opening): Promise<[NativeEngineOffer, string] | undefined> {
+    if (this.name === 'tcp' || lane.length < 2) return undefined;
+    const { timeoutMs } = spec;
+    const place = lane.indexOf(spec.index);
     const offered = await this.addon.offerEngine?.(
       this.control,
       lane.length,
-      index,
-      address,
+      place,
+      this.#ownAddress(spec, connections),
       timeoutMs,
-      isSingleThreaded ?? false,
+      this.#options.isSingleThreaded ?? false,
     );
     if (typeof offered === 'object') return offered;
     throw this.#engineError(offered);
   }
 
   async #openEngine(
-    { timeoutMs }: GroupSpec,
     offer: NativeEngineOffer,
     texts: readonly string[],
-  ): Promise<'tcp' | NativeEngine> {
-    if (texts.length === 0) return 'tcp';
-    const opened = await this.addon.openEngine?.(offer, texts, timeoutMs);
-    if (typeof opened === 'object') return opened;
-    throw this.#engineError(opened);
+    spec: GroupSpec,
+  ): Promise<NativeEngine> {
+    const engine = await this.addon.openEngine?.(offer, texts, spec.timeoutMs);
+    if (typeof engine === 'object') return engine;
+    throw this.#engineError(engine);
   }
 
-  #engineError(reason = 'the addon that was loaded has no such engine'): HorovodError {
-    const { engine, rank, hostnames } = this.#options;
-    const where = `rank ${rank} on ${hostnames.get(rank) ?? '?'}`;
-    return new HorovodError('ERR_HVD_NATIVE', `${where}: ${engine} cannot be used: ${reason}`, { rank });
+  #engineError(reason: string | undefined): HorovodError {
+    const { rank } = this.#options;
+    const why = reason ?? 'its addon was not loaded';
+    return new HorovodError('ERR_HVD_NATIVE', `rank ${rank}: the ${this.name} engine: ${why}`, { rank });
+  }
+
+  /** An address of this host that another one has reached; of the same host only where there is no other. */
+  #ownAddress(spec: GroupSpec, connections: readonly (MeshSocket | undefined)[]): string {
+    const { hosts, rank } = this.#options;
+    const remote = connections.find(
+      (each, i) => each !== undefined && hosts.get(spec.members[i] as number) !== hosts.get(rank),
+    );
+    const socket = (remote ?? connections.find((each) => each !== undefined))?.socket;
+    return (socket?.localAddress ?? '127.0.0.1').replace(/^::ffff:/, '');
   }
 
   #lossOf(rank: number, errno: number): HorovodError {
@@ -215,4 +228,13 @@ export class ClusterPlane extends AddonPlane {
   }
 }
 
-const hierarchicalMode = 3;
+/**
+ * MPI is to be told that a process ends well, or its mpirun calls it a crash. It is not told at shutdown(), because it could not
+ * be started again. Once for a process: whoever comes later finds the listener of the first.
+ */
+function finalizeMpiAtExit(addon: NativeAddon): void {
+  if (process.listeners('exit').some(({ name }) => name === 'finalizeMpi')) return;
+  process.once('exit', function finalizeMpi(code) {
+    addon.closeEngines?.(code === 0);
+  });
+}

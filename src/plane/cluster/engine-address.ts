@@ -28,5 +28,7 @@ function isLoopback(address: string): boolean {
 
 /** The first three of four bytes, or the first half of an IPv6 address: what most networks have in common. */
 function netOf(address: string): string {
-  return isIPv6(address) ? address.split(':').slice(0, 4).join(':') : address.slice(0, address.lastIndexOf('.'));
+  return isIPv6(address)
+    ? address.split(':').slice(0, 4).join(':')
+    : address.slice(0, address.lastIndexOf('.'));
 }

@@ -1,7 +1,7 @@
 // Who is connected with whom in a group that spans hosts. A pure function; native/src/hierarchical has the same rules.
 //
 // Each host's members are numbered in order of their index. As many of them as the smallest host has are *lanes*: lane l
-// of a host is connected with lane l of every other host. Flat groups are connected all with all.
+// of a host is connected with lane l of every other host. In a flat group all members are one lane.
 
 export interface GroupLayout {
   /** Members of the own host, as indices, in order. */
