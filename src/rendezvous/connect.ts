@@ -39,8 +39,11 @@ interface Candidate {
 }
 
 const staggerMs = 25;
+const longestStaggerMs = 500;
 const firstPauseMs = 5;
+/** The first few addresses are tried this often; each that follows less often, so that many ranks make no flood. */
 const longestPauseMs = 200;
+const eagerAddresses = 4;
 /** A connection that is not made, or not answered, by then is made anew. */
 const attemptMs = 10_000;
 /** When something definite was seen at one address, silent ones get this long. */
@@ -73,7 +76,7 @@ export async function connectToStore(options: ConnectOptions): Promise<Connectio
       };
       timers.push(setTimeout(judge, graceMs));
       for (const [place, candidate] of candidates.entries()) {
-        void pursue(candidate, place * staggerMs, options, over.signal, judge).then((socket) => {
+        void pursue(candidate, place, options, over.signal, judge).then((socket) => {
           if (socket === undefined) return;
           if (hasWon || over.signal.aborted) {
             socket.destroy();
@@ -94,13 +97,14 @@ export async function connectToStore(options: ConnectOptions): Promise<Connectio
 /** Tries one address until it is welcome there or all is over. */
 async function pursue(
   candidate: Candidate,
-  delayMs: number,
+  place: number,
   options: ConnectOptions,
   over: AbortSignal,
   onSight: () => void,
 ): Promise<Socket | undefined> {
-  await pause(delayMs, over);
-  for (let pauseMs = firstPauseMs; !over.aborted; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
+  await pause(Math.min(place * staggerMs, longestStaggerMs), over);
+  const longest = longestPauseMs * Math.max(1, place / eagerAddresses);
+  for (let pauseMs = firstPauseMs; !over.aborted; pauseMs = Math.min(2 * pauseMs, longest)) {
     const outcome = await attempt(candidate.address, options, over);
     if (!('kind' in outcome)) return outcome;
     if (over.aborted) return undefined;

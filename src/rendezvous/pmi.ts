@@ -27,13 +27,19 @@ export function openPmi(fd: number): Socket {
   }
 }
 
+/** What a socket is to Node inside, as far as it matters here. */
+interface Handle {
+  setBlocking?(isBlocking: boolean): number;
+  readStop?(): number;
+}
+
 /** A socket that MPI is going to use is given back as it was: blocking, and read by nobody. */
 export function returnPmi(socket: Socket): void {
   socket.pause();
   socket.unref();
-  const { _handle: handle } = socket as unknown as {
-    _handle?: { setBlocking?(isBlocking: boolean): number };
-  };
+  const { _handle: handle } = socket as unknown as { _handle?: Handle };
+  // pause() alone reads on until Node's buffer is full.
+  handle?.readStop?.();
   handle?.setBlocking?.(true);
 }
 
