@@ -3,7 +3,7 @@
 // the shared segment and the connections and hands both to the addon, which does the rest on its own.
 
 import { getSystemErrorName } from 'node:util';
-import { type ErrorCode, HorovodError } from '../../errors.ts';
+import { HorovodError } from '../../errors.ts';
 import type { NativeAddon, NativeEngine, NativeEngineOffer } from '../../native/addon.ts';
 import type { ControlBlock } from '../control-block.ts';
 import { createMemoryFile, type MemoryFile, openMemoryFile } from '../memory-file.ts';
@@ -13,7 +13,6 @@ import type { MeshSocket } from '../mesh/mesh-socket.ts';
 import { AddonGroup } from '../native/addon-group.ts';
 import { AddonPlane, type AddonPlaneOptions } from '../native/addon-plane.ts';
 import type { GroupSpec, PlaneGroup } from '../plane.ts';
-import { engineAddress } from './engine-address.ts';
 import { type GroupLayout, layoutOf } from './lanes.ts';
 
 export type EngineName = 'tcp' | 'mpi' | 'gloo';
@@ -102,7 +101,8 @@ export class ClusterPlane extends AddonPlane {
 
   override close(): void {
     super.close();
-    closeEnginesAtExit(this.addon, this.block);
+    // Its library would wait for processes that are gone.
+    if (this.block.failure() !== undefined) this.addon.closeEngines?.(false);
   }
 
   /** Where it makes a difference: several hosts, and more than one member on some. */
@@ -196,8 +196,9 @@ export class ClusterPlane extends AddonPlane {
     spec: GroupSpec,
   ): Promise<NativeEngine> {
     const engine = await this.addon.openEngine?.(offer, texts, spec.timeoutMs);
-    if (typeof engine === 'object') return engine;
-    throw this.#engineError(engine);
+    if (typeof engine !== 'object') throw this.#engineError(engine);
+    closeEnginesAtExit(this.addon);
+    return engine;
   }
 
   #engineError(reason: string | undefined): HorovodError {
@@ -232,9 +233,9 @@ export class ClusterPlane extends AddonPlane {
  * MPI is to be told that a process ends well, or its mpirun calls it a crash. It is not told at shutdown(), because it could not
  * be started again. Once for a process: whoever comes later finds the listener of the first.
  */
-function finalizeMpiAtExit(addon: NativeAddon): void {
-  if (process.listeners('exit').some(({ name }) => name === 'finalizeMpi')) return;
-  process.once('exit', function finalizeMpi(code) {
+function closeEnginesAtExit(addon: NativeAddon): void {
+  if (process.listeners('exit').some(({ name }) => name === 'closeEngines')) return;
+  process.once('exit', function closeEngines(code) {
     addon.closeEngines?.(code === 0);
   });
 }
