@@ -97,11 +97,19 @@ describe('what happens on one host is known on all', () => {
       const record = await failureOn(host, 1000);
       assert.deepEqual({ ...record }, { code: 'ERR_HVD_MISMATCH', message: 'dtypes differ', rank: 3 });
     }
+    assert.equal(second.block.failure()?.message, 'dtypes differ');
     first.block.fail({ code: 'ERR_HVD_TIMEOUT', message: 'later' });
     await third.watch.destroy();
     await hearsEverything(first, second, 1);
     assert.equal(second.block.failure()?.code, 'ERR_HVD_MISMATCH');
     assert.equal(first.block.failure()?.code, 'ERR_HVD_MISMATCH');
+  });
+
+  test('a failure that names a process names its host too', async (t) => {
+    const [first, second] = (await startHosts(t, 2)) as [Host, Host];
+    const message = 'rank 3 (pid 5) was killed by SIGKILL';
+    second.block.fail({ code: 'ERR_HVD_PEER_LOST', message, rank: 3, pid: 5, signal: 'SIGKILL' });
+    assert.equal((await failureOn(first)).message, 'rank 3 (pid 5 on host2) was killed by SIGKILL');
   });
 
   test('the death of a rank, with host, reason and last words, and without any pid of another host', async (t) => {

@@ -4,7 +4,7 @@
 // into the block, and from there to all others. Every wait of every plane looks at the block.
 
 import type { Socket } from 'node:net';
-import { ControlBlock, type Departure } from '../plane/control-block.ts';
+import { ControlBlock, type Departure, type FailureRecord } from '../plane/control-block.ts';
 import { connectMesh } from '../plane/mesh/connect.ts';
 import { readyByte } from '../plane/mesh/handshake.ts';
 import { MeshListener } from '../plane/mesh/listener.ts';
@@ -133,7 +133,7 @@ export class Watcher {
     const record = this.#hasToldFailure ? undefined : this.#block.failure();
     if (record !== undefined) {
       this.#hasToldFailure = true;
-      this.#sayToAll({ type: 'failure', record });
+      this.#sayToAll({ type: 'failure', record: withHost(record, localRanks, hostname) });
     }
     if (this.#isLeaving && localRanks.every((rank) => this.#told.has(rank))) this.end();
   }
@@ -278,6 +278,13 @@ export class Watcher {
   #every(periodMs: number, action: () => void): void {
     this.#timers.push(setInterval(action, periodMs));
   }
+}
+
+/** On its own host a rank is known by its pid alone: 'rank 3 (pid 5) was killed …'; elsewhere that would mislead. */
+function withHost(record: FailureRecord, localRanks: readonly number[], hostname: string): FailureRecord {
+  const { rank, message } = record;
+  if (rank === undefined || !localRanks.includes(rank)) return record;
+  return { ...record, message: message.replace(/^(rank \d+ \(pid \d+)\)/, `$1 on ${hostname})`) };
 }
 
 /** 'host2 (ranks 2, 3)' */
