@@ -15,6 +15,18 @@ export function zeros(dtype: DType, length: number): TypedArray {
 
 /** Ordinary numbers of both signs, none exactly representable in fewer bits, so that a wrong order shows. */
 export function values(dtype: DType, length: number, seed: number): TypedArray {
+  // Making them takes longer than what is tested with them; shorter ones are the beginning of longer ones.
+  const key = `${dtype} ${seed}`;
+  const known = longestMade.get(key);
+  if (known !== undefined && known.length >= length) return known.slice(0, length);
+  const made = makeValues(dtype, length, seed);
+  longestMade.set(key, made);
+  return made.slice();
+}
+
+const longestMade = new Map<string, TypedArray>();
+
+function makeValues(dtype: DType, length: number, seed: number): TypedArray {
   let state = Math.imul(seed + 1, 0x9e3779b1) | 1;
   const next = (): number => {
     state ^= state << 13;
