@@ -6,9 +6,7 @@
 export interface GroupLayout {
   /** Members of the own host, as indices, in order. */
   readonly local: readonly number[];
-  /** Members to be connected with, as indices. */
-  readonly peers: readonly number[];
-  /** The same and the own index, in the order that the addon numbers them; empty for a member without a lane. */
+  /** Members of the own lane, this one among them, in the order that the addon numbers them; empty for a member without one. */
   readonly lane: readonly number[];
 }
 
@@ -18,12 +16,10 @@ export function layoutOf(hosts: readonly number[], index: number, isHierarchical
   const own = hosts[index] as number;
   const local = membersOn(own);
   if (!isHierarchical) {
-    const lane = hosts.map((_, member) => member);
-    return { local, peers: lane.filter((member) => member !== index), lane };
+    return { local, lane: hosts.map((_, member) => member) };
   }
   const all = [...new Set(hosts)].map((host) => membersOn(host));
   const lanes = Math.min(...all.map((members) => members.length));
   const number = local.indexOf(index);
-  const lane = number < lanes ? all.map((members) => members[number] as number) : [];
-  return { local, peers: lane.filter((member) => member !== index), lane };
+  return { local, lane: number < lanes ? all.map((members) => members[number] as number) : [] };
 }
