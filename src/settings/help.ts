@@ -6,12 +6,13 @@ import { type Flag, launchTable, type Setting, settingGroups, settingsTable } fr
 const head = `Usage: horovodrun -np N [flags] command [arguments]
        horovodrun --check-build | --version | --help
 
-Starts N copies of a command, the ranks, and lets them work together. The command is anything that can be run;
+Starts N copies of a command, the ranks, on one host or several, and lets them work together. The command is anything that can be run;
 a script (.js, .mjs, .cjs, .ts, .mts, .cts) is run with this Node, TypeScript without a build step.
 
 Examples:
   horovodrun -np 2 train.ts                             two ranks on this host
-  horovodrun -np 4 -H localhost:4 node train.js         the same with four, slots written out
+  horovodrun -np 4 -H server1:2,server2:2 train.ts      two ranks on each of two hosts, reached by ssh
+  horovodrun -np 4 -H server1:2,server2:2 --mpi train.ts   the same by mpirun, and bytes moved by MPI
   horovodrun -np 2 --output-filename logs train.ts      also keeps the output of each rank in logs/rank.<rank>/
   HOROVOD_NATIVE=0 horovodrun -np 2 train.ts            without the native addon`;
 
@@ -44,6 +45,12 @@ export function flagText(flag: Flag): string {
   return flag.names.map((name) => ('operand' in flag ? `${name} ${flag.operand}` : name)).join(', ');
 }
 
+/** The one that counts first, then other names for it. */
+export function variablesOf(setting: Setting<unknown>): string[] {
+  const others = (setting.alsoEnv ?? []).map(({ env }) => env);
+  return setting.env === undefined ? others : [setting.env, ...others];
+}
+
 /** The default as users write it. */
 export function defaultText(setting: Setting<unknown>): string {
   return setting.defaultText ?? String(setting.default);
@@ -58,7 +65,7 @@ function describe(setting: Setting<unknown>): string[] {
   const spelled = (setting.flags ?? []).filter((flag) => !('isHidden' in flag)).map(flagText);
   const title = spelled.length > 0 ? spelled.join(', ') : `${setting.env}=…`;
   const remarks = [
-    spelled.length > 0 ? (setting.env ?? '') : '',
+    spelled.length > 0 ? variablesOf(setting).join(', ') : '',
     /^(|required)$/.test(defaultText(setting)) ? defaultText(setting) : `default: ${defaultText(setting)}`,
   ].filter((remark) => remark !== '');
   return [`  ${title}`, `      ${setting.text}${remarks.length > 0 ? ` (${remarks.join('; ')})` : ''}`];

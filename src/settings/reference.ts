@@ -2,7 +2,7 @@
 
 import { errorCodes } from '../errors.ts';
 import { foreignFlags } from './foreign-flags.ts';
-import { defaultText, flagText, settingsOf } from './help.ts';
+import { defaultText, flagText, settingsOf, variablesOf } from './help.ts';
 import { type Setting, settingGroups } from './table.ts';
 
 const generated = '<!-- Written by scripts/generate-reference.mjs; do not edit by hand. -->';
@@ -49,7 +49,7 @@ export function errorsReference(): string {
 function row(setting: Setting<unknown>): string[] {
   return [
     (setting.flags ?? []).map((flag) => code(flagText(flag))).join(', '),
-    setting.env === undefined ? '' : code(setting.env),
+    variablesOf(setting).map(code).join(', '),
     setting.yaml === undefined ? '' : code(setting.yaml.key),
     defaultText(setting),
     isSwitchOnly(setting) ? '' : setting.kind.accepts,

@@ -132,6 +132,7 @@ test('settings of several hosts', () => {
   assert.equal(plain.peerTimeoutMs, 10_000);
   assert.equal(plain.hierarchicalAllreduce, undefined);
   assert.equal(plain.networkInterfaces, undefined);
+  assert.deepEqual(readSettings({ HOROVOD_GLOO_IFACE: 'eth1' }).networkInterfaces, ['eth1']);
   const { settings, environment, options } = parseCommandLine(
     [
       ...['--peer-timeout-seconds', '3', '--no-hierarchical-allreduce', '--hierarchical-allgather'],

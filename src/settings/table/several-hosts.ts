@@ -71,6 +71,7 @@ export const severalHostsSettings: SettingsOf<
   networkInterfaces: {
     group: 'Several hosts',
     env: 'HOROVOD_NETWORK_INTERFACES',
+    alsoEnv: [{ env: 'HOROVOD_GLOO_IFACE', kind: interfaceList }],
     flags: [{ names: ['--network-interfaces', '--network-interface'], operand: 'NAME|CIDR,…', isList: true }],
     kind: interfaceList,
     default: undefined,

@@ -11,7 +11,7 @@ export const startingSettings: SettingsOf<'startTimeoutMs' | 'pinCores' | 'pinGp
     kind: seconds({ zero: false }),
     default: 30_000,
     defaultText: '30',
-    text: 'How long init() waits for all ranks to come.',
+    text: 'How long hosts may take to be ready, and how long init() waits for all ranks to come.',
   },
   pinCores: {
     group: 'Launching',
