@@ -91,9 +91,12 @@ function remoteRanks(request: HostsRequest, agent: AgentConnection, slots: reado
   const { server, say, explain } = request;
   const remote = request.remote as RemoteHostsRequest;
   const { launcherAddress } = agent.hello;
-  // The address this host's login came from is known to lead back here, also where ours are behind a translation.
+  // The address this host's login came from is known to lead back here, also where ours are behind a translation; but
+  // who names interfaces may want to keep a job off that network.
   const seen =
-    launcherAddress === undefined ? [] : [formatAddress({ host: launcherAddress, port: server.port })];
+    launcherAddress === undefined || remote.networkInterfaces !== undefined
+      ? []
+      : [formatAddress({ host: launcherAddress, port: server.port })];
   const order: StartOrder = {
     ...{ jobId: request.jobId, secret: request.secret.revealForEnvironment(), slots },
     ...{ words: [request.command.file, ...request.command.args] },

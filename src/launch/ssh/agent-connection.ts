@@ -259,6 +259,7 @@ export class AgentConnection {
       ...{ hasShell: this.#hasShell, problem: this.#problem, end, spawnError: this.#spawnError },
       tryByHand: [this.#program, ...flags, host].join(' '),
       waitedMs: startTimeoutMs,
+      connectTimeoutMs: ssh.connectTimeoutMs,
     };
   }
 

@@ -39,6 +39,8 @@ export interface Evidence {
   /** The program could not be started. */
   readonly spawnError?: NodeJS.ErrnoException | undefined;
   readonly waitedMs: number;
+  /** After so long without a connection ssh would have ended by itself. */
+  readonly connectTimeoutMs: number;
 }
 
 export function hostProblem(evidence: Evidence): HostProblem {
@@ -65,6 +67,13 @@ function beforeLogin(evidence: Evidence): Finding {
     const line = said(pattern);
     if (line !== undefined)
       return { phase, seen: `${program} says: ${line}`, advice: advice(host, tryByHand) };
+  }
+  if (end === undefined && evidence.waitedMs > evidence.connectTimeoutMs) {
+    return {
+      phase: 'login',
+      seen: `${program} has connected, but the login has not come to our command within ${evidence.waitedMs / 1000} s`,
+      advice: `Does its login shell (~/.bashrc, ~/.profile) wait for something, or is its home directory or user directory slow? Try \`${tryByHand} true\`.`,
+    };
   }
   if (end === undefined) {
     return {

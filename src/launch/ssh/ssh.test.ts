@@ -97,7 +97,13 @@ describe('the line that runs there', () => {
 describe('why a host cannot be used', () => {
   const evidence = (more: Partial<Evidence>): Evidence => ({
     ...{ host: 'host2', tryByHand: 'ssh -p 2222 host2', directory: '/project', stderr: '', hasShell: false },
-    ...{ agentPath: '/opt/horovod/dist/launch/agent/main.js', end: { code: 255 }, waitedMs: 30_000, ...more },
+    ...{
+      agentPath: '/opt/horovod/dist/launch/agent/main.js',
+      end: { code: 255 },
+      waitedMs: 30_000,
+      connectTimeoutMs,
+      ...more,
+    },
   });
   const changed = `@@@@@@@@@@@@@@@@
 @    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @
@@ -149,7 +155,16 @@ SyntaxError: Unexpected token 'import'`;
       { stderr: 'kex_exchange_identification: read: Connection reset by peer' },
       ...(['ssh', /kex_exchange/, /MaxStartups/] as const),
     ],
-    ['no answer at all', { end: undefined }, ...(['network', /within 30 s/, /--start-timeout/] as const)],
+    [
+      'a login that hangs',
+      { end: undefined },
+      ...(['login', /has connected, but .* within 30 s/, /\.bashrc/] as const),
+    ],
+    [
+      'no answer at all',
+      { end: undefined, connectTimeoutMs: 30_000 },
+      ...(['network', /within 30 s/, /--start-timeout/] as const),
+    ],
     [
       'an end nobody has foreseen',
       { stderr: 'hm\nsomething new\n' },
