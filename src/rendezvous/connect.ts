@@ -204,17 +204,17 @@ function hopeless(options: ConnectOptions, candidates: readonly Candidate[]): Ho
 
 function tooLate(options: ConnectOptions, candidates: readonly Candidate[]): HorovodError {
   const { client, server, timeoutMs, mayComeLater } = options;
+  const hasSeen = candidates.some(({ sight }) => sight !== undefined && sight.kind !== 'silent');
   const where = candidates.map(({ address }) => formatAddress(address)).join(', ');
-  const sights = candidates.some(({ sight }) => sight !== undefined && sight.kind !== 'silent')
-    ? ` Seen: ${listSights(candidates, options)}`
-    : '';
+  const at = hasSeen && candidates.length > 1 ? '' : ` at ${where}`;
+  const sights = hasSeen ? ` Seen: ${listSights(candidates, options)}` : '';
   const advice = mayComeLater
     ? 'Has it been started, and can this machine reach that one (firewall)?'
     : 'Is horovodrun still running, and not stopped?';
   return new HorovodError(
     'ERR_HVD_TIMEOUT',
-    `${client} could not connect to ${server} at ${where} within ${inSeconds(timeoutMs)}.${sights} ` +
-      `${advice} (--start-timeout, HOROVOD_START_TIMEOUT allows for more time.)`,
+    `${client} could not connect to ${server}${at} within ${inSeconds(timeoutMs)}.${sights} ${advice} ` +
+      '(--start-timeout, HOROVOD_START_TIMEOUT allows for more time.)',
   );
 }
 
@@ -224,8 +224,14 @@ function aborted({ client, server, signal, addresses }: ConnectOptions): Horovod
   return new HorovodError('ERR_HVD_ABORTED', text, { cause: signal?.reason });
 }
 
+/** Addresses where the same was seen are told together. */
 function listSights(candidates: readonly Candidate[], options: ConnectOptions): string {
-  return `${candidates.map((one) => `${formatAddress(one.address)} (${seenShortly(one, options)})`).join(', ')}.`;
+  const places = new Map<string, string[]>();
+  for (const one of candidates) {
+    const sight = seenShortly(one, options);
+    places.set(sight, [...(places.get(sight) ?? []), formatAddress(one.address)]);
+  }
+  return `${[...places].map(([sight, addresses]) => `${addresses.join(', ')} (${sight})`).join('; ')}.`;
 }
 
 function seenShortly({ sight }: Candidate, { server }: ConnectOptions): string {

@@ -10,6 +10,7 @@ import { meet } from './meet.ts';
 import { meetingPlace } from './meeting-places.ts';
 import { MemoryStore } from './memory-store.ts';
 import { pmiMeetingPlace } from './pmi-meeting-place.ts';
+import { meetBySignpost } from './signpost.ts';
 import type { Store, WaitOptions } from './store.ts';
 import { TcpStore } from './tcp-store.ts';
 
@@ -35,7 +36,11 @@ export async function joinJob(settings: Settings, wait: WaitOptions): Promise<Jo
       ? await pmiMeetingPlace(launcher, settings, { signal, timeoutMs })
       : await meetingPlace(launcher, settings);
   const onComer = (text: string) => createLog(settings.logLevel, 0).write('debug', text);
-  const { store, rank, jobId } = await meet({ ...place, onComer }, { signal, timeoutMs });
+  const noisy = { ...place, onComer };
+  const { store, rank, jobId } =
+    place.signpost === undefined
+      ? await meet(noisy, { signal, timeoutMs })
+      : await meetBySignpost(noisy, place.signpost, { signal, timeoutMs });
   if (place.notice !== undefined && rank === 0) {
     const level = launcher.kind === 'rendezvous' ? 'warning' : 'info';
     createLog(settings.logLevel, rank).write(level, place.notice);

@@ -25,6 +25,8 @@ export interface MeetingPlace extends Pick<TcpStoreServerOptions, 'listenOn' | '
   readonly source: string;
   /** What to do if the address cannot be reached. */
   readonly advice: string;
+  /** Where this process serves: told under which addresses. */
+  readonly onServing?: (addresses: readonly string[]) => void;
   /** Where this process serves: told of every process that comes. */
   readonly onComer?: ((text: string) => void) | undefined;
 }
@@ -47,6 +49,7 @@ export async function meet(place: MeetingPlace, wait: WaitOptions & { timeoutMs:
     if (place.serves !== 'no') {
       const server = await tryToServe(place);
       if (server !== undefined) {
+        place.onServing?.(server.addresses);
         const membership = await server.gather({ signal: wait.signal, timeoutMs: remaining() });
         return { ...membership, store: server.store };
       }

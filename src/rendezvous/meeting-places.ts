@@ -15,12 +15,15 @@ import type { Arrival } from './arrival.ts';
 import { JobSecret } from './job-secret.ts';
 import type { MeetingPlace } from './meet.ts';
 import { expandNodes, hostOfNamespace, hostsOfUri } from './open-mpi-nodes.ts';
+import type { Signpost } from './signpost.ts';
 
 type Known<Kind> = Extract<LauncherEnvironment, { kind: Kind }>;
 
 export interface NoticedPlace extends MeetingPlace {
   /** What the user should know, once. */
   readonly notice: string | undefined;
+  /** Where a rank may have to be told where rank 0 is. */
+  readonly signpost?: Signpost | undefined;
 }
 
 export async function meetingPlace(
@@ -89,13 +92,28 @@ function openMpiPlace(launcher: Known<'open-mpi'>, settings: Settings): NoticedP
   const jobKey = jobName(launcher.jobKey, 'mpirun');
   const key = `Open MPI ${jobKey} ${hnpUri ?? ''}`;
   const hosts = [...hostsOfUri(hnpUri ?? ''), ...hostOfNamespace(jobKey), ...expandNodes(nodeRegex ?? '')];
-  return derivedPlace(launcher, settings, {
+  const place = derivedPlace(launcher, settings, {
     hosts,
     secret: secret ?? JobSecret.fromText(key),
     key,
     source: 'the environment of mpirun (OMPI_MCA_orte_hnp_uri, OMPI_MCA_orte_node_regex)',
     isOpen: secret === undefined,
   });
+  return { ...place, signpost: openMpiSignpost(launcher, hostsOfUri(hnpUri ?? ''), key) };
+}
+
+/** The first rank beside mpirun is rank 0, or rank 0 is elsewhere. */
+function openMpiSignpost(
+  { rank, localRank }: Known<'open-mpi'>,
+  mpirun: readonly string[],
+  key: string,
+): Signpost | undefined {
+  const ports = derivePorts(`${key} signpost`);
+  const at = (hosts: readonly string[]) => hosts.flatMap((host) => ports.map((port) => ({ host, port })));
+  const isBesideMpirun = mpirun.some((host) => isLocalAddress(host));
+  if (rank === 0) return isBesideMpirun ? undefined : { role: 'announce', ports, addresses: at(mpirun) };
+  if (!isBesideMpirun) return undefined;
+  return { role: localRank === 0 ? 'keep' : 'ask', ports, addresses: at(['127.0.0.1']) };
 }
 
 export function slurmPlace(
