@@ -10,16 +10,23 @@ import { MeshListener } from '../mesh/listener.ts';
 import { ClusterPlane } from './cluster-plane.ts';
 
 const native = loadNative();
+const gloo = loadNative({ engine: 'gloo' });
 
 interface Layout {
   /** Host of each rank. */
   readonly hostOf: (rank: number, ranks: number) => number;
   readonly isHierarchical?: boolean;
+  readonly engine?: 'tcp' | 'gloo';
 }
 
-function makeWorld({ hostOf, isHierarchical = true }: Layout): (ranks: number) => Promise<PlaneWorld> {
+function makeWorld({
+  hostOf,
+  isHierarchical = true,
+  engine = 'tcp',
+}: Layout): (ranks: number) => Promise<PlaneWorld> {
   return async (ranks) => {
-    if (!native.built) throw new Error(native.reason);
+    const found = engine === 'gloo' ? gloo : native;
+    if (!found.built) throw new Error(found.reason);
     const identity = { secret: JobSecret.generate(), jobId: 'conformance' };
     const all = Array.from({ length: ranks }, (_, rank) => rank);
     const listeners = await Promise.all(all.map((rank) => MeshListener.open({ ...identity, rank })));
@@ -29,13 +36,13 @@ function makeWorld({ hostOf, isHierarchical = true }: Layout): (ranks: number) =
     const planes = all.map((rank) => {
       const block = blocks.get(hosts.get(rank) as number) as ControlBlock;
       block.attach(rank);
-      return new ClusterPlane(native.addon, block, {
+      return new ClusterPlane(found.addon, block, {
         rank,
         localSize: ranks,
         cma: true,
         timeoutMs: 20_000,
         stallAfterMs: 0,
-        engine: 'tcp',
+        engine,
         listener: listeners[rank] as MeshListener,
         candidates: new Map(listeners.map(({ candidates }, each) => [each, candidates])),
         hosts,
@@ -73,4 +80,15 @@ if (native.built) {
   });
 } else {
   test('the native addon', { skip: native.reason }, () => {});
+}
+
+if (gloo.built) {
+  const hostOf = (rank: number) => rank % 2;
+  describePlane('gloo, two hosts,', makeWorld({ hostOf, engine: 'gloo' }), { order: 'any', members: [4] });
+  describePlane('gloo, one rank a host,', makeWorld({ hostOf: (rank) => rank, engine: 'gloo' }), {
+    order: 'any',
+    members: [3],
+  });
+} else {
+  test('the addon for gloo', { skip: gloo.reason }, () => {});
 }

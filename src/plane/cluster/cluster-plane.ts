@@ -162,7 +162,8 @@ export class ClusterPlane extends AddonPlane {
     const file = own ?? (isShared && path !== undefined ? openMemoryFile(path) : undefined);
     try {
       const engineTexts = lane.map((member) => all[member]?.engine ?? '');
-      const engine = offer === undefined ? 'tcp' : await this.#openEngine(offer, engineTexts, spec);
+      const isWithout = offer === undefined || lane.length === 0;
+      const engine = isWithout ? 'tcp' : await this.#openEngine(offer, engineTexts, spec);
       return { file, engine };
     } catch (error) {
       file?.close();
@@ -175,7 +176,9 @@ export class ClusterPlane extends AddonPlane {
     layout: { lane },
     connections,
   }: Opening): Promise<[NativeEngineOffer, string] | undefined> {
-    if (this.name === 'tcp' || lane.length < 2) return undefined;
+    // MPI has to be started by all of its processes, also by those without a lane.
+    const takesPart = lane.length > 1 || (this.name === 'mpi' && lane.length === 0);
+    if (this.name === 'tcp' || !takesPart) return undefined;
     const { timeoutMs } = spec;
     const place = lane.indexOf(spec.index);
     const offered = await this.addon.offerEngine?.(
