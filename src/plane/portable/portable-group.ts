@@ -25,8 +25,9 @@ export interface GroupHost {
   onClose(group: PortableGroup): void;
 }
 
-/** Fruitless questions in a row before the event loop is given back. */
+/** Fruitless questions in a row before the event loop is given back, and how long they may take. */
 const pollsPerTurn = 8;
+const pollingUs = 50;
 /** How long a transfer that never has to wait may keep the event loop. */
 const sliceMs = 1;
 /** Who has not been in a round for this long is late; looking costs a system call. */
@@ -162,8 +163,9 @@ export class PortableGroup implements PlaneGroup {
   /** Pumps until others must act first, or this has lasted long enough. */
   #pumpBriefly(): Turn {
     const end = performance.now() + sliceMs;
+    const most = Math.max(1, Math.min(pollsPerTurn, Math.floor(pollingUs / this.#questionUs)));
     let result: Turn = 'waiting';
-    for (let polls = 0; this.#jobs.head !== undefined && polls < pollsPerTurn; polls++) {
+    for (let polls = 0; this.#jobs.head !== undefined && polls < most; polls++) {
       if (this.#pump() === 'waiting') continue;
       result = 'progress';
       polls = -1;
