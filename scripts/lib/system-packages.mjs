@@ -54,6 +54,7 @@ const clusterPackages = {
   'Open MPI': ['openmpi-bin', 'libopenmpi-dev'],
   MPICH: ['mpich', 'libmpich-dev'],
   Gloo: ['libgloo-dev'],
+  containers: ['bubblewrap'],
   Slurm: ['slurmctld', 'slurmd', 'slurm-client', 'slurm-wlm-basic-plugins', 'munge'],
 };
 

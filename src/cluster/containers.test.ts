@@ -1,5 +1,5 @@
-// A container around every rank, under mpirun on two hosts: with the process numbers of its host, as Apptainer has it, ranks of
-// a host share memory; with numbers of its own, as in Docker, they find out that they cannot, and go over TCP.
+// A container around every rank, under mpirun on two hosts: with the process numbers of its host, as Apptainer can have it, ranks of
+// a host share memory; with numbers or users of its own, as in Docker or Charliecloud, they find out that they cannot, and go over TCP.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -43,13 +43,17 @@ describe('ranks in containers', { skip }, () => {
     ]);
   });
 
-  test('that number their processes apart are hosts of their own', async () => {
-    const apart = ['--unshare-pid', '--proc', '/proc'];
-    assert.deepEqual(
-      await run(['bwrap', '--dev-bind', '/', '/', ...apart, '--die-with-parent']),
-      [0, 1, 2, 3].map((number) => ({ local: [0, 1], cross: [number, 4] })),
-    );
-  });
+  for (const [what, flags] of [
+    ['number their processes apart', ['--unshare-pid', '--proc', '/proc']],
+    ['have users of their own', ['--unshare-user', '--uid', '0', '--gid', '0']],
+  ] as const) {
+    test(`that ${what} are hosts of their own`, async () => {
+      assert.deepEqual(
+        await run(['bwrap', '--dev-bind', '/', '/', ...flags, '--die-with-parent']),
+        [0, 1, 2, 3].map((number) => ({ local: [0, 1], cross: [number, 4] })),
+      );
+    });
+  }
 });
 
 interface Who {

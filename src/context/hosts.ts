@@ -15,11 +15,11 @@ export interface Whereabouts {
 
 /**
  * `givenName` is the name in -H. Two names of one machine are two hosts, as in Horovod. Memory files are opened through
- * /proc/<pid>/fd: ranks in containers that number their processes apart, or of different users, cannot share any.
+ * /proc/<pid>/fd: ranks of different users, or in containers with process numbers or users of their own, cannot share any.
  */
 export function whereabouts(givenName: string | undefined): Whereabouts {
   const name = givenName ?? hostname();
-  const facts = [name, hostname(), userInfo().uid, bootId(), processNumbering()];
+  const facts = [name, hostname(), userInfo().uid, bootId(), namespaceOf('pid'), namespaceOf('user')];
   return { hostname: name, machine: facts.join(' ') };
 }
 
@@ -73,10 +73,9 @@ function bootId(): string {
   }
 }
 
-/** The PID namespace. */
-function processNumbering(): string {
+function namespaceOf(kind: 'pid' | 'user'): string {
   try {
-    return readlinkSync('/proc/self/ns/pid');
+    return readlinkSync(`/proc/self/ns/${kind}`);
   } catch {
     return '';
   }
