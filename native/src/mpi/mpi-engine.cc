@@ -101,8 +101,9 @@ class MpiEngine final : public Engine {
       : control_(control), communicator_(communicator), size_(size), index_(index) {}
 
   ~MpiEngine() override {
-    // Freeing is no wait in practice, but MPI is not to be called at all after a failure.
-    if (is_broken_ || control_.failed() || !library().is_usable()) return;
+    // Freeing is no wait in practice, but MPI is not to be called at all after a failure or its end. The control block may be
+    // closed by now.
+    if (is_broken_ || !library().is_usable()) return;
     library().locked([&] { return MPI_Comm_free(&communicator_); });
   }
 

@@ -162,8 +162,8 @@ export class ClusterPlane extends AddonPlane {
     const file = own ?? (isShared && path !== undefined ? openMemoryFile(path) : undefined);
     try {
       const engineTexts = lane.map((member) => all[member]?.engine ?? '');
-      const isWithout = offer === undefined || lane.length === 0;
-      const engine = isWithout ? 'tcp' : await this.#openEngine(offer, engineTexts, spec);
+      const engine =
+        offer === undefined || lane.length === 0 ? 'tcp' : await this.#openEngine(offer, engineTexts, spec);
       return { file, engine };
     } catch (error) {
       file?.close();
