@@ -36,6 +36,15 @@ describe('run() and mpirun over hosts', { skip }, () => {
     await box.assertNothingLeft();
   });
 
+  test('a host that mpirun could not reach is told in one line', {
+    skip: canUseBox({ commands: ['mpirun'] }) ?? false,
+  }, async () => {
+    const job = await runOnBox(box, report, { hosts: 'host1:1,host2:1,host9:1', flags: ['--mpi'] });
+    assert.equal(job.exitCode, 1);
+    assert.match(job.stderr, /host9 \(name\): ssh says/);
+    assert.doesNotMatch(job.stderr, /ORTE|host2 \(/);
+  });
+
   for (const program of ['mpirun.openmpi', 'mpirun.mpich']) {
     const why = canUseBox({ commands: [program] }) ?? false;
     const env = { HOROVOD_MPIRUN: program };

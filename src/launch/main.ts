@@ -68,7 +68,7 @@ async function run(argv: readonly string[], { stdout, stderr, say, onStart }: Su
     const { startMpirunJob } = await import('./mpirun/start.ts');
     const console = { stdout, stderr, say };
     const mpirun = await startMpirunJob({
-      ...{ slots: plan.slots, command, options, settings, environment, driverEnvironment, ...console },
+      ...{ plan, command, options, settings, environment, driverEnvironment, ...console },
     });
     onStart(mpirun);
     return mpirun.finish();

@@ -7,9 +7,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { describeNative } from '../native/load.ts';
 import { spawnRanks, startHorovodrun } from '../testing/spawn-ranks.ts';
 
-const script = fileURLToPath(new URL('../../test/fixtures/mpirun/report.mjs', import.meta.url));
+const fixture = (name: string) => fileURLToPath(new URL(`../../test/fixtures/${name}`, import.meta.url));
+const script = fixture('mpirun/report.mjs');
+const who = fixture('cluster/who.mjs');
 const deadline = { timeout: 60_000 };
 
 function temporaryDirectory(t: TestContext): string {
@@ -18,9 +21,9 @@ function temporaryDirectory(t: TestContext): string {
   return directory;
 }
 
-for (const [family, program] of [
-  ['Open MPI', 'mpirun.openmpi'],
-  ['MPICH', 'mpirun.mpich'],
+for (const [family, program, kind] of [
+  ['Open MPI', 'mpirun.openmpi', 'open-mpi'],
+  ['MPICH', 'mpirun.mpich', 'pmi'],
 ] as const) {
   const isMissing = spawnSync(program, ['--version']).status !== 0;
   const skip = isMissing && `${program} is not installed`;
@@ -49,6 +52,19 @@ for (const [family, program] of [
       }
       assert.match(job.stderr, /HVD_TEST_TOKEN/);
       assert.doesNotMatch(job.stderr, /not-to-be-shown|[0-9a-f]{64}/);
+    });
+
+    const addon = describeNative({ engine: 'mpi', launcher: { kind } });
+    test('MPI moves the bytes', { ...deadline, skip: !addon.built && addon.reason }, async (t) => {
+      const job = await spawnRanks(3, who, {
+        flags: ['--mpi'],
+        env: { HOROVOD_MPIRUN: program, TMPDIR: temporaryDirectory(t) },
+      });
+      assert.equal(job.exitCode, 0, job.stderr);
+      for (const [rank, { stdout }] of job.ranks.entries()) {
+        const { sum, plane, ...rest } = JSON.parse(stdout.replace(/^here /, '')) as Record<string, unknown>;
+        assert.deepEqual([rest['rank'], rest['size'], sum, plane], [rank, 3, 6, 'mpi']);
+      }
     });
 
     test('the exit code is that of the rank that failed', deadline, async (t) => {

@@ -6,14 +6,14 @@ import { forwardedEnvironment } from '../../settings/environment.ts';
 import { type LaunchOptions, type Settings, settingsTable } from '../../settings/table.ts';
 import { environmentForOtherHosts } from '../agent/forwarded-environment.ts';
 import { resolveCommand } from '../command.ts';
-import { isLocalHost } from '../hosts/local-host.ts';
-import type { Slot } from '../hosts/plan-slots.ts';
 import type { ConsoleWriter } from '../output/console-writer.ts';
+import { type HostPlan, requestForHosts } from '../plan-job.ts';
 import { requireMpirun } from './mpi-family.ts';
 import { MpirunJob } from './mpirun-job.ts';
+import { reachHosts } from './reach-hosts.ts';
 
 export interface MpirunLaunch {
-  readonly slots: readonly Slot[];
+  readonly plan: HostPlan;
   readonly command: readonly string[];
   readonly options: LaunchOptions;
   readonly settings: Settings;
@@ -26,11 +26,14 @@ export interface MpirunLaunch {
 }
 
 export async function startMpirunJob(launch: MpirunLaunch): Promise<MpirunJob> {
-  const { slots, options, settings, say, stdout, stderr } = launch;
-  const hosts = [...new Set(slots.map(({ hostname }) => hostname))];
-  const [mpirun, ...areLocal] = await Promise.all([
-    requireMpirun(settings.mpirun, launch.driverEnvironment, settings.startTimeoutMs),
-    ...hosts.map((name) => isLocalHost(name, settings.startTimeoutMs)),
+  const { options, settings, say, stdout, stderr, driverEnvironment } = launch;
+  const { slots, remoteNames } = launch.plan;
+  // mpirun places the ranks.
+  const unpinned = { ...settings, pinCores: false, pinGpus: false };
+  const { remote } = requestForHosts(launch.plan, options, unpinned, driverEnvironment, say);
+  const [mpirun] = await Promise.all([
+    requireMpirun(settings.mpirun, driverEnvironment, settings.startTimeoutMs),
+    remote && reachHosts([...remoteNames], remote.ssh, driverEnvironment, settings.startTimeoutMs),
   ]);
   for (const [isGiven, flag] of [
     [settings.pinCores, '--pin-cores'],
@@ -44,7 +47,7 @@ export async function startMpirunJob(launch: MpirunLaunch): Promise<MpirunJob> {
   if (!addon.built) say(`the mpi engine is missing, and init() will fail: ${addon.reason}.`);
   const rules = { allow: options.envAllow, deny: options.envDeny };
   // mpirun's own environment is what ranks of this host inherit.
-  const driver = forwardedEnvironment(launch.driverEnvironment, rules);
+  const driver = forwardedEnvironment(driverEnvironment, rules);
   const secretName = settingsTable.userSecret.env as string;
   return MpirunJob.start({
     mpirun,
@@ -56,9 +59,9 @@ export async function startMpirunJob(launch: MpirunLaunch): Promise<MpirunJob> {
       ...launch.environment,
       // The ranks find each other without us, and by this know that they are of one job. Named in the command line
       // of mpirun, and not written there.
-      [secretName]: launch.driverEnvironment[secretName] ?? JobSecret.generate().revealForEnvironment(),
+      [secretName]: driverEnvironment[secretName] || JobSecret.generate().revealForEnvironment(),
     },
-    hasRemoteHosts: areLocal.includes(false),
+    hasRemoteHosts: remoteNames.size > 0,
     sshPort: options.sshPort,
     sshIdentityFile: options.sshIdentityFile,
     networkInterfaces: settings.networkInterfaces,
