@@ -2,6 +2,8 @@
 // themselves, say who was lost, and nothing is left on any host. That such jobs work at all is in launchers.test.ts.
 
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { type Box, type BoxProcess, canUseBox, startBox } from '../testing/box.ts';
 import { clusterFixture } from '../testing/box-jobs.ts';
@@ -76,6 +78,33 @@ describe('the same command on every host', { skip: canUseBox() ?? false, concurr
     const results = await endsOf(ranks.slice(1), boundMs.seen);
     for (const { code, rank, message } of caughtBy(results, 1))
       assert.deepEqual([code, rank], ['ERR_HVD_PEER_LOST', 0], message);
+    await box.assertNothingLeft();
+  });
+});
+
+const mpirun = 'mpirun.openmpi';
+describe('Open MPI', { skip: canUseBox({ commands: [mpirun] }) ?? false }, () => {
+  test('a rankfile puts rank 0 on another host than mpirun, whose ranks know of no other host', async () => {
+    await using box = await startBox({ hosts: 3, decoy: true });
+    const hosts = ['host2', 'host1', 'host3', 'host1'];
+    const rankfile = join(box.shared, 'rankfile');
+    const used = new Map<string, number>();
+    const lines = hosts.map((host, rank) => {
+      const slot = used.get(host) ?? 0;
+      used.set(host, slot + 1);
+      return `rank ${rank}=${host} slot=${slot}\n`;
+    });
+    writeFileSync(rankfile, lines.join(''));
+    const network = ['--mca', 'oob_tcp_if_include', 'eth0'];
+    const where = ['-np', '4', '-H', 'host1:2,host2:1,host3:1', '--rankfile', rankfile];
+    const argv = [mpirun, '--allow-run-as-root', ...network, ...where, node, who];
+    const result = await box.exec('host1', argv, { env: limits });
+    const all = saidIn<Here>([result], 'here').sort((a, b) => a.rank - b.rank);
+    assert.deepEqual(
+      all.map(({ host, sum }) => [host, sum]),
+      hosts.map((host) => [host, 10]),
+      describeResult(result),
+    );
     await box.assertNothingLeft();
   });
 });
