@@ -189,8 +189,9 @@ export class ClusterPlane extends AddonPlane {
       timeoutMs,
       this.#options.isSingleThreaded ?? false,
     );
-    if (typeof offered === 'object') return offered;
-    throw this.#engineError(offered);
+    if (typeof offered !== 'object') throw this.#engineError(offered);
+    closeEnginesAtExit(this.addon);
+    return offered;
   }
 
   async #openEngine(
@@ -200,7 +201,6 @@ export class ClusterPlane extends AddonPlane {
   ): Promise<NativeEngine> {
     const engine = await this.addon.openEngine?.(offer, texts, spec.timeoutMs);
     if (typeof engine !== 'object') throw this.#engineError(engine);
-    closeEnginesAtExit(this.addon);
     return engine;
   }
 
