@@ -1,6 +1,7 @@
-// One connection to one rank: all of its candidate addresses at the same time (each a moment after the one before, so
-// that the likely ones win), the first whose listener proves to be that rank is taken, the others are hung up. What
-// fails is tried again until it is cancelled; what was seen at each address is kept for the error text.
+// One connection to one rank: its candidate addresses one after the other, each as soon as the one before has failed or
+// has not led to anything for a moment, so that soon all are tried at the same time. The first whose listener proves to
+// be that rank is taken, the others are hung up. What fails is tried again until it is cancelled; what was seen at each
+// address is kept for the error text.
 
 import { createConnection, type Socket } from 'node:net';
 import { parseAddress } from '../../rendezvous/addresses.ts';
@@ -28,7 +29,8 @@ export interface DialOptions {
   readonly attemptTimeoutMs?: number;
 }
 
-const staggerMs = 20;
+/** Long enough for most, so that a crowd of ranks does not try every address of everybody. */
+const staggerMs = 100;
 const retryMs = { first: 50, longest: 1000 };
 const candidateLimit = 64;
 
@@ -39,6 +41,7 @@ export class Dial {
   readonly #outcomes = new Map<string, string>();
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #sockets = new Set<Socket>();
+  #started = 0;
   #taken: string | undefined;
   #isOver = false;
 
@@ -72,15 +75,24 @@ export class Dial {
 
   #startAll(): void {
     this.#taken = undefined;
-    this.#options.candidates.slice(0, candidateLimit).forEach((candidate, place) => {
-      this.#later(place * staggerMs, () => this.#attempt(candidate, retryMs.first));
-    });
+    this.#started = 0;
+    this.#startNext(0);
   }
 
-  #attempt(candidate: string, nextDelayMs: number): void {
+  /** Starts the candidate at `place`, unless that has happened already. */
+  #startNext(place: number): void {
+    const candidate = this.#options.candidates[place];
+    if (place !== this.#started || candidate === undefined || place >= candidateLimit) return;
+    this.#started = place + 1;
+    this.#later(staggerMs, () => this.#startNext(place + 1));
+    this.#attempt(candidate, retryMs.first, () => this.#startNext(place + 1));
+  }
+
+  #attempt(candidate: string, nextDelayMs: number, onFailure?: () => void): void {
     const address = parseAddress(candidate);
     if (address === undefined) {
       this.#outcomes.set(candidate, 'this is no address');
+      onFailure?.();
       return;
     }
     const { identity, rank, wanted } = this.#options;
@@ -99,6 +111,7 @@ export class Dial {
       else {
         const delayMs = Math.min(nextDelayMs * 2, retryMs.longest);
         this.#later(nextDelayMs, () => this.#attempt(candidate, delayMs));
+        onFailure?.();
       }
     };
     const seconds = Number((this.#attemptTimeoutMs / 1000).toFixed(1));
