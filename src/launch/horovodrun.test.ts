@@ -221,7 +221,11 @@ test('--check-build shows what there is, and why not the rest', async () => {
   assert.match(stdout, /\[X\] portable/);
   assert.match(stdout, /\[X\] TensorFlow\.js \(@tensorflow\/tfjs\)/);
   assert.match(stdout, /\[X\] jax-js/);
-  assert.match((await horovodrun(['-cb', '--verbose'])).stdout, /^\nHorovod/);
+  for (const name of ['tcp (native)', 'MPI: Open MPI', 'MPI: MPICH', 'Gloo'])
+    assert.ok(stdout.includes(`[ ] ${name} (HOROVOD_NATIVE=0)`), name);
+  const verbose = await horovodrun(['-cb', '--verbose'], { HOROVOD_MPIRUN: 'no-such-mpirun' });
+  assert.match(verbose.stdout, /^\nHorovod/);
+  assert.match(verbose.stdout, /\[ \] MPI \(no-such-mpirun is not in the PATH\)/);
 });
 
 test('--version and --help go to stdout', async () => {
