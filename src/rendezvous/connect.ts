@@ -39,7 +39,7 @@ interface Candidate {
 }
 
 const staggerMs = 25;
-const longestStaggerMs = 500;
+const longestStaggerMs = 5000;
 const firstPauseMs = 5;
 /** The first few addresses are tried this often; each that follows less often, so that many ranks make no flood. */
 const longestPauseMs = 200;

@@ -173,7 +173,7 @@ function derivedPlace(
 const [firstPort, portCount] = [15_000, 17_000];
 const triedPorts = 3;
 /** Rank 0 is on one of the first; more would only be noise on the network. */
-const mostHosts = 16;
+const mostHosts = 64;
 
 export function derivePorts(key: string): number[] {
   const digest = createHash('sha256').update(key).digest();
