@@ -1,6 +1,7 @@
 // run() with real ranks of this host.
 
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -168,13 +169,36 @@ test('an AbortSignal ends the ranks', deadline, async (t) => {
   assert.equal(early.code, 'ERR_HVD_ABORTED');
 });
 
+for (const program of ['mpirun.openmpi', 'mpirun.mpich']) {
+  const skip = spawnSync(program, ['--version']).status !== 0 && `${program} is not installed`;
+  test(`${program} can start the ranks`, { ...deadline, skip }, async (t) => {
+    const directory = mkdtempSync(join(tmpdir(), 'hvd-run-'));
+    t.after(() => rmSync(directory, { recursive: true }));
+    const env = { HOROVOD_MPIRUN: program, TMPDIR: directory };
+    const ranks = await run(
+      (offset: number) => Number(process.env['OMPI_COMM_WORLD_RANK'] ?? process.env['PMI_RANK']) + offset,
+      { ...hidden, np: 2, engine: 'mpi', args: [10], env },
+    );
+    assert.deepEqual(ranks, [10, 11]);
+    const error = await failureOf(
+      async () => {
+        const rank = process.env['OMPI_COMM_WORLD_RANK'] ?? process.env['PMI_RANK'];
+        if (rank === '1') throw new RangeError('under mpirun');
+        await new Promise((done) => setTimeout(done, 60_000));
+      },
+      { np: 2, engine: 'mpi', env },
+    );
+    assert.deepEqual([error.rank, (error.cause as Error).name], [1, 'RangeError']);
+  });
+}
+
 test('wrong options are refused before anything is started', deadline, async () => {
   for (const [options, expected] of [
     [{ np: 0 }, /np is 0; expected a whole number ≥ 1/],
     [{ np: 3, hosts: 'localhost:2' }, /more processes than there are slots/],
     [{ hosts: 'localhost:1', hostfile: 'h' }, /exclude each other/],
     [{ engine: 'warp' as 'tcp' }, /HOROVOD_PLANE is "warp"/],
-    [{ env: { HOROVOD_PLANE: 'mpi' } }, /not in this version of run\(\)/],
+    [{ engine: 'mpi' as const, env: { HOROVOD_MPIRUN: 'no-such-mpirun' } }, /no MPI to start the job with/],
     [{ networkInterfaces: ['a b'] }, /HOROVOD_NETWORK_INTERFACES/],
     [{ startTimeoutMs: 0 }, /HOROVOD_START_TIMEOUT/],
   ] as const) {

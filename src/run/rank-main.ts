@@ -5,11 +5,14 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { constants, Script } from 'node:vm';
 import { joinJob } from '../rendezvous/join.ts';
+import type { Store } from '../rendezvous/store.ts';
+import { TcpStore } from '../rendezvous/tcp-store.ts';
 import { processEnvironment } from '../settings/environment.ts';
 import { readSettings } from '../settings/read-settings.ts';
+import type { Settings } from '../settings/table.ts';
 import { type Call, decodeCall } from './call.ts';
 import { type EncodedOutcome, encodeError, encodeValue } from './outcome.ts';
-import { callKey, getBytes, outcomeKey, putBytes } from './store-bytes.ts';
+import { callKey, getBytes, outcomeKey, putBytes, runJobId } from './store-bytes.ts';
 
 // esbuild and tsx write this helper into functions; their text does not bring it along.
 Object.assign(globalThis, { __name: (fn: unknown) => fn });
@@ -25,12 +28,21 @@ await main();
 async function main(): Promise<void> {
   const settings = readSettings(processEnvironment());
   const wait = { timeoutMs: settings.startTimeoutMs };
-  const { store, rank } = await joinJob(settings, wait);
+  const { store, rank } = await connect(settings, wait);
   const call = decodeCall(await getBytes(store, callKey, wait));
   const { bytes, failure } = await outcomeOf(call);
   await putBytes(store, outcomeKey(rank), bytes);
   store.close();
   if (failure !== undefined) throw failure.error;
+}
+
+async function connect(
+  settings: Settings,
+  wait: { timeoutMs: number },
+): Promise<{ store: Store; rank: number }> {
+  const { runAddress: address, runSecret: secret, rank } = settings;
+  if (address === undefined || secret === undefined) return joinJob(settings, wait);
+  return { store: await TcpStore.connect({ address, secret, jobId: runJobId, rank, ...wait }), rank };
 }
 
 async function outcomeOf(call: Call): Promise<EncodedOutcome> {

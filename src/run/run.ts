@@ -21,8 +21,8 @@ export interface RunOptions<A extends readonly unknown[] = readonly unknown[]> {
   outputFilename?: string | undefined;
   /** Names of interfaces, or subnets, that may be used. */
   networkInterfaces?: readonly string[] | undefined;
-  /** What moves the bytes: HOROVOD_PLANE. */
-  engine?: Exclude<PlaneChoice, 'mpi'> | undefined;
+  /** What moves the bytes: HOROVOD_PLANE. With 'mpi' the ranks are started by mpirun. */
+  engine?: PlaneChoice | undefined;
   /** False: the output of the ranks is not shown. */
   showOutput?: boolean | undefined;
   /** False: it is shown without `[rank]<stdout>:` in front of each line. */

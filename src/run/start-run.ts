@@ -7,18 +7,24 @@ import { fileURLToPath } from 'node:url';
 import { HorovodError } from '../errors.ts';
 import { parseHosts, readHostfile } from '../launch/hosts/host-list.ts';
 import { Job } from '../launch/job.ts';
+import type { MpirunLaunch } from '../launch/mpirun/start.ts';
 import { ConsoleWriter } from '../launch/output/console-writer.ts';
 import { planHosts, requestForHosts } from '../launch/plan-job.ts';
-import { driverSettings } from '../settings/command-line.ts';
+import { JobSecret } from '../rendezvous/job-secret.ts';
+import type { Store } from '../rendezvous/store.ts';
+import { TcpStoreServer } from '../rendezvous/tcp-store-server.ts';
+import { driverSettings, launchOptions } from '../settings/command-line.ts';
 import { processEnvironment } from '../settings/environment.ts';
 import { settingsTable } from '../settings/table.ts';
 import { encodeCall } from './call.ts';
 import { decodeOutcome, type Outcome, rebuildError } from './outcome.ts';
 import type { RunOptions } from './run.ts';
-import { callKey, getBytes, outcomeKey, putBytes } from './store-bytes.ts';
+import { callKey, getBytes, outcomeKey, putBytes, runJobId } from './store-bytes.ts';
 
 /** How long a rank may take to end by itself when all results are there. */
 const lingerMs = 1000;
+/** How long after the error of a rank the launcher may take to end the others by itself. */
+const launcherMs = 3000;
 
 interface RankOutcome {
   readonly rank: number;
@@ -42,17 +48,19 @@ export async function startRun(target: unknown, options: RunOptions): Promise<un
   }
 }
 
-async function startJob(options: RunOptions, remarks: string[]): Promise<{ job: Job; size: number }> {
+/** A job of ranks that run rank-main.ts, and the store through which they are talked to. */
+interface RunJob {
+  readonly store: Store;
+  interrupt(signal: NodeJS.Signals): void;
+  finish(): Promise<number>;
+}
+
+async function startJob(options: RunOptions, remarks: string[]): Promise<{ job: RunJob; size: number }> {
   const driverEnvironment = processEnvironment();
   const environment = variablesOf(options);
   const settings = driverSettings(driverEnvironment, environment);
-  if (settings.plane === 'mpi') {
-    throw new HorovodError(
-      'ERR_HVD_UNSUPPORTED',
-      'run: jobs of mpirun are not in this version of run(). Use another engine, or `horovodrun --mpi` with a script.',
-    );
-  }
-  const { hosts, hostfile, sshPort, sshIdentityFile, prefixOutput = true } = options;
+  const { hosts, hostfile, sshPort, sshIdentityFile, outputFilename } = options;
+  const { prefixOutput = true, verbose = false } = options;
   if (hosts !== undefined && hostfile !== undefined) {
     throw new HorovodError(
       'ERR_HVD_SETTING',
@@ -65,24 +73,67 @@ async function startJob(options: RunOptions, remarks: string[]): Promise<{ job: 
   }
   const say = (text: string) => {
     remarks.push(text);
-    if (options.verbose) process.stderr.write(`horovod.run: ${text}\n`);
+    if (verbose) process.stderr.write(`horovod.run: ${text}\n`);
   };
   const plan = await planHosts({ processes, hosts, hostfile }, settings.startTimeoutMs);
-  const ssh = { sshPort, sshIdentityFile, envAllow: undefined, envDeny: undefined };
+  const size = plan.slots.length;
+  const stdout = writerTo(process.stdout, options);
+  const stderr = writerTo(process.stderr, options);
+  const launch = {
+    ...launchOptions(new Map()),
+    ...{ sshPort, sshIdentityFile, outputFilename, prefixOutput, verbose },
+  };
+  const common = { environment, driverEnvironment, stdout, stderr, say };
+  if (settings.plane === 'mpi') {
+    const job = await startWithMpirun({
+      ...{ ...common, plan, settings, options: launch, command: [rankScript()] },
+    });
+    return { job, size };
+  }
   const job = await Job.start({
-    ...requestForHosts(plan, ssh, settings, driverEnvironment, say),
-    ...{ environment, command: { file: rankScript(), args: [] } },
-    stdout: writerTo(process.stdout, options),
-    stderr: writerTo(process.stderr, options),
+    ...common,
+    ...requestForHosts(plan, launch, settings, driverEnvironment, say),
+    command: { file: rankScript(), args: [] },
     prefix: prefixOutput ? 'rank' : 'none',
-    outputDirectory: options.outputFilename,
-    explain: options.verbose ? say : () => undefined,
+    outputDirectory: outputFilename,
+    explain: verbose ? say : () => undefined,
   });
-  return { job, size: plan.slots.length };
+  return { job, size };
+}
+
+/** mpirun's ranks find each other without us: what they need of us gets a store of its own. */
+async function startWithMpirun(launch: MpirunLaunch): Promise<RunJob> {
+  const { startMpirunJob } = await import('../launch/mpirun/start.ts');
+  const { plan, settings } = launch;
+  const secret = JobSecret.generate();
+  const server = await TcpStoreServer.start({
+    ...{ secret, jobId: runJobId, ranks: plan.slots.length },
+    listenOn: plan.remoteNames.size === 0 ? 'loopback' : 'all',
+    ...(settings.networkInterfaces === undefined ? {} : { networkInterfaces: settings.networkInterfaces }),
+  });
+  const given = {
+    [settingsTable.runAddress.env as string]: server.address,
+    [settingsTable.runSecret.env as string]: secret.revealForEnvironment(),
+  };
+  try {
+    const job = await startMpirunJob({ ...launch, environment: { ...launch.environment, ...given } });
+    return {
+      store: server.store,
+      interrupt: (signal) => job.interrupt(signal),
+      async finish() {
+        const code = await job.finish();
+        await server.close();
+        return code;
+      },
+    };
+  } catch (error) {
+    await server.close();
+    throw error;
+  }
 }
 
 async function gather(
-  job: Job,
+  job: RunJob,
   size: number,
   call: Buffer,
   signal: AbortSignal | undefined,
@@ -99,14 +150,22 @@ async function gather(
   void putBytes(job.store, callKey, call).catch(() => undefined);
   let isEnded = false;
   let lingering: NodeJS.Timeout | undefined;
-  void delivered.then((all) => {
-    const isComplete = all.every(({ status }) => status === 'fulfilled');
-    if (!isComplete || outcomes.some(({ outcome }) => outcome.kind === 'error')) return;
-    lingering = setTimeout(() => {
+  const endLater = (ms: number) => {
+    lingering ??= setTimeout(() => {
       isEnded = true;
       job.interrupt('SIGTERM');
-    }, lingerMs);
+    }, ms);
+  };
+  void delivered.then((all) => {
+    if (all.every(({ status }) => status === 'fulfilled')) endLater(lingerMs);
   });
+  for (const delivery of deliveries) {
+    delivery.then(
+      // The launcher ends the others; should it not (MPICH's does not), we do.
+      (outcome) => outcome.kind === 'error' && endLater(launcherMs),
+      () => undefined,
+    );
+  }
   const code = await job.finish();
   await delivered;
   clearTimeout(lingering);

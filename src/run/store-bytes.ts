@@ -7,6 +7,8 @@ const pieceCharacters = 48 * 1024;
 /** Messages under way at a time. */
 const window = 32;
 
+/** Of a store that serves one run() only. */
+export const runJobId = 'run';
 export const callKey = 'run/call';
 export function outcomeKey(rank: number): string {
   return `run/result/${rank}`;

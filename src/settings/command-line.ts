@@ -181,7 +181,8 @@ function treatForeign(name: string, foreign: ForeignFlag): string[] {
   throw new HorovodError('ERR_HVD_UNSUPPORTED', `${name}: ${foreign.reason}.`);
 }
 
-function launchOptions(texts: ReadonlyMap<string, string>): LaunchOptions {
+/** Without any texts: what horovodrun does if it is told nothing. */
+export function launchOptions(texts: ReadonlyMap<string, string>): LaunchOptions {
   const entries = (Object.entries(launchTable) as [string, Setting<unknown>][]).map(([key, setting]) => {
     const text = texts.get(key);
     return [key, text === undefined ? setting.default : setting.kind.parse(text)];

@@ -32,6 +32,9 @@ export interface TableSettings {
   readonly rendezvous: string | undefined;
   /** The user's own secret for a job without launcher. */
   readonly userSecret: JobSecret | undefined;
+  /** Where run() hands out its call, and by which secret, when mpirun starts its ranks. */
+  readonly runAddress: string | undefined;
+  readonly runSecret: JobSecret | undefined;
   readonly plane: PlaneChoice;
   readonly mpirun: string;
   /** Undefined: on where the job has more than one host. */

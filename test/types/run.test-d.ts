@@ -18,7 +18,7 @@ run((a: number) => a, { args: ['x'] });
 run(() => 1, { np: '2' });
 // @ts-expect-error: neither a function nor a module
 run(7);
-// @ts-expect-error: mpirun starts jobs of MPI
-run(() => 1, { engine: 'mpi' });
+// @ts-expect-error: no such engine
+run(() => 1, { engine: 'warp' });
 
 export { awaited, byFunction, byModule, options, typedModule };

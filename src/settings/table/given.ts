@@ -18,6 +18,8 @@ export const givenSettings: SettingsOf<
   | 'rendezvousAddress'
   | 'jobId'
   | 'secret'
+  | 'runAddress'
+  | 'runSecret'
 > = {
   rank: { ...given('HOROVOD_RANK', 'Number of this process.'), kind: wholeNumber(), default: 0 },
   size: { ...given('HOROVOD_SIZE', 'How many processes take part.'), kind: wholeNumber(1), default: 1 },
@@ -71,6 +73,19 @@ export const givenSettings: SettingsOf<
   },
   secret: {
     ...given('_HOROVOD_SECRET_KEY', 'Secret of the job, 32 bytes in hex; never printed.'),
+    kind: secretKey,
+    default: undefined,
+    defaultText: 'none',
+    isSecret: true,
+  },
+  runAddress: {
+    ...given('HOROVOD_RUN_ADDR', 'Where run() hands out its call when mpirun starts its ranks.'),
+    kind: addressList,
+    default: undefined,
+    defaultText: 'none',
+  },
+  runSecret: {
+    ...given('_HOROVOD_RUN_SECRET_KEY', 'Secret of that place, 32 bytes in hex; never printed.'),
     kind: secretKey,
     default: undefined,
     defaultText: 'none',
