@@ -1,0 +1,51 @@
+// The mpi engine under mpirun of Open MPI and of MPICH, on this machine: all bytes go through MPI. Several hosts are in
+// src/cluster.
+
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { loadNative } from '../native/load.ts';
+import { clusterFixture } from '../testing/box-jobs.ts';
+import { describeResult, runCommand } from '../testing/foreign-launchers.ts';
+
+const everyDtype = fileURLToPath(new URL('../../test/fixtures/mpirun/every-dtype.mjs', import.meta.url));
+const env = {
+  HOROVOD_PLANE: 'mpi',
+  HOROVOD_TIMEOUT_SECONDS: '60',
+  OMPI_ALLOW_RUN_AS_ROOT: '1',
+  OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1',
+};
+const families = [
+  {
+    name: 'Open MPI',
+    kind: 'open-mpi',
+    argv: ['mpirun.openmpi', '--oversubscribe', '--bind-to', 'none', '-np'],
+  },
+  { name: 'MPICH', kind: 'pmi', argv: ['mpirun.mpich', '-np'] },
+];
+
+for (const { name, kind, argv } of families) {
+  const addon = loadNative({ engine: 'mpi', launcher: { kind } });
+  describe(`the mpi engine on ${name}`, { skip: addon.built ? false : addon.reason }, () => {
+    test('reduces every dtype with every operator, and a job can be left and joined again', async () => {
+      const result = await runCommand([...argv, '2', process.execPath, everyDtype], env);
+      assert.equal(result.exitCode, 0, describeResult(result));
+      const lines = result.stdout.match(/\{"plane":"mpi","mpiBuilt":true,"mpiEnabled":true\}/g);
+      assert.equal(lines?.length, 2, describeResult(result));
+      assert.doesNotMatch(result.stderr, /finalize/i, describeResult(result));
+    });
+
+    test('passes the cases of jobs on several hosts', async () => {
+      const script = clusterFixture('hosts-cases.mjs');
+      const result = await runCommand([...argv, '3', process.execPath, script], env);
+      assert.equal(result.exitCode, 0, describeResult(result));
+      const cases = result.stdout.match(/\{"name":.*\}/g) ?? [];
+      assert.ok(cases.length > 30, describeResult(result));
+      assert.deepEqual(
+        cases.filter((line) => line.includes('"error"')),
+        [],
+        describeResult(result),
+      );
+    });
+  });
+}
