@@ -126,14 +126,15 @@ export class Watcher {
   tell(): void {
     if (this.#isOver) return;
     const { localRanks, hostname } = this.#options;
-    for (const rank of localRanks) {
-      const departure = this.#told.has(rank) ? undefined : this.#block.departureOf(rank, hostname);
-      if (departure !== undefined) this.#tellDeparture(rank, departure);
-    }
+    // Before the departures: ranks also end because of it, and it shall be what the others hear of first.
     const record = this.#hasToldFailure ? undefined : this.#block.failure();
     if (record !== undefined) {
       this.#hasToldFailure = true;
       this.#sayToAll({ type: 'failure', record: withHost(record, localRanks, hostname) });
+    }
+    for (const rank of localRanks) {
+      const departure = this.#told.has(rank) ? undefined : this.#block.departureOf(rank, hostname);
+      if (departure !== undefined) this.#tellDeparture(rank, departure);
     }
     if (this.#isLeaving && localRanks.every((rank) => this.#told.has(rank))) this.end();
   }
@@ -154,6 +155,7 @@ export class Watcher {
   exit(code: number): void {
     if (this.#isOver) return;
     const { rank, hostname } = this.#options;
+    this.tell();
     if (!this.#told.has(rank) && this.#block.departureOf(rank, hostname) === undefined) {
       const lastWords = this.#block.lastWords(rank);
       const departure = { host: hostname, pid: process.pid, hasLeft: false, exit: { code }, lastWords };
