@@ -1,6 +1,7 @@
 // Opens the plane that was decided on. Between hosts it needs the addresses of all ranks, and a watch on each host that
 // tells the other hosts of deaths and failures, since their control blocks do not see them.
 
+import { existsSync } from 'node:fs';
 import type { Log } from '../diagnostics/log.ts';
 import { HorovodError } from '../errors.ts';
 import type { NativeAddon } from '../native/addon.ts';
@@ -12,9 +13,12 @@ import type { DataPlane } from '../plane/plane.ts';
 import { PortableClusterPlane } from '../plane/portable/portable-cluster-plane.ts';
 import { PortablePlane } from '../plane/portable/portable-plane.ts';
 import { ShmPlane } from '../plane/shm/shm-plane.ts';
+import { parseAddress } from '../rendezvous/addresses.ts';
 import type { Identity } from '../rendezvous/handshake.ts';
 import type { JoinedJob } from '../rendezvous/join.ts';
+import { nearInterfaces } from '../rendezvous/near-interfaces.ts';
 import type { WaitOptions } from '../rendezvous/store.ts';
+import { limitMpiInterfaces } from '../settings/environment.ts';
 import type { Settings } from '../settings/table.ts';
 import { type HostWatch, startWatch, type WatchedHost } from '../watch/host-watch.ts';
 import type { PlaneDecision } from './choose-plane.ts';
@@ -78,6 +82,8 @@ export async function openPlane(request: PlaneRequest): Promise<OpenedPlane> {
     };
     const texts = await request.exchange(JSON.stringify(own));
     const addresses = texts.map((text) => JSON.parse(text) as Addresses);
+    if (decision.plane === 'mpi')
+      tellMpiItsWay(otherHosts(request).map(({ place }) => addresses[place]?.mesh ?? []));
     const clusterOptions = {
       ...options,
       listener,
@@ -106,6 +112,12 @@ export async function openPlane(request: PlaneRequest): Promise<OpenedPlane> {
     listener.close();
     throw error;
   }
+}
+
+/** MPI tries every interface it finds, also those that lead nowhere. `others`: the candidates of each other host. */
+function tellMpiItsWay(others: readonly (readonly string[])[]): void {
+  const near = nearInterfaces(others.map((list) => list.flatMap((text) => parseAddress(text)?.host ?? [])));
+  if (near !== undefined) limitMpiInterfaces(near, existsSync('/sys/class/infiniband'));
 }
 
 function loadAddon({ settings, job }: PlaneRequest): NativeAddon {

@@ -22,6 +22,24 @@ export function quietTensorFlow(env: NodeJS.ProcessEnv = process.env): void {
   env['TF_CPP_MIN_LOG_LEVEL'] ??= '1';
 }
 
+/**
+ * Which interfaces MPI may use, said before it is started: it reads these variables of the process then. What the user
+ * or mpirun has set stays.
+ */
+export function limitMpiInterfaces(
+  near: readonly { readonly name: string; readonly cidr: string }[],
+  hasFasterNetwork: boolean,
+  env: NodeJS.ProcessEnv = process.env,
+): void {
+  const names = near.map(({ name }) => name).join(',');
+  if (env['OMPI_MCA_btl_tcp_if_exclude'] === undefined) {
+    env['OMPI_MCA_btl_tcp_if_include'] ??= near.map(({ cidr }) => cidr).join(',');
+  }
+  // UCX (MPICH, Open MPI): one list for all networks. libfabric: one interface.
+  if (!hasFasterNetwork) env['UCX_NET_DEVICES'] ??= names;
+  for (const name of ['FI_TCP_IFACE', 'FI_SOCKETS_IFACE']) env[name] ??= near[0]?.name;
+}
+
 /** What makes a process a rank of a job. */
 export type RankIdentity = Pick<
   Settings,

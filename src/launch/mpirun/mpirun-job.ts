@@ -9,6 +9,7 @@ import { networkInterfaces } from 'node:os';
 import { PassThrough, type Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { signalNumber } from '../../plane/process-status.ts';
+import { nearInterfaces } from '../../rendezvous/near-interfaces.ts';
 import { settingsTable } from '../../settings/table.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 import type { ConsoleWriter } from '../output/console-writer.ts';
@@ -16,7 +17,6 @@ import { createOutputDirectories, RankOutput, type RankOutputOptions } from '../
 import { Guardian } from '../spawn/guardian.ts';
 import { describeMpi, type Mpirun } from './mpi-family.ts';
 import { type MpirunCommand, type MpirunRequest, mpirunCommand } from './mpirun-command.ts';
-import { nearSubnets } from './near-subnets.ts';
 import { TagReader } from './tag-reader.ts';
 
 export interface MpirunJobRequest extends Omit<MpirunRequest, 'file' | 'family'> {
@@ -156,7 +156,7 @@ export class MpirunJob {
   }
 }
 
-/** See near-subnets.ts. */
+/** See near-interfaces.ts. */
 async function subnetsOf({ slots, hasRemoteHosts }: MpirunJobRequest): Promise<string[] | undefined> {
   if (!hasRemoteHosts) return undefined;
   const own = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
@@ -169,8 +169,6 @@ async function subnetsOf({ slots, hasRemoteHosts }: MpirunJobRequest): Promise<s
   );
   const isHere = (list: readonly string[]) =>
     list.some((address) => address.startsWith('127.') || own.some((one) => one.address === address));
-  return nearSubnets(
-    addresses.filter((list) => !isHere(list)),
-    own,
-  );
+  const near = nearInterfaces(addresses.filter((list) => !isHere(list)));
+  return near?.map(({ cidr }) => cidr);
 }

@@ -7,7 +7,6 @@ import { HorovodError } from '../../errors.ts';
 import { planSlots } from '../hosts/plan-slots.ts';
 import { findMpirun, readMpiVersion, requireMpirun } from './mpi-family.ts';
 import { type MpirunRequest, mpirunCommand } from './mpirun-command.ts';
-import { nearSubnets } from './near-subnets.ts';
 import { splitWords } from './split-words.ts';
 import { TagReader } from './tag-reader.ts';
 
@@ -199,19 +198,4 @@ test('however the output is cut, each rank gets the same', () => {
     }),
     { numRuns: 500 },
   );
-});
-
-test('Open MPI is told the subnets in which all hosts are, and no decoy', () => {
-  const own = [
-    { address: '127.0.0.1', cidr: '127.0.0.1/8', internal: true },
-    { address: '10.77.0.1', cidr: '10.77.0.1/24', internal: false },
-    { address: '172.17.0.1', cidr: '172.17.0.1/16', internal: false },
-    { address: 'fe80::1', cidr: 'fe80::1/64', internal: false },
-  ];
-  assert.deepEqual(nearSubnets([['10.77.0.2'], ['10.77.0.3', 'fe80::3']], own), ['10.77.0.1/24']);
-  assert.deepEqual(nearSubnets([['10.77.0.2', '172.17.0.1']], own), ['10.77.0.1/24']);
-  // Behind a router: this machine's subnets say nothing about the others'.
-  assert.equal(nearSubnets([['10.77.0.2'], ['192.168.5.5']], own), undefined);
-  assert.equal(nearSubnets([[]], own), undefined);
-  assert.equal(nearSubnets([], own), undefined);
 });
