@@ -82,8 +82,14 @@ export class HostWatch {
     this.#orderSync({ type: 'leave', number: ++this.#orders });
   }
 
-  /** Ends the thread as it is: without a stop() before it the other hosts take it for a death. */
+  /** Says goodbye and ends the thread, whatever other ranks of this host do: for a start that has failed. */
   async destroy(): Promise<void> {
+    this.stop();
+    await this.kill();
+  }
+
+  /** Ends the thread as it is: the other hosts take it for a death. */
+  async kill(): Promise<void> {
     process.off('exit', this.#onExit);
     await this.#worker.terminate();
   }

@@ -99,7 +99,7 @@ describe('what happens on one host is known on all', () => {
     }
     assert.equal(second.block.failure()?.message, 'dtypes differ');
     first.block.fail({ code: 'ERR_HVD_TIMEOUT', message: 'later' });
-    await third.watch.destroy();
+    await third.watch.kill();
     await hearsEverything(first, second, 1);
     assert.equal(second.block.failure()?.code, 'ERR_HVD_MISMATCH');
     assert.equal(first.block.failure()?.code, 'ERR_HVD_MISMATCH');
@@ -149,7 +149,7 @@ describe('what happens on one host is known on all', () => {
     const [first, second] = (await startHosts(t, 2, { pollMs: 60_000 })) as [Host, Host];
     second.block.fail({ code: 'ERR_HVD_MISMATCH', message: 'dtypes differ' });
     second.watch.tellNow();
-    await second.watch.destroy();
+    await second.watch.kill();
     assert.equal((await failureOn(first)).code, 'ERR_HVD_MISMATCH');
   });
 });
@@ -157,7 +157,7 @@ describe('what happens on one host is known on all', () => {
 describe('a host that is lost', () => {
   test('hangs up without a goodbye: a failure that names it, on all others', async (t) => {
     const [first, second, third] = (await startHosts(t, 3)) as [Host, Host, Host];
-    await second.watch.destroy();
+    await second.watch.kill();
     for (const host of [first, third]) {
       const record = await failureOn(host, 2000);
       assert.equal(record.code, 'ERR_HVD_PEER_LOST');
@@ -177,9 +177,17 @@ describe('a host that is lost', () => {
     assert.deepEqual([first.block.failure(), second.block.failure()], [undefined, undefined]);
   });
 
+  test('gives up its start, with ranks that go on: no failure either, another cause will be told', async (t) => {
+    const [first, second, third] = (await startHosts(t, 3)) as [Host, Host, Host];
+    await third.watch.destroy();
+    await hearsEverything(first, second, 1);
+    await hearsEverything(second, first, 3);
+    assert.deepEqual([first.block.failure(), second.block.failure()], [undefined, undefined]);
+  });
+
   test('answers, but says nothing any more: silence, which a third host hears of too', async (t) => {
     const among = hosts;
-    const options = { peerTimeoutMs: 500 };
+    const options = { peerTimeoutMs: 2000 };
     const [first, second] = (await Promise.all(
       [hosts[0], hosts[1]].map((host) => startHost(t, host as WatchedHost, among, options)),
     )) as [Host, Host];
@@ -206,10 +214,7 @@ describe('a host that is lost', () => {
     for (const host of [first, second]) {
       const record = await failureOn(host);
       assert.equal(record.rank, 4);
-      assert.match(
-        record.message,
-        /^host3 \(rank 4\) has not been heard for 0\.5 s: the machine is frozen, or/,
-      );
+      assert.match(record.message, /^host3 \(rank 4\) has not been heard for 2 s: the machine is frozen, or/);
       assert.match(record.message, /Look at host3 and the network between it and host[12]/);
     }
   });
@@ -293,7 +298,8 @@ describe('starting', () => {
   }
 });
 
-describe('real processes', () => {
+// Silence is measured against limits that a crowded machine keeps; so that it does not take long, all at once.
+describe('real processes', { concurrency: true }, () => {
   test('SIGKILL is seen within two seconds', async (t) => {
     const { here, child } = await withChild(t);
     child.kill('SIGKILL');
@@ -302,25 +308,25 @@ describe('real processes', () => {
   });
 
   test('a stopped process is silent; once it goes on it learns that others have given it up', async (t) => {
-    const { here, child, nextLine } = await withChild(t, { peerTimeoutMs: 700 });
+    const { here, child, nextLine } = await withChild(t, { peerTimeoutMs: 2000 });
     child.kill('SIGSTOP');
-    assert.match((await failureOn(here)).message, /^host2 \(ranks 2, 3\) has not been heard for 0\.7 s/);
+    assert.match((await failureOn(here)).message, /^host2 \(ranks 2, 3\) has not been heard for 2 s/);
     child.kill('SIGCONT');
     assert.match(await nextLine(), /^failure host2 \(ranks 2, 3\) has not been heard/);
   });
 
   test('a process whose main thread is blocked is alive', async (t) => {
-    const { here, child, nextLine } = await withChild(t, { peerTimeoutMs: 700 });
-    child.stdin?.write('block 2000\n');
+    const { here, child, nextLine } = await withChild(t, { peerTimeoutMs: 3000 });
+    child.stdin?.write('block 4500\n');
     assert.equal(await nextLine(), 'blocked');
     assert.equal(here.block.failure(), undefined);
   });
 
   test('when all are stopped at once, as by a suspended machine, nobody is to blame', async (t) => {
     // Two others, since this process cannot stop itself.
-    const [one, other] = await childrenOf(t, [hosts[0] as WatchedHost, hosts[1] as WatchedHost], 1500);
+    const [one, other] = await childrenOf(t, [hosts[0] as WatchedHost, hosts[1] as WatchedHost], 3000);
     for (const { child } of [one, other]) child.kill('SIGSTOP');
-    await new Promise((resolve) => setTimeout(resolve, 2500));
+    await new Promise((resolve) => setTimeout(resolve, 4000));
     for (const { child } of [one, other]) child.kill('SIGCONT');
     for (const { child, nextLine } of [one, other]) {
       child.stdin?.write('block 500\n');
