@@ -27,8 +27,8 @@ describe('collectives on three hosts', { skip }, () => {
 
   for (const { engine, env, skip: why } of engines) {
     const layouts = [
-      { title: '2 hosts × 1 rank', hosts: 'host1:1,host2:1' },
-      { title: '3 hosts × 2 ranks', hosts: 'host1:2,host2:2,host3:2' },
+      { title: '2 hosts × 2 ranks', hosts: 'host1:2,host2:2' },
+      { title: '3 hosts × 1 rank', hosts: 'host1:1,host2:1,host3:1' },
       { title: '1, 3 and 2 ranks', hosts: 'host1:1,host2:3,host3:2' },
     ];
     for (const { title, hosts } of layouts) {
