@@ -55,11 +55,11 @@ export interface NativeAddon {
     index: number,
     /** The segment of this host's members, bytesPerMember each; -1 for a member alone on its host, and in flat mode. */
     segmentFd: number,
-    /** A descriptor for each member, or -1; the addon duplicates them. */
+    /** A descriptor for each member, or -1; the addon duplicates them. Where some operations go flat, those for them follow. */
     sockets: Int32Array,
     /** 1: the ready byte comes first; 0: it is to be sent. */
     accepted: Int32Array,
-    /** Bit 0: hierarchical. Bit 1 (allgather) follows bit 0. */
+    /** What is hierarchical. Bit 0: all but allgather. Bit 1: allgather. 0: all operations are flat. */
     mode: number,
     engine: 'tcp' | NativeEngine,
     spins: number,

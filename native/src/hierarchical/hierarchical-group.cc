@@ -17,7 +17,7 @@ uint64_t poison(int host) { return 0x706f69736f6e0000u ^ (static_cast<uint64_t>(
 }  // namespace
 
 HierarchicalGroup::HierarchicalGroup(Placement placement, int index, std::vector<int> ranks, Control& control,
-                                     Arena* arena, std::unique_ptr<Group> local, std::unique_ptr<Group> cross,
+                                     Arena* arena, std::unique_ptr<ShmGroup> local, std::unique_ptr<Group> cross,
                                      Engine* engine, std::shared_ptr<void> engine_owner)
     : Group(placement.members(), index),
       placement_(std::move(placement)),
@@ -38,6 +38,26 @@ void HierarchicalGroup::stop() {
   local_->stop();
   if (cross_) cross_->stop();
   if (engine_) engine_->stop();
+  if (flat_) flat_->stop();
+}
+
+void HierarchicalGroup::send_flat(Flat which, std::unique_ptr<Group> flat) {
+  flat_kinds_ = which;
+  flat_ = std::move(flat);
+}
+
+bool HierarchicalGroup::goes_flat(const Operation& operation) const {
+  if (!flat_ || operation.kind == Kind::barrier) return false;
+  return (operation.kind == Kind::allgather) == (flat_kinds_ == Flat::allgather);
+}
+
+// All have agreed: what differs now is a fault of ours, and ends as a mismatch would.
+Status HierarchicalGroup::run_flat(Operation& operation, const Patience& patience) {
+  const Status status = flat_->run(operation, patience);
+  if (status == Status::done || status == Status::mismatch) return status;
+  culprit_ = flat_->culprit();
+  errno_ = flat_->errno_value();
+  return status;
 }
 
 // --- statuses: members of a host or of a lane become members of the group ----------------------------------------------
@@ -90,6 +110,7 @@ void HierarchicalGroup::start(const Operation& operation) {
 
 void HierarchicalGroup::start_inside(const Operation& operation) {
   has_memory_ = true;
+  if (goes_flat(operation)) return;  // a barrier is enough to agree
   switch (operation.kind) {
     case Kind::allreduce: has_memory_ = start_allreduce(operation); break;
     case Kind::reducescatter: has_memory_ = start_reducescatter(operation); break;
@@ -104,6 +125,30 @@ void HierarchicalGroup::start_verdict(bool agreed) {
   verdict_.fingerprint = agreed ? agreed_fingerprint : disagreed_fingerprint;
   phase_.store(Phase::verdict, std::memory_order_relaxed);
   local_->start(verdict_);
+}
+
+// The leader waits for the other hosts, and tells the members of its own which ones are missing.
+Status HierarchicalGroup::wait_across(const Patience& patience) {
+  constexpr int64_t look_every_ns = 50'000'000;
+  Patience slice = patience;
+  slice.stall_ns = patience.stall_ns > 0 ? std::min(patience.stall_ns, look_every_ns) : look_every_ns;
+  if (next_stall_ == 0) next_stall_ = monotonic_ns() + patience.stall_ns;
+  for (;;) {
+    const Status status = from_cross(cross_->arrive(slice));
+    const bool is_over = status == Status::done || status == Status::mismatch;
+    uint64_t missing[note_words] = {};
+    if (!is_over)
+      for (int host : cross_->missing())
+        if (host < note_words * 64) missing[host / 64] |= uint64_t{1} << (host % 64);
+    if (!is_over || has_noted_)
+      for (int word = 0; word < note_words; word++) local_->note(word, missing[word]);
+    has_noted_ = !is_over;
+    if (status != Status::stalled) return status;
+    if (patience.stall_ns > 0 && monotonic_ns() >= next_stall_) {
+      next_stall_ = monotonic_ns() + patience.stall_ns;
+      return Status::stalled;
+    }
+  }
 }
 
 Status HierarchicalGroup::arrive(const Patience& patience) {
@@ -124,17 +169,18 @@ Status HierarchicalGroup::arrive(const Patience& patience) {
       if (crosses_early) cross_->start(across_);
       status = from_local(local_->execute(inside_, without_stalls(patience)));
       if (status != Status::done) return status;
-      if (is_leader() && asked_.kind == Kind::allgather) allgather_across();
-      if (is_leader() && asked_.kind == Kind::alltoall) alltoall_across();
+      if (is_leader() && inside_.kind != Kind::barrier && asked_.kind == Kind::allgather) allgather_across();
+      if (is_leader() && inside_.kind != Kind::barrier && asked_.kind == Kind::alltoall) alltoall_across();
       if (is_leader() && !crosses_early) cross_->start(across_);
     }
+    next_stall_ = 0;
     if (is_leader())
       phase_.store(Phase::across, std::memory_order_relaxed);
     else
       start_verdict(true);
   }
   if (phase_.load(std::memory_order_relaxed) == Phase::across) {
-    Status status = from_cross(cross_->arrive(patience));
+    Status status = wait_across(patience);
     if (status != Status::done && status != Status::mismatch) return status;
     if (disagrees_) return Status::mismatch;
     const bool agreed = status == Status::done;
@@ -152,6 +198,11 @@ Status HierarchicalGroup::execute(Operation& operation, const Patience& given) {
   phase_.store(Phase::executing, std::memory_order_relaxed);
   Status status = from_local(local_->execute(verdict_, patience));
   if (status != Status::done) return status;
+  if (goes_flat(operation)) {
+    status = run_flat(operation, patience);
+    if (status == Status::done) phase_.store(Phase::idle, std::memory_order_relaxed);
+    return status;
+  }
   switch (operation.kind) {
     case Kind::allreduce: status = allreduce(operation, patience); break;
     case Kind::reducescatter: status = reducescatter(operation, patience); break;
@@ -201,8 +252,12 @@ std::vector<int> HierarchicalGroup::missing() const {
     for (int host : cross_->missing())
       for (int member : placement_.on(host)) list.push_back(member);
   } else if (phase == Phase::verdict && !is_leader()) {
-    for (int i = 0; i < size_; i++)
-      if (placement_.host_of[static_cast<size_t>(i)] != host_) list.push_back(i);
+    // As the leader has told; nothing if it has not waited long itself.
+    for (int host = 0; host < placement_.host_count(); host++)
+      if (host < note_words * 64 && (local_->noted(0, host / 64) >> (host % 64) & 1))
+        for (int member : placement_.on(host)) list.push_back(member);
+    for (int member : local_->missing())
+      if (list.empty()) list.push_back(here()[static_cast<size_t>(member)]);
   } else {
     for (int member : local_->missing()) list.push_back(here()[static_cast<size_t>(member)]);
   }

@@ -17,6 +17,7 @@
 #include "../cross/engine.h"
 #include "../group/control.h"
 #include "../group/group.h"
+#include "../shm/shm-group.h"
 #include "placement.h"
 #include "scratch.h"
 
@@ -27,8 +28,12 @@ class HierarchicalGroup final : public Group {
   // `ranks[i]` is the global rank of member i. `local`: the members of this host. `cross`: the members of this member's lane,
   // numbered by host; null without a lane. `engine`: moves bytes among the same; owned by `cross`, or by `engine_owner`.
   HierarchicalGroup(Placement placement, int index, std::vector<int> ranks, Control& control, Arena* arena,
-                    std::unique_ptr<Group> local, std::unique_ptr<Group> cross, Engine* engine,
+                    std::unique_ptr<ShmGroup> local, std::unique_ptr<Group> cross, Engine* engine,
                     std::shared_ptr<void> engine_owner = nullptr);
+
+  // Operations that do not go by host but among all members at once, when all have agreed by host. `flat` has all members.
+  enum class Flat { allgather, all_but_allgather };
+  void send_flat(Flat which, std::unique_ptr<Group> flat);
 
   void start(const Operation& operation) override;
   Status arrive(const Patience& patience) override;
@@ -68,9 +73,11 @@ class HierarchicalGroup final : public Group {
   const std::vector<int>& here() const { return placement_.on(host_); }
   int here_count() const { return static_cast<int>(here().size()); }
 
+  bool goes_flat(const Operation& operation) const;
+  Status run_flat(Operation& operation, const Patience& patience);
   void start_inside(const Operation& operation);
-  Status start_across();
   void start_verdict(bool agreed);
+  Status wait_across(const Patience& patience);
   Status run_inside(Operation& operation, const Patience& patience);  // after the verdict
   Status from_local(Status status);
   Status from_cross(Status status);
@@ -104,14 +111,18 @@ class HierarchicalGroup final : public Group {
   const int host_;
   const int place_;  // among the members of this host
   Control& control_;
-  std::unique_ptr<Group> local_;
+  std::unique_ptr<ShmGroup> local_;
   std::unique_ptr<Group> cross_;
+  std::unique_ptr<Group> flat_;  // null: everything goes by host
+  Flat flat_kinds_ = Flat::allgather;
   Engine* engine_;
   std::shared_ptr<void> engine_owner_;
 
   std::atomic<Phase> phase_{Phase::idle};
   bool disagrees_ = false;  // the members of this host
   bool has_memory_ = true;
+  int64_t next_stall_ = 0;  // while the leader waits for other hosts
+  bool has_noted_ = false;
   Operation asked_;         // by start()
   Operation inside_, across_, verdict_;
   Blob inside_blob_, across_blob_, verdict_blob_;

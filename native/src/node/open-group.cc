@@ -35,20 +35,21 @@ struct ClusterSpec {
   std::vector<int> ranks, hosts;
   int index;
   int segment_fd;
-  std::vector<int> sockets, accepted;
-  std::shared_ptr<Engine> engine;  // null: tcp
+  std::vector<int> sockets, accepted;  // twice as long as the others where some operations go flat: those of all come second
+  std::shared_ptr<Engine> engine;      // null: tcp
 };
 
 // Over sockets, among these members only; `place` is ours in the list.
-std::unique_ptr<CrossGroup> cross_group(const ClusterSpec& spec, const std::vector<int>& members, int place) {
+std::unique_ptr<CrossGroup> cross_group(const ClusterSpec& spec, const std::vector<int>& members, int place,
+                                        size_t first_socket = 0) {
   std::vector<int> ranks, sockets;
   std::vector<bool> accepted;
   for (int member : members) {
     const auto i = static_cast<size_t>(member);
     ranks.push_back(spec.ranks[i]);
-    sockets.push_back(member == spec.index ? -1 : spec.sockets[i]);
-    accepted.push_back(spec.accepted[i] != 0);
-    if (member != spec.index && spec.sockets[i] < 0)
+    sockets.push_back(member == spec.index ? -1 : spec.sockets[first_socket + i]);
+    accepted.push_back(spec.accepted[first_socket + i] != 0);
+    if (member != spec.index && spec.sockets[first_socket + i] < 0)
       throw std::system_error(ENOTCONN, std::generic_category(), "no socket for rank " + std::to_string(spec.ranks[i]));
   }
   auto mesh = std::make_shared<Mesh>(sockets, accepted, ranks, place, spec.control);
@@ -57,13 +58,13 @@ std::unique_ptr<CrossGroup> cross_group(const ClusterSpec& spec, const std::vect
   return std::make_unique<CrossGroup>(mesh, engine, CrossGroup::default_carried_bytes(static_cast<int>(members.size())));
 }
 
-std::unique_ptr<Group> flat_group(const ClusterSpec& spec) {
+std::unique_ptr<Group> flat_group(const ClusterSpec& spec, size_t first_socket = 0) {
   std::vector<int> all;
   for (size_t i = 0; i < spec.ranks.size(); i++) all.push_back(static_cast<int>(i));
-  return cross_group(spec, all, spec.index);
+  return cross_group(spec, all, spec.index, first_socket);
 }
 
-std::unique_ptr<Group> hierarchical_group(const ClusterSpec& spec) {
+std::unique_ptr<Group> hierarchical_group(const ClusterSpec& spec, int mode) {
   Placement placement(spec.hosts);
   const auto index = static_cast<size_t>(spec.index);
   const int host = placement.host_of[index], place = placement.local_of[index];
@@ -91,8 +92,11 @@ std::unique_ptr<Group> hierarchical_group(const ClusterSpec& spec) {
     cross = cross_group(spec, placement.lane(place), host);
     engine = &cross->engine();
   }
-  return std::make_unique<HierarchicalGroup>(std::move(placement), spec.index, spec.ranks, spec.control, spec.arena,
-                                             std::move(local), std::move(cross), engine, spec.engine);
+  auto group = std::make_unique<HierarchicalGroup>(std::move(placement), spec.index, spec.ranks, spec.control, spec.arena,
+                                                   std::move(local), std::move(cross), engine, spec.engine);
+  using Flat = HierarchicalGroup::Flat;
+  if (mode != 3) group->send_flat(mode == 1 ? Flat::allgather : Flat::all_but_allgather, flat_group(spec, spec.ranks.size()));
+  return group;
 }
 
 }  // namespace
@@ -137,10 +141,9 @@ napi_value open_cluster_group(napi_env env, napi_callback_info info) {
                    int_list(env, arguments[6]),
                    int_list(env, arguments[7]),
                    engine_of(env, arguments[9])};
-  // One agreement serves all kinds of operations, so they go one way: hierarchical if allreduce is to.
-  const bool is_hierarchical = (to_int(env, arguments[8]) & 1) != 0;
+  const int mode = to_int(env, arguments[8]);
   try {
-    return group_object(env, is_hierarchical ? hierarchical_group(spec) : flat_group(spec),
+    return group_object(env, mode != 0 ? hierarchical_group(spec, mode) : flat_group(spec),
                         settings_from(env, arguments + 10));
   } catch (const std::system_error& error) {
     return throw_system(env, error);

@@ -61,10 +61,10 @@ export class ClusterPlane extends AddonPlane {
     const { rank, hosts, cma, timeoutMs, stallAfterMs } = this.#options;
     const { members, index } = spec;
     const hostsOf = members.map((member) => hosts.get(member) as number);
-    const isHierarchical = this.#isHierarchical(hostsOf);
-    const layout = layoutOf(hostsOf, index, isHierarchical);
-    const isShared = isHierarchical && layout.local.length > 1;
-    const connections = await this.#connect(spec, layout);
+    const mode = this.#modeOf(hostsOf);
+    const layout = layoutOf(hostsOf, index, mode !== 0);
+    const isShared = mode !== 0 && layout.local.length > 1;
+    const connections = await this.#connect(spec, layout, mode === 1 || mode === 2);
     let file: MemoryFile | undefined;
     try {
       const halves = await this.#exchange({ spec, layout, isShared, connections });
@@ -77,9 +77,9 @@ export class ClusterPlane extends AddonPlane {
           Int32Array.from(hostsOf),
           index,
           file?.fd ?? -1,
-          Int32Array.from(members, (_, i) => connections[i]?.takeDescriptor() ?? -1),
-          Int32Array.from(members, (_, i) => (connections[i]?.accepted === true ? 1 : 0)),
-          isHierarchical ? 1 : 0,
+          Int32Array.from(connections, (each) => each?.takeDescriptor() ?? -1),
+          Int32Array.from(connections, (each) => (each?.accepted === true ? 1 : 0)),
+          mode,
           halves.engine,
           this.spins,
           timeoutMs,
@@ -105,25 +105,37 @@ export class ClusterPlane extends AddonPlane {
     if (this.block.failure() !== undefined) this.addon.closeEngines?.(false);
   }
 
-  /** Where it makes a difference: several hosts, and more than one member on some. */
-  #isHierarchical(hosts: readonly number[]): boolean {
+  /** As openClusterGroup() takes it. Hierarchical where it makes a difference: several hosts, with more than one member on some. */
+  #modeOf(hosts: readonly number[]): number {
+    const { hierarchicalAllreduce, hierarchicalAllgather } = this.#options;
     const count = new Set(hosts).size;
-    return this.#options.hierarchicalAllreduce && count > 1 && count < hosts.length;
+    if (count === 1 || count === hosts.length) return 0;
+    // An engine of its own connects lanes or all members, not both.
+    if (this.name !== 'tcp') return hierarchicalAllreduce ? 3 : 0;
+    return (hierarchicalAllreduce ? 1 : 0) + (hierarchicalAllgather ? 2 : 0);
   }
 
-  #connect(spec: GroupSpec, { lane }: GroupLayout): Promise<(MeshSocket | undefined)[]> {
+  /** With the members of the own lane; `andAll`: and, in a second list behind the first, with all. */
+  async #connect(
+    spec: GroupSpec,
+    { lane }: GroupLayout,
+    andAll: boolean,
+  ): Promise<(MeshSocket | undefined)[]> {
     const { listener, generation, candidates, hostnames } = this.#options;
-    return connectMesh({
-      listener,
-      channel: `${generation}/${spec.id}`,
-      ranks: spec.members,
-      index: spec.index,
-      peers: lane.filter((member) => member !== spec.index),
-      candidates: spec.members.map((member) => candidates.get(member) ?? []),
-      hostnames: spec.members.map((member) => hostnames.get(member) ?? '?'),
-      signal: spec.signal,
-      timeoutMs: spec.timeoutMs,
-    });
+    const { members, index, signal, timeoutMs } = spec;
+    const connect = (channel: string, peers: readonly number[]) =>
+      connectMesh({
+        ...{ listener, channel, ranks: members, index, signal, timeoutMs },
+        peers: peers.filter((member) => member !== index),
+        candidates: members.map((member) => candidates.get(member) ?? []),
+        hostnames: members.map((member) => hostnames.get(member) ?? '?'),
+      });
+    const all = members.map((_, member) => member);
+    const lists = await Promise.all([
+      connect(`${generation}/${spec.id}`, lane),
+      ...(andAll ? [connect(`${generation}/${spec.id}/flat`, all)] : []),
+    ]);
+    return lists.flat();
   }
 
   /** The segment of this host's members, made by the first of them, and the engine of the own lane. */
