@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { describeNative } from '../native/load.ts';
 import { type Box, canUseBox, startBox } from '../testing/box.ts';
 import { runOnBox, startOnBox } from '../testing/box-jobs.ts';
 
@@ -45,21 +46,30 @@ describe('run() and mpirun over hosts', { skip }, () => {
     assert.doesNotMatch(job.stderr, /ORTE|host2 \(/);
   });
 
-  for (const program of ['mpirun.openmpi', 'mpirun.mpich']) {
+  for (const [program, kind] of [
+    ['mpirun.openmpi', 'open-mpi'],
+    ['mpirun.mpich', 'pmi'],
+  ] as const) {
     const why = canUseBox({ commands: [program] }) ?? false;
     const env = { HOROVOD_MPIRUN: program };
 
-    test(`${program}: uneven hosts, another port of ssh`, { skip: why }, async () => {
+    const addon = describeNative({ engine: 'mpi', launcher: { kind } });
+    const noEngine = addon.built ? false : (addon.reason ?? 'no mpi engine');
+    test(`${program}: uneven hosts, another port of ssh, bytes moved by MPI`, {
+      skip: why || noEngine,
+    }, async () => {
       await box.exec('host2', ['/usr/sbin/sshd', '-p', '2222']);
-      const job = await runOnBox(box, report, {
-        ...{ hosts: 'host1:2,host2:1', flags: ['--mpi', '--ssh-port', '2222'], args: ['report'], env },
+      const job = await runOnBox(box, path('cluster/who.mjs'), {
+        ...{ hosts: 'host1:2,host2:1', flags: ['--mpi', '--ssh-port', '2222'], env },
       });
       assert.equal(job.exitCode, 0, job.stderr);
-      const said = job.ranks.map(({ stdout }) => stdout.trim());
-      assert.deepEqual(
-        said,
-        [0, 1, 2].map((rank) => `rank ${rank} of 3: mpi  no rank denied secret of 64`),
-      );
+      const said = job.ranks.map(({ stdout }) => JSON.parse(stdout.replace(/^here /, '')) as object);
+      const common = { size: 3, sum: 6, plane: 'mpi' };
+      assert.deepEqual(said, [
+        { ...common, rank: 0, local: [0, 2], cross: [0, 2], host: 'host1' },
+        { ...common, rank: 1, local: [1, 2], cross: [0, 1], host: 'host1' },
+        { ...common, rank: 2, local: [0, 1], cross: [1, 2], host: 'host2' },
+      ]);
     });
 
     test(`${program}: the ranks of all hosts die with horovodrun`, { skip: why }, async () => {
