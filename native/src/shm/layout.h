@@ -59,6 +59,8 @@ constexpr size_t table_entries = 1024;
 constexpr int slot_count = 4;
 constexpr size_t slot_bytes = 256 * 1024;
 
+constexpr int note_words = 16;
+
 struct Member {
   Post posts[2];
   alignas(64) std::atomic<uint64_t> produced;  // chunks of this member that may be read
@@ -70,6 +72,7 @@ struct Member {
   int32_t arena_fd;
   uint64_t arena_bytes;
   uint64_t probe_address;  // holds probe_value: can the others read our memory?
+  alignas(64) std::atomic<uint64_t> notes[note_words];  // what this member tells the others beside the rounds
   alignas(64) TableEntry table[2][table_entries];
   alignas(4096) char slots[slot_count][slot_bytes];
 };

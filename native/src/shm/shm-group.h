@@ -34,6 +34,9 @@ class ShmGroup final : public Group {
   bool probe_peer_memory(bool allowed) override;
 
   uint64_t rounds() const { return round_; }
+  // Beside the rounds: bits that this member tells the others of this host, and what another one has told.
+  void note(int word, uint64_t bits) { member(index_).notes[word].store(bits, std::memory_order_relaxed); }
+  uint64_t noted(int i, int word) const { return member(i).notes[word].load(std::memory_order_relaxed); }
 
  private:
   Member& member(int i) const { return members_[i]; }
