@@ -302,6 +302,15 @@ export class AddonGroup implements PlaneGroup, QuickAllreduce {
           { rank: this.#rank },
         );
       default:
+        // The libraries of mpi and gloo do not say whom they have lost.
+        if (culprit < 0) {
+          return new HorovodError(
+            'ERR_HVD_NATIVE',
+            `rank ${this.#rank}: the engine between hosts gave up in ${job.label}. ` +
+              'Usually another rank or its connection has gone; what the other ranks say tells more.',
+            { rank: this.#rank },
+          );
+        }
         return new HorovodError(
           'ERR_HVD_NATIVE',
           `rank ${this.#rank} could not copy from rank ${culprit} in ${job.label}: ` +
@@ -313,6 +322,7 @@ export class AddonGroup implements PlaneGroup, QuickAllreduce {
 
   #missingRanks(culprit: number): number[] {
     const missing = this.missing().map((member) => this.#members[member] ?? -1);
-    return missing.length > 0 ? missing : [culprit];
+    if (missing.length > 0) return missing;
+    return culprit >= 0 ? [culprit] : this.#members.filter((member) => member !== this.#rank);
   }
 }
