@@ -41,3 +41,11 @@ test('shm on several hosts, and different wishes, are refused', () => {
     message: /different planes \(tcp, gloo\)/,
   });
 });
+
+test('an engine that only some ranks were told of is refused, with both ranks', () => {
+  assert.throws(() => decidePlane([rank('mpi'), rank('auto')], [0, 3], 2), {
+    code: 'ERR_HVD_SETTING',
+    message: /rank 0 on h has HOROVOD_PLANE=mpi, and rank 3 on h has not.*mpirun -x HOROVOD_PLANE/s,
+  });
+  assert.deepEqual(decidePlane([rank('tcp'), rank('auto')], [0, 3], 2), { plane: 'tcp' });
+});

@@ -35,6 +35,7 @@ export function decidePlane(
     );
   }
   const demand = [...wishes].find((wish) => wish !== 'portable');
+  if (demand === 'mpi' || demand === 'gloo') checkAllWish(demand, introductions, ranks);
   const place = introductions.findIndex(({ lack }) => lack !== '');
   if (place < 0) {
     if (demand === 'shm' && hosts > 1) {
@@ -57,4 +58,22 @@ export function decidePlane(
     plane: 'portable',
     notice: `using the portable plane, because rank ${rank} has no native one: ${lack}. It is slower.`,
   };
+}
+
+/** Their addons are loaded by who wishes so: a rank that was not told cannot follow. mpirun, for one, tells ranks of other hosts little. */
+function checkAllWish(
+  demand: PlaneChoice,
+  introductions: readonly Introduction[],
+  ranks: readonly number[],
+): void {
+  const untold = introductions.findIndex(({ wish }) => wish === 'auto');
+  if (untold < 0) return;
+  const told = introductions.findIndex(({ wish }) => wish === demand);
+  throw new HorovodError(
+    'ERR_HVD_SETTING',
+    `rank ${ranks[told]} on ${introductions[told]?.hostname} has HOROVOD_PLANE=${demand}, and rank ${ranks[untold]} on ` +
+      `${introductions[untold]?.hostname} has not. Give it to all ranks: mpirun -x HOROVOD_PLANE … (Open MPI), ` +
+      'mpirun -genvlist HOROVOD_PLANE … (MPICH).',
+    { rank: ranks[untold] },
+  );
 }

@@ -11,7 +11,7 @@ import type { AllgatherOperation, DataPlane, PlaneGroup, PlaneName } from '../pl
 import type { OverlapChoice } from '../settings/table.ts';
 import { describePlan, fingerprintOfPlan } from './describe-plan.ts';
 import { type CollectiveOptions, checkOptions } from './options.ts';
-import type { Members, Plan } from './plans.ts';
+import { type Members, type Plan, textsOf } from './plans.ts';
 import { ProcessSet } from './process-set.ts';
 import { checkDistinct, ProcessSetTable, type RegisteredSet } from './process-set-table.ts';
 import { QuickCall } from './quick-call.ts';
@@ -72,6 +72,7 @@ export class HorovodContext {
   #isClosed = false;
   #stallTimer: NodeJS.Timeout | undefined;
   #processSetChanges = 0;
+  #lastChange: Promise<unknown> = Promise.resolve();
 
   private constructor(parts: ContextParts) {
     this.#parts = parts;
@@ -248,7 +249,7 @@ export class HorovodContext {
         "process sets can be added after init() only with init({ processSets: 'dynamic' }) or HOROVOD_DYNAMIC_PROCESS_SETS=1.",
       );
     }
-    await this.#openSet(set, options);
+    await this.#inTurn(() => this.#openSet(set, options));
   }
 
   /** False for a set that is not registered, and for the one of all ranks. */
@@ -261,7 +262,7 @@ export class HorovodContext {
         "process sets can be removed only with init({ processSets: 'dynamic' }) or HOROVOD_DYNAMIC_PROCESS_SETS=1.",
       );
     }
-    await this.#agreeOn(`remove ${set.ranks.join(',')}`, options);
+    await this.#inTurn(() => this.#agreeOn(`remove ${set.ranks.join(',')}`, options));
     const text = `the process set of ranks ${set.ranks.join(', ')} has been removed.`;
     this.#sets.remove(set, new HorovodError('ERR_HVD_PROCESS_SET', text));
     return true;
@@ -287,6 +288,13 @@ export class HorovodContext {
       if (name === undefined) channel.returnUnnamed();
       throw error;
     }
+  }
+
+  /** Changes of process sets follow each other in the order of the calls, which is the same on all ranks. */
+  #inTurn<T>(change: () => Promise<T>): Promise<T> {
+    const turn = this.#lastChange.then(change);
+    this.#lastChange = turn.catch(() => undefined);
+    return turn;
   }
 
   async #openSet(
@@ -329,7 +337,7 @@ export class HorovodContext {
       operands: [],
       operations: [operation],
       detail: 'exchange',
-      result: () => splitTexts(operation),
+      result: () => textsOf(operation),
     };
     const key = `horovod.process_set.${++this.#processSetChanges}`;
     return this.run(plan, withoutName(options), 'addProcessSet', key);
@@ -476,15 +484,6 @@ export class HorovodContext {
 
 function withoutName({ signal, timeoutMs }: CollectiveOptions): CollectiveOptions {
   return { signal, timeoutMs };
-}
-
-function splitTexts({ output, byteCounts = [] }: AllgatherOperation): string[] {
-  const bytes = Buffer.from(output ?? []);
-  let start = 0;
-  return byteCounts.map((count) => {
-    start += count;
-    return bytes.toString('utf8', start - count, start);
-  });
 }
 
 function abortedError(what: string, rank: number, signal: AbortSignal): HorovodError {

@@ -160,6 +160,6 @@ function identityOf({ secret, jobId }: JoinedJob): Identity {
 }
 
 /** A table by rank of what is known by place. */
-function byRank<T>({ members }: PlaneRequest, valueOf: (place: number) => T): Map<number, T> {
-  return new Map(members.map((member, place) => [member, valueOf(place)]));
+function byRank<T>({ members }: PlaneRequest, at: (place: number) => T): Map<number, T> {
+  return new Map(members.map((member, place) => [member, at(place)]));
 }

@@ -420,3 +420,13 @@ function toBytes(value: unknown, what: string): Uint8Array {
     );
   }
 }
+
+/** What the members of an allgather of texts have given. */
+export function textsOf({ output, byteCounts = [] }: AllgatherOperation): string[] {
+  const bytes = Buffer.from(output ?? []);
+  let start = 0;
+  return byteCounts.map((count) => {
+    start += count;
+    return bytes.toString('utf8', start - count, start);
+  });
+}

@@ -160,6 +160,7 @@ export interface PlaneGroup {
 }
 
 export interface GroupSpec {
+  /** Two groups that are opened at the same time may have the same one, but then not the same members. */
   readonly id: number;
   /** Global ranks of the members; a member's index is its place here. */
   readonly members: readonly number[];

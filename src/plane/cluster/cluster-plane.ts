@@ -131,9 +131,10 @@ export class ClusterPlane extends AddonPlane {
         hostnames: members.map((member) => hostnames.get(member) ?? '?'),
       });
     const all = members.map((_, member) => member);
+    const channel = `${generation}/${spec.id}/${members.join(',')}`;
     const lists = await Promise.all([
-      connect(`${generation}/${spec.id}`, lane),
-      ...(andAll ? [connect(`${generation}/${spec.id}/flat`, all)] : []),
+      connect(channel, lane),
+      ...(andAll ? [connect(`${channel}/flat`, all)] : []),
     ]);
     return lists.flat();
   }

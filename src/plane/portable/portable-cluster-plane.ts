@@ -62,7 +62,7 @@ export class PortableClusterPlane extends PortablePlane {
     try {
       const connections = await connectMesh({
         listener: this.#options.listener,
-        channel: `portable/${this.#options.generation}/${spec.id}`,
+        channel: `portable/${this.#options.generation}/${spec.id}/${members.join(',')}`,
         ranks: members,
         index,
         peers: seats.remote,
