@@ -268,6 +268,7 @@ export class Job {
     return {
       ...{ rank: slot.rank, hostname: slot.hostname, pid: started.pid, ...ending, endedBy, lastWords },
       blamed: blamedRank(slot.rank, lastWords, failure),
+      recorded: failure?.message,
       stderrTail: outputs.stderr.tail,
     };
   }

@@ -154,3 +154,18 @@ test('a lost host is told as one, with all its ranks, also when others noticed i
     ].join('\n'),
   );
 });
+
+test('hosts that do not hear each other: the report has what the ranks have recorded', () => {
+  const recorded = 'host3 (rank 2) has not been heard for 10 s by host2.';
+  const ends = [
+    ended(1, { code: 1 }, { ...lost(2), hostname: 'host2', recorded }),
+    ended(2, { code: 1 }, { ...lost(1), hostname: 'host3' }),
+  ];
+  const cause = findRootCause(ends) as RankEnd;
+  assert.match(
+    failureReport({ ...cause, recorded }, ends),
+    /What the ranks say: host3 \(rank 2\) has not been heard/,
+  );
+  const killed = ended(0, { signal: 'SIGKILL' }, { recorded: 'rank 0 was killed by SIGKILL' });
+  assert.doesNotMatch(failureReport(killed, [killed]), /What the ranks say/);
+});

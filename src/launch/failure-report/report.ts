@@ -7,7 +7,9 @@ export function failureReport(cause: RankEnd, ends: readonly RankEnd[]): string 
   const lines = ['The job has failed. First failure:', `  ${first(cause, ends)}`];
   const hint = hintFor(cause);
   if (hint !== undefined) lines.push(`  ${hint}`);
-  const { lastWords, stderrTail } = cause;
+  const { lastWords, stderrTail, blamed, recorded } = cause;
+  // It died of a rank that has not failed by itself: hosts that do not hear each other blame each other.
+  if (blamed !== undefined && recorded !== undefined) lines.push(`  What the ranks say: ${recorded}`);
   // A process that dies of an exception has shown it on stderr as well; once is enough.
   if (lastWords !== undefined && !stderrTail.some((line) => line.includes(firstLine(lastWords.message)))) {
     lines.push(

@@ -14,6 +14,8 @@ export interface RankEnd {
   readonly lastWords: ErrorRecord | undefined;
   /** The other rank it died of; see `blamedRank`. */
   readonly blamed: number | undefined;
+  /** Why the job failed, as the ranks of its host have recorded it. */
+  readonly recorded?: string | undefined;
   /** The end of its stderr. */
   readonly stderrTail: readonly string[];
   /** Why it could not be started at all. */
