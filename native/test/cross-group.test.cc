@@ -142,7 +142,8 @@ TEST("allreduce sums up for any number of members, at any size, in one buffer or
   for (int size : {1, 2, 3, 4, 5, 8}) {
     Crossing crossing(size);
     for (size_t count : counts)
-      for (bool is_split : {false, true}) check_allreduce(crossing, count, is_split);
+      for (bool is_split : {false, true})
+        if (size <= 3 || count < 300'000) check_allreduce(crossing, count, is_split);
   }
 }
 
@@ -165,23 +166,23 @@ TEST("reducescatter gives every member its part of the sum, empty parts included
 TEST("allgather puts the members' bytes one after another, whatever their sizes") {
   for (int size : {1, 2, 3, 5}) {
     Crossing crossing(size);
-    for (size_t unit : {0, 1, 1000, 32'768, 500'001}) check_allgather(crossing, unit);
+    for (size_t unit : {0, 1, 1000, 32'768, 150'001}) check_allgather(crossing, unit);
   }
 }
 
 TEST("broadcast gives everybody the root's bytes, with the post, along a tree or along a chain") {
   for (int size : {1, 2, 3, 4, 5, 8}) {
     Crossing crossing(size);
-    for (size_t bytes : {0, 1, 1000, 50'000, 700'001}) check_broadcast(crossing, bytes, size / 2);
+    for (size_t bytes : {0, 1, 1000, 50'000, 300'001}) check_broadcast(crossing, bytes, size / 2);
     check_broadcast(crossing, 50'000, size - 1);
-    check_broadcast(crossing, 700'001, 0);
+    check_broadcast(crossing, 300'001, 0);
   }
 }
 
 TEST("alltoall gives every member its part of everybody, whatever the sizes") {
   for (int size : {1, 2, 3, 5}) {
     Crossing crossing(size);
-    for (size_t unit : {0, 1, 1000, 200'001}) check_alltoall(crossing, unit);
+    for (size_t unit : {0, 1, 1000, 70'001}) check_alltoall(crossing, unit);
   }
 }
 
@@ -202,7 +203,7 @@ TEST("every dtype and operator gives every member the same bits, the right ones"
       Crossing crossing(size, carried);
       for (int type = 0; type < dtype_count; type++)
         for (Op op : {Op::sum, Op::min, Op::max, Op::product})
-          for (size_t count : {37, 40'001}) {
+          for (size_t count : {37, 17'001}) {
             const auto dtype = static_cast<DType>(type);
             const size_t bytes = count * element_bytes(dtype);
             // Small whole numbers: one byte of each element, or the half float of it, is enough of a pattern; 0 and 1 are
@@ -240,7 +241,7 @@ TEST("every dtype and operator gives every member the same bits, the right ones"
 
 TEST("rounds of all kinds follow each other, with members at different speeds") {
   Crossing crossing(3, -1, Wire::tcp);
-  for (size_t n = 0; n < 40; n++) {
+  for (size_t n = 0; n < 25; n++) {
     check_allreduce(crossing, n * n * 37, n % 2 == 0);
     check_broadcast(crossing, n * 900, static_cast<int>(n % 3));
     check_allgather(crossing, n * 1000);

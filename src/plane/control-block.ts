@@ -1,6 +1,6 @@
 // The control block of a job: one small shared file that every rank of a host and the launcher can read and
 // write, without any addon. It says who is there, who died of what, and why the job failed. The native plane
-// maps the same file (native/src/shm/control.h has the same offsets) and checks it while it waits.
+// maps the same file (native/src/group/control.h has the same offsets) and checks it while it waits.
 //
 // Layout, little-endian, one page for the job and one for each rank:
 //   page 0        0 u32 magic   4 u32 ranks   8 u32 failure state (0 none, 1 being written, 2 written)

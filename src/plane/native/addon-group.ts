@@ -1,5 +1,5 @@
 // One process set on the native plane: hands jobs to the addon and turns its statuses into outcomes and errors.
-// Quick things run on the calling thread; the rest on the group's own thread (native/src/shm/worker.h).
+// Quick things run on the calling thread; the rest on the group's own thread (native/src/group/worker.h).
 
 import { getSystemErrorName } from 'node:util';
 import { HorovodError } from '../../errors.ts';

@@ -3,7 +3,7 @@
 import { dtypes, type TypedArray } from '../../tensor/dtype.ts';
 import type { Job, PlaneOperation, Round } from '../plane.ts';
 
-/** `Status` in native/src/shm/operation.h; `queued` is submit()'s own. */
+/** `Status` in native/src/group/operation.h; `queued` is submit()'s own. */
 export const status = {
   queued: -1,
   done: 0,
