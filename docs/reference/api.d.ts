@@ -129,6 +129,7 @@ export declare function crossRank(): number;
 /** How many hosts have this local rank. */
 export declare function crossSize(): number;
 
+/** This version has no CUDA or NCCL engine. */
 export declare function cudaBuilt(): boolean;
 
 export type DType = 'uint8' | 'int8' | 'uint16' | 'int16' | 'int32' | 'int64' | 'float16' | 'float32' | 'float64' | 'bool' | 'bfloat16';
@@ -141,8 +142,10 @@ export declare function flightRecord(): CollectiveRecord[];
 /** All ranks. Its ranks are known after init(). */
 export declare const globalProcessSet: ProcessSet;
 
+/** Is there an addon for libgloo? */
 export declare function glooBuilt(): boolean;
 
+/** Does Gloo move this job's bytes? */
 export declare function glooEnabled(): boolean;
 
 /** allgather() of several tensors, all or nothing. */
@@ -225,9 +228,10 @@ export declare const Max: ReduceOp;
 
 export declare const Min: ReduceOp;
 
-/** This version has no MPI, Gloo, CUDA or NCCL engine. */
+/** Is there an addon for the user's MPI? */
 export declare function mpiBuilt(): boolean;
 
+/** Does MPI move this job's bytes? */
 export declare function mpiEnabled(): boolean;
 
 /** Is the native addon there, and allowed (HOROVOD_NATIVE)? */
@@ -238,7 +242,7 @@ export declare function ncclBuilt(): boolean;
 /** Who moves the bytes: 'shm' (native), 'portable', or 'memory' for a job of one. */
 export declare function planeName(): PlaneName;
 
-export type PlaneName = 'shm' | 'portable' | 'memory';
+export type PlaneName = 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portable' | 'memory';
 
 /**
  * Agrees once on an allreduce of these buffers; each run then reduces them in place at the least cost. Collective:
@@ -313,6 +317,45 @@ export declare function removeProcessSet(set: ProcessSet, options?: {
     timeoutMs?: number;
 }): Promise<boolean>;
 
+/**
+ * Starts ranks and calls a function on each; resolves to what they returned, by rank. The function travels as its
+ * text, without the variables around it: import inside it, with `await import('horovod')`, and give values as `args`.
+ * Rejects with ERR_HVD_RUN, whose `rank` and `cause` tell which rank failed and of what; the others are ended.
+ */
+export declare function run<A extends readonly unknown[], R>(fn: (...args: A) => R, options?: RunOptions<A>): Promise<Awaited<R>[]>;
+/** The same for the function that a module (.js, .mjs, .ts …) exports as its default. A path is that of a file. */
+export declare function run<R = unknown>(module: string | URL, options?: RunOptions): Promise<R[]>;
+
+export interface RunOptions<A extends readonly unknown[] = readonly unknown[]> {
+    /** How many ranks. Default: all slots of `hosts` or `hostfile`; without those, one. */
+    np?: number | undefined;
+    /** `host1:2,host2:2`, as -H of horovodrun. */
+    hosts?: string | undefined;
+    hostfile?: string | undefined;
+    /** For the function, on every rank the same: values that can be cloned (no functions). */
+    args?: A | undefined;
+    /** Variables for the ranks, on top of those of this process. */
+    env?: Readonly<Record<string, string>> | undefined;
+    sshPort?: number | undefined;
+    sshIdentityFile?: string | undefined;
+    /** Default: HOROVOD_START_TIMEOUT, 30 s. */
+    startTimeoutMs?: number | undefined;
+    /** Also writes the output of each rank below this directory, as --output-filename. */
+    outputFilename?: string | undefined;
+    /** Names of interfaces, or subnets, that may be used. */
+    networkInterfaces?: readonly string[] | undefined;
+    /** What moves the bytes: HOROVOD_PLANE. With 'mpi' the ranks are started by mpirun. */
+    engine?: PlaneChoice | undefined;
+    /** False: the output of the ranks is not shown. */
+    showOutput?: boolean | undefined;
+    /** False: it is shown without `[rank]<stdout>:` in front of each line. */
+    prefixOutput?: boolean | undefined;
+    /** Ends all ranks. */
+    signal?: AbortSignal | undefined;
+    /** Says on stderr what is done. */
+    verbose?: boolean | undefined;
+}
+
 /** Leaves the job. Operations in flight end with ERR_HVD_SHUT_DOWN, and other ranks that wait for this one too. */
 export declare function shutdown(): Promise<void>;
 
@@ -361,16 +404,24 @@ export declare const errorCodes: {
     readonly ERR_HVD_ABORTED: 'An AbortSignal ended a wait.';
     readonly ERR_HVD_PEER_LOST: 'Another rank died.';
     readonly ERR_HVD_WOULD_BLOCK: 'A Sync form was called where blocking would stop the ranks waited for.';
+    readonly ERR_HVD_HOST: 'A host of the job cannot be reached, or cannot run its ranks.';
     readonly ERR_HVD_RENDEZVOUS: 'Ranks could not find or authenticate each other.';
     readonly ERR_HVD_SHARED_MEMORY: 'The memory file system is full, too small or not usable.';
     readonly ERR_HVD_OUT_OF_MEMORY: 'Memory for a result or an alloc() could not be had.';
     readonly ERR_HVD_SETTING: 'A setting (flag, environment variable, config file) has a wrong value.';
     readonly ERR_HVD_MODEL_FILE: 'A saved model is missing, damaged or cannot be written.';
     readonly ERR_HVD_NATIVE: 'The native addon failed in a way that is a bug or a broken system call.';
+    readonly ERR_HVD_RUN: 'A rank of run() threw an error, or ended without a result.';
     readonly ERR_HVD_UNSUPPORTED: 'The feature does not exist in this version.';
 };
 
 type HalfContext = 'float32' | 'float64' | undefined;
+
+/**
+ * shm and portable: ranks of one host through memory. tcp, mpi, gloo: what moves bytes between hosts (with all ranks
+ * on one host: between them, over the loopback interface). portable also goes across hosts.
+ */
+export type PlaneChoice = 'auto' | 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portable';
 
 // ── horovod/tensorflow: those of horovod ──
 
@@ -1431,15 +1482,16 @@ export interface DataPlane {
     close(): void;
 }
 
-export declare function describePlane(name: string, makeWorld: MakeWorld): void;
+export declare function describePlane(name: string, makeWorld: MakeWorld, options?: ConformanceOptions): void;
 
 export interface GroupSpec {
+    /** Two groups that are opened at the same time may have the same one, but then not the same members. */
     readonly id: number;
     /** Global ranks of the members; a member's index is its place here. */
     readonly members: readonly number[];
     readonly index: number;
-    /** Carries the text that member 0 gives to all members (0 passes it, the others undefined). */
-    share(value: string | undefined): Promise<string>;
+    /** Every member gives a text and gets those of all, in order of index. For one call by each member. */
+    exchange(text: string): Promise<readonly string[]>;
     readonly signal?: AbortSignal | undefined;
     readonly timeoutMs: number;
 }
@@ -1842,6 +1894,13 @@ export interface Compressor<Context = unknown> {
     decompress(tensor: Tensor, context: Context): Tensor;
 }
 
+export interface ConformanceOptions {
+    /** In which order the plane combines members. */
+    readonly order?: 'index' | 'any';
+    /** Sizes of groups to try. */
+    readonly members?: readonly number[];
+}
+
 /** What a context is made of; bootstrap.ts and horovod/testing put it together. */
 export interface ContextParts {
     readonly world: World;
@@ -1850,8 +1909,8 @@ export interface ContextParts {
     readonly log: Log;
     readonly hasDynamicProcessSets: boolean;
     readonly processSet: ProcessSet;
-    /** Carries a text from the first rank to all, before the global group exists. */
-    share(value: string | undefined): Promise<string>;
+    /** Every rank gives a text and gets those of all, before the global group exists. */
+    exchange(text: string): Promise<readonly string[]>;
     /** Numbers by which the control block knows the ranks; the ranks themselves but for init({ ranks }). */
     readonly members: readonly number[];
     /** Tells all ranks that the job has failed. */
@@ -1897,12 +1956,14 @@ export declare const errorCodes: {
     readonly ERR_HVD_ABORTED: 'An AbortSignal ended a wait.';
     readonly ERR_HVD_PEER_LOST: 'Another rank died.';
     readonly ERR_HVD_WOULD_BLOCK: 'A Sync form was called where blocking would stop the ranks waited for.';
+    readonly ERR_HVD_HOST: 'A host of the job cannot be reached, or cannot run its ranks.';
     readonly ERR_HVD_RENDEZVOUS: 'Ranks could not find or authenticate each other.';
     readonly ERR_HVD_SHARED_MEMORY: 'The memory file system is full, too small or not usable.';
     readonly ERR_HVD_OUT_OF_MEMORY: 'Memory for a result or an alloc() could not be had.';
     readonly ERR_HVD_SETTING: 'A setting (flag, environment variable, config file) has a wrong value.';
     readonly ERR_HVD_MODEL_FILE: 'A saved model is missing, damaged or cannot be written.';
     readonly ERR_HVD_NATIVE: 'The native addon failed in a way that is a bug or a broken system call.';
+    readonly ERR_HVD_RUN: 'A rank of run() threw an error, or ended without a result.';
     readonly ERR_HVD_UNSUPPORTED: 'The feature does not exist in this version.';
 };
 
@@ -1998,7 +2059,7 @@ export interface Plan<R> {
     result(): R;
 }
 
-export type PlaneName = 'shm' | 'portable' | 'memory';
+export type PlaneName = 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portable' | 'memory';
 
 export interface PreparedCollective<T> {
     /** Reduces the buffers as they are now, in place, and resolves to them. */

@@ -66,7 +66,7 @@ export const severalHostsSettings: SettingsOf<
     kind: truth,
     default: undefined,
     defaultText: 'on with more than one host',
-    text: 'The same for allgather.',
+    text: 'The same for allgather. Engines other than tcp and portable follow the setting for allreduce.',
   },
   networkInterfaces: {
     group: 'Several hosts',
