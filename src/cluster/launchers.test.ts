@@ -32,6 +32,7 @@ describe('mpirun, and no launcher at all', { skip }, () => {
     }, async () => {
       const argv = [
         ...openMpi,
+        ...passOn(env),
         '-np',
         '5',
         '-H',
@@ -121,6 +122,11 @@ describe('Slurm', { skip: canUseBox({ slurm: true }) ?? false }, () => {
     await box.assertNothingLeft();
   });
 });
+
+/** Remote ranks get the variables that mpirun is told of. */
+function passOn(env: NodeJS.ProcessEnv): string[] {
+  return Object.keys({ ...limits, ...env }).flatMap((name) => ['-x', name]);
+}
 
 function needs(command: string): string | false {
   return canUseBox({ commands: [command] }) ?? false;
