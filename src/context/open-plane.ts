@@ -100,7 +100,11 @@ export async function openPlane(request: PlaneRequest): Promise<OpenedPlane> {
     const plane =
       native === undefined
         ? new PortableClusterPlane(block, clusterOptions)
-        : new ClusterPlane(native, block, { ...clusterOptions, engine: decision.plane as EngineName });
+        : new ClusterPlane(native, block, {
+            ...clusterOptions,
+            engine: decision.plane as EngineName,
+            isSingleThreaded: settings.mpiThreadsDisable,
+          });
     const opened = watch;
     const close = () => {
       opened?.stop();

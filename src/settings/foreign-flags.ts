@@ -95,14 +95,6 @@ export const foreignFlags: readonly ForeignFlag[] = [
     env: 'HOROVOD_GLOO_TIMEOUT_SECONDS',
   }),
   acceptedSwitch(
-    ['--mpi-threads-disable', '--no-mpi-threads-disable'],
-    'MPI is called by one thread at a time in any case',
-    {
-      yaml: 'library_options.mpi_threads_disable',
-      env: 'HOROVOD_MPI_THREADS_DISABLE',
-    },
-  ),
-  acceptedSwitch(
     ['--log-with-timestamp', '--log-without-timestamp', '--log-hide-timestamp', '--no-log-hide-timestamp'],
     'use --prefix-output-with-timestamp for times in front of lines',
     { yaml: 'logging.with_timestamp', env: 'HOROVOD_LOG_HIDE_TIME' },

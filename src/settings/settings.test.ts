@@ -329,6 +329,7 @@ test("the config file has Horovod's keys", () => {
     HOROVOD_STALL_CHECK_TIME_SECONDS: '120',
     HOROVOD_STALL_SHUTDOWN_TIME_SECONDS: '240',
     HOROVOD_LOG_LEVEL: 'INFO',
+    HOROVOD_MPI_THREADS_DISABLE: 'false',
   });
   assert.deepEqual(
     notices.map((notice) => notice.slice(0, notice.indexOf(' has no effect'))),

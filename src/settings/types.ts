@@ -37,6 +37,7 @@ export interface TableSettings {
   readonly runSecret: JobSecret | undefined;
   readonly plane: PlaneChoice;
   readonly mpirun: string;
+  readonly mpiThreadsDisable: boolean;
   /** Undefined: on where the job has more than one host. */
   readonly hierarchicalAllreduce: boolean | undefined;
   readonly hierarchicalAllgather: boolean | undefined;

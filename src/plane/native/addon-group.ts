@@ -1,6 +1,7 @@
 // One process set on the native plane: hands jobs to the addon and turns its statuses into outcomes and errors.
 // Quick things run on the calling thread; the rest on the group's own thread (native/src/group/worker.h).
 
+import { constants } from 'node:os';
 import { getSystemErrorName } from 'node:util';
 import { HorovodError } from '../../errors.ts';
 import type { NativeGroup, NativeResult } from '../../native/addon.ts';
@@ -309,6 +310,14 @@ export class AddonGroup implements PlaneGroup, QuickAllreduce {
             `rank ${this.#rank}: the engine between hosts gave up in ${job.label}. ` +
               'Usually another rank or its connection has gone; what the other ranks say tells more.',
             { rank: this.#rank },
+          );
+        }
+        if (this.#native.errno() === constants.errno.EPROTO) {
+          return new HorovodError(
+            'ERR_HVD_NATIVE',
+            `rank ${this.#rank} does not understand what rank ${culprit} sent in ${job.label}. ` +
+              'Do all hosts have the same version of horovod, and the addon built from it?',
+            { rank: culprit },
           );
         }
         return new HorovodError(

@@ -15,6 +15,7 @@ export const severalHostsSettings: SettingsOf<
   | 'rendezvous'
   | 'userSecret'
   | 'mpirun'
+  | 'mpiThreadsDisable'
 > = {
   plane: {
     group: 'Several hosts',
@@ -41,6 +42,19 @@ export const severalHostsSettings: SettingsOf<
     kind: anyText,
     default: 'mpirun',
     text: 'The program that --mpi starts the job with; it has to be of the MPI the addon was built with.',
+  },
+  mpiThreadsDisable: {
+    group: 'mpirun',
+    env: 'HOROVOD_MPI_THREADS_DISABLE',
+    flags: [
+      { names: ['--mpi-threads-disable'], text: '1' },
+      { names: ['--no-mpi-threads-disable'], text: '0', isHidden: true },
+    ],
+    yaml: { key: 'library_options.mpi_threads_disable' },
+    kind: truth,
+    default: false,
+    defaultText: '0',
+    text: 'MPI is called by one thread at a time, for an MPI that does not bear more.',
   },
   hierarchicalAllreduce: {
     group: 'Several hosts',
