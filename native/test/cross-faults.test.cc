@@ -98,6 +98,38 @@ TEST("passive jobs of a worker run when another member begins") {
   CHECK(worker.wait(&job, 0) == Status::done);
 }
 
+TEST("who takes a passive job back has the group for itself, while others begin rounds") {
+  Crossing crossing(2);
+  Worker worker(crossing.group(0), [](Job*) {});
+  const int times = 2000;
+  std::thread other([&] {
+    for (int i = 0; i < times; i++) {
+      Operation operation = barrier(7);
+      if (crossing.group(1).run(operation, patient()) != Status::done) break;  // the other side says so
+    }
+  });
+  int rounds = 0;
+  bool fine = true;
+  while (fine && rounds < times) {
+    Job job;
+    job.patience = patient();
+    job.passive = true;
+    job.operations = {barrier(7)};
+    worker.submit(&job);
+    if (worker.take_back().empty()) {  // the worker was quicker: it runs the round
+      fine = worker.wait(&job, 0) == Status::done;
+      rounds++;
+    }
+    if (!fine || rounds == times) break;
+    Operation operation = barrier(7);
+    fine = crossing.group(0).run(operation, patient()) == Status::done;
+    rounds++;
+  }
+  other.join();
+  CHECK(fine);
+  CHECK_EQ(rounds, times);
+}
+
 TEST("everyone has arrived when everyone has posted, without anybody waiting") {
   Crossing crossing(2);
   std::vector<float> a(1000, 1), b(1000, 2);

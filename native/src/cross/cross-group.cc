@@ -202,12 +202,7 @@ bool CrossGroup::everyone_arrived() {
   return is_complete();
 }
 
-void CrossGroup::nap(int64_t timeout_ns) {
-  for (int i = 0; i < size_; i++)
-    if (i != index_) mesh_->want(i, true, false);
-  mesh_->sleep(timeout_ns);
-  mesh_->want_nothing();
-}
+void CrossGroup::nap(int64_t timeout_ns) { mesh_->nap(timeout_ns); }
 
 std::vector<int> CrossGroup::missing() const {
   std::vector<int> list;

@@ -161,6 +161,14 @@ void Mesh::sleep(int64_t timeout_ns) {
   ppoll(polled_.data(), polled_.size(), &timeout, nullptr);
 }
 
+void Mesh::nap(int64_t timeout_ns) const {
+  std::vector<pollfd> inputs;
+  for (const Link& link : links_)
+    if (link.fd >= 0) inputs.push_back({link.fd, POLLIN, 0});
+  timespec timeout{timeout_ns / 1'000'000'000, timeout_ns % 1'000'000'000};
+  ppoll(inputs.data(), inputs.size(), &timeout, nullptr);
+}
+
 Status Mesh::check() {
   if (stopping()) return Status::stopped;
   if (control_.failed()) return Status::failed;

@@ -60,6 +60,8 @@ class Mesh {
   // `waiting_for`: the culprit of a timeout.
   Status idle(const Patience& patience, Wait& wait, int waiting_for);
   void sleep(int64_t timeout_ns);      // until something wanted can be done, or the timeout
+  // Until something has come from anyone, or the timeout. Any thread: it changes nothing.
+  void nap(int64_t timeout_ns) const;
   Status check();                      // stopped, failed or somebody dead, without waiting
 
   // After -1: what became of the peer. May take some 300 ms, until the control block has learnt the cause.

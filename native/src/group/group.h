@@ -45,7 +45,7 @@ class Group {
   virtual Status check_idle() = 0;              // why not to go on waiting for somebody to start
   virtual bool anyone_started() = 0;            // has another member posted the round to come?
   virtual bool everyone_arrived() = 0;          // of the round begun
-  virtual void nap(int64_t timeout_ns) = 0;     // until a member posts, or the timeout, or earlier
+  virtual void nap(int64_t timeout_ns) = 0;     // until a member posts, or the timeout, or earlier; any thread
   virtual std::vector<int> missing() const = 0; // members that have not posted the current round; any thread
 
   // After a first barrier: finds out whether this member can copy from and to the others' memory. True if so.

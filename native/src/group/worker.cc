@@ -82,13 +82,14 @@ void Worker::work() {
 // may be taken back and freed at any time: it is touched under the mutex only, and only while it is current.
 bool Worker::post_first(Job* job, bool passive, int64_t timeout_ns) {
   for (const int64_t since = monotonic_ns();;) {
-    // Somebody else began, or nobody will: then waiting for the others tells why.
-    bool begun = !passive || group_.anyone_started() || group_.check_idle() != Status::done ||
-                 monotonic_ns() - since > timeout_ns;
     {
+      // The group belongs to whoever has taken the job back, from that moment on: also a look at it is a call that may
+      // read from sockets, so it happens under the mutex. nap() only sleeps.
       std::lock_guard lock(mutex_);
       if (current_ != job) return false;
-      if (begun || stop_) {
+      // Somebody else began, or nobody will: then waiting for the others tells why.
+      if (!passive || stop_ || group_.anyone_started() || group_.check_idle() != Status::done ||
+          monotonic_ns() - since > timeout_ns) {
         job->posted = true;
         break;
       }

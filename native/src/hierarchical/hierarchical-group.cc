@@ -240,7 +240,6 @@ bool HierarchicalGroup::anyone_started() {
 }
 
 void HierarchicalGroup::nap(int64_t timeout_ns) {
-  if (is_leader() && cross_->anyone_started()) return;
   // The leader hears of other hosts between naps.
   local_->nap(is_leader() ? std::min<int64_t>(timeout_ns, 200'000) : timeout_ns);
 }
