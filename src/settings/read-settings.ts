@@ -1,7 +1,7 @@
 // Reads the environment into Settings. This folder is the only one that looks at environment variables.
 
 import { HorovodError } from '../errors.ts';
-import { readLauncherEnvironment } from './launcher-environment.ts';
+import { type LauncherEnvironment, readLauncherEnvironment } from './launcher-environment.ts';
 import { type Setting, type Settings, settingsTable, type TableSettings } from './table.ts';
 
 /** Throws ERR_HVD_SETTING, naming the variable and what it accepts. An empty variable counts as not set. */
@@ -23,6 +23,7 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
     size,
     localRank: launcher.localRank ?? rank,
     localSize: launcher.localSize ?? size,
+    localCores: settings.localCores ?? coresGivenBySlurm(launcher, env),
   };
   for (const [index, count] of [
     ['rank', 'size'],
@@ -34,6 +35,12 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
     throw wrong(`${indexEnv}=${placed[index]} has to be less than ${countEnv}=${placed[count]}.`);
   }
   return placed;
+}
+
+/** Slurm may bind each task to some of the cores that the job has on the node: what a process may use is less than what its host has. */
+function coresGivenBySlurm({ kind }: LauncherEnvironment, env: NodeJS.ProcessEnv): number | undefined {
+  const cores = Number(env['SLURM_CPUS_ON_NODE']);
+  return kind === 'slurm' && Number.isSafeInteger(cores) && cores > 0 ? cores : undefined;
 }
 
 /** The value of `text` for a setting; `source` is what the error text calls it. */

@@ -140,3 +140,15 @@ test('a stream that somebody else holds open is given up after silence', async (
   await output.finishWithin(40);
   assert.equal(String(target.read()), '[0]<stderr>:last words');
 });
+
+test('the tail of a long error starts with what it says', async () => {
+  const stack = Array.from({ length: 20 }, (_, i) => `    at step${i} (file.js:${i}:1)`);
+  const text = ['something before', 'HorovodError: ERR_HVD_SETTING: wrong', ...stack, 'Node.js v20'].join(
+    '\n',
+  );
+  const console = new ConsoleWriter(new PassThrough().resume(), () => undefined);
+  const output = new RankOutput(Readable.from([Buffer.from(text)]), console, options);
+  await output.finished;
+  assert.equal(output.tail[0], 'HorovodError: ERR_HVD_SETTING: wrong');
+  assert.equal(output.tail.length, 12);
+});

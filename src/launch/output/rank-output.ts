@@ -36,15 +36,16 @@ export class RankOutput {
     this.finished = this.#carry(target, openOutputFile(options), options);
   }
 
-  /** The last lines, as the rank wrote them. */
+  /** The last lines, as the rank wrote them; where an error with a long stack is among them, from that error on. */
   get tail(): string[] {
-    const lines = this.#tail
-      .toString('utf8')
-      .trimEnd()
-      .split(/\r?\n|\r/);
-    return (this.#tail.length === tailBytes ? lines.slice(1) : lines)
-      .slice(-tailLines)
+    const text = this.#tail.toString('utf8').trimEnd();
+    const lines = text
+      .split(/\r?\n|\r/)
+      .slice(this.#tail.length === tailBytes ? 1 : 0)
       .filter((line) => line !== '');
+    const error = lines.findLastIndex((line) => /^(Uncaught )?\w*Error( \[\w+\])?: /.test(line));
+    const last = lines.length - tailLines;
+    return error >= 0 && error < last ? lines.slice(error, error + tailLines) : lines.slice(-tailLines);
   }
 
   /**

@@ -220,7 +220,10 @@ export function versionProblem(
 }
 
 export function describeProblems(problems: readonly HostProblem[], hosts: number): string {
-  const lines = problems.map(({ host, phase, seen, advice }) => `  ${host} (${phase}): ${seen}. ${advice}`);
+  const lines = problems.map(
+    // What a program has said may end with a full stop of its own.
+    ({ host, phase, seen, advice }) => `  ${host} (${phase}): ${seen.replace(/\.$/, '')}. ${advice}`,
+  );
   const head =
     problems.length === 1 && hosts === 1
       ? 'the other host cannot be used; nothing was started:'

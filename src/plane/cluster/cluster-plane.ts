@@ -3,7 +3,7 @@
 // the shared segment and the connections and hands both to the addon, which does the rest on its own.
 
 import { getSystemErrorName } from 'node:util';
-import { HorovodError } from '../../errors.ts';
+import { type ErrorCode, HorovodError } from '../../errors.ts';
 import type { NativeAddon, NativeEngine, NativeEngineOffer } from '../../native/addon.ts';
 import type { ControlBlock } from '../control-block.ts';
 import { createMemoryFile, type MemoryFile, openMemoryFile } from '../memory-file.ts';
@@ -36,7 +36,7 @@ export interface ClusterPlaneOptions extends AddonPlaneOptions {
 interface Told {
   readonly segment?: string;
   readonly engine?: string;
-  readonly error?: string;
+  readonly error?: { readonly code: ErrorCode; readonly message: string };
 }
 
 /** A group on its way. */
@@ -160,16 +160,16 @@ export class ClusterPlane extends AddonPlane {
       if (offered !== undefined) told = { ...told, engine: offered[1] };
     } catch (error) {
       // The others wait for an answer; an error is one.
-      told = { error: (error as Error).message };
-      failure = error;
+      const known = HorovodError.is(error) ? error : this.#engineError(String(error));
+      told = { error: { code: known.code, message: known.message.slice(known.code.length + 2) } };
+      failure = known;
     }
     const texts = await spec.exchange(JSON.stringify(told));
     if (failure !== undefined) throw failure;
     const all = texts.map((text) => JSON.parse(text) as Told);
-    const broken = all.findIndex(({ error }) => error !== undefined);
-    if (broken >= 0) {
-      const rank = spec.members[broken] as number;
-      throw new HorovodError('ERR_HVD_NATIVE', `rank ${rank}: ${all[broken]?.error}`, { rank });
+    for (const [member, { error }] of all.entries()) {
+      const rank = spec.members[member] as number;
+      if (error !== undefined) throw new HorovodError(error.code, `rank ${rank}: ${error.message}`, { rank });
     }
     const path = all[local[0] as number]?.segment;
     const file = own ?? (isShared && path !== undefined ? openMemoryFile(path) : undefined);
