@@ -80,7 +80,23 @@ async function useTensorFlow(threads: number | undefined): Promise<string> {
   quietTensorFlow();
   await load('tensorflow');
   if (tf.findBackendFactory('tensorflow') === null) throw twoCopies('tensorflow');
-  return await use('tensorflow');
+  const name = await use('tensorflow');
+  checkThatItComputes();
+  return name;
+}
+
+/** tfjs-node 4.22 loads with Node 24 and fails at its first kernel. */
+function checkThatItComputes(): void {
+  try {
+    tf.tidy(() => tf.add(tf.tensor1d([1]), 1).dataSync());
+  } catch (error) {
+    throw new HorovodError(
+      'ERR_HVD_UNSUPPORTED',
+      `setBackend('tensorflow'): ${packages.tensorflow} does not compute with Node ${process.version} (${firstLine(error)}). ` +
+        "Use the version of Node that it was made for, or setBackend('wasm').",
+      { cause: error },
+    );
+  }
 }
 
 async function useWasm(threads: number | undefined): Promise<string> {
