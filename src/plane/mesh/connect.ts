@@ -36,7 +36,9 @@ export function connectMesh(options: MeshOptions): Promise<(MeshSocket | undefin
     const timer = setTimeout(() => fail(tooLate(options, missing)), options.timeoutMs);
     const onAbort = () => fail(aborted(options));
     signal?.addEventListener('abort', onAbort, { once: true });
+    let isSettled = false;
     const settle = () => {
+      isSettled = true;
       clearTimeout(timer);
       signal?.removeEventListener('abort', onAbort);
       for (const end of waits) end();
@@ -72,7 +74,11 @@ export function connectMesh(options: MeshOptions): Promise<(MeshSocket | undefin
     try {
       for (const peer of wanted) {
         const rank = rankOf(ranks, peer);
-        if (rank > ownRank) waits.push(listener.await(channel, rank, (socket) => take(peer, socket)));
+        if (rank < ownRank) continue;
+        const end = listener.await(channel, rank, (socket) => take(peer, socket));
+        // One that was parked comes inside the call, and may have been the last.
+        if (isSettled) end();
+        else waits.push(end);
       }
       for (const peer of wanted) {
         const rank = rankOf(ranks, peer);

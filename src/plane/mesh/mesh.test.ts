@@ -366,6 +366,15 @@ describe('order of arrival', () => {
     assert.deepEqual(heard, ['a', 'b']);
   });
 
+  test('a channel can be used again after its connection had been parked', async (t) => {
+    const listeners = [await listen(t, 0), await listen(t, 1)];
+    for (let time = 0; time < 2; time++) {
+      const early = join(t, listeners, 1);
+      await untilParked(listeners[0] as MeshListener, 1);
+      await Promise.all([early, join(t, listeners, 0)]);
+    }
+  });
+
   test('who was parked for too long, or pushed out, tries again', async (t) => {
     const listeners = [await listen(t, 0, { parkedTimeoutMs: 50 }), await listen(t, 1)];
     const early = join(t, listeners, 1);
