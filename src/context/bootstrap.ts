@@ -17,7 +17,7 @@ import { type ContextParts, HorovodContext } from './context.ts';
 import { HostMap, whereabouts } from './hosts.ts';
 import { type OpenedPlane, openPlane } from './open-plane.ts';
 import type { ProcessSet } from './process-set.ts';
-import { StartWatch } from './start-watch.ts';
+import { asStartFailure, eitherOf, StartWatch } from './start-watch.ts';
 
 export interface InitOptions {
   /** Sets of ranks known from the start, or 'dynamic': sets may be added and removed later. */
@@ -140,7 +140,7 @@ async function joinedParts(
         decision,
         generation: `${prefix}${generation}`,
         log,
-        wait,
+        wait: { ...wait, signal: eitherOf(wait.signal, start.signal) },
       },
       exchange: (text) => start.guard(gather(store, `${prefix}addresses/${generation}`, text, tell)),
     });
@@ -152,6 +152,7 @@ async function joinedParts(
       ...common,
       ...{ log, world: hosts.worldOf(place), plane, members },
       exchange: (text) => start.guard(gather(store, `${prefix}group/${generation}`, text, tell)),
+      startSignal: start.signal,
       failJob: (error) => {
         const isOurs = block.fail(toFailureRecord(error));
         const record = isOurs ? undefined : block.failure();
@@ -176,12 +177,14 @@ async function joinedParts(
     };
     return { parts, firstFailure: async () => told1, endStart };
   } catch (error) {
-    const first = HorovodError.is(error) ? await start.tell(error, owner) : error;
-    if (HorovodError.is(first)) control?.fail(toFailureRecord(first));
+    const own = asStartFailure(error, rank);
+    const first = await start.tell(own, owner);
+    control?.fail(toFailureRecord(first));
     opened?.close();
     job.close();
     control?.close();
-    throw first;
+    // What is no error of ours goes to the caller as it is.
+    throw first === own ? error : first;
   }
 }
 
@@ -205,15 +208,18 @@ async function controlBlockOf(
   wait: WaitOptions,
 ): Promise<ControlBlock> {
   const key = prefix + controlBlockKey(generation, leader);
-  let block: ControlBlock;
-  if (rank === leader) {
-    block = ControlBlock.create(size, { directory: settings.shmDirectory });
-    await store.set(key, block.path, wait);
-  } else {
-    block = ControlBlock.open(await start.guard(store.get(key, { ...wait, from: leader })));
+  const block =
+    rank === leader
+      ? ControlBlock.create(size, { directory: settings.shmDirectory })
+      : ControlBlock.open(await start.guard(store.get(key, { ...wait, from: leader })));
+  try {
+    if (rank === leader) await start.guard(store.set(key, block.path, wait));
+    block.attach(rank);
+    return block;
+  } catch (error) {
+    block.close();
+    throw error;
   }
-  block.attach(rank);
-  return block;
 }
 
 /** An error nobody catches is about to end this process: other ranks and the launcher shall know it. */

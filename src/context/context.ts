@@ -16,6 +16,7 @@ import { ProcessSet } from './process-set.ts';
 import { checkDistinct, ProcessSetTable, type RegisteredSet } from './process-set-table.ts';
 import { QuickCall } from './quick-call.ts';
 import { fillRecord, nowMs, zeroRequest } from './request-parts.ts';
+import { asStartFailure, eitherOf } from './start-watch.ts';
 
 /** Where this rank stands. */
 export interface World {
@@ -48,6 +49,8 @@ export interface ContextParts {
   readonly processSet: ProcessSet;
   /** Every rank gives a text and gets those of all, before the global group exists. */
   exchange(text: string): Promise<readonly string[]>;
+  /** Aborted when another rank fails before that, with its error as the reason. */
+  readonly startSignal?: AbortSignal | undefined;
   /** Numbers by which the control block knows the ranks; the ranks themselves but for init({ ranks }). */
   readonly members: readonly number[];
   /** Tells all ranks that the job has failed. */
@@ -98,13 +101,13 @@ export class HorovodContext {
     try {
       const ranks = Array.from({ length: world.size }, (_, rank) => rank);
       const timeoutMs = options.timeoutMs ?? parts.limits.startTimeoutMs;
-      const { exchange, members } = parts;
+      const { exchange, members, startSignal } = parts;
       const group = await parts.plane.openGroup({
         id: 0,
         members,
         index: world.rank,
         exchange,
-        signal: options.signal,
+        signal: eitherOf(options.signal, startSignal),
         timeoutMs,
       });
       context.#addSet(parts.processSet, ranks, group);
@@ -117,7 +120,7 @@ export class HorovodContext {
       for (const set of sets) await context.#openSet(set, options);
       return context;
     } catch (error) {
-      if (HorovodError.is(error)) parts.failJob(error);
+      parts.failJob(asStartFailure(error, world.rank));
       context.close();
       throw error;
     }

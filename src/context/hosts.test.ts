@@ -37,3 +37,14 @@ test('two processes of this machine are on one host, whatever it is called, unle
   assert.deepEqual(map.hostOf, [0, 0, 1]);
   assert.deepEqual(map.names, ['a', 'b']);
 });
+
+const asRoot = process.geteuid?.() === 0 ? false : 'only root can be another user';
+
+test('a user with a number and no name, as in a container, is somewhere too', { skip: asRoot }, () => {
+  process.seteuid?.(54_321);
+  try {
+    assert.match(whereabouts('a').machine, / 54321 /);
+  } finally {
+    process.seteuid?.(0);
+  }
+});

@@ -2,7 +2,7 @@
 // assumed about the order in which ranks lie on hosts: schedulers also deal them out in turn.
 
 import { readFileSync, readlinkSync } from 'node:fs';
-import { hostname, userInfo } from 'node:os';
+import { hostname } from 'node:os';
 import type { World } from './context.ts';
 
 /** Where a rank is, as it tells the others. */
@@ -19,7 +19,9 @@ export interface Whereabouts {
  */
 export function whereabouts(givenName: string | undefined): Whereabouts {
   const name = givenName ?? hostname();
-  const facts = [name, hostname(), userInfo().uid, bootId(), namespaceOf('pid'), namespaceOf('user')];
+  // Not userInfo(): in a container the user may have a number and no name.
+  const user = process.geteuid?.() ?? '';
+  const facts = [name, hostname(), user, bootId(), namespaceOf('pid'), namespaceOf('user')];
   return { hostname: name, machine: facts.join(' ') };
 }
 

@@ -12,6 +12,7 @@ export class StartWatch {
   readonly #store: Store;
   readonly #key: string;
   readonly #stop = new AbortController();
+  readonly #failure = new AbortController();
   readonly #failed: Promise<never>;
 
   constructor(store: Store, key: string) {
@@ -20,7 +21,14 @@ export class StartWatch {
     this.#failed = store.get(key, { signal: this.#stop.signal }).then((text) => {
       throw errorOf(text);
     });
-    this.#failed.catch(() => undefined);
+    this.#failed.catch((error: unknown) => {
+      if (!this.#stop.signal.aborted) this.#failure.abort(error);
+    });
+  }
+
+  /** Aborted when the start of another rank fails, for waits that have something to close; the reason is the error. */
+  get signal(): AbortSignal {
+    return this.#failure.signal;
   }
 
   /** The outcome of `wait`, unless the start of another rank fails before. */
@@ -59,6 +67,18 @@ export class StartWatch {
       return isLoss ? loss : error;
     }
   }
+}
+
+/** Aborted when one of them is. */
+export function eitherOf(...signals: readonly (AbortSignal | undefined)[]): AbortSignal {
+  return AbortSignal.any(signals.filter((signal) => signal !== undefined));
+}
+
+/** What the other ranks are told of an error that ended the start of this one, whatever it is. */
+export function asStartFailure(error: unknown, rank: number): HorovodError {
+  if (HorovodError.is(error)) return error;
+  const text = `rank ${rank} could not start: ${error instanceof Error ? error.message : String(error)}.`;
+  return new HorovodError('ERR_HVD_RENDEZVOUS', text, { rank, cause: error });
 }
 
 function errorOf(text: string): HorovodError {

@@ -63,6 +63,9 @@ export class HostWatch {
     this.#order({ type: 'connect', candidates, timeoutMs });
     try {
       await this.#wait();
+    } catch (error) {
+      // The thread does not know why it was told to give up.
+      throw HorovodError.is(signal?.reason) ? signal.reason : error;
     } finally {
       signal?.removeEventListener('abort', abort);
     }

@@ -2,6 +2,7 @@
 // nothing: what was connected is hung up if one pair cannot, and the error says of every missing peer what was tried.
 
 import { HorovodError } from '../../errors.ts';
+import { abortedBy } from '../aborted-by.ts';
 import { Dial } from './dial.ts';
 import type { MeshListener } from './listener.ts';
 import type { MeshSocket } from './mesh-socket.ts';
@@ -139,6 +140,5 @@ function tooLate(options: MeshOptions, missing: ReadonlyMap<number, Missing>): H
 }
 
 function aborted({ ranks, index, channel, signal }: MeshOptions): HorovodError {
-  const text = `connecting rank ${ranks[index]} with the other ranks of "${channel}" was ended by an AbortSignal.`;
-  return new HorovodError('ERR_HVD_ABORTED', text, { cause: signal?.reason });
+  return abortedBy(signal, `connecting rank ${ranks[index]} with the other ranks of "${channel}"`);
 }

@@ -4,6 +4,7 @@
 import { availableParallelism } from 'node:os';
 import { HorovodError } from '../../errors.ts';
 import type { NativeAddon, NativeArena, NativeControl } from '../../native/addon.ts';
+import { abortedBy } from '../aborted-by.ts';
 import type { ControlBlock } from '../control-block.ts';
 import type {
   Background,
@@ -105,20 +106,34 @@ export abstract class AddonPlane implements DataPlane {
   protected async admit(group: AddonGroup, spec: GroupSpec): Promise<void> {
     this.#groups.add(group);
     group.onClose = () => this.#groups.delete(group);
-    await new Promise((resolve, reject) => {
+    const { id, signal, timeoutMs } = spec;
+    const label = `the opening of process set ${id}`;
+    let onAbort = (): void => {};
+    const opened = new Promise((resolve, reject) => {
       const settle = (outcome: Outcome | HorovodError) =>
         outcome instanceof HorovodError ? reject(outcome) : resolve(outcome);
+      onAbort = () => reject(abortedBy(signal, `rank ${this.#rank}: ${label}`));
+      if (signal?.aborted === true) onAbort();
+      signal?.addEventListener('abort', onAbort, { once: true });
       const outcome = group.submit(
         {
           rounds: [{ fingerprintLow: 0, fingerprintHigh: 0, operation: { kind: 'barrier' } }],
           passive: false,
-          timeoutMs: spec.timeoutMs,
+          timeoutMs,
           stallAfterMs: 0,
-          label: `the opening of process set ${spec.id}`,
+          label,
         },
         settle,
       );
       if (outcome !== undefined) settle(outcome);
     });
+    try {
+      await opened;
+    } catch (error) {
+      group.close();
+      throw error;
+    } finally {
+      signal?.removeEventListener('abort', onAbort);
+    }
   }
 }

@@ -4,6 +4,7 @@
 
 import { availableParallelism } from 'node:os';
 import { HorovodError } from '../../errors.ts';
+import { abortedBy } from '../aborted-by.ts';
 import { type ControlBlock, toError, toFailureRecord } from '../control-block.ts';
 import { defaultMemoryDirectory } from '../memory-file.ts';
 import type { DataPlane, GroupSpec, Outcome, PlaneGroup } from '../plane.ts';
@@ -128,7 +129,12 @@ export class PortablePlane implements DataPlane {
       await spec.exchange(JSON.stringify({ error: (error as Error).message }));
       throw error;
     }
-    await spec.exchange(JSON.stringify({ paths: files.map(({ path }) => path) }));
+    try {
+      await spec.exchange(JSON.stringify({ paths: files.map(({ path }) => path) }));
+    } catch (error) {
+      for (const file of files) file.close();
+      throw error;
+    }
     return files;
   }
 }
@@ -144,8 +150,7 @@ async function waitForAll(group: PortableGroup, spec: GroupSpec): Promise<void> 
   };
   let onAbort = (): void => {};
   const outcome = await new Promise<Outcome>((resolve, reject) => {
-    onAbort = () =>
-      reject(new HorovodError('ERR_HVD_ABORTED', `${job.label} was aborted`, { cause: spec.signal?.reason }));
+    onAbort = () => reject(abortedBy(spec.signal, job.label));
     if (spec.signal?.aborted === true) onAbort();
     spec.signal?.addEventListener('abort', onAbort, { once: true });
     const result = group.submit(job, (each) => (typeof each === 'string' ? resolve(each) : reject(each)));
