@@ -18,7 +18,7 @@ describe('the training example on three hosts', { skip }, () => {
   for (const { engine, env, skip: why } of engineVariants()) {
     test(engine, { skip: why }, async () => {
       const job = await runOnBox(box, example('keras/mnist.ts'), {
-        hosts: 'host1:2,host2:2,host3:2',
+        hosts: 'host1:1,host2:1,host3:1',
         args: ['--epochs', '1', '--steps', '6', '--backend', 'wasm'],
         env,
       });
@@ -28,15 +28,18 @@ describe('the training example on three hosts', { skip }, () => {
     });
   }
 
-  for (const { engine, env, skip: why } of engineVariants()) {
+  // With several ranks a host, where bytes go through shared memory and the network.
+  for (const { engine, env, skip: why } of engineVariants().filter((each) =>
+    /tcp|portable/.test(each.engine),
+  )) {
     test(`the weights are the same on all ranks (${engine})`, { skip: why }, async () => {
       const job = await runOnBox(box, example('core/train-mlp.ts'), {
-        hosts: 'host1:1,host2:1,host3:1',
+        hosts: 'host1:2,host2:2,host3:1',
         args: ['--epochs', '1', '--samples', '3000'],
         env,
       });
       assert.equal(job.exitCode, 0, `${job.stdout}\n${job.stderr}`);
-      assert.match(job.stdout, /same weights on all 3 ranks/);
+      assert.match(job.stdout, /same weights on all 5 ranks/);
       await box.assertNothingLeft();
     });
   }
