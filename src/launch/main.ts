@@ -6,7 +6,7 @@ import { parseCommandLine } from '../settings/command-line.ts';
 import { processEnvironment } from '../settings/environment.ts';
 import { helpText } from '../settings/help.ts';
 import { Job } from './job.ts';
-import { ConsoleWriter } from './output/console-writer.ts';
+import { ConsoleWriter, ownOutput } from './output/console-writer.ts';
 import { packageVersion, planHosts, requestForHosts } from './plan-job.ts';
 import { StartClock } from './start-clock.ts';
 
@@ -17,8 +17,8 @@ export async function main(argv: readonly string[]): Promise<never> {
   let job: Pick<Job, 'interrupt'> | undefined;
   // Nobody reads our output any more (`horovodrun … | head`): like other programs, we end by that.
   const onBroken = () => job?.interrupt('SIGPIPE');
-  const stdout = new ConsoleWriter(process.stdout, onBroken);
-  const stderr = new ConsoleWriter(process.stderr, onBroken);
+  const stdout = new ConsoleWriter(ownOutput('stdout'), onBroken);
+  const stderr = new ConsoleWriter(ownOutput('stderr'), onBroken);
   const say = (text: string) => void stderr.write(`horovodrun: ${text}\n`);
   const onStart = (started: Pick<Job, 'interrupt'>) => {
     job = started;

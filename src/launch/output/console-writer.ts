@@ -1,7 +1,19 @@
 // One of the launcher's own output streams, written by many ranks. Who writes faster than the reader reads is
 // made to wait; a reader that has gone (`horovodrun … | head`) is told once, and then nobody waits.
 
+import { createWriteStream, fstatSync } from 'node:fs';
 import type { Writable } from 'node:stream';
+
+/**
+ * An output stream of this process. Node writes to terminals and files in the event loop: a terminal that stands still (Ctrl-S) would
+ * stop the heartbeats as well, and the agents of other hosts would take horovodrun for dead. This one is written by a thread.
+ */
+export function ownOutput(name: 'stdout' | 'stderr'): Writable {
+  const usual = process[name];
+  const kind = fstatSync(usual.fd);
+  if (kind.isFIFO() || kind.isSocket() || process.platform === 'win32') return usual;
+  return createWriteStream('', { fd: usual.fd, autoClose: false });
+}
 
 export class ConsoleWriter {
   readonly #stream: Writable;

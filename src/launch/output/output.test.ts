@@ -1,8 +1,14 @@
 // Prefixes, and how output travels when its reader is slow or gone.
 
 import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { PassThrough, Readable, Writable } from 'node:stream';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { ConsoleWriter } from './console-writer.ts';
 import { LinePrefixer, linePrefix } from './prefix-lines.ts';
@@ -151,4 +157,30 @@ test('the tail of a long error starts with what it says', async () => {
   await output.finished;
   assert.equal(output.tail[0], 'HorovodError: ERR_HVD_SETTING: wrong');
   assert.equal(output.tail.length, 12);
+});
+
+const noTerminal = spawnSync('script', ['--version']).error && 'there is no `script` to make a terminal with';
+
+test('a terminal that stands still does not stop the event loop', {
+  skip: noTerminal ?? false,
+}, async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'horovod-terminal-'));
+  const alive = join(directory, 'alive');
+  const writer = new URL('./console-writer.js', import.meta.url).href;
+  const program = `import { writeFileSync } from 'node:fs'; import { ConsoleWriter, ownOutput } from '${writer}';
+    const output = ownOutput('stdout');
+    void new ConsoleWriter(output, () => process.exit()).write('x'.repeat(1 << 20));
+    setTimeout(() => writeFileSync('${alive}', String(process.stdout.isTTY && output.writableLength > 0)), 100);`;
+  const command = `'${process.execPath}' --input-type=module --eval "${program}"`;
+  // `script` makes a terminal, and waits itself because nobody reads what it writes.
+  const terminal = spawn('script', ['-qec', command, '/dev/null'], { stdio: ['pipe', 'pipe', 'ignore'] });
+  t.after(async () => {
+    terminal.kill('SIGKILL');
+    await once(terminal, 'close');
+    rmSync(directory, { recursive: true });
+  });
+  const deadline = performance.now() + 20_000;
+  const said = () => (existsSync(alive) ? readFileSync(alive, 'utf8') : '');
+  while (said() === '' && performance.now() < deadline) await sleep(20);
+  assert.equal(said(), 'true', 'its timer has not gone off, or it had nothing to wait for');
 });
