@@ -134,5 +134,7 @@ function spawnErrorText(error: NodeJS.ErrnoException): string {
   const command = error.path ?? 'the command';
   if (error.code === 'ENOENT') return `${command} was not found`;
   if (error.code === 'EACCES') return `${command} is not executable`;
+  if (error.code === 'E2BIG')
+    return `${command} was not started: its arguments and environment are larger than this system allows`;
   return error.message;
 }

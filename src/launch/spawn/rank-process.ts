@@ -1,8 +1,8 @@
 // One rank's process: the leader of a process group of its own, so that a signal reaches whatever it starts (a
 // shell, npx), and a Ctrl-C in the terminal reaches only the launcher, which decides.
 
-import { type ChildProcess, spawn } from 'node:child_process';
-import type { Readable } from 'node:stream';
+import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process';
+import { Readable } from 'node:stream';
 import type { ProcessEnd } from '../../plane/process-status.ts';
 
 export interface RankCommand {
@@ -18,19 +18,27 @@ export class RankProcess {
   readonly ended: Promise<ProcessEnd>;
   /** Why it could not be started. */
   spawnError: NodeJS.ErrnoException | undefined;
-  readonly #child: ChildProcess;
+  readonly #child: ChildProcess | undefined;
 
+  /** Never throws: what cannot be started has ended. */
   constructor(rank: number, command: RankCommand, env: NodeJS.ProcessEnv) {
     this.rank = rank;
-    const child = spawn(command.file, command.args, {
-      detached: true,
-      env,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
+    let child: ChildProcessByStdio<null, Readable, Readable> | undefined;
+    try {
+      child = spawnRank(command, env);
+    } catch (error) {
+      // Most errors come as an event, but not all: an environment that is too large is thrown.
+      this.spawnError = error as NodeJS.ErrnoException;
+    }
     this.#child = child;
-    this.stdout = child.stdout;
-    this.stderr = child.stderr;
+    // Without descriptors left there are no pipes either.
+    this.stdout = child?.stdout ?? Readable.from([]);
+    this.stderr = child?.stderr ?? Readable.from([]);
     this.ended = new Promise((resolve) => {
+      if (child === undefined) {
+        resolve({ code: 126 });
+        return;
+      }
       child.once('exit', (code, signal) => resolve(signal === null ? { code: code ?? 0 } : { signal }));
       child.on('error', (error: NodeJS.ErrnoException) => {
         if (child.pid !== undefined) return;
@@ -43,7 +51,7 @@ export class RankProcess {
 
   /** Also the number of its process group. Undefined if it could not be started. */
   get pid(): number | undefined {
-    return this.#child.pid;
+    return this.#child?.pid;
   }
 
   /** Signals the whole group; false if there is nobody in it. */
@@ -56,4 +64,11 @@ export class RankProcess {
       return (error as NodeJS.ErrnoException).code === 'EPERM';
     }
   }
+}
+
+function spawnRank(
+  { file, args }: RankCommand,
+  env: NodeJS.ProcessEnv,
+): ChildProcessByStdio<null, Readable, Readable> {
+  return spawn(file, args, { detached: true, env, stdio: ['ignore', 'pipe', 'pipe'] });
 }
