@@ -195,7 +195,7 @@ export class Job {
         : lost === undefined
           ? describeEnd(end, testament?.state === 'attached')
           : `was lost with ${slot.hostname}: ${lost},`,
-      pid,
+      ...{ pid, host: this.#hosts.length > 1 ? slot.hostname : undefined },
       ...('signal' in end ? { signal: end.signal } : { exitCode: end.code }),
     };
     if (hasLeft) this.#server.rankLeft(slot.rank, loss);

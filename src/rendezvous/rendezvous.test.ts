@@ -130,13 +130,16 @@ test('a lost rank ends the waits of all others at once, with who it was and how'
   await store.set('written', 'x');
   const waiting = rejection(store.get('unwritten'));
   await store.get('written');
-  server.rankLost(1, { how: 'was killed by SIGSEGV', pid: 77, signal: 'SIGSEGV' });
+  server.rankLost(1, { how: 'was killed by SIGSEGV', pid: 77, host: 'b', signal: 'SIGSEGV' });
   const error = await waiting;
   assert.equal(error.code, 'ERR_HVD_PEER_LOST');
   assert.equal(error.rank, 1);
   assert.equal(error.pid, 77);
   assert.equal(error.signal, 'SIGSEGV');
-  assert.match(error.message, /rank 1 \(pid 77\) was killed by SIGSEGV before all ranks had come together/);
+  assert.match(
+    error.message,
+    /rank 1 \(pid 77 on b\) was killed by SIGSEGV before all ranks had come together/,
+  );
   assert.equal((await rejection(store.get('another'))).code, 'ERR_HVD_PEER_LOST');
   assert.equal(await store.get('written'), 'x');
 });

@@ -39,6 +39,8 @@ export interface TcpStoreServerOptions extends Identity {
 export interface RankLoss {
   /** Completes 'rank 1 (pid 4) …': 'exited with code 3'. */
   readonly how: string;
+  /** Where there are several. */
+  readonly host?: string | undefined;
   readonly pid?: number | undefined;
   readonly signal?: string | undefined;
   readonly exitCode?: number | undefined;
@@ -240,10 +242,11 @@ export class TcpStoreServer {
 function lossError(
   code: 'ERR_HVD_PEER_LOST' | 'ERR_HVD_SHUT_DOWN',
   rank: number,
-  { how, ...details }: RankLoss,
+  { how, host, ...details }: RankLoss,
   consequence: string,
 ): HorovodError {
-  const who = details.pid === undefined ? `rank ${rank}` : `rank ${rank} (pid ${details.pid})`;
+  const on = host === undefined ? '' : ` on ${host}`;
+  const who = details.pid === undefined ? `rank ${rank}${on}` : `rank ${rank} (pid ${details.pid}${on})`;
   return new HorovodError(code, `${who} ${how} ${consequence}`, { rank, ...details });
 }
 
