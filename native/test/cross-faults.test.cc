@@ -1,5 +1,6 @@
 // How rounds over sockets end badly: disagreement, members that do not come, die, leave or talk nonsense.
 
+#include <linux/filter.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -364,4 +365,52 @@ TEST("nothing is sent to who accepted the connection before the ready byte has c
   CHECK(second.run(operation, patient()) == Status::system_error);
   CHECK_EQ(second.errno_value(), EPROTO);
   block.leave(1);
+}
+
+// What is sent fills the window of the one that does not read; its kernel still answers.
+TEST("who reads nothing for longer than a silence may last is not lost, and gets everything in the end") {
+  Block block(2);
+  Wires wires(2, Wire::tcp);
+  Control controls[2] = {{block.fd(), 0, 2}, {block.fd(), 1, 2}};
+  const size_t bytes = 16 << 20;
+  world::together(2, [&](int me) {
+    TcpEngine engine(wires.mesh(me, controls[me], {}, second_ns));
+    std::vector<char> data(bytes, static_cast<char>(me));
+    if (me == 1) usleep(2'500'000);
+    CHECK(engine.broadcast(data.data(), bytes, 0, patient()) == Status::done);
+    CHECK_EQ(data[bytes - 1], 0);
+  });
+}
+
+TEST("a peer whose kernel answers nothing is lost when the silence has lasted long enough") {
+  Block block(2);
+  Wires wires(2, Wire::tcp);
+  Control control(block.fd(), 0, 2);
+  TcpEngine engine(wires.mesh(0, control, {}, second_ns));
+  sock_filter drop = {BPF_RET | BPF_K, 0, 0, 0};  // as if the cable had been cut
+  sock_fprog program = {1, &drop};
+  CHECK_EQ(setsockopt(wires.sockets[1][0], SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program), 0);
+  std::vector<char> data(1000);
+  CHECK(engine.broadcast(data.data(), data.size(), 0, patient()) == Status::done);  // the kernel has taken it
+  const int64_t began = monotonic_ns();
+  CHECK(engine.broadcast(data.data(), data.size(), 1, patient()) == Status::peer_lost);
+  CHECK_EQ(engine.culprit(), 1);
+  CHECK_EQ(engine.errno_value(), ETIMEDOUT);
+  CHECK(monotonic_ns() - began >= second_ns);
+}
+
+TEST("a size that no tensor has is nonsense, whatever the fingerprint says") {
+  Block block(2);
+  Wires wires(2, Wire::pair);
+  Control control(block.fd(), 0, 2);
+  auto mesh = wires.mesh(0, control);
+  CrossGroup group(mesh, std::make_shared<TcpEngine>(mesh), 1000);
+  Header post{frame_magic, FrameKind::post, 0, 1, 1, 7, ~uint64_t{0} - 3};
+  CHECK_EQ(send(wires.sockets[1][0], &post, sizeof post, 0), static_cast<ssize_t>(sizeof post));
+  std::vector<float> data(2000);
+  Operation operation = allreduce_of(data, 7);
+  operation.kind = Kind::allgather;
+  operation.allocate = [](void*, size_t) -> char* { check::fail(__FILE__, __LINE__, "nothing is to be allocated"); };
+  CHECK(group.run(operation, patient()) == Status::system_error);
+  CHECK_EQ(group.errno_value(), EPROTO);
 }

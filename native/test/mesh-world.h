@@ -52,14 +52,16 @@ class Wires {
       fd = -1;
     }
   }
-  std::shared_ptr<hvd::Mesh> mesh(int index, hvd::Control& control) const {
-    std::vector<int> ranks;
+  // `ranks`: of the members; 0, 1, … unless given.
+  std::shared_ptr<hvd::Mesh> mesh(int index, hvd::Control& control, std::vector<int> ranks = {},
+                                  int64_t silence_ns = 10 * second_ns) const {
     std::vector<bool> accepted;
     for (int i = 0; i < static_cast<int>(sockets.size()); i++) {
-      ranks.push_back(i);
+      if (ranks.size() < sockets.size()) ranks.push_back(i);
       accepted.push_back(i < index);
     }
-    return std::make_shared<hvd::Mesh>(sockets[static_cast<size_t>(index)], accepted, ranks, index, control);
+    return std::make_shared<hvd::Mesh>(sockets[static_cast<size_t>(index)], accepted, ranks, index, control,
+                                       silence_ns);
   }
   std::vector<std::vector<int>> sockets;
 };

@@ -5,6 +5,10 @@
 
 namespace hvd {
 
+namespace {
+constexpr uint64_t most_bytes = uint64_t{1} << 46;  // of one member; sums over all that a header can name do not overflow
+}
+
 CrossGroup::CrossGroup(std::shared_ptr<Mesh> mesh, std::shared_ptr<Engine> engine, size_t carried_bytes)
     : Group(mesh->size(), mesh->index()),
       mesh_(std::move(mesh)),
@@ -99,7 +103,7 @@ bool CrossGroup::pull(int i) {
     if (got <= 0) return got < 0;
     const Header& post = in.post;
     if (post.magic != frame_magic || post.kind != FrameKind::post || post.sender != i || post.number != round ||
-        ((post.flags & flag::carries) && post.bytes > carried_bytes_)) {
+        post.bytes > most_bytes || ((post.flags & flag::carries) && post.bytes > carried_bytes_)) {
       mesh_->protocol_error(i);
       broken_ = i;
       return true;

@@ -27,16 +27,15 @@ struct Wait {
 class Mesh {
  public:
   // `sockets[i]` is connected with member i (-1 for the own index) and is duplicated. `accepted[i]`: the ready byte is to be read
-  // from it rather than written.
+  // from it rather than written. `silence_ns`: a peer whose kernel answers nothing for so long is gone.
   Mesh(const std::vector<int>& sockets, const std::vector<bool>& accepted, std::vector<int> ranks, int index,
-       Control& control);
+       Control& control, int64_t silence_ns = 10'000'000'000);
   ~Mesh();
   Mesh(const Mesh&) = delete;
   Mesh& operator=(const Mesh&) = delete;
 
   int size() const { return static_cast<int>(links_.size()); }
   int index() const { return index_; }
-  bool is_connected(int peer) const { return link(peer).fd >= 0; }
 
   // How many bytes went; 0 if none could; -1: broken(). `pieces` are not changed.
   ssize_t send_some(int peer, const iovec* pieces, int count);
@@ -48,7 +47,6 @@ class Mesh {
   ssize_t receive_some(int peer, void* to, size_t bytes);
   // 1: there it is, 0: not yet, -1: broken(). Reads a little ahead, into a buffer that receive_some() empties first.
   int receive_header(int peer, Header& header);
-  bool has_input(int peer);  // something has come, or the connection is broken
 
   // What the next idle() is to wait for.
   void want(int peer, bool input, bool output) {
@@ -82,6 +80,7 @@ class Mesh {
     bool awaits_ready = false;
     bool ended = false;
     int error = 0;
+    int64_t silent_since = 0;  // see NOTE [Silence]
     size_t begin = 0, end = 0;  // of what lies in `ahead`
     std::unique_ptr<char[]> ahead;
   };
@@ -89,11 +88,14 @@ class Mesh {
   const Link& link(int peer) const { return links_[static_cast<size_t>(peer)]; }
   ssize_t read(Link& link, void* to, size_t bytes);
   bool await_ready(Link& link);
+  int hear();  // a peer that has been silent for too long, or -1
 
   std::vector<Link> links_;
   std::vector<int> ranks_;
   int index_;
   Control& control_;
+  const int64_t silence_ns_;
+  int64_t heard_at_ = 0;
   std::atomic<bool> stop_{false};
   int culprit_ = -1;
   int errno_ = 0;
