@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <new>
 #include <vector>
 
 #include "futex.h"
@@ -32,14 +33,18 @@ class Group {
   virtual Status arrive(const Patience& patience) = 0;
   virtual Status execute(Operation& operation, const Patience& patience) = 0;
 
-  // All three; after `stalled` call resume().
+  // All three; after `stalled` call resume(). Memory that runs out is a status: callers know no exceptions.
   Status run(Operation& operation, const Patience& patience) {
     start(operation);
     return resume(operation, patience);
   }
   Status resume(Operation& operation, const Patience& patience) {
-    Status status = arrive(patience);
-    return status == Status::done ? execute(operation, patience) : status;
+    try {
+      Status status = arrive(patience);
+      return status == Status::done ? execute(operation, patience) : status;
+    } catch (const std::bad_alloc&) {
+      return Status::no_memory;
+    }
   }
 
   virtual Status check_idle() = 0;              // why not to go on waiting for somebody to start

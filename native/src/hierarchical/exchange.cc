@@ -1,5 +1,6 @@
 // Allgather and alltoall over several hosts. The sizes cross with the leaders' agreement; the verdict brings them to everybody.
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "hierarchical-group.h"
@@ -10,6 +11,7 @@ namespace {
 
 // A host's data of at most so many bytes crosses together with its sizes.
 constexpr size_t with_sizes_bytes = 16 * 1024;
+constexpr uint64_t most_bytes = uint64_t{1} << 46;  // of one member: no sum overflows
 
 uint64_t word_at(const char* from) {
   uint64_t value;
@@ -38,6 +40,13 @@ void copy(char* to, const char* from, size_t bytes) {
 }
 
 }  // namespace
+
+// The leaders' messages are not what members that have agreed would send.
+Status HierarchicalGroup::malformed() {
+  culprit_ = -1;
+  errno_ = EPROTO;
+  return Status::system_error;
+}
 
 // --- allgather --------------------------------------------------------------------------------------------------------------
 
@@ -73,18 +82,28 @@ Status HierarchicalGroup::allgather(Operation& operation, const Patience& patien
   std::vector<const char*> blocks(static_cast<size_t>(hosts));  // each host's data, in the order of its members
   bool has_all = true;
   const char* message = verdict_blob_.bytes.data();
+  size_t left = verdict_blob_.size;
   for (int host = 0; host < hosts; host++) {
     size_t& total = totals[static_cast<size_t>(host)];
+    const size_t table = placement_.on(host).size() * sizeof(uint64_t);
+    if (left < table) return malformed();
+    left -= table;
     for (int member : placement_.on(host)) {
-      total += operation.received[static_cast<size_t>(member)] = word_at(message);
+      const uint64_t bytes = word_at(message);
+      if (bytes > most_bytes) return malformed();
+      total += operation.received[static_cast<size_t>(member)] = bytes;
       message += sizeof(uint64_t);
     }
     blocks[static_cast<size_t>(host)] = message;
-    if (total <= with_sizes_bytes)
-      message += total;
-    else
+    if (total > with_sizes_bytes) {
       has_all = false;
+      continue;
+    }
+    if (left < total) return malformed();
+    left -= total;
+    message += total;
   }
+  if (left != 0) return malformed();
   std::vector<size_t> offsets;
   if (!allocate_result(operation, offsets)) return Status::no_memory;
   // Bytes [from, to) of a host's block go where they belong.
@@ -166,6 +185,7 @@ Status HierarchicalGroup::alltoall(Operation& operation, const Patience& patienc
   const int hosts = placement_.host_count();
   std::vector<const char*> rows(static_cast<size_t>(size_));
   const char* row = verdict_blob_.bytes.data();
+  if (verdict_blob_.size != rows.size() * rows.size() * sizeof(uint64_t)) return malformed();
   for (int host = 0; host < hosts; host++)
     for (int member : placement_.on(host)) {
       rows[static_cast<size_t>(member)] = row;

@@ -101,6 +101,7 @@ class HierarchicalGroup final : public Group {
   // exchange.cc
   void start_allgather(const Operation& operation);
   void start_alltoall(const Operation& operation);
+  Status malformed();
   void allgather_across();
   void alltoall_across();
   Status allgather(Operation& operation, const Patience& patience);

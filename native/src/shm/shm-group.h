@@ -33,12 +33,21 @@ class ShmGroup final : public Group {
   std::vector<int> missing() const override;
   bool probe_peer_memory(bool allowed) override;
 
-  uint64_t rounds() const { return round_; }
   // Beside the rounds: bits that this member tells the others of this host, and what another one has told.
   void note(int word, uint64_t bits) { member(index_).notes[word].store(bits, std::memory_order_relaxed); }
   uint64_t noted(int i, int word) const { return member(i).notes[word].load(std::memory_order_relaxed); }
 
  private:
+  // Counted by the thread that uses the group; missing() and nap() read it on others.
+  class Counter {
+   public:
+    operator uint64_t() const { return value_.load(std::memory_order_relaxed); }
+    void operator++(int) { value_.store(*this + 1, std::memory_order_relaxed); }
+
+   private:
+    std::atomic<uint64_t> value_{1};
+  };
+
   Member& member(int i) const { return members_[i]; }
   Post& post(int i) const { return members_[i].posts[round_ & 1]; }
   uint64_t meta(int i) const { return post(i).header.words[1]; }
@@ -104,7 +113,7 @@ class ShmGroup final : public Group {
   bool can_copy_ = false;
   uint64_t probe_ = probe_value;
 
-  uint64_t round_ = 1;  // the round to come, or under way
+  Counter round_;  // the round to come, or under way
   uint64_t chunk_ = 0;  // number of the next operation's first chunk; equal on all members
   int64_t waiting_since_ = 0;
   int64_t next_stall_ = 0;
