@@ -29,7 +29,7 @@ export interface InitOptions {
   timeoutMs?: number | undefined;
 }
 
-/** `generation` counts init() calls from 1. */
+/** `generation` counts init() calls for the same ranks from 1. */
 export async function createContext(
   settings: Settings,
   options: InitOptions,

@@ -12,7 +12,8 @@ export const globalProcessSet: ProcessSet = new ProcessSet([]);
 
 let context: HorovodContext | undefined;
 let opening: Promise<void> | undefined;
-let generation = 0;
+/** How often init() was called, for each choice of ranks: only those ranks have called it. */
+const generations = new Map<string, number>();
 let hasShutDown = false;
 
 /** Joins the job. A second call while it runs does nothing. */
@@ -25,7 +26,9 @@ export function init(options: InitOptions = {}): Promise<void> {
 }
 
 async function open(options: InitOptions): Promise<void> {
-  generation += 1;
+  const ranks = String(options.ranks ?? 'all');
+  const generation = (generations.get(ranks) ?? 0) + 1;
+  generations.set(ranks, generation);
   context = await createContext(readSettings(processEnvironment()), options, generation, globalProcessSet);
   hasShutDown = false;
 }
