@@ -82,9 +82,22 @@ export function planClusterJobs(setup) {
 const hostList = ({ hosts, slots }) =>
   Array.from({ length: hosts }, (_, index) => `host${index + 1}:${slots}`).join(',');
 
+/**
+ * Real hosts do not share cores; those of the box do, and two programs that the scheduler puts on one core measure its mood. So
+ * with one rank a host each gets a core of its own, ours as well as the peers.
+ */
+function onOwnCore(setup, topic, rankVariable) {
+  if (!hasOwnCores(setup, topic)) return [];
+  return ['sh', '-c', `exec taskset -c "$${rankVariable}" "$@"`, 'sh'];
+}
+
+const hasOwnCores = (setup, topic) => TOPICS[topic].slots === 1 && TOPICS[topic].hosts <= setup.cores;
+
 function ours(setup, topic, { series, env, variant, sizes }) {
   const argv = [
     ...horovodrun(setup, topic),
+    ...onOwnCore(setup, topic, 'HOROVOD_RANK'),
+    process.execPath,
     path.join(setup.benchFolder, 'ranks', 'collectives.mjs'),
     ...['--library', path.join(setup.root, 'dist', 'index.js')],
     ...['--variants', variant, '--sizes', sizes.join(',')],
@@ -116,6 +129,7 @@ function openMpi(setup, topic, sizes) {
     ...[mpirun, '--allow-run-as-root', '--bind-to', 'none', '-np', String(hosts * slots)],
     ...['-H', hostList(TOPICS[topic]), '--oversubscribe'],
     ...parameters.flatMap(([key, value]) => ['--mca', key, value]),
+    ...onOwnCore(setup, topic, 'OMPI_COMM_WORLD_RANK'),
     program,
     ...sizes.map(String),
   ];
@@ -131,7 +145,8 @@ function gloo(setup, topic, sizes) {
     rmSync(store, { force: true });
     const ranks = Array.from({ length: hosts * slots }, (_, rank) => {
       const env = { RANK: String(rank), STORE: store, GLOO_SOCKET_IFNAME: 'eth0' };
-      return setup.box.exec(`host${Math.floor(rank / slots) + 1}`, argv, { ...limits, env });
+      const command = [...onOwnCore(setup, topic, 'RANK'), ...argv];
+      return setup.box.exec(`host${Math.floor(rank / slots) + 1}`, command, { ...limits, env });
     });
     const results = await Promise.all(ranks);
     return results.find(({ exitCode }) => exitCode !== 0) ?? results[0];
@@ -140,7 +155,11 @@ function gloo(setup, topic, sizes) {
 
 function wire(setup, topic, sizes) {
   const { program } = setup.peers.wire;
-  const run = (host, ...args) => setup.box.exec(host, [program, ...args, ...sizes.map(String)], limits);
+  const run = (host, ...args) => {
+    const pinning = onOwnCore(setup, topic, 'RANK');
+    const env = { RANK: String(Number(host.slice('host'.length)) - 1) };
+    return setup.box.exec(host, [...pinning, program, ...args, ...sizes.map(String)], { ...limits, env });
+  };
   return job(setup, topic, 'wire', async () => {
     const [, connecting] = await Promise.all([
       run('host2', 'listen', '5000'),

@@ -157,6 +157,7 @@ export function clusterNotes({ peers, failures, runs, idleness, options }) {
   for (const [job, { why }] of Object.entries(failures)) notes.push(`${job}: failed: ${why}.`);
   notes.push(
     'Hosts are namespaces of one machine that share its cores, clock and caches, joined by a bridge: the figures compare programs, they say nothing of a real network.',
+    'With one rank a host each rank has a core of its own (taskset), with every program: real hosts do not share cores.',
     'Raw TCP is a yardstick, not a limit: one thread and one socket with the kernel’s own settings. Without a slowed line, figures around 1 MiB have two modes (buffers that suffice or not) for every program: compare over many rounds, or at other sizes.',
     'A line that is slowed down (tbf) has 256 KiB of credit at each end: sizes up to 1 MiB can seem quicker than the line.',
   );

@@ -66,6 +66,11 @@ MPI_User_function* own_function(DType dtype, Op op) {
     case DType::float16: return combine_by<DType::float16>(op);
     case DType::bfloat16: return combine_by<DType::bfloat16>(op);
     case DType::boolean: return combine_by<DType::boolean>(op);
+    // Some builds of Open MPI add short integers with instructions that saturate; ours wrap.
+    case DType::uint8: return compares ? nullptr : combine_by<DType::uint8>(op);
+    case DType::int8: return compares ? nullptr : combine_by<DType::int8>(op);
+    case DType::uint16: return compares ? nullptr : combine_by<DType::uint16>(op);
+    case DType::int16: return compares ? nullptr : combine_by<DType::int16>(op);
     case DType::float32: return compares ? combine_by<DType::float32>(op) : nullptr;
     case DType::float64: return compares ? combine_by<DType::float64>(op) : nullptr;
     default: return nullptr;
