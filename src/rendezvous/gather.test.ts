@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { HorovodError } from '../errors.ts';
 import { gather } from './gather.ts';
 import { JobSecret } from './job-secret.ts';
+import { MemoryStore } from './memory-store.ts';
 import { TcpStore } from './tcp-store.ts';
 import { TcpStoreServer } from './tcp-store-server.ts';
 
@@ -39,4 +41,24 @@ test('every member gets the texts of all, in the order of members', async () => 
 test('together they may be longer than a value of the store', async () => {
   const texts = ['"', '\\', '\u0001', '😀', 'x'].map((letter) => letter.repeat(9_000));
   for (const all of await gatherAll(texts, [0, 1, 2, 3, 4])) assert.deepEqual(all, texts);
+});
+
+test('who collects says who has not come, before the others have given up', async () => {
+  const store = new MemoryStore();
+  const wait = { members: [0, 1, 2, 3], timeoutMs: 100 };
+  let hasWaited = false;
+  const other = gather(store, 'key', '', { ...wait, rank: 1 }).catch((error: unknown) => {
+    hasWaited = true;
+    return error;
+  });
+  await assert.rejects(gather(store, 'key', '', { ...wait, rank: 0 }), (error: unknown) => {
+    assert.ok(HorovodError.is(error));
+    assert.equal(error.code, 'ERR_HVD_TIMEOUT');
+    assert.equal(error.rank, 2);
+    assert.match(error.message, /rank 0 waited 0.1 s in init\(\) for ranks 2, 3, in vain/);
+    return true;
+  });
+  assert.equal(hasWaited, false);
+  store.close();
+  await other;
 });
