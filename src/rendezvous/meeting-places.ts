@@ -3,7 +3,6 @@
 // it is taken.
 
 import { createHash } from 'node:crypto';
-import { lookup } from 'node:dns/promises';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { hostname } from 'node:os';
@@ -15,6 +14,7 @@ import type { Arrival } from './arrival.ts';
 import { JobSecret } from './job-secret.ts';
 import type { MeetingPlace } from './meet.ts';
 import { expandNodes, hostOfNamespace, hostsOfUri } from './open-mpi-nodes.ts';
+import { resolveHost } from './resolve-host.ts';
 import type { Signpost } from './signpost.ts';
 
 type Known<Kind> = Extract<LauncherEnvironment, { kind: Kind }>;
@@ -58,7 +58,7 @@ async function givenPlace(launcher: Known<'rendezvous'>, settings: Settings): Pr
   }
   const { host, port } = address;
   const own = introduce(launcher);
-  const isHere = launcher.rank === undefined && (await isThisMachine(host));
+  const isHere = launcher.rank === undefined && (await isThisMachine(host, settings.startTimeoutMs));
   const serves = isHere ? 'if first' : launcher.rank === 0 ? 'yes' : 'no';
   // A name may stand for 127.0.1.1 on the machine that has it: there, others could not reach it.
   const listenOn =
@@ -191,14 +191,9 @@ function jobName(key: string | undefined, launcher: string): string {
   );
 }
 
-async function isThisMachine(host: string): Promise<boolean> {
+async function isThisMachine(host: string, timeoutMs: number): Promise<boolean> {
   if (isLoopback(host)) return true;
-  try {
-    const addresses = await lookup(host, { all: true });
-    return addresses.some(({ address }) => isLocalAddress(address));
-  } catch {
-    return false;
-  }
+  return (await resolveHost(host, timeoutMs)).some((address) => isLocalAddress(address));
 }
 
 /** Tells machines of the same name apart. */
