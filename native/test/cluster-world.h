@@ -46,6 +46,7 @@ struct Cluster {
                                                                 std::move(local), std::move(cross), engine));
       if (flat) groups.back()->send_flat(*flat, crossing(everybody.mesh(i, control)));
     }
+    for (auto& group : groups) group->probe_peer_memory(true);
   }
   ~Cluster() {
     for (int i = 0; i < size(); i++) block_of(i).leave(i);

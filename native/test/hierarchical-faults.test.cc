@@ -99,6 +99,31 @@ TEST("over sockets, with some operations flat or none: every kind is right, smal
     }
 }
 
+TEST("in place, again and again, at different speeds: no input is overwritten before everybody has read it") {
+  Cluster cluster({0, 0, 0, 1, 1});
+  cluster.together([&](int me) {
+    std::mt19937 random(static_cast<unsigned>(me));
+    const size_t sizes[] = {200, 7000, 40'000, 300'000};  // in posts, in one go, by lanes, in pieces
+    for (int round = 0; round < 60; round++) {
+      const size_t count = sizes[round % 4], first = round % 3 == 0 ? count / 3 : count;
+      std::vector<float> data(count);
+      for (size_t i = 0; i < count; i++) data[i] = Trial::value(me, i + static_cast<size_t>(round));
+      Operation operation;
+      operation.kind = Kind::allreduce;
+      operation.dtype = DType::float32;
+      operation.prescale = round % 2 ? 2 : 1;
+      auto* bytes = reinterpret_cast<char*>(data.data());
+      operation.buffers = {{bytes, bytes, first * 4}};
+      if (first < count) operation.buffers.push_back({bytes + first * 4, bytes + first * 4, (count - first) * 4});
+      if (random() % 3 == 0) usleep(random() % 300);
+      CHECK_EQ(cluster.group(me).run(operation, patient()), Status::done);
+      for (size_t i = 0; i < count; i++)
+        if (data[i] != 15 * static_cast<float>(operation.prescale) * Trial::value(0, i + static_cast<size_t>(round)))
+          check::fail(__FILE__, __LINE__, "element " + std::to_string(i) + " of round " + std::to_string(round) + " is wrong");
+    }
+  });
+}
+
 TEST("a disagreement touches nothing, in what goes flat as well, and the next round works") {
   for (std::optional<Flat> way : ways) {
     Cluster cluster({0, 1, 0, 1, 2}, way);

@@ -187,7 +187,7 @@ TEST("allreduce over hosts: every size and placement, one buffer and lists, with
 
 TEST("allreduce over hosts: inputs stay as they are where outputs are others; more than one piece") {
   Cluster cluster({0, 0, 1, 1});
-  const size_t count = (HierarchicalGroup::piece_bytes + 4096) / 4;
+  const size_t count = (9 * HierarchicalGroup::piece_part_bytes + 4096) / 4;  // two pieces and a little
   cluster.together([&](int me) {
     std::vector<float> in(count), out(count);
     for (size_t i = 0; i < count; i++) in[i] = value_of(me, i);

@@ -43,6 +43,8 @@ struct Operation {
   std::vector<Buffer> buffers;
   // alltoall: bytes for each member; reducescatter: elements of each member.
   std::vector<uint64_t> counts;
+  // The next round of this group begins before anybody changes what the others read here: nobody need wait until they have.
+  bool is_followed = false;
 
   // Results of allgather and alltoall. `allocate` is called once, when all sizes are known.
   char* (*allocate)(void* context, size_t bytes) = nullptr;

@@ -141,6 +141,7 @@ Status HierarchicalGroup::allgather(Operation& operation, const Patience& patien
     Status status = from_engine(engine_->allgather(shard_.data(), shares, patience));
     if (status != Status::done) return status;
   }
+  inside_.is_followed = false;
   inside_.buffers.assign(1, {shard_.data(), shard_.data(), mine});
   inside_.allocate = allocate_in;
   inside_.allocate_context = &packed_;
@@ -213,6 +214,7 @@ Status HierarchicalGroup::alltoall(Operation& operation, const Patience& patienc
   // To the carriers. What is behind the last count is for nobody.
   const size_t total = start_of(index_, size_);
   inside_.kind = Kind::alltoall;
+  inside_.is_followed = false;
   inside_.buffers.assign(1, {operation.buffers[0].in, nullptr, total});
   inside_.counts.assign(here().size(), 0);
   inside_.counts[static_cast<size_t>(place_ % lanes())] = total;

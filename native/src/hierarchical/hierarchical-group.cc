@@ -103,6 +103,7 @@ void HierarchicalGroup::start(const Operation& operation) {
     each->result = nullptr;
   }
   start_inside(operation);
+  inside_.is_followed = true;  // by the verdict
   if (!has_memory_) return;  // nothing is posted: what was described is not what the others would take it for
   inside_.fingerprint = operation.fingerprint;
   phase_.store(Phase::inside, std::memory_order_relaxed);

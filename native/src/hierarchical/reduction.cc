@@ -59,7 +59,7 @@ bool HierarchicalGroup::describe_reduction(const Operation& operation, size_t of
 
 bool HierarchicalGroup::start_allreduce(const Operation& operation) {
   const size_t bytes = operation.total_bytes();
-  if (!describe_reduction(operation, 0, std::min(bytes, piece_bytes))) return false;
+  if (!describe_reduction(operation, 0, std::min(bytes, piece_bytes()))) return false;
   if (bytes > small_bytes) return true;
   across_.kind = Kind::allreduce;
   across_.postscale = operation.postscale;
@@ -80,10 +80,11 @@ Status HierarchicalGroup::allreduce(Operation& operation, const Patience& patien
     });
     return Status::done;
   }
-  for (size_t offset = 0; offset < bytes; offset += piece_bytes) {
-    const size_t piece = std::min(piece_bytes, bytes - offset);
+  for (size_t offset = 0; offset < bytes; offset += piece_bytes()) {
+    const size_t piece = std::min(piece_bytes(), bytes - offset);
     if (offset > 0) {
       if (!describe_reduction(operation, offset, piece)) return Status::no_memory;
+      inside_.is_followed = true;  // by gather_shards()
       if (Status status = run_inside(inside_, patience); status != Status::done) return status;
     }
     if (place_ < lanes()) {
@@ -109,6 +110,7 @@ Status HierarchicalGroup::gather_shards(Operation& operation, size_t offset, siz
   const bool is_list = operation.buffers.size() != 1;
   char* to = is_list ? packed_.data() : operation.buffers[0].out + offset;
   inside_.kind = Kind::allgather;
+  inside_.is_followed = false;
   inside_.prescale = 1;
   inside_.buffers.assign(1, {shard_.data(), shard_.data(), mine});
   inside_.counts.clear();
@@ -184,6 +186,7 @@ Status HierarchicalGroup::reducescatter(Operation& operation, const Patience& pa
   char nothing = 0;
   char* out = operation.buffers[0].out;
   inside_.kind = Kind::alltoall;
+  inside_.is_followed = false;
   inside_.buffers.assign(1, {shard_.data() + start * element, shard_.data(), mine * element});
   inside_.allocate = allocate_at;
   inside_.allocate_context = out ? out : &nothing;
@@ -212,7 +215,7 @@ bool HierarchicalGroup::describe_scatter(const Operation& operation, size_t offs
 bool HierarchicalGroup::start_broadcast(const Operation& operation) {
   const Buffer& mine = operation.buffers[0];
   const size_t bytes = mine.bytes;
-  if (bytes > small_bytes) return describe_scatter(operation, 0, std::min(bytes, piece_bytes));
+  if (bytes > small_bytes) return describe_scatter(operation, 0, std::min(bytes, piece_bytes()));
   if (!shard_.reserve(bytes + 1)) return false;
   const size_t root = static_cast<size_t>(operation.root);
   if (index_ == operation.root && bytes > 0) std::memcpy(shard_.data(), mine.in, bytes);
@@ -233,8 +236,8 @@ Status HierarchicalGroup::broadcast(Operation& operation, const Patience& patien
   const size_t bytes = operation.buffers[0].bytes;
   if (bytes <= small_bytes) return Status::done;
   const int root_host = placement_.host_of[static_cast<size_t>(operation.root)];
-  for (size_t offset = 0; offset < bytes; offset += piece_bytes) {
-    const size_t piece = std::min(piece_bytes, bytes - offset);
+  for (size_t offset = 0; offset < bytes; offset += piece_bytes()) {
+    const size_t piece = std::min(piece_bytes(), bytes - offset);
     if (offset > 0) {
       if (!describe_scatter(operation, offset, piece)) return Status::no_memory;
       if (host_ == root_host)

@@ -68,7 +68,7 @@ Status ShmGroup::allgather(Operation& operation, const Patience& patience) {
       if (flag(i, post_flag::is_inline)) continue;
       if (Status status = pull(i, entry(i, 0, 1).in, place(i), posted_bytes(i)); status != Status::done) return status;
     }
-    return finish(patience);
+    return operation.is_followed ? Status::done : finish(patience);
   }
   auto length = [&](int i, size_t k) -> size_t {
     size_t bytes = flag(i, post_flag::is_inline) ? 0 : posted_bytes(i);
@@ -97,7 +97,7 @@ Status ShmGroup::broadcast(Operation& operation, const Patience& patience) {
   if (pulls()) {
     if (index_ != root)
       if (Status status = pull(root, entry(root, 0, 1).in, mine.out, bytes); status != Status::done) return status;
-    return finish(patience);
+    return operation.is_followed ? Status::done : finish(patience);
   }
   auto length = [&](size_t k) { return std::min(slot_bytes, bytes - k * slot_bytes); };
   return stream(
@@ -151,7 +151,7 @@ Status ShmGroup::alltoall(Operation& operation, const Patience& patience) {
       Status status = pull(i, entry(i, 0, 1).in + start_of(i, index_), place(i), sent(i, index_));
       if (status != Status::done) return status;
     }
-    return finish(patience);
+    return operation.is_followed ? Status::done : finish(patience);
   }
   const size_t region = slot_bytes / members & ~static_cast<size_t>(63);
   auto length = [&](int from, int to, size_t k) -> size_t {
@@ -218,7 +218,7 @@ Status ShmGroup::reducescatter(Operation& operation, const Patience& patience) {
       }
       reduce_to(at, length);
     }
-    return finish(patience);
+    return operation.is_followed ? Status::done : finish(patience);
   }
 
   const size_t region = slot_bytes / static_cast<size_t>(size_) & ~static_cast<size_t>(63);
