@@ -20,7 +20,7 @@ napi_value open_control(napi_env env, napi_callback_info info) {
   auto handle = std::make_unique<ControlHandle>();
   try {
     handle->control =
-        std::make_unique<Control>(to_int(env, arguments[0]), to_int(env, arguments[1]), to_int(env, arguments[2]));
+        std::make_shared<Control>(to_int(env, arguments[0]), to_int(env, arguments[1]), to_int(env, arguments[2]));
   } catch (const std::system_error& error) {
     return throw_system(env, error);
   }

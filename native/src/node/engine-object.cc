@@ -13,6 +13,7 @@ namespace hvd::node {
 namespace {
 
 struct OfferHandle {
+  std::shared_ptr<Control> control;  // the offer looks at it
   std::shared_ptr<EngineOffer> offer;
 };
 
@@ -70,11 +71,13 @@ napi_value offer(napi_env env, napi_callback_info info) {
   size_t count = 6;
   napi_value arguments[6];
   napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
-  void* control;
-  napi_get_value_external(env, arguments[0], &control);
+  void* handle;
+  napi_get_value_external(env, arguments[0], &handle);
+  // The process may end, or close the plane, while the thread waits for others.
+  const std::shared_ptr<Control> control = static_cast<ControlHandle*>(handle)->control;
   bool is_single_threaded = false;
   napi_get_value_bool(env, arguments[5], &is_single_threaded);
-  const EngineMember member{*static_cast<ControlHandle*>(control)->control,
+  const EngineMember member{*control,
                             to_int(env, arguments[1]),
                             to_int(env, arguments[2]),
                             text_of(env, arguments[3]),
@@ -86,12 +89,12 @@ napi_value offer(napi_env env, napi_callback_info info) {
   };
   auto result = std::make_shared<Result>();
   return promise_of(
-      env, [member, result] { result->offer = offer_engine(member, result->error); },
-      [result](napi_env env) {
+      env, [control, member, result] { result->offer = offer_engine(member, result->error); },
+      [control, result](napi_env env) {
         if (!result->offer) return text_value(env, result->error);
         napi_value pair;
         napi_create_array_with_length(env, 2, &pair);
-        napi_set_element(env, pair, 0, external_of(env, new OfferHandle{result->offer}));
+        napi_set_element(env, pair, 0, external_of(env, new OfferHandle{control, result->offer}));
         napi_set_element(env, pair, 1, text_value(env, result->offer->text()));
         return pair;
       });
@@ -120,8 +123,8 @@ napi_value open(napi_env env, napi_callback_info info) {
   const auto timeout_ns = static_cast<int64_t>(to_double(env, arguments[2]) * 1e6);
   return promise_of(
       env,
-      [offer = static_cast<OfferHandle*>(handle)->offer, texts, timeout_ns, result] {
-        result->engine = offer->open(texts, timeout_ns, result->error);
+      [made = *static_cast<OfferHandle*>(handle), texts, timeout_ns, result] {
+        result->engine = made.offer->open(texts, timeout_ns, result->error);
       },
       [result](napi_env env) {
         if (!result->engine) return text_value(env, result->error);
