@@ -49,8 +49,8 @@ class HierarchicalGroup final : public Group {
 
   // An operation of at most so many bytes crosses together with the leaders' agreement.
   static constexpr size_t small_bytes = 32 * 1024;
-  // Larger ones are done in pieces that stay in the caches between their steps, so many bytes for each lane and host (measured, 2 hosts × 2
-  // ranks on two cores: 16 MiB take 12.5 ms, in one piece 32). Around a ring of hosts that is a part long enough to hide the way.
+  // Larger ones are done in pieces that stay in the caches between their steps, so many bytes for each lane and host.
+  // Around a ring of hosts that is a part long enough to hide the way.
   static constexpr size_t piece_part_bytes = 128 * 1024;
 
  private:
