@@ -2,6 +2,9 @@
 // error, long before --start-timeout, and close what they have opened so far.
 
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { loadNative } from '../native/load.ts';
 import { startFaultJob } from '../testing/fault-job.ts';
@@ -38,7 +41,9 @@ for (const plane of ['native', 'portable'] as const) {
       const what = how === 'kill' ? 'is killed' : 'fails';
       test(`rank ${victim} ${what} at the stage "${stage}": the others are told`, async (t) => {
         const env = { HOROVOD_NATIVE: plane === 'native' ? '1' : '0' };
-        const args = [stage, String(victim), how];
+        const directory = mkdtempSync(join(tmpdir(), 'horovod-start-'));
+        t.after(() => rmSync(directory, { recursive: true, force: true }));
+        const args = [stage, String(victim), how, directory];
         const job = startFaultJob(t, 4, 'start-stage.mjs', { args, flags, env });
         const told = [0, 1, 2, 3].filter((rank) => rank !== victim || how === 'throw');
         await job.allSaid([0, 1, 2, 3], 'ready');
