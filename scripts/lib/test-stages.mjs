@@ -21,6 +21,9 @@ const bad = { passed: 0, failed: 1, skipped: 0 };
 const skip = (reason) => ({ passed: 0, failed: 0, skipped: 1, reason });
 const fromCode = (code) => (code === 0 ? ok : bad);
 
+/** Tests that try both planes by themselves, or are about who starts ranks. */
+const choosesItsPlane = /\/(fault-start|mpi-engine|mpirun|run|two-names|without-launcher)\.test\.js$/;
+
 export const stages = [
   { name: 'packages', about: 'system packages: hosts in a box, MPI, Gloo, Slurm', run: systemPackages },
   {
@@ -60,7 +63,9 @@ export const stages = [
     takesFilter: true,
     run: ({ filter }) =>
       nodeTests(
-        testFiles().processes.filter((path) => path.startsWith('dist/multiprocess/')),
+        testFiles().processes.filter(
+          (path) => path.startsWith('dist/multiprocess/') && !choosesItsPlane.test(path),
+        ),
         { filter, concurrency: 1, env: { HOROVOD_NATIVE: '0' } },
       ),
   },
