@@ -371,7 +371,7 @@ function belongsToHost(text: string, isChildOfInit: boolean): boolean {
 
 function shmOf(box: string, host: string): string[] {
   const init = initOf(box, host);
-  return init === undefined ? [] : readdirSync(`/proc/${init}/root/dev/shm`);
+  return init === undefined ? [] : readdirSync(join('/proc', String(init), 'root', 'dev', 'shm'));
 }
 
 function initOf(box: string, host: string): number | undefined {
