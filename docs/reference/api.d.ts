@@ -1911,6 +1911,8 @@ export interface ContextParts {
     readonly processSet: ProcessSet;
     /** Every rank gives a text and gets those of all, before the global group exists. */
     exchange(text: string): Promise<readonly string[]>;
+    /** Aborted when another rank fails before that, with its error as the reason. */
+    readonly startSignal?: AbortSignal | undefined;
     /** Numbers by which the control block knows the ranks; the ranks themselves but for init({ ranks }). */
     readonly members: readonly number[];
     /** Tells all ranks that the job has failed. */

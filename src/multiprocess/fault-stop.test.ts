@@ -38,7 +38,7 @@ async function assertEndedWithoutCrash(job: FaultJob): Promise<void> {
   assert.doesNotMatch(job.run.stderr, /SIG(SEGV|BUS|ABRT|KILL)/);
 }
 
-describe('a frozen rank (SIGSTOP) is named when the deadline is over', () => {
+describe('a frozen rank (SIGSTOP) is named when the deadline is over', { concurrency: 2 }, () => {
   for (const form of ['sync', 'syncNamed', 'preparedSync', 'promise', 'prepared']) {
     test(`timeoutMs of the call: ${form}`, async (t) => {
       const job = startFaultJob(t, 3, 'inside.mjs', { args: [form, '2', String(deadlineMs)] });
@@ -101,7 +101,7 @@ test('an AbortSignal on an operation in flight ends it with the same error on al
   assert.equal((await job.ended()).exitCode, 1);
 });
 
-describe('a stall', () => {
+describe('a stall', { concurrency: 2 }, () => {
   for (const form of ['sync', 'preparedSync', 'promise']) {
     test(`is told on stderr with the name of the missing rank, and ends well when it comes: ${form}`, async (t) => {
       const env = { HOROVOD_STALL_CHECK_TIME_SECONDS: '1' };
