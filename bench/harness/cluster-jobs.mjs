@@ -69,7 +69,10 @@ export function planClusterJobs(setup) {
     }
     const sizes = (setup.quick ? QUICK_SIZES : SIZES)[topic];
     const isPair = TOPICS[topic].slots === 1;
-    if (setup.peers.openmpi?.ready) jobs.push(openMpi(setup, topic, sizes));
+    if (setup.peers.openmpi?.ready) {
+      jobs.push(openMpi(setup, topic, sizes));
+      if (!isPair) jobs.push(openMpi(setup, topic, sizes, 'openmpi-tcp'));
+    }
     if (setup.peers.gloo?.ready && (isPair || topic === '2x2')) jobs.push(gloo(setup, topic, sizes));
     if (setup.peers.wire?.ready && isPair) jobs.push(wire(setup, topic, sizes));
     for (const [series, env, variant = 'horovod'] of OURS[topic]) {
@@ -96,7 +99,8 @@ const hasOwnCores = (setup, topic) => TOPICS[topic].slots === 1 && TOPICS[topic]
 function ours(setup, topic, { series, env, variant, sizes }) {
   const argv = [
     ...horovodrun(setup, topic),
-    ...onOwnCore(setup, topic, 'HOROVOD_RANK'),
+    // With mpirun ranks have their number from it.
+    ...onOwnCore(setup, topic, series === 'mpi' ? 'OMPI_COMM_WORLD_RANK' : 'HOROVOD_RANK'),
     process.execPath,
     path.join(setup.benchFolder, 'ranks', 'collectives.mjs'),
     ...['--library', path.join(setup.root, 'dist', 'index.js')],
@@ -115,12 +119,12 @@ function horovodrun(setup, topic, flags = []) {
 }
 
 /** With yield where ranks outnumber cores: spinning there would be a straw man. */
-function openMpi(setup, topic, sizes) {
+function openMpi(setup, topic, sizes, series = 'openmpi') {
   const { hosts, slots } = TOPICS[topic];
   const { mpirun, program } = setup.peers.openmpi;
   const parameters = [
-    // Ranks of one host may use shared memory, as ours do; between hosts there is TCP only.
-    ['btl', slots === 1 ? 'tcp,self' : 'tcp,vader,self'],
+    // Ranks of one host may use shared memory, as ours do, unless the series says otherwise; between hosts there is TCP only.
+    ['btl', slots === 1 || series === 'openmpi-tcp' ? 'tcp,self' : 'tcp,vader,self'],
     ['btl_tcp_if_include', 'eth0'],
     ['oob_tcp_if_include', 'eth0'],
     ...(hosts * slots > setup.cores ? MPI_YIELD : []),
@@ -133,7 +137,7 @@ function openMpi(setup, topic, sizes) {
     program,
     ...sizes.map(String),
   ];
-  return job(setup, topic, 'openmpi', async () => await setup.box.exec('host1', argv, limits));
+  return job(setup, topic, series, async () => await setup.box.exec('host1', argv, limits));
 }
 
 function gloo(setup, topic, sizes) {

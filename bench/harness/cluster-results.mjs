@@ -17,6 +17,7 @@ const TARGETS = [
   { topic: '2x1-1gbit', ...large, ours: 'tcp-fp16', other: 'tcp', limit: 1.8 },
   ...['2x2', '4x2'].flatMap((topic) => [
     { topic, ...grouped, ours: 'hierarchical', other: 'flat', limit: 1 },
+    { topic, ...grouped, ours: 'hierarchical', other: 'openmpi-tcp', limit: 1 },
     { topic, ...grouped, ours: 'hierarchical', other: 'openmpi', limit: 1 },
   ]),
 ].map((target) => ({ ...target, kind: 'faster' }));
@@ -60,6 +61,7 @@ const ORDER = [
   'gloo-engine',
   'portable',
   'openmpi',
+  'openmpi-tcp',
   'gloo',
 ];
 const NAMES = {
@@ -69,6 +71,7 @@ const NAMES = {
   mpi: 'our mpi engine',
   'gloo-engine': 'our gloo engine',
   openmpi: 'Open MPI',
+  'openmpi-tcp': 'Open MPI, TCP only',
   gloo: 'Gloo',
   wire: 'raw TCP',
   line: 'the line',
