@@ -130,23 +130,14 @@ async function joinedParts(
     const block = await controlBlockOf(store, prefix, generation, settings, job, leader, start, wait);
     control = block;
     opened = await openPlane({
-      ...{
-        settings,
-        job,
-        block,
-        hosts,
-        members,
-        place,
-        decision,
-        generation: `${prefix}${generation}`,
-        log,
-        wait: { ...wait, signal: eitherOf(wait.signal, start.signal) },
-      },
+      ...{ settings, job, block, hosts, members, place, decision, log },
+      generation: `${prefix}${generation}`,
+      wait: { ...wait, signal: eitherOf(wait.signal, start.signal) },
       exchange: (text) => start.guard(gather(store, `${prefix}addresses/${generation}`, text, tell)),
     });
     const { plane, close: closePlane } = opened;
     const forgetLastWords = rememberLastWords(block, rank);
-    let told1: Promise<HorovodError> | undefined;
+    let failureTold: Promise<HorovodError> | undefined;
     let isStarting = true;
     const parts: ContextParts = {
       ...common,
@@ -156,7 +147,7 @@ async function joinedParts(
       failJob: (error) => {
         const isOurs = block.fail(toFailureRecord(error));
         const record = isOurs ? undefined : block.failure();
-        if (isStarting) told1 ??= start.tell(record === undefined ? error : toError(record), owner);
+        if (isStarting) failureTold ??= start.tell(record === undefined ? error : toError(record), owner);
       },
       leave: () => block.leave(rank),
       close() {
@@ -167,15 +158,15 @@ async function joinedParts(
           job.close();
           block.close();
         };
-        if (told1 === undefined) end();
-        else void told1.finally(end);
+        if (failureTold === undefined) end();
+        else void failureTold.finally(end);
       },
     };
     const endStart = () => {
       isStarting = false;
       start.end();
     };
-    return { parts, firstFailure: async () => told1, endStart };
+    return { parts, firstFailure: async () => failureTold, endStart };
   } catch (error) {
     const own = asStartFailure(error, rank);
     const first = await start.tell(own, owner);
