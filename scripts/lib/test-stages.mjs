@@ -22,7 +22,8 @@ const skip = (reason) => ({ passed: 0, failed: 0, skipped: 1, reason });
 const fromCode = (code) => (code === 0 ? ok : bad);
 
 /** Tests that try both planes by themselves, or are about who starts ranks. */
-const choosesItsPlane = /\/(fault-start|mpi-engine|mpirun|run|two-names|without-launcher)\.test\.js$/;
+const choosesItsPlane =
+  /\/(fault-launcher|fault-start|mpi-engine|mpirun|run|two-names|without-launcher)\.test\.js$/;
 
 export const stages = [
   { name: 'packages', about: 'system packages: hosts in a box, MPI, Gloo, Slurm', run: systemPackages },
@@ -237,8 +238,8 @@ async function onNode24({ filter }) {
       return skip(`npm could not install ${wanted}: ${installed.text.trim().split('\n')[0] ?? ''}`);
     }
     await run(execPath, ['--version']);
-    // The planes between hosts are the same code as inside one, and take long.
-    const files = testFiles().unit.filter((path) => !path.includes('cluster-plane'));
+    // What takes long and has little to do with Node: planes between hosts, and the kernels of TensorFlow.
+    const files = testFiles().unit.filter((path) => !/cluster-plane|\/tensorflow\/backend\//.test(path));
     return await nodeTests(files, { filter, concurrency: unitConcurrency, execPath });
   } finally {
     rmSync(folder, { recursive: true, force: true });
