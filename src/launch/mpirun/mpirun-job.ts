@@ -4,12 +4,12 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { lookup } from 'node:dns/promises';
 import { networkInterfaces } from 'node:os';
 import { PassThrough, type Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { signalNumber } from '../../plane/process-status.ts';
 import { nearInterfaces } from '../../rendezvous/near-interfaces.ts';
+import { resolveHost } from '../../rendezvous/resolve-host.ts';
 import { settingsTable } from '../../settings/table.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 import type { ConsoleWriter } from '../output/console-writer.ts';
@@ -156,17 +156,15 @@ export class MpirunJob {
   }
 }
 
+/** A name that is not known by then counts as unknown: mpirun has its own ways. */
+const resolveMs = 5000;
+
 /** See near-interfaces.ts. */
 async function subnetsOf({ slots, hasRemoteHosts }: MpirunJobRequest): Promise<string[] | undefined> {
   if (!hasRemoteHosts) return undefined;
   const own = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
   const names = [...new Set(slots.map(({ hostname }) => hostname))];
-  const addresses = await Promise.all(
-    names.map(async (name) => {
-      const found = await lookup(name, { all: true }).catch(() => []);
-      return found.map(({ address }) => address);
-    }),
-  );
+  const addresses = await Promise.all(names.map((name) => resolveHost(name, resolveMs)));
   const isHere = (list: readonly string[]) =>
     list.some((address) => address.startsWith('127.') || own.some((one) => one.address === address));
   const near = nearInterfaces(addresses.filter((list) => !isHere(list)));
