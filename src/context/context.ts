@@ -5,7 +5,7 @@ import { type CollectiveRecord, FlightRecorder } from '../diagnostics/flight-rec
 import type { Log } from '../diagnostics/log.ts';
 import { Channel, type ChannelHost } from '../engine/channel.ts';
 import { labelOf, type Request, unnamedKey } from '../engine/request.ts';
-import { inspectStalls, type StallLimits } from '../engine/stall-inspector.ts';
+import type { StallLimits } from '../engine/stall-inspector.ts';
 import { HorovodError } from '../errors.ts';
 import type { AllgatherOperation, DataPlane, PlaneGroup, PlaneName } from '../plane/plane.ts';
 import type { OverlapChoice } from '../settings/table.ts';
@@ -16,6 +16,7 @@ import { ProcessSet } from './process-set.ts';
 import { checkDistinct, ProcessSetTable, type RegisteredSet } from './process-set-table.ts';
 import { QuickCall } from './quick-call.ts';
 import { fillRecord, nowMs, zeroRequest } from './request-parts.ts';
+import { StallWatch } from './stall-watch.ts';
 import { asStartFailure, eitherOf } from './start-watch.ts';
 
 /** Where this rank stands. */
@@ -71,9 +72,9 @@ export class HorovodContext {
   readonly quickCall: QuickCall = new QuickCall();
   readonly #parts: ContextParts;
   readonly #sets: ProcessSetTable;
+  readonly #stalls: StallWatch;
   #failure: HorovodError | undefined;
   #isClosed = false;
-  #stallTimer: NodeJS.Timeout | undefined;
   #processSetChanges = 0;
   #lastChange: Promise<unknown> = Promise.resolve();
 
@@ -85,6 +86,13 @@ export class HorovodContext {
     this.limits = parts.limits;
     this.recorder = new FlightRecorder(parts.limits.flightRecords);
     this.#sets = new ProcessSetTable(parts.world.rank);
+    this.#stalls = new StallWatch({
+      rank: parts.world.rank,
+      limits: parts.limits,
+      log: parts.log,
+      channels: () => this.#sets.channels(),
+      fail: (error) => this.fail(error),
+    });
   }
 
   /** Collective over all ranks. Takes over `parts`: they are closed if it fails. */
@@ -138,7 +146,7 @@ export class HorovodContext {
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    clearTimeout(this.#stallTimer);
+    this.#stalls.close();
     const error = new HorovodError(
       'ERR_HVD_SHUT_DOWN',
       `rank ${this.world.rank} has called shutdown(); call init() before using collectives again.`,
@@ -378,7 +386,7 @@ export class HorovodContext {
       stallAfterMs: stallCheck ? stallWarningMs : 0,
       nowMs,
       fail: (error) => this.fail(error),
-      onStall: (channel) => this.#inspect([channel]),
+      onStall: (channel) => this.#stalls.inspect([channel]),
       zeroRequest: (description) => zeroRequest(description, ranks.length, this.limits.operationTimeoutMs),
     };
   }
@@ -465,23 +473,9 @@ export class HorovodContext {
     return () => signal.removeEventListener('abort', onAbort);
   }
 
-  /** Something is in flight: look at it when the time for warnings has come. */
+  /** Something is in flight. */
   watchStalls(): void {
-    const { stallCheck, stallWarningMs } = this.limits;
-    if (!stallCheck || stallWarningMs <= 0 || this.#stallTimer !== undefined) return;
-    this.#stallTimer = setTimeout(() => {
-      this.#stallTimer = undefined;
-      const channels = this.#sets.channels();
-      this.#inspect(channels);
-      if (channels.some((channel) => !channel.isIdle)) this.watchStalls();
-    }, stallWarningMs);
-    this.#stallTimer.unref();
-  }
-
-  #inspect(channels: readonly Channel[]): void {
-    const { warnings, failure } = inspectStalls(channels, this.limits, nowMs(), this.world.rank);
-    for (const warning of warnings) this.log.write('warning', warning);
-    if (failure !== undefined) this.fail(failure);
+    this.#stalls.start();
   }
 }
 
