@@ -2,6 +2,7 @@
 // blocking. index.ts binds them to the default context.
 
 import type { TensorLike } from '../tensor/tensor.ts';
+import { runPlan, runPlanSync } from './composite.ts';
 import type { HorovodContext } from './context.ts';
 import {
   type AllreduceOptions,
@@ -40,7 +41,7 @@ async function allreduceTheCommonWay<T extends TensorLike>(
   options: AllreduceOptions,
 ): Promise<T> {
   const plan = allreducePlan(context, [x], false, options);
-  const [result] = await context.run(plan, options, label('allreduce', options));
+  const [result] = await runPlan(context, plan, options, label('allreduce', options));
   return result as T;
 }
 
@@ -52,7 +53,7 @@ export function allreduceSync<T extends TensorLike>(
   const quick = isObject(options) ? quickAllreduceSync(context, x, options) : undefined;
   if (quick !== undefined) return quick;
   const plan = allreducePlan(context, [x], false, options);
-  const [result] = context.runSync(plan, options, label('allreduce', options));
+  const [result] = runPlanSync(context, plan, options, label('allreduce', options));
   return result as T;
 }
 
@@ -62,7 +63,12 @@ export async function groupedAllreduce<T extends readonly TensorLike[]>(
   options: AllreduceOptions = {},
 ): Promise<T> {
   const plan = allreducePlan(context, xs, true, options);
-  return (await context.run(plan, options, label('groupedAllreduce', options))) as readonly TensorLike[] as T;
+  return (await runPlan(
+    context,
+    plan,
+    options,
+    label('groupedAllreduce', options),
+  )) as readonly TensorLike[] as T;
 }
 
 export function groupedAllreduceSync<T extends readonly TensorLike[]>(
@@ -71,7 +77,12 @@ export function groupedAllreduceSync<T extends readonly TensorLike[]>(
   options: AllreduceOptions = {},
 ): T {
   const plan = allreducePlan(context, xs, true, options);
-  return context.runSync(plan, options, label('groupedAllreduce', options)) as readonly TensorLike[] as T;
+  return runPlanSync(
+    context,
+    plan,
+    options,
+    label('groupedAllreduce', options),
+  ) as readonly TensorLike[] as T;
 }
 
 export async function allgather<T extends TensorLike>(

@@ -173,6 +173,11 @@ export class HorovodContext {
     return this.#registered(set, what).members;
   }
 
+  /** For collectives of several parts: the key of the next one without a name. */
+  nextUnnamedKey(set: ProcessSet | undefined, what: string): string {
+    return unnamedKey((this.#registered(set, what).channel as Channel).nextUnnamed());
+  }
+
   /** Counts prepared collectives of a process set. */
   nextPrepared(set: ProcessSet | undefined, what: string): number {
     return ++this.#registered(set, what).prepared;

@@ -26,6 +26,7 @@ import {
   type TensorLike,
   viewLike,
 } from '../tensor/tensor.ts';
+import type { Composite } from './composite.ts';
 import {
   type AllreduceOptions,
   type AlltoallOptions,
@@ -45,6 +46,8 @@ export interface Plan<R> {
   readonly postscale?: number;
   readonly root?: number;
   readonly detail?: string;
+  /** Of a collective that is made of several: then there are no `operations`, and result() is not called. */
+  readonly composite?: (() => Composite<R>) | undefined;
   /** Called once, when the operations are done. */
   result(): R;
 }

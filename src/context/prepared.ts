@@ -6,6 +6,7 @@ import type { Round } from '../plane/plane.ts';
 import { Compression } from '../tensor/compression.ts';
 import { dtypes, type TypedArray } from '../tensor/dtype.ts';
 import { operandOf, type TensorLike } from '../tensor/tensor.ts';
+import { runPlan, runPlanSync, startPlan } from './composite.ts';
 import type { HorovodContext } from './context.ts';
 import { describePlan, fingerprintOfPlan } from './describe-plan.ts';
 import { type AllreduceOptions, type CollectiveOptions, checkOptions } from './options.ts';
@@ -84,6 +85,7 @@ function planPrepared<T extends TensorLike | readonly TensorLike[]>(
     ...plan,
     kind: 'prepareAllreduce',
     operations: [{ kind: 'barrier' }],
+    composite: undefined,
     result: () => undefined,
   };
   const finish = () => preparedOf(context, xs, list, options, { plan, planOnce, what, key });
@@ -133,17 +135,17 @@ function preparedOf<T extends TensorLike | readonly TensorLike[]>(
   return {
     async run(limits = {}) {
       check();
-      await context.run(currentPlan(), { ...common, ...limits }, what, key);
+      await runPlan(context, currentPlan(), { ...common, ...limits }, what, key);
       return xs;
     },
     runSync() {
       check();
-      if (quickRun === undefined || !quickRun()) context.runSync(currentPlan(), common, what, key);
+      if (quickRun === undefined || !quickRun()) runPlanSync(context, currentPlan(), common, what, key);
       return xs;
     },
     start() {
       check();
-      const wait = context.start(currentPlan(), common, what, key);
+      const wait = startPlan(context, currentPlan(), common, what, key);
       return {
         waitSync() {
           wait();
@@ -172,7 +174,8 @@ function prepareQuickRun(
     quick === undefined ||
     channel === undefined ||
     operation === undefined ||
-    plan.operations.length !== 1
+    plan.operations.length !== 1 ||
+    plan.composite !== undefined
   ) {
     return undefined;
   }

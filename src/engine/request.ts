@@ -69,6 +69,14 @@ export function inputBytesOf(operations: readonly PlaneOperation[]): number {
 
 const unnamedMark = '#';
 
+/** How the detail of a collective begins that is made of several (context/composite.ts). */
+export const compositeMark = 'in parts: ';
+
+/** Whether a rank that has joined can take part in it with zeros. */
+export function canJoin({ kind, detail }: Pick<Description, 'kind' | 'detail'>): boolean {
+  return kind === 'barrier' || (kind === 'allreduce' && !detail.startsWith(compositeMark));
+}
+
 export function unnamedKey(count: number): string {
   return `${unnamedMark}${count}`;
 }

@@ -3,7 +3,7 @@
 // error; the rest waits. A rank that has joined takes part in allreduces with zeros.
 
 import type { ErrorCode } from '../../errors.ts';
-import { compareText, type Description, labelOf } from '../request.ts';
+import { canJoin, compareText, compositeMark, type Description, labelOf } from '../request.ts';
 import { findMismatch } from './mismatch.ts';
 import type { PendingEntry, PendingList } from './pending-list.ts';
 
@@ -46,11 +46,11 @@ export function resolvePending(lists: readonly PendingList[], ranks: readonly nu
     const mismatch = findMismatch(claims);
     if (mismatch !== undefined) {
       errors.set(key, { code: 'ERR_HVD_MISMATCH', message: `${mismatch} All ranks must ask for the same.` });
-    } else if (away[0] !== undefined && first.kind !== 'allreduce' && first.kind !== 'barrier') {
+    } else if (away[0] !== undefined && !canJoin(first)) {
       errors.set(key, {
         code: 'ERR_HVD_JOIN_UNSUPPORTED',
         message:
-          `${labelOf(first)}: ${first.kind} is not supported while a rank has joined, ` +
+          `${labelOf(first)}: ${whatOf(first)} is not supported while a rank has joined, ` +
           `and ${listRanks(away)} joined. Only allreduce and barrier are.`,
         rank: away[0],
       });
@@ -87,6 +87,13 @@ function deadlockText(lists: readonly PendingList[], ranks: readonly number[]): 
     'Usually ranks take different branches, or call the same operations in another order; ' +
     'give operations names, or use the promise forms where the order may differ.'
   );
+}
+
+/** `allgather`, or `allreduce with Adasum`. */
+function whatOf({ kind, op, detail }: Description): string {
+  if (kind !== 'allreduce') return kind;
+  const compressor = detail.slice(compositeMark.length);
+  return `${kind} with ${compressor === '' ? op : `compression ${compressor}`}`;
 }
 
 function withoutTime({ submittedAtMs: _, ...description }: PendingEntry): Description {
