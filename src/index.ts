@@ -65,7 +65,7 @@ export type { CollectiveRecord } from './diagnostics/flight-recorder.ts';
 export { type ErrorCode, HorovodError, type HorovodErrorDetails } from './errors.ts';
 export type { PlaneName } from './plane/plane.ts';
 export { type RunOptions, run } from './run/run.ts';
-export { Compression, type Compressor } from './tensor/compression.ts';
+export { Compression, type Compressor } from './tensor/compression/compression.ts';
 export type { DType, TypedArray } from './tensor/dtype.ts';
 export {
   Adasum,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { Compression } from '../tensor/compression.ts';
+import { Compression } from '../tensor/compression/compression.ts';
 import type { TypedArray } from '../tensor/dtype.ts';
 import { Average, Max, Sum } from '../tensor/reduce-op.ts';
 import { tensor } from '../tensor/tensor.ts';

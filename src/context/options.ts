@@ -1,7 +1,7 @@
 // The options of collectives, as users give them, and their checks.
 
 import { HorovodError } from '../errors.ts';
-import type { Compressor } from '../tensor/compression.ts';
+import type { Compressor } from '../tensor/compression/compression.ts';
 import type { ReduceOp } from '../tensor/reduce-op.ts';
 import { describe } from '../tensor/tensor.ts';
 import type { ProcessSet } from './process-set.ts';

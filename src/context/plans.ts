@@ -11,7 +11,7 @@ import type {
   PlaneOperation,
   ReducescatterOperation,
 } from '../plane/plane.ts';
-import { Compression, type Compressor } from '../tensor/compression.ts';
+import { Compression, type Compressor } from '../tensor/compression/compression.ts';
 import { type DType, dtypes, type TypedArray, type TypedArrayConstructor } from '../tensor/dtype.ts';
 import { Adasum, Average, Max, Min, Product, type ReduceOp, Sum } from '../tensor/reduce-op.ts';
 import {

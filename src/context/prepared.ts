@@ -3,7 +3,7 @@
 
 import { HorovodError } from '../errors.ts';
 import type { Round } from '../plane/plane.ts';
-import { Compression } from '../tensor/compression.ts';
+import { Compression } from '../tensor/compression/compression.ts';
 import { dtypes, type TypedArray } from '../tensor/dtype.ts';
 import { operandOf, type TensorLike } from '../tensor/tensor.ts';
 import { runPlan, runPlanSync, startPlan } from './composite.ts';

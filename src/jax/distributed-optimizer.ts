@@ -6,7 +6,7 @@ import { globalProcessSet } from '../context/default-context.ts';
 import { size } from '../context/default-membership.ts';
 import { ProcessSet } from '../context/process-set.ts';
 import { HorovodError } from '../errors.ts';
-import type { Compressor } from '../tensor/compression.ts';
+import type { Compressor } from '../tensor/compression/compression.ts';
 import { Adasum, Average, type ReduceOp, Sum } from '../tensor/reduce-op.ts';
 import { describe } from '../tensor/tensor.ts';
 import { allreduceTree, allreduceTreeSync } from './collectives.ts';

@@ -3,7 +3,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { ProcessSet } from '../../context/process-set.ts';
 import { HorovodError } from '../../errors.ts';
-import { Compression, type Compressor } from '../../tensor/compression.ts';
+import { Compression, type Compressor } from '../../tensor/compression/compression.ts';
 import { Adasum, Average, type ReduceOp, Sum } from '../../tensor/reduce-op.ts';
 import { describe } from '../../tensor/tensor.ts';
 import { type AnyVariable, variableOf } from './local-variables.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
+import { tensor } from '../tensor.ts';
 import { Compression } from './compression.ts';
-import { tensor } from './tensor.ts';
 
 describe('Compression.none', () => {
   test('does nothing at all', () => {

@@ -1,8 +1,8 @@
 // Compression of what travels: applied before an operation and undone after it.
 
-import type { TypedArray } from './dtype.ts';
-import { bfloat16ToFloat32, float16ToFloat32, float32ToBfloat16, float32ToFloat16 } from './half-float.ts';
-import { elementsIn, type Tensor } from './tensor.ts';
+import type { TypedArray } from '../dtype.ts';
+import { bfloat16ToFloat32, float16ToFloat32, float32ToBfloat16, float32ToFloat16 } from '../half-float.ts';
+import { elementsIn, type Tensor } from '../tensor.ts';
 
 /** A user may write one of their own. Both functions return new tensors or their argument unchanged. */
 export interface Compressor<Context = unknown> {
