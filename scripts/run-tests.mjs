@@ -7,6 +7,8 @@ import { parseArgs } from 'node:util';
 import { findLeftovers, snapshot } from './lib/leftovers.mjs';
 import { runStage, stages } from './lib/test-stages.mjs';
 
+const linesOfFailure = 40;
+
 const { values } = parseArgs({
   options: {
     only: { type: 'string', multiple: true },
@@ -63,6 +65,12 @@ async function main() {
   return summarise(results, leftovers);
 }
 
+/** The whole text stands where the stage ran; who sees only the end of a long output needs its beginning. */
+function shortened(text) {
+  const lines = text.split('\n');
+  return lines.length <= linesOfFailure ? text : `${lines.slice(0, linesOfFailure).join('\n')}\n  …`;
+}
+
 function chooseStages() {
   if (values.only !== undefined) return stages.filter((stage) => values.only.includes(stage.name));
   if (values.filter !== undefined) return stages.filter((stage) => stage.takesFilter || stage.isRequired);
@@ -79,6 +87,12 @@ function summarise(results, leftovers) {
     console.log(
       `${result.failed > 0 ? '✖' : ' '} ${stage.name.padEnd(20)} ${seconds.toFixed(1).padStart(6)} s  ${numbers}${note}`,
     );
+  }
+  for (const { title, text } of results.flatMap(({ result }) => result.unsteady ?? [])) {
+    console.log(`\n⚠ passed at the second attempt only: ${title}\n${shortened(text)}`);
+  }
+  for (const { title, text } of results.flatMap(({ result }) => result.failures ?? [])) {
+    console.log(`\n✖ ${title}\n${shortened(text)}`);
   }
   for (const leftover of leftovers) console.log(`✖ left behind: ${leftover}`);
   const skipped = total.skipped > 0 ? `, ${total.skipped} skipped` : '';

@@ -1,6 +1,6 @@
 // Runs compiled test files with node:test and prints what happens, file by file. A process of its own, so that
 // run-tests.mjs can start it under another Node or another environment: arguments are
-// `<concurrency> <timeout in ms> <filter or ''> files…`, the counts go back over the IPC channel.
+// `<concurrency> <timeout in ms> <filter or ''> files…`; the counts and the failures go back over the IPC channel.
 
 import { relative } from 'node:path';
 import { run } from 'node:test';
@@ -59,7 +59,7 @@ events.on('test:pass', (data) => {
     // A file that ran without reporting a single test proves nothing; with a filter it is what was asked for.
     if (filter !== '') return;
     counts.failed += 1;
-    failures.push({ title: nameOf(data.name), error: 'the file contains no test' });
+    failures.push({ file: data.name, title: nameOf(data.name), error: 'the file contains no test' });
   } else if (data.skip !== undefined || data.todo !== undefined) {
     const reason = data.skip ?? data.todo;
     // A test that the filter left out is not worth a line.
@@ -80,6 +80,7 @@ events.on('test:fail', (data) => {
   counts.failed += 1;
   line('✖', data, took(data));
   failures.push({
+    file: data.file,
     title: `${nameOf(data.file)} › ${[...ancestors.slice(0, data.nesting), data.name].join(' › ')}`,
     error,
   });
@@ -92,18 +93,17 @@ events.on('test:stderr', (data) => {
   const warning = /^\(node:\d+\) (?!ExperimentalWarning).*Warning: .*/m.exec(data.message);
   if (warning === null) return;
   counts.failed += 1;
-  failures.push({ title: nameOf(data.file), error: `a warning from Node: ${warning[0]}` });
+  failures.push({ file: data.file, title: nameOf(data.file), error: `a warning from Node: ${warning[0]}` });
 });
 
 events.on('end', () => {
-  for (const { title, error } of failures) {
+  const told = failures.map(({ file, title, error }) => {
     const cause = error?.cause ?? error;
-    console.log(`\n✖ ${title}`);
-    console.log(
-      typeof cause === 'string' ? `  ${cause}` : inspect(cause, { depth: 4 }).replaceAll(/^/gm, '  '),
-    );
-  }
-  process.send?.(counts);
+    const text = typeof cause === 'string' ? cause : inspect(cause, { depth: 4 });
+    return { file, title, text: text.replaceAll(/^/gm, '  ') };
+  });
+  for (const { title, text } of told) console.log(`\n✖ ${title}\n${text}`);
+  process.send?.({ ...counts, failures: told });
   process.exitCode = counts.failed === 0 ? 0 : 1;
 });
 events.resume();
