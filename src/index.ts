@@ -42,6 +42,7 @@ export {
   isHomogeneous,
   localRank,
   localSize,
+  markStep,
   mpiBuilt,
   mpiEnabled,
   nativeBuilt,

@@ -1,6 +1,7 @@
 // How a process becomes a rank: finds the others, learns who is on which host, chooses a plane that all have, and puts
 // a context together. Without others there is nobody to find: a job of one rank in memory.
 
+import { createHash } from 'node:crypto';
 import { createLog, type Log } from '../diagnostics/log.ts';
 import { HorovodError } from '../errors.ts';
 import { loadNative } from '../native/load.ts';
@@ -11,6 +12,7 @@ import { type JoinedJob, joinJob } from '../rendezvous/join.ts';
 import { controlBlockKey } from '../rendezvous/keys.ts';
 import type { Store, WaitOptions } from '../rendezvous/store.ts';
 import type { Settings } from '../settings/table.ts';
+import { ControlBlockBoard } from '../status/status-board.ts';
 import { describe } from '../tensor/tensor.ts';
 import { decidePlane, type Introduction } from './choose-plane.ts';
 import { type ContextParts, HorovodContext } from './context.ts';
@@ -144,6 +146,11 @@ async function joinedParts(
       ...{ log, world: hosts.worldOf(place), plane, members },
       exchange: (text) => start.guard(gather(store, `${prefix}group/${generation}`, text, tell)),
       startSignal: start.signal,
+      status: {
+        board: new ControlBlockBoard(block, members),
+        host: hosts.nameOf(place),
+        job: shortJobId(job.jobId),
+      },
       failJob: (error) => {
         const isOurs = block.fail(toFailureRecord(error));
         const record = isOurs ? undefined : block.failure();
@@ -177,6 +184,11 @@ async function joinedParts(
     // What is no error of ours goes to the caller as it is.
     throw first === own ? error : first;
   }
+}
+
+/** The same on all hosts; tells nothing of the id, which may be a word of the user's. */
+function shortJobId(jobId: string): string {
+  return createHash('sha256').update(jobId).digest('hex').slice(0, 8);
 }
 
 function introduce(settings: Settings): Introduction {

@@ -3,12 +3,14 @@
 
 import { type CollectiveRecord, FlightRecorder } from '../diagnostics/flight-recorder.ts';
 import type { Log } from '../diagnostics/log.ts';
+import { StepClock } from '../diagnostics/step-clock.ts';
 import { Channel, type ChannelHost } from '../engine/channel.ts';
 import { labelOf, type Request, unnamedKey } from '../engine/request.ts';
-import type { StallLimits } from '../engine/stall-inspector.ts';
 import { HorovodError } from '../errors.ts';
 import type { AllgatherOperation, DataPlane, PlaneGroup, PlaneName } from '../plane/plane.ts';
-import type { OverlapChoice } from '../settings/table.ts';
+import { pendingList } from '../status/pending-list.ts';
+import { StatusWriter, statusPeriodMs } from '../status/status-writer.ts';
+import type { ContextLimits, ContextParts, World } from './context-parts.ts';
 import { describePlan, fingerprintOfPlan } from './describe-plan.ts';
 import { type CollectiveOptions, checkOptions } from './options.ts';
 import { type Members, type Plan, textsOf } from './plans.ts';
@@ -19,48 +21,7 @@ import { fillRecord, nowMs, zeroRequest } from './request-parts.ts';
 import { StallWatch } from './stall-watch.ts';
 import { asStartFailure, eitherOf } from './start-watch.ts';
 
-/** Where this rank stands. */
-export interface World {
-  readonly rank: number;
-  readonly size: number;
-  readonly localRank: number;
-  readonly localSize: number;
-  readonly crossRank: number;
-  readonly crossSize: number;
-  readonly isHomogeneous: boolean;
-}
-
-export interface ContextLimits extends StallLimits {
-  readonly operationTimeoutMs: number;
-  readonly startTimeoutMs: number;
-  readonly fusionThresholdBytes: number;
-  readonly cycleTimeMs: number;
-  readonly flightRecords: number;
-  readonly overlap: OverlapChoice;
-  readonly bucketBytes: number;
-}
-
-/** What a context is made of; bootstrap.ts and horovod/testing put it together. */
-export interface ContextParts {
-  readonly world: World;
-  readonly plane: DataPlane;
-  readonly limits: ContextLimits;
-  readonly log: Log;
-  readonly hasDynamicProcessSets: boolean;
-  readonly processSet: ProcessSet;
-  /** Every rank gives a text and gets those of all, before the global group exists. */
-  exchange(text: string): Promise<readonly string[]>;
-  /** Aborted when another rank fails before that, with its error as the reason. */
-  readonly startSignal?: AbortSignal | undefined;
-  /** Numbers by which the control block knows the ranks; the ranks themselves but for init({ ranks }). */
-  readonly members: readonly number[];
-  /** Tells all ranks that the job has failed. */
-  failJob(error: HorovodError): void;
-  /** Says that this rank goes in good order. Before anything is closed: a plane that ends without it is a death. */
-  leave(): void;
-  /** After everything else has been closed. */
-  close(): void;
-}
+export type { ContextLimits, ContextParts, World } from './context-parts.ts';
 
 export class HorovodContext {
   readonly world: World;
@@ -68,6 +29,10 @@ export class HorovodContext {
   readonly log: Log;
   readonly limits: ContextLimits;
   readonly recorder: FlightRecorder;
+  /** Training steps of this rank. */
+  readonly steps: StepClock = new StepClock();
+  /** What this rank says it does, and reads of others. */
+  readonly status: StatusWriter;
   /** For quick-allreduce.ts. */
   readonly quickCall: QuickCall = new QuickCall();
   readonly #parts: ContextParts;
@@ -93,6 +58,10 @@ export class HorovodContext {
       channels: () => this.#sets.channels(),
       fail: (error) => this.fail(error),
     });
+    const { rank, size } = parts.world;
+    const { recorder, steps } = this;
+    const pending = () => pendingList(this.#sets.channels(), nowMs(), rank);
+    this.status = new StatusWriter({ rank, size, place: parts.status, recorder, steps, nowMs, pending });
   }
 
   /** Collective over all ranks. Takes over `parts`: they are closed if it fails. */
@@ -152,6 +121,7 @@ export class HorovodContext {
       `rank ${this.world.rank} has called shutdown(); call init() before using collectives again.`,
     );
     this.#failure ??= error;
+    this.status.close();
     this.#parts.leave();
     this.#sets.removeAll(error);
     this.plane.close();
@@ -382,16 +352,19 @@ export class HorovodContext {
   }
 
   #hostOf(ranks: readonly number[]): ChannelHost {
-    const { fusionThresholdBytes, cycleTimeMs, stallWarningMs, stallCheck } = this.limits;
+    const { fusionThresholdBytes, cycleTimeMs, stallCheck } = this.limits;
     return {
       rank: this.world.rank,
       members: ranks,
       fusionThresholdBytes,
       cycleTimeMs,
-      stallAfterMs: stallCheck ? stallWarningMs : 0,
+      stallAfterMs: statusPeriodMs,
       nowMs,
       fail: (error) => this.fail(error),
-      onStall: (channel) => this.#stalls.inspect([channel]),
+      onStall: (channel) => {
+        this.status.write();
+        if (stallCheck) this.#stalls.inspect([channel]);
+      },
       zeroRequest: (description) => zeroRequest(description, ranks.length, this.limits.operationTimeoutMs),
     };
   }
@@ -441,6 +414,7 @@ export class HorovodContext {
     const { low, high } = fingerprintOfPlan(plan, description, this.world.rank);
     const record = this.recorder.begin();
     fillRecord(record, plan, description, options.processSet?.id ?? 0);
+    if (record.submittedAtMs >= this.status.dueAtMs) this.status.write();
     const { sequence } = record;
     const finish = (state: 'done' | 'failed', error?: string) => {
       if (record.sequence !== sequence) return; // the ring has gone round

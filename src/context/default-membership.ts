@@ -1,12 +1,13 @@
 // Membership, process sets and memory, bound to the default context; and what this build can do.
 
 import type { CollectiveRecord } from '../diagnostics/flight-recorder.ts';
+import { HorovodError } from '../errors.ts';
 import { loadNative } from '../native/load.ts';
 import type { PlaneName } from '../plane/plane.ts';
 import { processEnvironment } from '../settings/environment.ts';
 import { readSettings } from '../settings/read-settings.ts';
 import type { DType } from '../tensor/dtype.ts';
-import type { Tensor } from '../tensor/tensor.ts';
+import { describe, type Tensor } from '../tensor/tensor.ts';
 import { alloc as allocIn } from './alloc.ts';
 import { defaultContext, isInitialized } from './default-context.ts';
 import { ProcessSet } from './process-set.ts';
@@ -107,4 +108,24 @@ export async function removeProcessSet(
 /** The last collectives of this rank (HOROVOD_FLIGHT_RECORDS, 256), newest last. */
 export function flightRecord(): CollectiveRecord[] {
   return defaultContext().flightRecord();
+}
+
+/**
+ * A training step of this rank has ended. Not collective. DistributedOptimizer and the other adapters call it by
+ * themselves; a loop of one's own calls it once per step, with the number of samples of this rank's batch.
+ */
+export function markStep(options: { samples?: number | undefined } = {}): void {
+  const { steps } = defaultContext();
+  const samples: unknown = (options as { samples?: unknown } | null)?.samples;
+  const isOptions = typeof options === 'object' && options !== null;
+  const isCount = typeof samples === 'number' && Number.isFinite(samples) && samples >= 0;
+  if (!isOptions || (samples !== undefined && !isCount)) {
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      isOptions
+        ? `markStep: samples is how many samples this rank has trained with in this step, not ${describe(samples)}.`
+        : `markStep: its options are an object such as { samples: 32 }, not ${describe(options)}.`,
+    );
+  }
+  steps.mark(samples as number | undefined);
 }

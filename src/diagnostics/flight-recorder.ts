@@ -29,6 +29,8 @@ export type MutableRecord = { -readonly [K in keyof CollectiveRecord]: Collectiv
 export class FlightRecorder {
   readonly #ring: MutableRecord[];
   #count = 0;
+  #last: MutableRecord = emptyRecord();
+  #bytesBeforeLast = 0;
 
   constructor(capacity: number) {
     this.#ring = Array.from({ length: Math.max(capacity, 0) }, emptyRecord);
@@ -38,11 +40,29 @@ export class FlightRecorder {
     return this.#ring.length;
   }
 
+  /** Collectives so far. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Bytes given to them so far. */
+  get bytes(): number {
+    return this.#bytesBeforeLast + this.#last.bytes;
+  }
+
+  /** The newest; undefined before the first. */
+  get last(): CollectiveRecord | undefined {
+    return this.#count === 0 ? undefined : withName(this.#last);
+  }
+
   /** The record to fill; valid until `capacity` more have begun. */
   begin(): MutableRecord {
     const sequence = ++this.#count;
     const record = this.#ring[(sequence - 1) % this.#ring.length] ?? emptyRecord();
+    this.#bytesBeforeLast += this.#last.bytes;
+    this.#last = record;
     record.sequence = sequence;
+    record.bytes = 0;
     record.state = 'pending';
     record.error = undefined;
     return record;
@@ -51,13 +71,14 @@ export class FlightRecorder {
   /** Oldest first. */
   read(): CollectiveRecord[] {
     const held = Math.min(this.#count, this.#ring.length);
-    return Array.from({ length: held }, (_, i) => {
-      const { unnamed, ...record } = this.#ring[
-        (this.#count - held + i) % this.#ring.length
-      ] as MutableRecord;
-      return unnamed > 0 ? { ...record, name: `${record.kind}.noname.${unnamed}` } : record;
-    });
+    return Array.from({ length: held }, (_, i) =>
+      withName(this.#ring[(this.#count - held + i) % this.#ring.length] as MutableRecord),
+    );
   }
+}
+
+function withName({ unnamed, ...record }: MutableRecord): CollectiveRecord {
+  return unnamed > 0 ? { ...record, name: `${record.kind}.noname.${unnamed}` } : record;
 }
 
 function emptyRecord(): MutableRecord {

@@ -32,6 +32,7 @@ export {
   joinSync,
   localRank,
   localSize,
+  markStep,
   Max,
   Min,
   mpiBuilt,

@@ -73,6 +73,7 @@ export {
   joinSync,
   localRank,
   localSize,
+  markStep,
   Max,
   Min,
   mpiBuilt,

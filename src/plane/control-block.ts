@@ -8,6 +8,7 @@
 //   page 1+rank   0 u32 state   4 u32 pid   8 u32 life word   12 u32 exit kind   16 i32 exit value
 //                 20 u32 bytes of last words   24 u32 start ticks   28 u32 pid on another host
 //                 32 u32 bytes of that host's name   64… its name   512… last words (JSON of an ErrorRecord)
+//   page 1+ranks+rank   what the rank is doing (status-page.ts); the native plane does not know of these
 // Who writes what: page 0 the rank that fails first; a rank's page that rank, but for `exit kind/value`,
 // which the launcher writes when the process has ended. The life word belongs to the native plane: a robust
 // futex, in which the kernel sets bit 30 when the process dies. `start ticks` is when the process of `pid` was
@@ -35,6 +36,7 @@ import {
   signalName,
   signalNumber,
 } from './process-status.ts';
+import { readStatusPage, type StatusPage, writeStatusPage } from './status-page.ts';
 
 export {
   type ErrorRecord,
@@ -63,6 +65,7 @@ export const controlLayout = {
   hostLimit: 255,
   textOffset: 512,
   textBytes: 3584,
+  statusBytes: 4080,
 } as const;
 
 export const rankState = { absent: 0, attached: 1, left: 2 } as const;
@@ -100,7 +103,10 @@ export class ControlBlock {
 
   /** A new block in a memory file; it lives as long as somebody has it open. */
   static create(ranks: number, options: { directory?: string | undefined } = {}): ControlBlock {
-    const file = createMemoryFile((1 + ranks) * controlLayout.pageBytes, { ...options, label: 'control' });
+    const file = createMemoryFile((1 + 2 * ranks) * controlLayout.pageBytes, {
+      ...options,
+      label: 'control',
+    });
     const head = Buffer.alloc(8);
     head.writeUInt32LE(controlLayout.magic, controlLayout.job.magic);
     head.writeUInt32LE(ranks, controlLayout.job.ranks);
@@ -109,8 +115,8 @@ export class ControlBlock {
   }
 
   /** The block at `path`, which another process has created. */
-  static open(path: string): ControlBlock {
-    const file = openMemoryFile(path);
+  static open(path: string, access: 'read and write' | 'read' = 'read and write'): ControlBlock {
+    const file = openMemoryFile(path, access);
     const head = Buffer.alloc(8);
     const bytes = readSync(file.fd, head, 0, head.length, 0);
     if (bytes < head.length || head.readUInt32LE(0) !== controlLayout.magic) {
@@ -258,8 +264,23 @@ export class ControlBlock {
     else this.#write(rank, at.exitKind, exitKind.unknown);
   }
 
+  /** What `rank` is doing, in at most `controlLayout.statusBytes`. `sequence` counts from 1. */
+  writeStatus(rank: number, sequence: number, text: Buffer): void {
+    if (text.length > controlLayout.statusBytes) throw new RangeError(`a status of ${text.length} bytes`);
+    writeStatusPage(this.fd, this.#statusPage(rank), sequence, text);
+  }
+
+  /** Undefined where it has not been written, or cannot be read just now. */
+  readStatus(rank: number): StatusPage | undefined {
+    return readStatusPage(this.fd, this.#statusPage(rank), controlLayout.pageBytes);
+  }
+
   close(): void {
     this.#file.close();
+  }
+
+  #statusPage(rank: number): number {
+    return this.#page(rank) + this.ranks * controlLayout.pageBytes;
   }
 
   #endOf(rank: number, pid: number): ProcessEnd | 'unknown' | undefined {

@@ -56,9 +56,12 @@ export function createMemoryFile(bytes: number, options: MemoryFileOptions): Mem
 }
 
 /** Opens a memory file of another process by its `path`. */
-export function openMemoryFile(path: string): MemoryFile {
+export function openMemoryFile(
+  path: string,
+  access: 'read and write' | 'read' = 'read and write',
+): MemoryFile {
   try {
-    return held(openSync(path, constants.O_RDWR), path);
+    return held(openSync(path, access === 'read' ? constants.O_RDONLY : constants.O_RDWR), path);
   } catch (error) {
     throw new HorovodError(
       'ERR_HVD_SHARED_MEMORY',

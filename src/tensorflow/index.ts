@@ -38,6 +38,7 @@ export {
   joinSync,
   localRank,
   localSize,
+  markStep,
   Max,
   Min,
   mpiBuilt,

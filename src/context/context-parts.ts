@@ -1,0 +1,56 @@
+// What a context is made of, and where its rank stands.
+
+import type { Log } from '../diagnostics/log.ts';
+import type { StallLimits } from '../engine/stall-inspector.ts';
+import type { HorovodError } from '../errors.ts';
+import type { DataPlane } from '../plane/plane.ts';
+import type { OverlapChoice } from '../settings/table.ts';
+import type { StatusPlace } from '../status/status-writer.ts';
+import type { ProcessSet } from './process-set.ts';
+
+/** Where this rank stands. */
+export interface World {
+  readonly rank: number;
+  readonly size: number;
+  readonly localRank: number;
+  readonly localSize: number;
+  readonly crossRank: number;
+  readonly crossSize: number;
+  readonly isHomogeneous: boolean;
+}
+
+export interface ContextLimits extends StallLimits {
+  readonly operationTimeoutMs: number;
+  readonly startTimeoutMs: number;
+  readonly fusionThresholdBytes: number;
+  readonly cycleTimeMs: number;
+  readonly flightRecords: number;
+  readonly overlap: OverlapChoice;
+  readonly bucketBytes: number;
+}
+
+/** What a context is made of; bootstrap.ts and horovod/testing put it together. */
+export interface ContextParts {
+  readonly world: World;
+  readonly plane: DataPlane;
+  readonly limits: ContextLimits;
+  readonly log: Log;
+  readonly hasDynamicProcessSets: boolean;
+  readonly processSet: ProcessSet;
+  /** Every rank gives a text and gets those of all, before the global group exists. */
+  exchange(text: string): Promise<readonly string[]>;
+  /** Aborted when another rank fails before that, with its error as the reason. */
+  readonly startSignal?: AbortSignal | undefined;
+  /** Numbers by which the control block knows the ranks; the ranks themselves but for init({ ranks }). */
+  readonly members: readonly number[];
+  /** Number of each rank's host; undefined: all on one. */
+  readonly hostOf?: readonly number[] | undefined;
+  /** Where this rank says what it does; undefined: nowhere. */
+  readonly status?: StatusPlace | undefined;
+  /** Tells all ranks that the job has failed. */
+  failJob(error: HorovodError): void;
+  /** Says that this rank goes in good order. Before anything is closed: a plane that ends without it is a death. */
+  leave(): void;
+  /** After everything else has been closed. */
+  close(): void;
+}
