@@ -47,10 +47,21 @@ async function main() {
   const before = snapshot();
 
   const results = [];
-  for (const stage of chooseStages()) {
+  const chosen = chooseStages();
+  const fetches = new Map();
+  for (const [place, stage] of chosen.entries()) {
     console.log(`\n── ${stage.name}: ${stage.about}`);
     const startedAt = performance.now();
-    const result = await runStage(stage, { filter: values.filter ?? '' });
+    // From the first stage on that neither installs packages nor builds.
+    if (!chosen.slice(place).some(({ isRequired }) => isRequired)) {
+      for (const later of chosen) {
+        if (later.fetch === undefined || fetches.has(later)) continue;
+        const fetched = later.fetch();
+        fetched.catch(() => {}); // the stage will hear it
+        fetches.set(later, fetched);
+      }
+    }
+    const result = await runStage(stage, { filter: values.filter ?? '', fetched: fetches.get(stage) });
     results.push({ stage, result, seconds: (performance.now() - startedAt) / 1000 });
     // Nothing after it could succeed, and its errors should be the last thing on the screen.
     if (stage.isRequired && result.failed > 0) break;

@@ -5,7 +5,9 @@
 // Two sources of TensorFlow's library: tfjs-node's own installer, if the host it downloads from answers at once; else the
 // tensorflow-cpu wheel from the Python index that pip is set up for, which has the same C API, and the system's C++ compiler.
 //
-//   npm run setup:tfjs-node [-- --from wheel|download] [--remove]
+//   npm run setup:tfjs-node [-- --from wheel|download] [--no-link] [--remove]
+//
+// --no-link: everything is made ready in .cache, and node_modules stays as it is.
 
 import {
   existsSync,
@@ -46,6 +48,7 @@ class SetupError extends Error {}
 const { values } = parseArgs({
   options: {
     from: { type: 'string', default: 'auto' },
+    'no-link': { type: 'boolean', default: false },
     remove: { type: 'boolean', default: false },
   },
 });
@@ -67,6 +70,7 @@ async function setUp() {
   if (existsSync(link) && !lstatSync(link).isSymbolicLink())
     return say(`npm installed it, so it is left alone: ${await check()}`);
   if (existsSync(binding)) {
+    if (values['no-link']) return say('it is there');
     makeLink();
     const works = await tryCheck();
     if (works.version !== undefined) return say(`it is there and works: ${works.version}`);
@@ -77,6 +81,7 @@ async function setUp() {
   if (!isDownloaded && values.from === 'download')
     throw new SetupError('its own download does not work here; --from wheel uses the PyPI wheel.');
   if (!isDownloaded) await buildOnWheel();
+  if (values['no-link']) return say('ready to be linked');
   makeLink();
   say(`ready: ${await check()}`);
 }

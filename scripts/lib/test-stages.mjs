@@ -1,5 +1,5 @@
 // The stages of `npm test`, in order. A stage resolves to { passed, failed, skipped, reason? }; one that throws
-// has failed.
+// has failed. What a stage has to fetch first (`fetch`) is fetched while others run.
 
 import { fork } from 'node:child_process';
 import { existsSync, lstatSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -97,11 +97,18 @@ export const stages = [
     takesFilter: true,
     run: runExamples,
   },
-  { name: 'node24', about: 'the unit tests once more on Node 24', takesFilter: true, run: onNode24 },
+  {
+    name: 'node24',
+    about: 'the unit tests once more on Node 24',
+    takesFilter: true,
+    fetch: fetchNode24,
+    run: onNode24,
+  },
   {
     name: 'tfjs-node',
     about: 'TensorFlow.js on tfjs-node: its memory, and training on two ranks',
     takesFilter: true,
+    fetch: () => setupTfjsNode('--no-link'),
     run: onTfjsNode,
   },
 ];
@@ -245,25 +252,23 @@ async function referencePages() {
 }
 
 // Node's own binaries are published as npm packages. About 200 MB, hence fetched here and not a dependency.
-async function onNode24({ filter }) {
+async function fetchNode24() {
   const folder = mkdtempSync(join(tmpdir(), 'hvd-node24-'));
+  const wanted = `node24@npm:node-${process.platform}-${process.arch}@24`;
+  const flags = ['--no-save', '--no-audit', '--no-fund', '--loglevel=error', '--prefix', folder];
+  const { code, text } = await capture('npm', ['install', ...flags, wanted], {
+    cwd: folder,
+    timeoutMs: 300_000,
+  });
+  const execPath = join(folder, 'node_modules/node24/bin/node');
+  if (code === 0 && existsSync(execPath)) return { folder, execPath };
+  return { folder, reason: `npm could not install ${wanted}: ${text.trim().split('\n')[0] ?? ''}` };
+}
+
+async function onNode24({ filter, fetched }) {
+  const { folder, execPath, reason } = await fetched;
   try {
-    const wanted = `node24@npm:node-${process.platform}-${process.arch}@24`;
-    const args = [
-      'install',
-      '--no-save',
-      '--no-audit',
-      '--no-fund',
-      '--loglevel=error',
-      '--prefix',
-      folder,
-      wanted,
-    ];
-    const installed = await capture('npm', args, { cwd: folder, timeoutMs: 300_000 });
-    const execPath = join(folder, 'node_modules/node24/bin/node');
-    if (installed.code !== 0 || !existsSync(execPath)) {
-      return skip(`npm could not install ${wanted}: ${installed.text.trim().split('\n')[0] ?? ''}`);
-    }
+    if (reason !== undefined) return skip(reason);
     await run(execPath, ['--version']);
     // What takes long and has little to do with Node: planes between hosts, and the kernels of TensorFlow.
     const files = testFiles().unit.filter((path) => !/cluster-plane|\/tensorflow\/backend\//.test(path));
@@ -273,14 +278,20 @@ async function onNode24({ filter }) {
   }
 }
 
+function setupTfjsNode(...args) {
+  const script = inRepository('scripts/setup-tfjs-node.mjs');
+  return capture(process.execPath, [script, ...args], { timeoutMs: 600_000 });
+}
+
 // Last of all: other stages are to see what a fresh checkout has. 850 MB, hence not a dependency.
-async function onTfjsNode({ filter }) {
+async function onTfjsNode({ filter, fetched }) {
   const link = inRepository('node_modules/@tensorflow/tfjs-node');
   const wasThere = lstatSync(link, { throwIfNoEntry: false }) !== undefined;
   try {
-    const script = inRepository('scripts/setup-tfjs-node.mjs');
-    const { code, text } = await capture(process.execPath, [script], { timeoutMs: 600_000 });
-    process.stdout.write(text);
+    const early = await fetched;
+    process.stdout.write(early.text);
+    const { code, text } = early.code === 0 ? await setupTfjsNode() : early;
+    if (early.code === 0) process.stdout.write(text);
     if (code === cannotInstallHere) return skip(text.trim().split('\n').at(-1) ?? '');
     if (code !== 0) return bad;
     return await nodeTests(testFiles().tfjsNode, { filter, concurrency: 1 });
