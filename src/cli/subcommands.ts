@@ -1,0 +1,17 @@
+// The subcommands of `horovod`. Each is loaded when it is asked for: `horovod status` needs no report writer.
+
+import type { CommandOutput, Subcommand } from './subcommand.ts';
+
+export const subcommands: readonly Subcommand[] = [
+  lazy('status', 'show what the ranks of running jobs are doing', async () => {
+    return (await import('../status/command.ts')).statusCommand;
+  }),
+];
+
+function lazy(name: string, about: string, load: () => Promise<Pick<Subcommand, 'run'>>): Subcommand {
+  return {
+    name,
+    about,
+    run: async (argv: readonly string[], output: CommandOutput) => (await load()).run(argv, output),
+  };
+}
