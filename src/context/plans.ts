@@ -34,6 +34,7 @@ import {
   checkFactor,
   type ReduceOptions,
 } from './options.ts';
+import { adasumComposite, checkAdasum } from './plan-adasum.ts';
 
 /** A request without its key. */
 export interface Plan<R> {
@@ -56,6 +57,8 @@ export interface Plan<R> {
 export interface Members {
   readonly ranks: readonly number[];
   readonly index: number;
+  /** Number of each member's host, where it is known. */
+  readonly hostOf?: readonly number[] | undefined;
 }
 
 export function planAllreduce(
@@ -78,6 +81,15 @@ export function planAllreduce(
   const outputs = sent.map(({ tensor, isSame }) =>
     inPlace || !isSame ? tensor.data : emptyLike(tensor.data, tensor.data.length),
   );
+  const isAdasum = op === Adasum;
+  if (isAdasum) {
+    checkAdasum(
+      sent.map(({ tensor }) => tensor.dtype),
+      members,
+      what,
+    );
+  }
+  const isComposite = isAdasum && members.ranks.length > 1;
   const operations = new Map<DType, AllreduceOperation & { inputs: TypedArray[]; outputs: TypedArray[] }>();
   sent.forEach(({ tensor: { data, dtype } }, i) => {
     checkReducible(dtype, op, prescale, postscale, what);
@@ -87,7 +99,8 @@ export function planAllreduce(
       operation = {
         kind: 'allreduce',
         dtype,
-        op: op === Average ? Sum : op,
+        // Adasum of one rank is its tensor.
+        op: op === Average || isAdasum ? Sum : op,
         inputs: [],
         outputs: [],
         ...scales,
@@ -97,24 +110,30 @@ export function planAllreduce(
     operation.inputs.push(data);
     operation.outputs.push(outputs[i] as TypedArray);
   });
+  const result = () =>
+    operands.map((operand, i) => {
+      const { tensor, context } = sent[i] as Sent;
+      const reduced = { ...tensor, data: outputs[i] as TypedArray };
+      const { data } = compression.decompress(reduced, context);
+      if (!inPlace) return likeOperand(operand, data, operand.shape);
+      if (data !== operand.data) (operand.data as Float32Array).set(data as Float32Array);
+      return xs[i] as TensorLike;
+    });
+  const adasumTensors = () =>
+    sent.map(({ tensor: { data, dtype } }, i) => ({ dtype, input: data, output: outputs[i] as TypedArray }));
   return {
     kind: 'allreduce',
     operands: sent.map(({ tensor }) => tensor),
-    operations: [...operations.values()],
+    operations: isComposite ? [] : [...operations.values()],
+    composite: isComposite
+      ? () => adasumComposite(adasumTensors(), { prescale, postscale }, members, result)
+      : undefined,
     isGrouped,
     op,
     prescale,
     postscale,
     detail: compression === Compression.none ? '' : compression.name,
-    result: () =>
-      operands.map((operand, i) => {
-        const { tensor, context } = sent[i] as Sent;
-        const reduced = { ...tensor, data: outputs[i] as TypedArray };
-        const { data } = compression.decompress(reduced, context);
-        if (!inPlace) return likeOperand(operand, data, operand.shape);
-        if (data !== operand.data) (operand.data as Float32Array).set(data as Float32Array);
-        return xs[i] as TensorLike;
-      }),
+    result,
   };
 }
 
@@ -326,16 +345,10 @@ function compressed({ data, shape, dtype }: Operand, compression: Compressor): S
 
 function checkReduction(options: ReduceOptions, what: string) {
   const { op = Average, compression = Compression.none } = options;
-  if (op === Adasum) {
-    throw new HorovodError(
-      'ERR_HVD_UNSUPPORTED',
-      `${what}: Adasum is not in this version; use Average or Sum.`,
-    );
-  }
-  if (![Average, Sum, Min, Max, Product].includes(op)) {
+  if (![Average, Sum, Min, Max, Product, Adasum].includes(op)) {
     throw new HorovodError(
       'ERR_HVD_INVALID_ARGUMENT',
-      `${what}: op is Average, Sum, Min, Max or Product, not ${describe(op)}.`,
+      `${what}: op is Average, Sum, Min, Max, Product or Adasum, not ${describe(op)}.`,
     );
   }
   if (typeof compression?.compress !== 'function' || typeof compression.decompress !== 'function') {

@@ -16,13 +16,16 @@ export interface RegisteredSet {
 
 export class ProcessSetTable {
   readonly #ownRank: number;
+  readonly #hostOf: readonly number[] | undefined;
   readonly #sets = new Map<number, RegisteredSet>();
   readonly #freeIds: number[] = [];
   #nextNewId = 0;
   #globalChannel: Channel | undefined;
 
-  constructor(ownRank: number) {
+  /** `hostOf`: number of each rank's host, where it is known. */
+  constructor(ownRank: number, hostOf?: readonly number[] | undefined) {
     this.#ownRank = ownRank;
+    this.#hostOf = hostOf;
   }
 
   /** The channel of the set of all ranks, which is the first one added. */
@@ -69,7 +72,12 @@ export class ProcessSetTable {
 
   add(set: ProcessSet, ranks: readonly number[], channel: Channel | undefined): void {
     const id = this.#freeIds.shift() ?? this.#nextNewId++;
-    const members = { ranks, index: ranks.indexOf(this.#ownRank) };
+    const hostOf = this.#hostOf;
+    const members = {
+      ranks,
+      index: ranks.indexOf(this.#ownRank),
+      hostOf: hostOf === undefined ? undefined : ranks.map((rank) => hostOf[rank] as number),
+    };
     this.#sets.set(id, { set, members, channel, prepared: 0 });
     if (id === 0) this.#globalChannel = channel;
     register(set, { id, ranks, ownRank: this.#ownRank });
