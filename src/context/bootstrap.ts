@@ -143,7 +143,7 @@ async function joinedParts(
     let isStarting = true;
     const parts: ContextParts = {
       ...common,
-      ...{ log, world: hosts.worldOf(place), plane, members },
+      ...{ log, world: hosts.worldOf(place), plane, members, hostOf: hosts.hostOf },
       exchange: (text) => start.guard(gather(store, `${prefix}group/${generation}`, text, tell)),
       startSignal: start.signal,
       status: {

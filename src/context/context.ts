@@ -1,7 +1,7 @@
 // A context: one rank's membership, its process sets and its way to every collective. The functions of the
 // package are a façade over one default context (default-context.ts); tests make several in one process.
 
-import { type CollectiveRecord, FlightRecorder } from '../diagnostics/flight-recorder.ts';
+import { type CollectiveRecord, FlightRecorder, type MutableRecord } from '../diagnostics/flight-recorder.ts';
 import type { Log } from '../diagnostics/log.ts';
 import { StepClock } from '../diagnostics/step-clock.ts';
 import { Channel, type ChannelHost } from '../engine/channel.ts';
@@ -50,7 +50,7 @@ export class HorovodContext {
     this.log = parts.log;
     this.limits = parts.limits;
     this.recorder = new FlightRecorder(parts.limits.flightRecords);
-    this.#sets = new ProcessSetTable(parts.world.rank);
+    this.#sets = new ProcessSetTable(parts.world.rank, parts.hostOf);
     this.#stalls = new StallWatch({
       rank: parts.world.rank,
       limits: parts.limits,
@@ -213,15 +213,16 @@ export class HorovodContext {
     };
   }
 
-  /** For the quick paths: the request of an operation that did not end at once. */
+  /** For the quick paths: the request of an operation that did not end at once, and its record. */
   requestFor<R>(
     channel: Channel,
     plan: Plan<R>,
     options: CollectiveOptions,
     key: string,
+    record: MutableRecord,
     ends: Pick<Request, 'resolve' | 'reject'>,
   ): Request {
-    return this.#requestOf(channel, plan, options, key, ends);
+    return this.#requestOf(channel, plan, options, key, ends, record);
   }
 
   async addProcessSet(
@@ -409,10 +410,11 @@ export class HorovodContext {
     options: CollectiveOptions,
     name: string | undefined,
     ends: Pick<Request, 'resolve' | 'reject'>,
+    begun?: MutableRecord,
   ): Request {
     const description = describePlan(plan, name ?? options.name ?? unnamedKey(channel.nextUnnamed()));
     const { low, high } = fingerprintOfPlan(plan, description, this.world.rank);
-    const record = this.recorder.begin();
+    const record = begun ?? this.recorder.begin();
     fillRecord(record, plan, description, options.processSet?.id ?? 0);
     if (record.submittedAtMs >= this.status.dueAtMs) this.status.write();
     const { sequence } = record;

@@ -20,6 +20,7 @@ import { nearInterfaces } from '../rendezvous/near-interfaces.ts';
 import type { WaitOptions } from '../rendezvous/store.ts';
 import { limitMpiInterfaces } from '../settings/environment.ts';
 import type { Settings } from '../settings/table.ts';
+import { statusPeriodMs } from '../status/status-writer.ts';
 import { type HostWatch, startWatch, type WatchedHost } from '../watch/host-watch.ts';
 import type { PlaneDecision } from './choose-plane.ts';
 import type { HostMap } from './hosts.ts';
@@ -63,7 +64,7 @@ export async function openPlane(request: PlaneRequest): Promise<OpenedPlane> {
     shmDirectory: settings.shmDirectory,
     cma: settings.cma,
     timeoutMs: settings.operationTimeoutMs,
-    stallAfterMs: settings.stallCheck ? settings.stallWarningMs : 0,
+    stallAfterMs: statusPeriodMs,
   };
   const isPortable = decision.plane === 'portable';
   if (isPortable && hosts.hosts === 1) return { plane: new PortablePlane(block, options), close() {} };

@@ -3,6 +3,7 @@
 
 import { HorovodError } from '../errors.ts';
 import type { Round } from '../plane/plane.ts';
+import { statusPeriodMs } from '../status/status-writer.ts';
 import { Compression } from '../tensor/compression/compression.ts';
 import { dtypes, type TypedArray } from '../tensor/dtype.ts';
 import { operandOf, type TensorLike } from '../tensor/tensor.ts';
@@ -10,8 +11,9 @@ import { runPlan, runPlanSync, startPlan } from './composite.ts';
 import type { HorovodContext } from './context.ts';
 import { describePlan, fingerprintOfPlan } from './describe-plan.ts';
 import { type AllreduceOptions, type CollectiveOptions, checkOptions } from './options.ts';
+import { withMemory } from './plan-compressed.ts';
 import { type Plan, planAllreduce } from './plans.ts';
-import { settleQuick } from './quick-allreduce.ts';
+import { endQuick, settleQuick } from './quick-allreduce.ts';
 
 export interface PreparedCollective<T> {
   /** Reduces the buffers as they are now, in place, and resolves to them. */
@@ -78,7 +80,8 @@ function planPrepared<T extends TensorLike | readonly TensorLike[]>(
   checkOptions(options, 'prepareAllreduce');
   const what = options.name === undefined ? 'prepareAllreduce' : `prepareAllreduce "${options.name}"`;
   const members = context.membersOf(options.processSet, what);
-  const planOnce = () => planAllreduce(list, isGrouped, { ...options, inPlace: true }, members, what);
+  const planned = { ...withMemory(context, options, what), inPlace: true };
+  const planOnce = () => planAllreduce(list, isGrouped, planned, members, what);
   const plan = planOnce();
   const key = `horovod.prepared.${options.processSet?.id ?? 0}.${options.name ?? context.nextPrepared(options.processSet, what)}`;
   const agreement: Plan<void> = {
@@ -187,12 +190,12 @@ function prepareQuickRun(
     0,
   );
   const [first] = plan.operands;
-  const { operationTimeoutMs, stallCheck, stallWarningMs } = context.limits;
+  const { operationTimeoutMs } = context.limits;
   const run = quick.prepareRun(round, {
     rounds: [round],
     passive: false,
     timeoutMs: operationTimeoutMs,
-    stallAfterMs: stallCheck ? stallWarningMs : 0,
+    stallAfterMs: statusPeriodMs,
     label: key,
   });
   return () => {
@@ -207,9 +210,8 @@ function prepareQuickRun(
     record.bytes = bytes;
     record.submittedAtMs = 0;
     const status = run();
-    record.finishedAtMs = quick.lastFinishedAtMs();
-    if (status === 0) record.state = 'done';
-    else settleQuick(context, channel, quick, status, plan, { processSet }, key);
+    if (status === 0) endQuick(context, quick, record);
+    else settleQuick(context, channel, quick, status, plan, { processSet }, key, record);
     return true;
   };
 }

@@ -10,4 +10,6 @@ async function run(argv: readonly string[], output: CommandOutput): Promise<numb
   return 0;
 }
 
-export const statusCommand: { run(argv: readonly string[], output: CommandOutput): Promise<number> } = { run };
+export const statusCommand: { run(argv: readonly string[], output: CommandOutput): Promise<number> } = {
+  run,
+};

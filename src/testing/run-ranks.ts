@@ -6,6 +6,7 @@ import { ProcessSet } from '../context/process-set.ts';
 import { createLog } from '../diagnostics/log.ts';
 import { HorovodError } from '../errors.ts';
 import { MemoryHub } from '../plane/memory/memory-plane.ts';
+import { MemoryBoard } from '../status/status-board.ts';
 import { makeExchange } from './plane-world.ts';
 
 export interface RunRanksOptions {
@@ -101,6 +102,7 @@ const usualLimits: ContextLimits = {
 function makeMembers(n: number, { limits = {}, processSets = [] }: RunRanksOptions): Member[] {
   const hub = new MemoryHub(n);
   const exchangeOf = makeExchange(n);
+  const board = new MemoryBoard();
   const isDynamic = processSets === 'dynamic';
   return Array.from({ length: n }, (_, rank): Member => {
     const lines: string[] = [];
@@ -116,6 +118,7 @@ function makeMembers(n: number, { limits = {}, processSets = [] }: RunRanksOptio
       processSet: globalSet,
       members: Array.from({ length: n }, (_, i) => i),
       exchange: exchangeOf(rank),
+      status: { board, host: 'localhost', job: 'test' },
       failJob: (error: HorovodError) => hub.fail(error),
       leave() {},
       close() {},
