@@ -13,6 +13,7 @@ import {
   checkOptions,
   type ReduceOptions,
 } from './options.ts';
+import { withMemory } from './plan-compressed.ts';
 import {
   type Plan,
   planAllgather,
@@ -293,7 +294,8 @@ function allreducePlan(
   options: AllreduceOptions,
 ): Plan<TensorLike[]> {
   const what = label(isGrouped ? 'groupedAllreduce' : 'allreduce', options);
-  return planAllreduce(xs, isGrouped, options, context.membersOf(options.processSet, what), what);
+  const members = context.membersOf(options.processSet, what);
+  return planAllreduce(xs, isGrouped, withMemory(context, options, what), members, what);
 }
 
 function broadcastPlan(

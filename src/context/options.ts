@@ -1,7 +1,7 @@
 // The options of collectives, as users give them, and their checks.
 
 import { HorovodError } from '../errors.ts';
-import type { Compressor } from '../tensor/compression/compression.ts';
+import type { AnyCompressor, CompressionName } from '../tensor/compression/compression.ts';
 import type { ReduceOp } from '../tensor/reduce-op.ts';
 import { describe } from '../tensor/tensor.ts';
 import type { ProcessSet } from './process-set.ts';
@@ -24,7 +24,8 @@ export interface ReduceOptions extends CollectiveOptions {
   prescaleFactor?: number | undefined;
   /** Multiplied with the result. */
   postscaleFactor?: number | undefined;
-  compression?: Compressor | undefined;
+  /** One of Compression, its name, or one of your own. Default: none. Those that are lossy go with Sum and Average. */
+  compression?: AnyCompressor | CompressionName | undefined;
 }
 
 export interface AllreduceOptions extends ReduceOptions {

@@ -11,7 +11,8 @@ import type {
   PlaneOperation,
   ReducescatterOperation,
 } from '../plane/plane.ts';
-import { Compression, type Compressor } from '../tensor/compression/compression.ts';
+import { Compression, type Compressor, compressorOf } from '../tensor/compression/compression.ts';
+import { isReducing } from '../tensor/compression/compressor.ts';
 import { type DType, dtypes, type TypedArray, type TypedArrayConstructor } from '../tensor/dtype.ts';
 import { Adasum, Average, Max, Min, Product, type ReduceOp, Sum } from '../tensor/reduce-op.ts';
 import {
@@ -35,6 +36,7 @@ import {
   type ReduceOptions,
 } from './options.ts';
 import { adasumComposite, checkAdasum } from './plan-adasum.ts';
+import { type MemoryOptions, planCompressed } from './plan-compressed.ts';
 
 /** A request without its key. */
 export interface Plan<R> {
@@ -64,7 +66,7 @@ export interface Members {
 export function planAllreduce(
   xs: readonly TensorLike[],
   isGrouped: boolean,
-  options: AllreduceOptions,
+  options: AllreduceOptions & MemoryOptions,
   members: Members,
   what: string,
 ): Plan<TensorLike[]> {
@@ -76,6 +78,11 @@ export function planAllreduce(
       'ERR_HVD_INVALID_ARGUMENT',
       `${what}: the same array is in the group twice and inPlace.`,
     );
+  }
+  if (isReducing(compression)) {
+    for (const { dtype } of operands) checkReducible(dtype, op, prescale, postscale, what);
+    const rules = { op, prescale, postscale, compression };
+    return planCompressed(xs, operands, isGrouped, options, rules, members, what);
   }
   const sent = operands.map((operand) => compressed(operand, compression));
   const outputs = sent.map(({ tensor, isSame }) =>
@@ -231,6 +238,12 @@ export function planReducescatter(
       `${what}: reducescatter takes Sum and Average, not ${op.name}.`,
     );
   }
+  if (isReducing(compression)) {
+    throw new HorovodError(
+      'ERR_HVD_UNSUPPORTED',
+      `${what}: compression ${compression.name} exists for allreduce only; for reducescatter there are .none, .fp16 and .bf16.`,
+    );
+  }
   const operands = checkList(xs, what).map((x) => operandOf(x, what));
   const size = members.ranks.length;
   const sent = operands.map((operand) => {
@@ -344,17 +357,12 @@ function compressed({ data, shape, dtype }: Operand, compression: Compressor): S
 }
 
 function checkReduction(options: ReduceOptions, what: string) {
-  const { op = Average, compression = Compression.none } = options;
+  const { op = Average } = options;
+  const compression = compressorOf(options.compression, what);
   if (![Average, Sum, Min, Max, Product, Adasum].includes(op)) {
     throw new HorovodError(
       'ERR_HVD_INVALID_ARGUMENT',
       `${what}: op is Average, Sum, Min, Max, Product or Adasum, not ${describe(op)}.`,
-    );
-  }
-  if (typeof compression?.compress !== 'function' || typeof compression.decompress !== 'function') {
-    throw new HorovodError(
-      'ERR_HVD_INVALID_ARGUMENT',
-      `${what}: compression is Compression.none, .fp16, .bf16 or a Compressor, not ${describe(compression)}.`,
     );
   }
   const prescale = checkFactor(options.prescaleFactor, 'prescaleFactor', what);

@@ -1,16 +1,14 @@
-// Compression of what travels: applied before an operation and undone after it.
+// Compression: what `compression:` takes, and how a name becomes one of them.
 
-import type { TypedArray } from '../dtype.ts';
-import { bfloat16ToFloat32, float16ToFloat32, float32ToBfloat16, float32ToFloat16 } from '../half-float.ts';
-import { elementsIn, type Tensor } from '../tensor.ts';
+import { HorovodError } from '../../errors.ts';
+import { describe } from '../tensor.ts';
+import type { AnyCompressor, Compressor, ReducingCompressor } from './compressor.ts';
+import { bf16, fp16, type HalfContext } from './half.ts';
+import { type Int8Options, int8, int8With } from './int8.ts';
+import { type PowerSgdOptions, powersgd } from './powersgd.ts';
+import { type TopKOptions, topk } from './top-k.ts';
 
-/** A user may write one of their own. Both functions return new tensors or their argument unchanged. */
-export interface Compressor<Context = unknown> {
-  /** Part of what the ranks agree on: all must use the same compressor. */
-  readonly name: string;
-  compress(tensor: Tensor): { tensor: Tensor; context: Context };
-  decompress(tensor: Tensor, context: Context): Tensor;
-}
+export type { AnyCompressor, Compressor, ReducingCompressor } from './compressor.ts';
 
 const none: Compressor<undefined> = {
   name: 'none',
@@ -18,45 +16,53 @@ const none: Compressor<undefined> = {
   decompress: (tensor) => tensor,
 };
 
-type HalfContext = 'float32' | 'float64' | undefined;
-
-function half(
-  name: 'fp16' | 'bf16',
-  dtype: 'float16' | 'bfloat16',
-  shrink: (source: Float32Array, target: Uint16Array) => void,
-  widen: (source: Uint16Array, target: Float32Array) => void,
-): Compressor<HalfContext> {
-  return {
-    name,
-    // Floats only; integers and floats that are half already pass.
-    compress(tensor) {
-      if (tensor.dtype !== 'float32' && tensor.dtype !== 'float64') return { tensor, context: undefined };
-      const bits = new Uint16Array(tensor.data.length);
-      shrink(
-        tensor.dtype === 'float32'
-          ? (tensor.data as Float32Array)
-          : Float32Array.from(tensor.data as Float64Array),
-        bits,
-      );
-      return { tensor: { data: bits, shape: tensor.shape, dtype }, context: tensor.dtype };
-    },
-    decompress(tensor, context) {
-      if (context === undefined) return tensor;
-      const wide = new Float32Array(elementsIn(tensor.shape));
-      widen(tensor.data as Uint16Array, wide);
-      const data: TypedArray = context === 'float32' ? wide : Float64Array.from(wide);
-      return { data, shape: tensor.shape, dtype: context };
-    },
-  };
-}
-
-/** What `compression:` takes, besides a Compressor of one's own. */
+/** What `compression:` takes, besides a Compressor or ReducingCompressor of one's own. */
 export const Compression: {
   readonly none: Compressor<undefined>;
+  /** Half of the bytes; 11 bits of precision, up to 65504. */
   readonly fp16: Compressor<HalfContext>;
+  /** Half of the bytes; 8 bits of precision, the range of float32. */
   readonly bf16: Compressor<HalfContext>;
-} = {
-  none,
-  fp16: half('fp16', 'float16', float32ToFloat16, float16ToFloat32),
-  bf16: half('bf16', 'bfloat16', float32ToBfloat16, bfloat16ToFloat32),
-};
+  /** A quarter of the bytes: blocks of 256 values with a scale each. */
+  readonly int8: ReducingCompressor;
+  readonly int8With: (options: Int8Options) => ReducingCompressor;
+  /** The largest values only, and the others when they have become large. */
+  readonly topk: (ratio: number, options?: TopKOptions) => ReducingCompressor;
+  /** Matrices as products of two thin ones. */
+  readonly powersgd: (rank: number, options?: PowerSgdOptions) => ReducingCompressor;
+} = { none, fp16, bf16, int8, int8With, topk, powersgd };
+
+/** By name: `fp16`, `topk:0.01`. */
+export type CompressionName = 'none' | 'fp16' | 'bf16' | 'int8' | `topk:${number}` | `powersgd:${number}`;
+
+const examples = "'none', 'fp16', 'bf16', 'int8', 'topk:0.01' (a ratio), 'powersgd:4' (a rank)";
+
+/** A compressor as users give it; nothing given: none. */
+export function compressorOf(given: unknown, what: string): AnyCompressor {
+  if (given === undefined) return none;
+  if (typeof given === 'string') return namedCompressor(given, what);
+  const { compress, decompress, reduce, name } = Object(given) as Record<string, unknown>;
+  const isOne =
+    typeof reduce === 'function' || (typeof compress === 'function' && typeof decompress === 'function');
+  if (isOne && typeof name === 'string') return given as AnyCompressor;
+  throw new HorovodError(
+    'ERR_HVD_INVALID_ARGUMENT',
+    isOne
+      ? `${what}: a compressor has a name, a text by which the ranks make sure that they use the same; this one has ${describe(name)}.`
+      : `${what}: compression is one of hvd.Compression, a name of one (${examples}) or a Compressor of your own, not ${describe(given)}.`,
+  );
+}
+
+export function namedCompressor(text: string, what: string): AnyCompressor {
+  const [name, parameter, ...rest] = text.split(':') as [string, ...string[]];
+  const plain = { none, fp16, bf16, int8 }[name];
+  if (plain !== undefined && parameter === undefined) return plain;
+  const make = { topk, powersgd }[name];
+  if (make !== undefined && parameter !== undefined && parameter.trim() !== '' && rest.length === 0) {
+    return make(Number(parameter));
+  }
+  throw new HorovodError(
+    'ERR_HVD_INVALID_ARGUMENT',
+    `${what}: there is no compression ${describe(text)}; there are ${examples}.`,
+  );
+}

@@ -1,0 +1,219 @@
+// powersgd(rank): a matrix travels as two thin ones. With M the members' matrices (rows × columns, gradient and residual),
+// Q the columns × rank matrix of the last time, and ∑ over the members:
+//
+//   P = ∑ M·Q    its columns made orthonormal    Q = ∑ Mᵀ·P    ∑ M ≈ P·Qᵀ    residual = M − P·(own Mᵀ·P)ᵀ
+//
+// which is one step of the power method for the best such approximation, continued from call to call (PowerSGD, Vogels
+// et al. 2019). A tensor is a matrix by its last dimension against the others; those of one dimension, and those that
+// would not shrink by minCompressionRate, are summed as they are, in the same step.
+//
+// Price: 2 steps, allreduces of rank·(rows + columns) float32 for each matrix; 3·rank multiplications for each value.
+// All members do the same arithmetic on the same sums, in float64 with nothing that differs between machines.
+//
+// If a value is not finite anywhere, the whole tensor arrives as NaN on all ranks, and residual and Q stay as they were.
+
+import { HorovodError } from '../../errors.ts';
+import { describe } from '../tensor.ts';
+import type { CompressibleTensor, ReducingCompressor } from './compressor.ts';
+import { allreduce } from './wire.ts';
+
+export interface PowerSgdOptions {
+  /** Matrices that would not become this much smaller travel whole. Default: 2. */
+  readonly minCompressionRate?: number | undefined;
+  /** Keep what was not sent, and add it the next time. Default: true. */
+  readonly errorFeedback?: boolean | undefined;
+}
+
+/** `rank` of the thin matrices: more is more exact and more bytes. 1 to 4 are usual. */
+export function powersgd(rank: number, options: PowerSgdOptions = {}): ReducingCompressor {
+  if (!Number.isSafeInteger(rank) || rank < 1) {
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `Compression.powersgd(rank): the rank is a whole number from 1, not ${describe(rank)}.`,
+    );
+  }
+  const { minCompressionRate = 2, errorFeedback = true } = Object(options) as PowerSgdOptions;
+  if (typeof minCompressionRate !== 'number' || !(minCompressionRate >= 1)) {
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `Compression.powersgd(): minCompressionRate is a number from 1, not ${describe(minCompressionRate)}.`,
+    );
+  }
+  const parameters = [
+    `${rank}`,
+    ...(minCompressionRate === 2 ? [] : [`from a rate of ${minCompressionRate}`]),
+    ...(errorFeedback ? [] : ['no error feedback']),
+  ];
+  return {
+    name: `powersgd(${parameters.join(', ')})`,
+    errorFeedback,
+    *reduce(tensors) {
+      const matrices: Matrix[] = [];
+      const whole: CompressibleTensor[] = [];
+      for (const tensor of tensors) {
+        const matrix = matrixOf(tensor, rank, minCompressionRate);
+        if (matrix === undefined) whole.push(tensor);
+        else matrices.push(matrix);
+      }
+      for (const { tensor, rows, columns, q, p } of matrices) {
+        multiply(tensor.data, rows, columns, q, p, rank);
+      }
+      yield* allreduce([...matrices.map(({ p }) => p), ...whole.map(({ data }) => data)]);
+      for (const { residual } of whole) residual?.fill(0);
+
+      const good = matrices.filter(({ p }) => p.every(Number.isFinite));
+      const own = good.map(({ tensor, rows, columns, p }) => {
+        orthonormalize(p, rows, rank);
+        return multiplyTransposed(tensor.data, rows, columns, p, rank);
+      });
+      const sums = own.map((q) => q.slice());
+      yield* allreduce(sums);
+
+      for (const { tensor } of matrices.filter((matrix) => !good.includes(matrix))) {
+        tensor.data.fill(Number.NaN);
+      }
+      good.forEach(({ tensor, rows, columns, p }, i) => {
+        const sum = sums[i] as Float32Array;
+        const { data, residual, shared } = tensor;
+        if (!sum.every(Number.isFinite)) {
+          data.fill(Number.NaN);
+          return;
+        }
+        if (residual !== undefined) {
+          expand(p, own[i] as Float32Array, rows, columns, rank, residual);
+          for (let j = 0; j < data.length; j++) residual[j] = (data[j] as number) - (residual[j] as number);
+        }
+        expand(p, sum, rows, columns, rank, data);
+        shared.set('q', sum);
+      });
+    },
+  };
+}
+
+interface Matrix {
+  readonly tensor: CompressibleTensor;
+  readonly rows: number;
+  readonly columns: number;
+  /** columns × rank, row by row. */
+  readonly q: Float32Array;
+  /** rows × rank, row by row. */
+  readonly p: Float32Array;
+}
+
+/** Undefined: it travels whole. */
+function matrixOf(tensor: CompressibleTensor, rank: number, minCompressionRate: number): Matrix | undefined {
+  const { data, shape, shared } = tensor;
+  const columns = shape.at(-1) ?? 1;
+  if (shape.length < 2 || data.length === 0) return undefined;
+  const rows = data.length / columns;
+  if ((rows + columns) * rank * minCompressionRate > data.length) return undefined;
+  const q = shared.get('q') ?? new Float32Array(columns * rank);
+  reseed(q, columns, rank);
+  return { tensor, rows, columns, q, p: new Float32Array(rows * rank) };
+}
+
+/** Columns of nothing but zeros would stay so for ever: they begin anew, the same on every rank. */
+export function reseed(q: Float32Array, columns: number, rank: number): void {
+  for (let k = 0; k < rank; k++) {
+    let isEmpty = true;
+    for (let j = 0; isEmpty && j < columns; j++) isEmpty = q[j * rank + k] === 0;
+    if (!isEmpty) continue;
+    let state = (k + 1) * 0x9e3779b1;
+    for (let j = 0; j < columns; j++) {
+      // xorshift32: whole numbers only, so no machine computes it differently.
+      state ^= state << 13;
+      state ^= state >>> 17;
+      state ^= state << 5;
+      q[j * rank + k] = (state | 0) / 2 ** 31;
+    }
+  }
+}
+
+/** p = m·q */
+function multiply(
+  m: Float32Array,
+  rows: number,
+  columns: number,
+  q: Float32Array,
+  p: Float32Array,
+  rank: number,
+): void {
+  const sums = new Float64Array(rank);
+  for (let i = 0; i < rows; i++) {
+    sums.fill(0);
+    for (let j = 0; j < columns; j++) {
+      const value = m[i * columns + j] as number;
+      for (let k = 0; k < rank; k++) (sums[k] as number) += value * (q[j * rank + k] as number);
+    }
+    p.set(sums, i * rank);
+  }
+}
+
+/** mᵀ·p */
+function multiplyTransposed(
+  m: Float32Array,
+  rows: number,
+  columns: number,
+  p: Float32Array,
+  rank: number,
+): Float32Array {
+  const sums = new Float64Array(columns * rank);
+  for (let i = 0; i < rows; i++) {
+    for (let j = 0; j < columns; j++) {
+      const value = m[i * columns + j] as number;
+      for (let k = 0; k < rank; k++) (sums[j * rank + k] as number) += value * (p[i * rank + k] as number);
+    }
+  }
+  return Float32Array.from(sums);
+}
+
+/** target = p·qᵀ */
+function expand(
+  p: Float32Array,
+  q: Float32Array,
+  rows: number,
+  columns: number,
+  rank: number,
+  target: Float32Array,
+): void {
+  for (let i = 0; i < rows; i++) {
+    for (let j = 0; j < columns; j++) {
+      let sum = 0;
+      for (let k = 0; k < rank; k++) sum += (p[i * rank + k] as number) * (q[j * rank + k] as number);
+      target[i * columns + j] = sum;
+    }
+  }
+}
+
+/**
+ * Makes the columns of p orthonormal, one after the other (Gram and Schmidt, modified, twice, in float64). A column that
+ * depends on those before it becomes zero.
+ */
+export function orthonormalize(p: Float32Array, rows: number, rank: number): void {
+  const done: Float64Array[] = [];
+  for (let k = 0; k < rank; k++) {
+    const column = Float64Array.from({ length: rows }, (_, i) => p[i * rank + k] as number);
+    const before = normOf(column);
+    for (let pass = 0; pass < 2; pass++) {
+      for (const other of done) {
+        let product = 0;
+        for (let i = 0; i < rows; i++) product += (other[i] as number) * (column[i] as number);
+        for (let i = 0; i < rows; i++) (column[i] as number) -= product * (other[i] as number);
+      }
+    }
+    const norm = normOf(column);
+    // Below this, what is left is the rounding of float32.
+    const factor = norm > before * 1e-6 ? 1 / norm : 0;
+    for (let i = 0; i < rows; i++) {
+      (column[i] as number) *= factor;
+      p[i * rank + k] = column[i] as number;
+    }
+    done.push(column);
+  }
+}
+
+function normOf(column: Float64Array): number {
+  let sum = 0;
+  for (const value of column) sum += value * value;
+  return Math.sqrt(sum);
+}

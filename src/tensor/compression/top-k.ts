@@ -1,0 +1,135 @@
+// topk(ratio): only the largest values travel, with their places; the rest waits in the residual until it has become
+// large itself (error feedback). Members' values are added in float32 in order of the members.
+//
+// Price: 1 step; each member receives size·k·8 bytes for k = ⌈ratio·n⌉ of n values. A tensor for which that is no less
+// than sending all of it, or that is small, is summed as it is, in the same step.
+
+import { HorovodError } from '../../errors.ts';
+import { describe } from '../tensor.ts';
+import type { CompressibleTensor, ReducingCompressor } from './compressor.ts';
+import { allgather, allreduce, concatenate, float32In, together, uint32In } from './wire.ts';
+
+export interface TopKOptions {
+  /** Tensors with fewer values travel whole. Default: 1024. */
+  readonly minElements?: number | undefined;
+  /** Keep what was not sent, and add it the next time. Default: true. */
+  readonly errorFeedback?: boolean | undefined;
+}
+
+/** `ratio` of the values travel, the largest: above 0, at most 1. */
+export function topk(ratio: number, options: TopKOptions = {}): ReducingCompressor {
+  if (typeof ratio !== 'number' || !(ratio > 0 && ratio <= 1)) {
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `Compression.topk(ratio): the ratio is a number above 0 and at most 1 (0.01: one value of a hundred), not ${describe(ratio)}.`,
+    );
+  }
+  const { minElements = 1024, errorFeedback = true } = Object(options) as TopKOptions;
+  if (!Number.isSafeInteger(minElements) || minElements < 0) {
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `Compression.topk(): minElements is a whole number from 0, not ${describe(minElements)}.`,
+    );
+  }
+  const parameters = [
+    `${ratio}`,
+    ...(minElements === 1024 ? [] : [`from ${minElements} values`]),
+    ...(errorFeedback ? [] : ['no error feedback']),
+  ];
+  return {
+    name: `topk(${parameters.join(', ')})`,
+    errorFeedback,
+    *reduce(tensors, { size }) {
+      const isSparse = ({ data: { length } }: CompressibleTensor) =>
+        length >= minElements && size * countOf(length, ratio) < length;
+      const sparse = tensors.filter(isSparse);
+      const whole = tensors.filter((tensor) => !isSparse(tensor));
+      const chosen = sparse.map(({ data }) => largest(data, countOf(data.length, ratio)));
+
+      const dense = allreduce(whole.map(({ data }) => data));
+      const list = concatenate(chosen.flatMap(({ places, values }) => [places, values]));
+      const [, parts] = sparse.length === 0 ? [yield* dense, []] : yield* together(dense, allgather(list));
+
+      for (const { residual } of whole) residual?.fill(0);
+      let at = 0;
+      sparse.forEach(({ data, residual }, i) => {
+        const { places } = chosen[i] as Chosen;
+        if (residual !== undefined) keepRest(residual, data, places);
+        data.fill(0);
+        for (const part of parts) add(part.subarray(at, at + 8 * places.length), data);
+        at += 8 * places.length;
+      });
+    },
+  };
+}
+
+export function countOf(length: number, ratio: number): number {
+  return Math.max(1, Math.ceil(ratio * length));
+}
+
+interface Chosen {
+  readonly places: Uint32Array;
+  readonly values: Float32Array;
+}
+
+/**
+ * The `count` values of the largest magnitude, in order of their places. Of equal ones the first. A NaN is larger than
+ * all, so it is seen. Two passes of counting and one of picking: no sorting, and nothing depends on chance.
+ */
+export function largest(data: Float32Array, count: number): Chosen {
+  const patterns = new Uint32Array(data.buffer, data.byteOffset, data.length);
+  // Without the sign, patterns are ordered like magnitudes. First the high half, then the low half within one high half.
+  const [high, aboveHigh] = cut(patterns, 16, 0x7fff, undefined, count);
+  const [low, aboveLow] = cut(patterns, 0, 0xffff, high, count - aboveHigh);
+  const threshold = ((high << 16) | low) >>> 0;
+  let ties = count - aboveHigh - aboveLow;
+  const places = new Uint32Array(count);
+  const values = new Float32Array(count);
+  for (let i = 0, k = 0; k < count; i++) {
+    const magnitude = (patterns[i] as number) & 0x7fffffff;
+    if (magnitude < threshold || (magnitude === threshold && ties-- <= 0)) continue;
+    places[k] = i;
+    values[k++] = data[i] as number;
+  }
+  return { places, values };
+}
+
+/** The key of which at least `count` patterns are as large or larger, and how many are larger. */
+function cut(
+  patterns: Uint32Array,
+  shift: 0 | 16,
+  mask: number,
+  within: number | undefined,
+  count: number,
+): readonly [key: number, above: number] {
+  const counts = new Uint32Array(mask + 1);
+  for (let i = 0; i < patterns.length; i++) {
+    const pattern = patterns[i] as number;
+    if (within === undefined || ((pattern >>> 16) & 0x7fff) === within) {
+      (counts[(pattern >>> shift) & mask] as number)++;
+    }
+  }
+  let above = 0;
+  for (let key = mask; key > 0; key--) {
+    const here = counts[key] as number;
+    if (above + here >= count) return [key, above];
+    above += here;
+  }
+  return [0, above];
+}
+
+/** residual = data but for what was sent; what is not finite is forgotten, lest it spoil all that follows. */
+function keepRest(residual: Float32Array, data: Float32Array, places: Uint32Array): void {
+  for (let i = 0; i < data.length; i++) {
+    const value = data[i] as number;
+    residual[i] = value - value === 0 ? value : 0;
+  }
+  for (const place of places) residual[place] = 0;
+}
+
+function add(bytes: Uint8Array, sum: Float32Array): void {
+  const count = bytes.byteLength / 8;
+  const places = uint32In(bytes.subarray(0, 4 * count));
+  const values = float32In(bytes.subarray(4 * count));
+  for (let k = 0; k < count; k++) (sum[places[k] as number] as number) += values[k] as number;
+}
