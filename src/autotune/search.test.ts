@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { decode, encode, type Knob, type KnobValues, showValues, usualValues } from './knobs.ts';
+import { mulberry32, normal } from './random.ts';
+import { Search } from './search.ts';
+
+const bucket: Knob = {
+  kind: 'size',
+  name: 'bucketBytes',
+  least: 65_536,
+  most: 64 * 2 ** 20,
+  unit: 'bytes',
+  usual: 2 * 2 ** 20,
+};
+const window: Knob = {
+  kind: 'size',
+  name: 'cycleTimeMs',
+  least: 0.25,
+  most: 16,
+  hasZero: true,
+  unit: 'ms',
+  usual: 0,
+};
+const overlap: Knob = { kind: 'choice', name: 'overlap', choices: ['never', 'always'], usual: 'never' };
+const wire: Knob = { kind: 'choice', name: 'compression', choices: ['none', 'fp16', 'bf16'], usual: 'none' };
+const knobs = [bucket, window, overlap, wire];
+
+describe('settings in the unit cube', () => {
+  test('come back as they went, rounded to what can be set', () => {
+    for (const values of [
+      usualValues(knobs),
+      { bucketBytes: 65_536, cycleTimeMs: 0.25, overlap: 'always', compression: 'bf16' },
+      { bucketBytes: 64 * 2 ** 20, cycleTimeMs: 16, overlap: 'never', compression: 'fp16' },
+    ]) {
+      const point = encode(knobs, values);
+      assert.equal(point.length, 6);
+      assert.ok(
+        point.every((x) => x >= 0 && x <= 1),
+        String(point),
+      );
+      assert.deepEqual(decode(knobs, point), values);
+    }
+  });
+
+  test('every point is a setting within the limits', () => {
+    const random = mulberry32(1);
+    for (let i = 0; i < 200; i++) {
+      const values = decode(
+        knobs,
+        Array.from({ length: 6 }, () => random()),
+      );
+      const bytes = values['bucketBytes'] as number;
+      assert.ok(bytes >= 65_536 && bytes <= 64 * 2 ** 20 && bytes % 64 === 0, String(bytes));
+      const ms = values['cycleTimeMs'] as number;
+      assert.ok(ms === 0 || (ms >= 0.25 && ms <= 16), String(ms));
+    }
+  });
+
+  test('are shown in words', () => {
+    assert.equal(
+      showValues(knobs, { bucketBytes: 1_572_864, cycleTimeMs: 0.5, overlap: 'always', compression: 'none' }),
+      'bucketBytes 1.5 MiB, cycleTimeMs 0.5 ms, overlap always, compression none',
+    );
+    assert.equal(
+      showValues([{ kind: 'choice', name: 'hierarchical', choices: [true, false], usual: true }], {
+        hierarchical: false,
+      }),
+      'hierarchical off',
+    );
+  });
+});
+
+describe('the search', () => {
+  const run = (search: Search, samples: number, time: (values: KnobValues) => number) => {
+    for (let i = 0; i < samples; i++) {
+      const values = search.next();
+      search.tell(values, time(values));
+    }
+  };
+
+  test('begins with the usual setting and tries none twice', () => {
+    const search = new Search(knobs);
+    assert.deepEqual(search.next(), usualValues(knobs));
+    run(search, 25, (values) => (values['bucketBytes'] as number) % 97);
+    const seen = new Set(search.trials.map(({ values }) => JSON.stringify(values)));
+    assert.equal(seen.size, 25);
+  });
+
+  test('finds the bottom of a valley in the logarithm of a size, through noise', () => {
+    const random = mulberry32(11);
+    const truth = (values: KnobValues) =>
+      10 + 1.5 * (Math.log2(values['bucketBytes'] as number) - 23) ** 2 * 0.2;
+    const search = new Search([bucket]);
+    run(search, 20, (values) => truth(values) * (1 + 0.02 * normal(random)));
+    const found = Math.log2(search.best().values['bucketBytes'] as number);
+    assert.ok(Math.abs(found - 23) <= 1.5, `2^${found}`);
+  });
+
+  test('finds the best of sizes and choices together, which depend on each other', () => {
+    const random = mulberry32(7);
+    const truth = (values: KnobValues) => {
+      const far = Math.log2(values['bucketBytes'] as number) - 20;
+      const isOn = values['overlap'] === 'always';
+      // Only with overlap does the size of the buckets matter; with bad buckets overlap is worse than none.
+      return 20 + (isOn ? 0.5 * far ** 2 - 6 : 0) + (values['cycleTimeMs'] as number);
+    };
+    const search = new Search([bucket, window, overlap]);
+    run(search, 30, (values) => truth(values) * (1 + 0.02 * normal(random)));
+    const { values } = search.best();
+    assert.equal(values['overlap'], 'always');
+    assert.ok(truth(values) < 16.5, `${truth(values)} for ${JSON.stringify(values)}`);
+  });
+
+  test('is over when there are only choices and all have been tried', () => {
+    const search = new Search([overlap, wire]);
+    run(search, 5, () => 1);
+    assert.equal(search.isExhausted, false);
+    run(search, 1, () => 1);
+    assert.equal(search.isExhausted, true);
+  });
+
+  test('is the same in every run', () => {
+    const again = () => {
+      const search = new Search(knobs);
+      run(search, 15, (values) => 1 + JSON.stringify(values).length);
+      return search.trials;
+    };
+    assert.deepEqual(again(), again());
+  });
+});

@@ -1,0 +1,155 @@
+// The search: which setting to try next. First the usual one, then a few that are spread over the cube, then where a
+// Gaussian process over the logarithms of the times expects the largest improvement. Pure, and the same in every run.
+
+import { expectedImprovement, GaussianProcess } from './gaussian-process.ts';
+import {
+  decode,
+  dimensionsOf,
+  encode,
+  type Knob,
+  type KnobValues,
+  sameValues,
+  usualValues,
+} from './knobs.ts';
+import { mulberry32 } from './random.ts';
+
+export interface Trial {
+  readonly values: KnobValues;
+  /** Time of a step. */
+  readonly ms: number;
+}
+
+export interface SearchOptions {
+  /** Of the Gaussian process; undefined: found with the rest. */
+  readonly noise?: number | undefined;
+  readonly seed?: number | undefined;
+}
+
+const candidatesPerTrial = 512;
+
+export class Search {
+  readonly knobs: readonly Knob[];
+  readonly #noise: number | undefined;
+  readonly #random: () => number;
+  readonly #first: KnobValues[];
+  readonly #trials: Trial[] = [];
+
+  constructor(knobs: readonly Knob[], options: SearchOptions = {}) {
+    this.knobs = knobs;
+    this.#noise = options.noise;
+    this.#random = mulberry32(options.seed ?? 5);
+    this.#first = firstSettings(knobs);
+  }
+
+  get trials(): readonly Trial[] {
+    return this.#trials;
+  }
+
+  /** Every setting there is has been tried. */
+  get isExhausted(): boolean {
+    return this.knobs.every(({ kind }) => kind === 'choice') && this.#untried(this.#all()).length === 0;
+  }
+
+  next(): KnobValues {
+    const fresh = this.#untried(this.#first)[0];
+    if (fresh !== undefined) return fresh;
+    const process = this.#model();
+    const best = Math.min(...this.#trials.map(({ values }) => process.predict(this.#pointOf(values)).mean));
+    let chosen: { values: KnobValues; merit: number } | undefined;
+    for (const values of this.#untried(this.#candidates())) {
+      const merit = expectedImprovement(process.predict(this.#pointOf(values)), best);
+      if (chosen === undefined || merit > chosen.merit) chosen = { values, merit };
+    }
+    return chosen?.values ?? this.best().values;
+  }
+
+  tell(values: KnobValues, ms: number): void {
+    this.#trials.push({ values, ms });
+  }
+
+  /** The best of those tried, by what the model makes of their noisy times. At least one has been told. */
+  best(): Trial {
+    const process = this.#model();
+    const judged = this.#trials.map((trial) => ({
+      trial,
+      mean: process.predict(this.#pointOf(trial.values)).mean,
+    }));
+    const [best] = judged.sort((a, b) => a.mean - b.mean);
+    return best?.trial as Trial;
+  }
+
+  #model(): GaussianProcess {
+    const points = this.#trials.map(({ values }) => this.#pointOf(values));
+    // In logarithms 10 % are 10 %, and one terrible setting does not hide the differences of the good ones.
+    const times = this.#trials.map(({ ms }) => Math.log(ms));
+    const middle = [...times].sort((a, b) => a - b)[times.length >> 1] as number;
+    const bounded = times.map((time) => Math.min(time, middle + Math.LN2));
+    return GaussianProcess.fit(points, bounded, { noise: this.#noise, seed: this.#trials.length });
+  }
+
+  #pointOf(values: KnobValues): number[] {
+    return encode(this.knobs, values);
+  }
+
+  #untried(list: readonly KnobValues[]): KnobValues[] {
+    return list.filter((values) => !this.#trials.some((trial) => sameValues(trial.values, values)));
+  }
+
+  /** Anywhere, and near the best. */
+  #candidates(): KnobValues[] {
+    const dimensions = this.knobs.reduce((sum, knob) => sum + dimensionsOf(knob), 0);
+    const near = this.#pointOf(this.best().values);
+    return Array.from({ length: candidatesPerTrial }, (_, i) => {
+      const point = Array.from({ length: dimensions }, (_, d) =>
+        i % 2 === 0
+          ? this.#random()
+          : Math.min(Math.max((near[d] as number) + (this.#random() - 0.5) * 0.5, 0), 1),
+      );
+      return decode(this.knobs, point);
+    });
+  }
+
+  /** All combinations of choices. */
+  #all(): KnobValues[] {
+    let combinations: KnobValues[] = [{}];
+    for (const knob of this.knobs) {
+      if (knob.kind !== 'choice') continue;
+      combinations = combinations.flatMap((values) =>
+        knob.choices.map((choice) => ({ ...values, [knob.name]: choice })),
+      );
+    }
+    return combinations;
+  }
+}
+
+/**
+ * The usual setting, each other choice alone, and points of a low-discrepancy sequence (Halton's): so many that each
+ * dimension has been seen low, high and in between.
+ */
+function firstSettings(knobs: readonly Knob[]): KnobValues[] {
+  const usual = usualValues(knobs);
+  const turned = knobs.flatMap((knob) =>
+    knob.kind === 'size'
+      ? []
+      : knob.choices
+          .filter((choice) => choice !== knob.usual)
+          .map((choice) => ({ ...usual, [knob.name]: choice })),
+  );
+  const sizes = knobs.filter(({ kind }) => kind === 'size');
+  const spread = Array.from({ length: sizes.length === 0 ? 0 : sizes.length + 3 }, (_, i) => {
+    const point = sizes.map((_, d) => halton(i + 1, primes[d % primes.length] as number));
+    return { ...usual, ...decode(sizes, point) };
+  });
+  return [usual, ...turned, ...spread];
+}
+
+const primes = [2, 3, 5, 7, 11, 13];
+
+function halton(index: number, base: number): number {
+  let [share, result] = [1, 0];
+  for (let rest = index; rest > 0; rest = Math.floor(rest / base)) {
+    share /= base;
+    result += share * (rest % base);
+  }
+  return result;
+}
