@@ -4,6 +4,7 @@
 import type { Departure, ErrorRecord, FailureRecord } from '../plane/control-block.ts';
 import { decodeErrorRecord, decodeFailureRecord } from '../plane/failure-record.ts';
 import type { ProcessEnd } from '../plane/process-status.ts';
+import { decodeRankStatus, type RankStatus } from '../status/rank-status.ts';
 
 export type WatchMessage =
   /** I am here. */
@@ -12,6 +13,8 @@ export type WatchMessage =
   | { readonly type: 'failure'; readonly record: FailureRecord }
   /** A rank of my host has left or died. */
   | { readonly type: 'departure'; readonly rank: number; readonly departure: Departure }
+  /** What a rank of my host said of itself `ageMs` ago. */
+  | { readonly type: 'status'; readonly rank: number; readonly ageMs: number; readonly status: RankStatus }
   /** I leave in good order: the end of this connection is no failure. */
   | { readonly type: 'goodbye' };
 
@@ -38,6 +41,12 @@ export function parseMessage(text: string): WatchMessage | undefined {
       const departure = toDeparture(value['departure']);
       if (departure === undefined || !isCount(rank)) return undefined;
       return { type: 'departure', rank, departure };
+    }
+    case 'status': {
+      const { rank, ageMs } = value;
+      const status = decodeRankStatus(JSON.stringify(value['status']) ?? '');
+      if (status === undefined || !isCount(rank) || typeof ageMs !== 'number' || ageMs < 0) return undefined;
+      return { type: 'status', rank, ageMs, status };
     }
     default:
       return undefined;

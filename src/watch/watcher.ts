@@ -13,6 +13,7 @@ import { FrameReader } from '../rendezvous/frames.ts';
 import type { JobSecret } from '../rendezvous/job-secret.ts';
 import { encodeMessage, parseMessage, type WatchMessage } from './messages.ts';
 import { Silence } from './silence.ts';
+import { StatusMirror } from './status-mirror.ts';
 
 /** Another host, as this one knows it. */
 export interface WatchedHost {
@@ -53,6 +54,8 @@ interface Link {
 
 /** What a peer that does not read may leave in our memory. */
 const unsentLimitBytes = 256 * 1024;
+/** The same for what is no loss: newer of it will follow. */
+const unsentNewsLimitBytes = 64 * 1024;
 /** How long the other sides have to hang up after a goodbye. */
 const farewellMs = 500;
 
@@ -64,6 +67,7 @@ export class Watcher {
   readonly #silence = new Silence(performance.now());
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #told = new Set<number>();
+  readonly #statuses: StatusMirror;
   #links: Link[] = [];
   #hasToldFailure = false;
   #isLeaving = false;
@@ -76,6 +80,7 @@ export class Watcher {
     this.#options = options;
     this.#listener = listener;
     this.#block = block;
+    this.#statuses = new StatusMirror(block, options.localRanks, (message) => this.#sayToAll(message));
     this.candidates = listener.candidates;
     this.over = new Promise((resolve) => {
       this.#resolveOver = resolve;
@@ -119,6 +124,7 @@ export class Watcher {
     this.#every(beatMs ?? Math.min(1000, peerTimeoutMs / 5), () => this.#sayToAll({ type: 'beat' }));
     this.#every(pollMs ?? 100, () => this.tell());
     this.#every(Math.min(250, peerTimeoutMs / 10), () => this.#checkSilence());
+    this.#every(this.#statuses.periodMs, () => this.#statuses.tell());
     this.#sayToAll({ type: 'beat' });
   }
 
@@ -225,6 +231,9 @@ export class Watcher {
       case 'failure':
         this.#block.fail(message.record);
         return;
+      case 'status':
+        if (link.host.ranks.includes(message.rank)) this.#statuses.hear(message);
+        return;
       default:
         message satisfies never;
     }
@@ -270,10 +279,12 @@ export class Watcher {
 
   #sayToAll(message: WatchMessage): void {
     const bytes = encodeMessage(message);
+    const isNews = message.type === 'status';
+    const limitBytes = isNews ? unsentNewsLimitBytes : unsentLimitBytes;
     for (const { socket, held, state } of this.#links) {
-      if (held !== undefined) held.push(bytes);
-      else if (state !== 'over' && socket.writable && socket.writableLength < unsentLimitBytes)
-        socket.write(bytes);
+      if (held === undefined) {
+        if (state !== 'over' && socket.writable && socket.writableLength < limitBytes) socket.write(bytes);
+      } else if (!isNews) held.push(bytes);
     }
   }
 
