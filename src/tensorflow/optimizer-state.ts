@@ -8,6 +8,8 @@
 //   accumulated…, accumulations   lists of { originalName, variable }, by place in the list of variables; may have gaps
 //   accBeta1, accBeta2, iteration variables of one number
 //   iterations_, learningRate …   plain numbers
+//
+// Accumulators that are sharded over the ranks are one state of all of them already and stay as they are; the rest travels.
 
 import * as tf from '@tensorflow/tfjs';
 import { allgatherObject, allgatherObjectSync } from '../context/default-collectives.ts';
@@ -16,8 +18,10 @@ import { rank } from '../context/default-membership.ts';
 import type { CollectiveOptions } from '../context/options.ts';
 import { HorovodError } from '../errors.ts';
 import { describe } from '../tensor/tensor.ts';
+import { type Accumulators, type Fields, isAccumulators, type OptimizerVariable } from './accumulators.ts';
 import { checkRoot, forCheck } from './broadcast-variables.ts';
 import { getMomentum, setLearningRate, setMomentum } from './learning-rate.ts';
+import { forgetSharding, shardingOf } from './optimizer/sharded/state.ts';
 import { broadcastSlots, broadcastSlotsSync, type Slot, type SlotDtype } from './packed-broadcast.ts';
 import { dtypeOf } from './tensor-access.ts';
 import { label } from './tensor-collectives.ts';
@@ -33,7 +37,7 @@ export async function broadcastOptimizerState(
   const fields = fieldsOf(optimizer, rootRank, options, what);
   const offers = await allgatherObject(offerOf(optimizer, fields, rootRank, what), forCheck(options));
   const state = agreedState(offers, rootRank, options, what);
-  await broadcastSlots(slotsOf(fields, state), rank() === rootRank, rootRank, options);
+  await broadcastSlots(slotsOf(optimizer, fields, state), rank() === rootRank, rootRank, options);
   if (rank() !== rootRank) applyNumbers(optimizer, state.numbers);
 }
 
@@ -47,17 +51,9 @@ export function broadcastOptimizerStateSync(
   const fields = fieldsOf(optimizer, rootRank, options, what);
   const offers = allgatherObjectSync(offerOf(optimizer, fields, rootRank, what), forCheck(options));
   const state = agreedState(offers, rootRank, options, what);
-  broadcastSlotsSync(slotsOf(fields, state), rank() === rootRank, rootRank, options);
+  broadcastSlotsSync(slotsOf(optimizer, fields, state), rank() === rootRank, rootRank, options);
   if (rank() !== rootRank) applyNumbers(optimizer, state.numbers);
 }
-
-interface OptimizerVariable {
-  originalName: string;
-  variable: tf.Variable;
-}
-
-type Accumulators = (OptimizerVariable | null | undefined)[];
-type Fields = Record<string, unknown>;
 
 interface SlotDescription {
   readonly originalName: string;
@@ -116,6 +112,7 @@ function offerOf(optimizer: tf.Optimizer, fields: Fields, rootRank: number, what
   const variables: State['variables'] = [];
   for (const [field, value] of Object.entries(fields)) {
     if (isAccumulators(field, value)) {
+      if (shardingOf(optimizer) !== undefined) continue;
       const slots = Array.from(value, (entry) =>
         entry == null
           ? null
@@ -163,8 +160,10 @@ function agreedState(
   );
 }
 
-function slotsOf(fields: Fields, state: State): Slot[] {
+function slotsOf(optimizer: tf.Optimizer, fields: Fields, state: State): Slot[] {
   const slots: Slot[] = [];
+  // The root's state is full, so everybody's will be.
+  if (state.lists.length > 0) forgetSharding(optimizer);
   for (const { field, slots: wanted } of state.lists) {
     const list = fitted(fields, field, wanted);
     wanted.forEach((description, i) => {
@@ -234,11 +233,4 @@ function applyNumbers(optimizer: tf.Optimizer, numbers: State['numbers']): void 
     else if (field === 'momentum' && getMomentum(optimizer) !== undefined) setMomentum(optimizer, value);
     else fields[field] = value;
   }
-}
-
-function isAccumulators(field: string, value: unknown): value is Accumulators {
-  if (!Array.isArray(value)) return false;
-  const entries = Array.from(value).filter((entry) => entry != null);
-  if (entries.length === 0) return field.startsWith('acc');
-  return entries.every((entry) => typeof entry === 'object' && entry.variable instanceof tf.Variable);
 }

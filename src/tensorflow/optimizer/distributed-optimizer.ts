@@ -2,15 +2,18 @@
 // It is the optimizer given, with two methods overlaid: class name, configuration, state and the user's references
 // stay what they were, so a saved model loads without Horovod. tf.layers calls minimize(), which calls
 // computeGradients() (reduced here) and applyGradients(); a loop of one's own may call tf.variableGrads() and then
-// applyGradients() alone, and is reduced there.
+// applyGradients() alone, and is reduced there. With op Adasum it is delta-stepper.ts that does the steps.
 
 import * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../errors.ts';
+import { Adasum } from '../../tensor/reduce-op.ts';
 import { describe } from '../../tensor/tensor.ts';
 import { readTensor } from '../tensor-access.ts';
 import { Aggregation } from './aggregation.ts';
+import { DeltaStepper } from './delta-stepper.ts';
 import { GradientReducer, type Gradients } from './gradient-reducer.ts';
-import { type AnyVariable, LocalVariables } from './local-variables.ts';
+import { type AnyVariable, LocalVariables, trainableVariables } from './local-variables.ts';
+import { entriesOf, type NamedGradients, variablesOf } from './named-gradients.ts';
 import {
   checkOptimizerOptions,
   checkRegistered,
@@ -18,6 +21,8 @@ import {
   type OptimizerRules,
 } from './options.ts';
 import { Loss } from './own-gradients.ts';
+import { checkElementWise, ShardedStepper } from './sharded/stepper.ts';
+import { StepMarks } from './step-marks.ts';
 import { type StepTimer, timeStep } from './step-times.ts';
 
 /** What a wrapped optimizer has besides its own. */
@@ -27,8 +32,6 @@ export interface Distributed {
   /** Steps left out because of skipNonFinite. */
   readonly skippedSteps: number;
 }
-
-type NamedGradients = Parameters<tf.Optimizer['applyGradients']>[0];
 
 /** Wraps the optimizer given, in place, and returns it. */
 export function DistributedOptimizer<T extends tf.Optimizer>(
@@ -60,7 +63,14 @@ export function isDistributed(optimizer: tf.Optimizer): optimizer is tf.Optimize
   return steppers.has(optimizer);
 }
 
-const steppers = new WeakMap<tf.Optimizer, Stepper>();
+/** The batch that this optimizer is trained with next has so many samples; see step-marks.ts. */
+export function expectSamples(optimizer: tf.Optimizer, samples: number): void {
+  steppers.get(optimizer)?.marks.expect(samples);
+}
+
+type AnyStepper = Stepper | DeltaStepper | ShardedStepper;
+
+const steppers = new WeakMap<tf.Optimizer, AnyStepper>();
 
 function wrap<T extends tf.Optimizer>(
   optimizer: T,
@@ -82,7 +92,8 @@ function wrap<T extends tf.Optimizer>(
     );
   }
   const base = Object.getPrototypeOf(optimizer) as tf.Optimizer;
-  const stepper = new Stepper(optimizer, base, checkOptimizerOptions(options, what), locals);
+  const rules = checkOptimizerOptions(options, what);
+  const stepper = makeStepper(optimizer, base, rules, locals);
   const overlay: PropertyDescriptorMap = {
     computeGradients: { value: stepper.computeGradients.bind(stepper) },
     applyGradients: { value: stepper.applyGradients.bind(stepper) },
@@ -91,10 +102,27 @@ function wrap<T extends tf.Optimizer>(
       value: (variable: AnyVariable) => locals.add(variable, `${what}.registerLocalVar()`),
     },
     skippedSteps: { get: () => stepper.skippedSteps },
+    ...(stepper instanceof ShardedStepper && {
+      // Writable: whoever saves a model may put a getWeights() of their own over it.
+      getWeights: { value: stepper.getWeights.bind(stepper), writable: true },
+      setWeights: { value: stepper.setWeights.bind(stepper), writable: true },
+    }),
   };
   Object.setPrototypeOf(optimizer, Object.create(base, overlay));
   steppers.set(optimizer, stepper);
   return optimizer as T & Distributed;
+}
+
+function makeStepper(
+  optimizer: tf.Optimizer,
+  base: tf.Optimizer,
+  rules: OptimizerRules,
+  locals: LocalVariables,
+): AnyStepper {
+  if (rules.op === Adasum) return new DeltaStepper(optimizer, base, rules, locals);
+  if (rules.shardOptimizerState === false) return new Stepper(optimizer, base, rules, locals);
+  checkElementWise(optimizer, rules);
+  return new ShardedStepper(optimizer, base, rules, locals);
 }
 
 /** What has become of the gradients that applyGradients() will be given. */
@@ -102,6 +130,7 @@ type Prepared = 'not yet' | 'reduced' | 'only summed up';
 
 class Stepper {
   skippedSteps = 0;
+  readonly marks: StepMarks = new StepMarks();
   readonly #optimizer: tf.Optimizer;
   readonly #base: tf.Optimizer;
   readonly #rules: OptimizerRules;
@@ -165,6 +194,8 @@ class Stepper {
     this.#timer?.end('updateMs');
     this.#timer?.publish();
     this.#timer = undefined;
+    if (state === 'only summed up') this.marks.passEnded();
+    else this.marks.stepEnded();
   }
 
   dispose(): void {
@@ -216,18 +247,8 @@ class Stepper {
 
   /** For applyGradients() alone: the gradients are the caller's and stay as they are. */
   #reduceGiven(given: NamedGradients): { named: NamedGradients; created: tf.Tensor[]; isComplete: boolean } {
-    const entries = Array.isArray(given)
-      ? given
-      : Object.entries(given).map(([name, tensor]) => ({ name, tensor }));
-    const { registeredVariables } = tf.engine();
-    const variables = entries.map(({ name }) => {
-      const variable = registeredVariables[name];
-      if (variable !== undefined) return variable;
-      throw new HorovodError(
-        'ERR_HVD_INVALID_ARGUMENT',
-        `${this.#rules.what}: applyGradients() was given a gradient for "${name}", and there is no such variable.`,
-      );
-    });
+    const entries = entriesOf(given);
+    const variables = variablesOf(given, this.#rules.what);
     // Clones share the memory: nothing is written into it, and the caller's tensors outlive them.
     const clones = entries.map(({ tensor }) => tensor?.clone() ?? undefined);
     const pass = this.#groupSize() > 1 ? this.#reducer.begin(this.#global(variables)) : undefined;
@@ -266,21 +287,13 @@ class Stepper {
   #areFinite(gradients: NamedGradients): boolean {
     const locals = this.#locals.current();
     const { registeredVariables } = tf.engine();
-    const entries = Array.isArray(gradients)
-      ? gradients
-      : Object.entries(gradients).map(([name, tensor]) => ({ name, tensor }));
-    return entries.every(({ name, tensor }) => {
+    return entriesOf(gradients).every(({ name, tensor }) => {
       // Local gradients differ between ranks: with them the ranks could decide differently.
       const variable = registeredVariables[name];
       if (tensor == null || (variable !== undefined && locals.has(variable))) return true;
       return (readTensor(tensor) as Float32Array).every(Number.isFinite);
     });
   }
-}
-
-/** What tf.variableGrads() takes without a list. */
-function trainableVariables(): tf.Variable[] {
-  return Object.values(tf.engine().registeredVariables).filter(({ trainable }) => trainable);
 }
 
 /** As tf.variableGrads() gives them: in order of the variables, which is the order of the optimizers' state. */

@@ -30,6 +30,8 @@ export interface Agreement {
   readonly transport: Transport;
   /** Some rank has variables without gradients, so some rank may come with new gradients later. */
   readonly mayGrow: boolean;
+  /** All ranks have the same list of variables; otherwise only those with gradients are the same. */
+  readonly areAlike: boolean;
 }
 
 /** Collective, blocking. Throws the same error on every rank where they do not mean the same variables. */
@@ -47,7 +49,12 @@ export function agreeOnGradients(
   const used = proposals.map(onlyUsed);
   if (firstDifference(used, ranks) === undefined) {
     const { order, transport } = decide(used);
-    return { order: order.map((place) => proposal.present[place] as number), transport, mayGrow: true };
+    return {
+      order: order.map((place) => proposal.present[place] as number),
+      transport,
+      mayGrow: true,
+      areAlike: false,
+    };
   }
   throw new HorovodError('ERR_HVD_MISMATCH', `${what}: ${difference}`);
 }
@@ -75,7 +82,7 @@ export function decide(proposals: readonly Proposal[]): Agreement {
     proposals.every(({ transports }) => transports.includes(each)),
   );
   const mayGrow = present.size < first.variables.length;
-  return { order: [...early, ...late], transport: transport ?? 'staged', mayGrow };
+  return { order: [...early, ...late], transport: transport ?? 'staged', mayGrow, areAlike: true };
 }
 
 /** Names come from counters of each process and may differ; places and shapes may not. */

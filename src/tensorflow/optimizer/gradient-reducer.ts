@@ -17,8 +17,9 @@ import {
   prepareAllreduceSync,
   type StartedCollective,
 } from '../../context/prepared.ts';
+import type { ProcessSet } from '../../context/process-set.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
-import { Max } from '../../tensor/reduce-op.ts';
+import { Adasum, Max } from '../../tensor/reduce-op.ts';
 import { bulkMemory } from '../backend/tfjs-node-memory.ts';
 import {
   copyTensor,
@@ -43,7 +44,7 @@ interface Bucket {
   /** Where its gradients are gathered, one after the other, and each gradient's part of it. Not for direct ones. */
   readonly staging?: {
     readonly parts: readonly Float32Array[];
-    readonly prepared: PreparedCollective<Float32Array>;
+    readonly prepared: PreparedCollective<unknown>;
   };
 }
 
@@ -143,7 +144,7 @@ export class GradientReducer {
     if (known !== undefined) releaseRoute(known);
     this.#forgetOldRoutes();
     const { what, processSet } = this.rules;
-    this.#name ??= this.rules.name ?? `DistributedOptimizer.${nextNumber(context, processSet?.id ?? 0)}`;
+    this.#name ??= this.rules.name ?? `DistributedOptimizer.${numberOfReducer(context, processSet)}`;
     const name = `${this.#name}.${this.#routesMade++}`;
     const proposal = { variables: describeVariables(variables), present, finished, transports };
     const { order, transport, mayGrow } = agreeOnGradients(context, proposal, {
@@ -251,7 +252,9 @@ export class GradientReducer {
     });
     const { op, compression, prescaleFactor, postscaleFactor, processSet } = this.rules;
     const options = { op, compression, prescaleFactor, postscaleFactor, processSet, name };
-    return { parts, prepared: prepareAllreduceSync(context, buffer, options) };
+    // Adasum needs to know where each gradient begins.
+    const arrays = op === Adasum ? parts : buffer;
+    return { parts, prepared: prepareAllreduceSync(context, arrays, options) };
   }
 }
 
@@ -301,6 +304,12 @@ export class Pass {
   /** Uses up the gradients and returns the reduced ones. */
   finish(gradients: Gradients): Gradients {
     return this.#reduce(gradients, true);
+  }
+
+  /** The same for tensors that were made for this pass, and by no loss. */
+  finishOwn(tensors: Gradients): Gradients {
+    this.#lossId = -1;
+    return this.#reduce(tensors, true);
   }
 
   /** The same for gradients that are the caller's: they stay as they are. */
@@ -416,7 +425,8 @@ export class Pass {
   }
 }
 
-function readInto(gradient: tf.Tensor, part: Float32Array): void {
+/** Copies a gradient's values. */
+export function readInto(gradient: tf.Tensor, part: Float32Array): void {
   const memory = bulkMemory();
   if (memory !== undefined) memory.read([gradient], [part]);
   else part.set(readTensor(gradient) as Float32Array);
@@ -434,9 +444,11 @@ function signatureOf(variables: readonly tf.Variable[]): string {
   return variables.map(({ id }) => id).join();
 }
 
-function nextNumber(context: HorovodContext, processSet: number): number {
+/** The next number of an optimizer or tape without a name. */
+export function numberOfReducer(context: HorovodContext, processSet: ProcessSet | undefined): number {
   const numbers = counters.get(context) ?? new Map<number, number>();
-  const number = (numbers.get(processSet) ?? 0) + 1;
-  counters.set(context, numbers.set(processSet, number));
+  const set = processSet?.id ?? 0;
+  const number = (numbers.get(set) ?? 0) + 1;
+  counters.set(context, numbers.set(set, number));
   return number;
 }

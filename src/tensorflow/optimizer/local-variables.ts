@@ -19,6 +19,11 @@ export function variableOf(given: AnyVariable, what: string): tf.Variable {
   );
 }
 
+/** What tf.variableGrads() takes without a list. */
+export function trainableVariables(): tf.Variable[] {
+  return Object.values(tf.engine().registeredVariables).filter(({ trainable }) => trainable);
+}
+
 export class LocalVariables {
   readonly #variables = new Set<tf.Variable>();
   readonly #layers: tf.layers.Layer[] = [];

@@ -10,7 +10,7 @@ import { type AnyVariable, variableOf } from './local-variables.ts';
 
 /** What decides how gradients are reduced. */
 export interface GradientOptions {
-  /** Average (default) or Sum. */
+  /** Average (default), Sum or Adasum; for an optimizer Adasum combines the changes of the variables, not gradients. */
   op?: ReduceOp | undefined;
   compression?: Compressor | undefined;
   /** With Average: gradients are divided by this before the sum and by size / this after it. Default 1. */
@@ -27,7 +27,10 @@ export interface GradientOptions {
 }
 
 export interface DistributedOptimizerOptions extends GradientOptions {
-  /** Gradients are summed over this many passes before they are reduced and applied. Default 1. */
+  /**
+   * Gradients are summed over this many passes before they are reduced and applied. With op Adasum: each rank makes this
+   * many steps of its own before they are combined. Default 1.
+   */
   backwardPassesPerStep?: number | undefined;
   /** Divide that sum by the number of passes. Default false. */
   averageAggregatedGradients?: boolean | undefined;
@@ -38,6 +41,11 @@ export interface DistributedOptimizerOptions extends GradientOptions {
    * leave out the same steps. Default false.
    */
   skipNonFinite?: boolean | undefined;
+  /**
+   * Each rank keeps and updates only its share of the optimizer's state (ZeRO-1). Default false. For the optimizers of
+   * tf.train; 'element-wise' vouches for one of your own: what becomes of an element depends on that element alone.
+   */
+  shardOptimizerState?: boolean | 'element-wise' | undefined;
 }
 
 /** Checked, with the defaults filled in. */
@@ -58,6 +66,7 @@ export interface OptimizerRules extends GradientRules {
   readonly averageAggregatedGradients: boolean;
   readonly overlap: boolean;
   readonly skipNonFinite: boolean;
+  readonly shardOptimizerState: boolean | 'element-wise';
 }
 
 const gradientOptionNames = [
@@ -76,6 +85,7 @@ const optimizerOptionNames = [
   'averageAggregatedGradients',
   'overlap',
   'skipNonFinite',
+  'shardOptimizerState',
 ];
 
 export function checkOptimizerOptions(options: DistributedOptimizerOptions, what: string): OptimizerRules {
@@ -87,13 +97,40 @@ export function checkOptimizerOptions(options: DistributedOptimizerOptions, what
       `backwardPassesPerStep is a whole number above 0, not ${describe(backwardPassesPerStep)}`,
     );
   }
+  const rules = rulesOf(options, what);
   return {
-    ...rulesOf(options, what),
+    ...rules,
     backwardPassesPerStep,
     averageAggregatedGradients: truth(options, 'averageAggregatedGradients', false, what),
     overlap: truth(options, 'overlap', true, what),
     skipNonFinite: truth(options, 'skipNonFinite', false, what),
+    shardOptimizerState: shardingOf(options, rules, what),
   };
+}
+
+function shardingOf(
+  { shardOptimizerState: given = false }: DistributedOptimizerOptions,
+  { op, compression, groups }: GradientRules,
+  what: string,
+): OptimizerRules['shardOptimizerState'] {
+  if (typeof given !== 'boolean' && given !== 'element-wise') {
+    throw refusal(what, `shardOptimizerState is true, false or 'element-wise', not ${describe(given)}`);
+  }
+  if (given === false) return false;
+  if (op !== Average && op !== Sum) {
+    throw refusal(what, `shardOptimizerState goes with op Average and Sum, not with ${op.name}`);
+  }
+  if (![Compression.none, Compression.fp16, Compression.bf16].includes(compression as never)) {
+    throw new HorovodError(
+      'ERR_HVD_UNSUPPORTED',
+      `${what}: shardOptimizerState goes with Compression.none, fp16 and bf16, not with ${compression.name}: each rank gets the ` +
+        'reduced gradients of its share only.',
+    );
+  }
+  if (groups !== undefined) {
+    throw refusal(what, 'groups do not go with shardOptimizerState: all gradients travel in one operation');
+  }
+  return given;
 }
 
 export function checkGradientOptions(options: GradientOptions, what: string): GradientRules {
@@ -103,14 +140,8 @@ export function checkGradientOptions(options: GradientOptions, what: string): Gr
 
 function rulesOf(options: GradientOptions, what: string): GradientRules {
   const { op = Average, compression = Compression.none, gradientPredivideFactor: factor = 1 } = options;
-  if (op === Adasum) {
-    throw new HorovodError(
-      'ERR_HVD_UNSUPPORTED',
-      `${what}: op Adasum does not exist yet; Average and Sum do.`,
-    );
-  }
-  if (op !== Average && op !== Sum) {
-    throw refusal(what, `op is Average or Sum: gradients have no other meaning than their sum`);
+  if (op !== Average && op !== Sum && op !== Adasum) {
+    throw refusal(what, `op is Average, Sum or Adasum: gradients have no other meaning than their sum`);
   }
   if (typeof factor !== 'number' || !Number.isFinite(factor) || factor <= 0) {
     throw refusal(what, `gradientPredivideFactor is a finite number above 0, not ${describe(factor)}`);

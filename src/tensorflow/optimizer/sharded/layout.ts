@@ -1,0 +1,44 @@
+// Who keeps what of an optimizer's state (ZeRO-1). All variables, flat and one after the other, are one long vector; each
+// rank has one *shard* of it, cut as reducescatter() cuts: equal lengths, the first ranks one element longer. A *piece* is
+// what a shard has of one variable. Pure, and the same on every rank; why so: docs/decisions/0017-zero-1.md.
+
+export interface Piece {
+  /** Which variable. */
+  readonly place: number;
+  /** Its elements from here … */
+  readonly from: number;
+  /** … to before here. */
+  readonly to: number;
+  /** Where they begin in the shard. */
+  readonly at: number;
+}
+
+export interface ShardLayout {
+  /** Elements of all variables. */
+  readonly total: number;
+  /** Where each variable begins in the long vector. */
+  readonly starts: readonly number[];
+  /** Elements of this rank's shard. */
+  readonly length: number;
+  /** In order; none of variables without elements. */
+  readonly pieces: readonly Piece[];
+}
+
+/** The layout of variables with these numbers of elements, as the member `index` of `members` sees it. */
+export function layOut(sizes: readonly number[], index: number, members: number): ShardLayout {
+  let total = 0;
+  const starts = sizes.map((size) => {
+    total += size;
+    return total - size;
+  });
+  const [least, longer] = [Math.floor(total / members), total % members];
+  const begin = index * least + Math.min(index, longer);
+  const length = least + (index < longer ? 1 : 0);
+  const pieces = sizes.flatMap((size, place): Piece[] => {
+    const start = starts[place] as number;
+    const from = Math.max(start, begin);
+    const to = Math.min(start + size, begin + length);
+    return from < to ? [{ place, from: from - start, to: to - start, at: from - begin }] : [];
+  });
+  return { total, starts, length, pieces };
+}
