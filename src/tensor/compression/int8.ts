@@ -174,7 +174,9 @@ export function quantize(
     const magnitude = Math.abs(values[i] as number);
     if (magnitude > largest && magnitude !== Number.POSITIVE_INFINITY) largest = magnitude;
   }
-  const scale = Math.fround(largest / 127);
+  let scale = Math.fround(largest / 127);
+  // Rounded up, it would make the largest numbers there are infinite.
+  if (Math.fround(scale * 127) === Number.POSITIVE_INFINITY) scale = Math.fround(scale * (1 - 2 ** -23));
   const inverse = scale === 0 ? 0 : 1 / scale;
   for (let i = 0; i < length; i++) {
     const value = values[from + i] as number;
