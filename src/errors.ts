@@ -23,6 +23,7 @@ export const errorCodes = {
   ERR_HVD_OUT_OF_MEMORY: 'Memory for a result or an alloc() could not be had.',
   ERR_HVD_SETTING: 'A setting (flag, environment variable, config file) has a wrong value.',
   ERR_HVD_MODEL_FILE: 'A saved model is missing, damaged or cannot be written.',
+  ERR_HVD_TIMELINE: 'The file of a timeline cannot be written, or another timeline is on.',
   ERR_HVD_NATIVE: 'The native addon failed in a way that is a bug or a broken system call.',
   ERR_HVD_RUN: 'A rank of run() threw an error, or ended without a result.',
   ERR_HVD_UNSUPPORTED: 'The feature does not exist in this version.',

@@ -10,6 +10,7 @@ import type { HorovodError } from '../errors.ts';
 import type { DType, TypedArray } from '../tensor/dtype.ts';
 import type { ReduceOp } from '../tensor/reduce-op.ts';
 
+import type { JobTrace } from './trace.ts';
 export type PlaneName = 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portable' | 'memory';
 
 /**
@@ -109,6 +110,8 @@ export type Outcome = 'done' | 'mismatch';
 export interface QuickAllreduce {
   /** One allreduce of one array, blocking; `output` undefined: in place. Default deadline. */
   allreduceNow(
+  /** Filled by the plane while a timeline is on. */
+  readonly trace?: JobTrace;
     input: TypedArray,
     output: TypedArray | undefined,
     dtypeAndOp: number,

@@ -19,8 +19,6 @@ export interface ForeignFlag {
 const elastic = 'elastic jobs are not in this version';
 const torus =
   'torus allreduce (NCCL) is not in this version; --hierarchical-allreduce is, and is the default';
-const tuner = 'autotune is not in this version';
-const timeline = 'the timeline is not in this version';
 
 type Extras = Partial<Pick<ForeignFlag, 'yaml' | 'isDependent' | 'env'>>;
 const refusedSwitch = (names: readonly string[], reason: string, extras: Extras = {}): ForeignFlag => ({
@@ -49,30 +47,11 @@ export const foreignFlags: readonly ForeignFlag[] = [
   refusedValue(['--reset-limit'], elastic),
   refusedValue(['--blacklist-cooldown-range'], elastic),
   refusedValue(['--host-discovery-script'], elastic),
-  refusedValue(['--timeline-filename'], timeline, { yaml: 'timeline.filename', env: 'HOROVOD_TIMELINE' }),
-  refusedSwitch(['--timeline-mark-cycles'], timeline, { yaml: 'timeline.mark_cycles', isDependent: true }),
-  refusedSwitch(['--autotune'], tuner, { yaml: 'autotune.enabled', env: 'HOROVOD_AUTOTUNE' }),
-  refusedValue(['--autotune-log-file'], tuner, { yaml: 'autotune.log_file', isDependent: true }),
-  refusedValue(['--autotune-warmup-samples'], tuner, { yaml: 'autotune.warmup_samples', isDependent: true }),
-  refusedValue(['--autotune-steps-per-sample'], tuner, {
-    yaml: 'autotune.steps_per_sample',
-    isDependent: true,
-  }),
-  refusedValue(['--autotune-bayes-opt-max-samples'], tuner, {
-    yaml: 'autotune.bayes_opt_max_samples',
-    isDependent: true,
-  }),
-  refusedValue(['--autotune-gaussian-process-noise'], tuner, {
-    yaml: 'autotune.gaussian_process_noise',
-    isDependent: true,
-  }),
   refusedSwitch(['--torus-allreduce'], torus, {
     yaml: 'params.torus_allreduce',
     env: 'HOROVOD_TORUS_ALLREDUCE',
   }),
   acceptedSwitch(['--no-torus-allreduce'], 'it is off in any case'),
-  acceptedSwitch(['--no-autotune'], 'it is off in any case'),
-  acceptedSwitch(['--no-timeline-mark-cycles'], 'it is off in any case'),
   acceptedSwitch(['--disable-cache'], 'hosts are checked at every start, and nothing is cached'),
   acceptedValue(['--cache-capacity'], 'agreement needs no response cache', {
     yaml: 'params.cache_capacity',

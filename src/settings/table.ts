@@ -8,6 +8,7 @@ import { givenSettings } from './table/given.ts';
 import { severalHostsSettings } from './table/several-hosts.ts';
 import { startingSettings } from './table/starting.ts';
 import { watchingSettings } from './table/watching.ts';
+import { timelineSettings } from './table/timeline.ts';
 import type { SettingsOf, TableSettings } from './types.ts';
 
 export { launchTable } from './table/launch-options.ts';
@@ -31,3 +32,4 @@ export const settingsTable: SettingsOf<keyof TableSettings> = {
   ...watchingSettings,
   ...givenSettings,
 };
+  ...timelineSettings,

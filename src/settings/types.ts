@@ -75,6 +75,10 @@ export interface Settings extends TableSettings {
 export interface LaunchOptions {
   readonly processes: number | undefined;
   readonly hosts: string | undefined;
+  /** Undefined: none. */
+  readonly timelineFile: string | undefined;
+  readonly timelineMarkCycles: boolean;
+  readonly timelineMaxMb: number;
   readonly hostfile: string | undefined;
   readonly sshPort: number | undefined;
   readonly sshIdentityFile: string | undefined;

@@ -1,0 +1,130 @@
+// One operation of this rank on its way into the timeline: noted down when it is over, with all its times.
+
+import type { Description } from '../engine/request.ts';
+import type { Job } from '../plane/plane.ts';
+import { JobTrace } from '../plane/trace.ts';
+import { type DType, dtypes } from '../tensor/dtype.ts';
+import type { TimelineRecorder } from './recorder.ts';
+
+/** Shapes of a group beyond these are only counted. */
+const mostShapes = 4;
+const noMarks: readonly number[] = [];
+
+export class OperationTrace {
+  readonly #recorder: TimelineRecorder;
+  readonly #description: Description;
+  readonly #processSet: number;
+  readonly #submittedUs: number;
+  #leftUs = 0;
+  #exchanges = 0;
+  #marks: readonly number[] = noMarks;
+
+  constructor(recorder: TimelineRecorder, description: Description, processSet: number) {
+    this.#recorder = recorder;
+    this.#description = description;
+    this.#processSet = processSet;
+    this.#submittedUs = recorder.nowUs();
+  }
+
+  /** It leaves for the plane, in a job that has this trace. */
+  leave(job: JobTrace, atUs: number): void {
+    if (this.#leftUs === 0) this.#leftUs = atUs;
+    this.#marks = job.marks;
+  }
+
+  /** It takes part in an exchange of pending lists. */
+  exchange(): void {
+    this.#exchanges++;
+  }
+
+  end(error?: string): void {
+    const recorder = this.#recorder;
+    const { key } = this.#description;
+    const isUnnamed = key.startsWith('#');
+    const overUs = recorder.nowUs();
+    const errorId = error === undefined ? 0 : recorder.textId(error);
+    const args = recorder.textId(describeArguments(this.#description, this.#processSet));
+    recorder.operation(
+      isUnnamed ? 0 : recorder.textId(key),
+      args,
+      isUnnamed ? Number(key.slice(1)) : 0,
+      this.#submittedUs,
+      this.#leftUs,
+      overUs,
+      errorId,
+      this.#exchanges,
+      this.#marks,
+      this.#marks.length,
+    );
+  }
+
+  get recorder(): TimelineRecorder {
+    return this.#recorder;
+  }
+}
+
+/** The trace of a job that carries these; undefined while no timeline is on. */
+export function traceOfJob(
+  requests: readonly { readonly trace?: OperationTrace | undefined }[],
+): Pick<Job, 'trace'> {
+  let trace: JobTrace | undefined;
+  let nowUs = 0;
+  for (const { trace: own } of requests) {
+    if (own === undefined) continue;
+    const { recorder } = own;
+    if (trace === undefined) {
+      trace = new JobTrace(() => recorder.nowUs());
+      nowUs = recorder.nowUs();
+      if (recorder.marksCycles) recorder.instant('cycles', 'CYCLE_START');
+    }
+    own.leave(trace, nowUs);
+  }
+  return trace === undefined ? nothing : { trace };
+}
+
+const nothing: Pick<Job, 'trace'> = {};
+
+/** Members of a JSON object. */
+function describeArguments(description: Description, processSet: number): string {
+  const { kind, dtypes: types, shapes, op, root, isGrouped } = description;
+  let bytes = 0;
+  for (let i = 0; i < shapes.length; i++) {
+    let elements = 1;
+    for (const length of shapes[i] as readonly number[]) elements *= length;
+    bytes += elements * dtypes[types[i] as DType].bytes;
+  }
+  const shown = shapes.slice(0, mostShapes).map((shape) => `[${shape.join(', ')}]`);
+  if (shapes.length > mostShapes) shown.push(`and ${shapes.length - mostShapes} more`);
+  return (
+    `"kind":"${kind}"` +
+    (types.length === 0 ? '' : `,"dtype":"${types[0]}","shape":"${shown.join(', ')}","bytes":${bytes}`) +
+    (isGrouped ? `,"tensors":${shapes.length}` : '') +
+    (op === undefined ? '' : `,"op":${JSON.stringify(op)}`) +
+    (root === undefined ? '' : `,"root":${root}`) +
+    (processSet === 0 ? '' : `,"process_set":${processSet}`)
+  );
+}
+
+/** The numbers of texts for quick allreduces, which differ in little. */
+export class QuickTexts {
+  readonly #texts = new Map<number, string>();
+
+  argsOf(
+    dtype: DType,
+    op: string,
+    opAndDtype: number,
+    length: number,
+    shape: readonly number[] | undefined,
+  ): string {
+    // Two shapes with as many elements would share a number: only bare arrays are remembered.
+    const key = length * 65536 + opAndDtype;
+    const known = shape === undefined ? this.#texts.get(key) : undefined;
+    if (known !== undefined) return known;
+    const text =
+      `"kind":"allreduce","dtype":"${dtype}","shape":"[${(shape ?? [length]).join(', ')}]",` +
+      `"bytes":${length * dtypes[dtype].bytes},"op":${JSON.stringify(op)}`;
+    if (this.#texts.size > 1000) this.#texts.clear();
+    if (shape === undefined) this.#texts.set(key, text);
+    return text;
+  }
+}

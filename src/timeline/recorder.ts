@@ -1,0 +1,157 @@
+// What a rank notes down while its timeline is on: gathers records in a buffer of its own and hands them to its ring
+// every few milliseconds. Nothing here waits, and nothing grows: a ring without room drops a buffer and counts it.
+
+import { type Hello, headOf, operationWords, recordType, type Track, tracks } from './records.ts';
+import type { RingWriter } from './ring.ts';
+
+const bufferWords = 4096;
+/** Texts remembered before all are forgotten: names that are made up for every call must not grow for ever. */
+const mostTexts = 4096;
+/** Longer ones are cut. */
+const mostTextBytes = 512;
+const flushMs = 50;
+
+export class TimelineRecorder {
+  readonly marksCycles: boolean;
+  readonly #ring: RingWriter;
+  readonly #hello: string;
+  readonly #buffer = new Float64Array(bufferWords);
+  readonly #bytes = new Uint8Array(this.#buffer.buffer);
+  readonly #texts = new Map<string, number>();
+  readonly #originUs: number;
+  readonly #timer: NodeJS.Timeout;
+  #length = 0;
+  #records = 0;
+  #nextText = 1;
+  #flushedAtUs = 0;
+
+  constructor(ring: RingWriter, hello: Hello, options: { markCycles: boolean }) {
+    this.#ring = ring;
+    this.marksCycles = options.markCycles;
+    // hrtime is the clock that all processes of a host share; performance.now() is the same one from another origin,
+    // and cheaper to ask.
+    this.#originUs = Number(process.hrtime.bigint()) / 1e3 - performance.now() * 1e3;
+    this.#hello = JSON.stringify(hello);
+    this.#text(0, this.#hello);
+    this.flush();
+    this.#timer = setInterval(() => this.flush(), flushMs);
+    this.#timer.unref();
+  }
+
+  /** Microseconds of the host's monotonic clock. */
+  nowUs(): number {
+    return this.#originUs + performance.now() * 1e3;
+  }
+
+  slice(track: Track, name: string, fromUs: number, toUs: number, args = ''): void {
+    const nameId = this.textId(name);
+    const argsId = args === '' ? 0 : this.textId(args);
+    const at = this.#reserve(recordType.slice, 6);
+    const buffer = this.#buffer;
+    buffer[at + 1] = tracks[track];
+    buffer[at + 2] = nameId;
+    buffer[at + 3] = fromUs;
+    buffer[at + 4] = toUs;
+    buffer[at + 5] = argsId;
+  }
+
+  instant(track: Track, name: string, args = ''): void {
+    const nameId = this.textId(name);
+    const argsId = args === '' ? 0 : this.textId(args);
+    const at = this.#reserve(recordType.instant, 5);
+    const buffer = this.#buffer;
+    buffer[at + 1] = tracks[track];
+    buffer[at + 2] = nameId;
+    buffer[at + 3] = this.nowUs();
+    buffer[at + 4] = argsId;
+  }
+
+  /** `name`, `args`, `error` are numbers of texts; `marks` pairs of stage and time. */
+  operation(
+    name: number,
+    args: number,
+    unnamed: number,
+    submittedUs: number,
+    leftUs: number,
+    overUs: number,
+    error: number,
+    exchanges: number,
+    marks: ArrayLike<number>,
+    markWords: number,
+  ): void {
+    const at = this.#reserve(recordType.operation, operationWords + markWords);
+    const buffer = this.#buffer;
+    buffer[at + 1] = name;
+    buffer[at + 2] = args;
+    buffer[at + 3] = unnamed;
+    buffer[at + 4] = submittedUs;
+    buffer[at + 5] = leftUs;
+    buffer[at + 6] = overUs;
+    buffer[at + 7] = error;
+    buffer[at + 8] = exchanges;
+    for (let i = 0; i < markWords; i++) buffer[at + operationWords + i] = marks[i] as number;
+    if (overUs - this.#flushedAtUs > flushMs * 1e3) this.flush();
+  }
+
+  /** The number of a text; it is sent along if it is new. To be asked right before the record that uses it. */
+  textId(text: string): number {
+    const known = this.#texts.get(text);
+    if (known !== undefined) return known;
+    // Room for the record that follows too: a flush between the two may drop the text with its buffer.
+    const words = 3 + Math.ceil(Math.min(Buffer.byteLength(text), mostTextBytes) / 8);
+    if (this.#length + words + 256 > bufferWords) this.flush();
+    if (this.#texts.size >= mostTexts) {
+      this.#forget();
+    }
+    const id = this.#nextText++;
+    this.#texts.set(text, id);
+    this.#text(id, text);
+    return id;
+  }
+
+  /** Hands over what has been gathered. */
+  flush(): void {
+    this.#flushedAtUs = this.nowUs();
+    if (this.#length === 0) return;
+    const isWritten = this.#ring.write(this.#bytes.subarray(0, this.#length * 8), this.#records);
+    this.#length = 0;
+    this.#records = 0;
+    if (isWritten) return;
+    // Texts may have been among what was dropped.
+    this.#forget();
+    this.#text(0, this.#hello);
+  }
+
+  /** Nothing may be noted down afterwards. */
+  end(): void {
+    clearInterval(this.#timer);
+    this.flush();
+    this.#ring.end();
+  }
+
+  /** Numbers are never given twice: one that a flush has made void means nothing, rather than something else. */
+  #forget(): void {
+    this.#texts.clear();
+    this.#reserve(recordType.forget, 1);
+    this.#records--;
+  }
+
+  #text(id: number, text: string): void {
+    const bytes = Buffer.from(text);
+    const length = id === 0 ? bytes.length : Math.min(bytes.length, mostTextBytes);
+    const at = this.#reserve(recordType.text, 3 + Math.ceil(length / 8));
+    this.#buffer[at + 1] = id;
+    this.#buffer[at + 2] = length;
+    this.#bytes.set(bytes.subarray(0, length), (at + 3) * 8);
+    this.#records--; // a text is no event
+  }
+
+  #reserve(type: number, words: number): number {
+    if (this.#length + words > bufferWords) this.flush();
+    const at = this.#length;
+    this.#length += words;
+    this.#records++;
+    this.#buffer[at] = headOf(type, words);
+    return at;
+  }
+}

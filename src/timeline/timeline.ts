@@ -1,0 +1,358 @@
+// The timeline of a rank: off, or on with a recorder and a ring. Rank 0 also runs the collector, which writes the file
+// with the events of all ranks that have theirs on. Starting and stopping is no collective: each rank does it when it
+// likes.
+
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { resolve } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import type { Log } from '../diagnostics/log.ts';
+import type { StepClock } from '../diagnostics/step-clock.ts';
+import type { Description } from '../engine/request.ts';
+import { HorovodError } from '../errors.ts';
+import { OperationTrace } from './operation-trace.ts';
+import type { CollectorOrder, CollectorReport, CollectorThreadData } from './orders.ts';
+import { TimelineRecorder } from './recorder.ts';
+import type { Hello } from './records.ts';
+import { RingWriter } from './ring.ts';
+import { isCollecting, publishRing } from './ring-registry.ts';
+
+export interface TimelineOptions {
+  /** Also marks when a batch of calls leaves for the other ranks. */
+  markCycles?: boolean | undefined;
+}
+
+/** What a timeline needs to know of its rank. */
+export interface TimelinePlace extends Hello {
+  readonly log: Log;
+  readonly steps: StepClock;
+  readonly mostBytes: number;
+  readonly shmDirectory?: string | undefined;
+  /** Where the ranks of this host meet; undefined for a rank alone. */
+  readonly block?: TimelineBlock | undefined;
+}
+
+/** The control block of the host. */
+export interface TimelineBlock {
+  readonly fd: number;
+  readonly path: string;
+  readonly ranks: number;
+  /** By which it knows this rank. */
+  readonly number: number;
+}
+
+interface Running {
+  readonly file: string;
+  readonly recorder: TimelineRecorder;
+  readonly ring: RingWriter;
+  readonly collector: CollectorThread | undefined;
+  readonly release: () => void;
+}
+
+/** How long rank 0 waits for the others to end theirs. */
+const stopPatienceMs = 1000;
+const exitPatienceMs = 300;
+/** How long a rank waits until what it has written is read. */
+const drainMs = 300;
+
+/** Set as HOROVOD_TIMELINE: no timeline before startTimeline(). */
+export const dynamicFile = 'DYNAMIC';
+
+export class Timeline {
+  /** Undefined while it is off: what the engine looks at. */
+  recorder: TimelineRecorder | undefined;
+  readonly #place: TimelinePlace;
+  #running: Running | undefined;
+  #isStarting = false;
+
+  constructor(place: TimelinePlace) {
+    this.#place = place;
+  }
+
+  async start(file: string, options: TimelineOptions = {}): Promise<void> {
+    const path = resolve(checkFile(file));
+    checkOptions(options);
+    const { rank } = this.#place;
+    if (this.#running?.file === path && !this.#isStarting) return;
+    if (this.#running !== undefined || this.#isStarting) {
+      throw new HorovodError(
+        'ERR_HVD_TIMELINE',
+        `startTimeline: rank ${rank} has a timeline on already, ${this.#running?.file ?? 'which is being started'}. ` +
+          'There can be one at a time: await stopTimeline() first.',
+        { rank },
+      );
+    }
+    this.#isStarting = true;
+    try {
+      await this.#start(path, options.markCycles === true);
+    } finally {
+      this.#isStarting = false;
+    }
+  }
+
+  /** For HOROVOD_TIMELINE: what goes wrong is logged, and training goes on. */
+  async startBySettings(file: string | undefined, markCycles: boolean): Promise<void> {
+    if (file === undefined || file === '' || file === dynamicFile) return;
+    try {
+      await this.start(file, { markCycles });
+    } catch (error) {
+      this.#place.log.write(
+        'error',
+        `${(error as Error).message} There will be no timeline; training goes on.`,
+      );
+    }
+  }
+
+  /** Resolves when the file is whole and closed (rank 0), or its reader has all (others). Off already: nothing happens. */
+  async stop(): Promise<void> {
+    const running = this.#take();
+    if (running === undefined) return;
+    const { ring, collector } = running;
+    if (collector !== undefined) await collector.stop(stopPatienceMs);
+    else await this.#drained(ring);
+    this.#retire(running);
+  }
+
+  /** The same, blocking, and with less patience: this rank leaves. */
+  close(): void {
+    const running = this.#take();
+    if (running === undefined) return;
+    const { ring, collector } = running;
+    if (collector !== undefined) collector.stopSync(exitPatienceMs);
+    else this.#drainSync(ring);
+    this.#retire(running);
+  }
+
+  /** The trace of an operation that begins now; undefined while the timeline is off. */
+  begin(description: Description, processSet: number): OperationTrace | undefined {
+    const { recorder } = this;
+    return recorder === undefined ? undefined : new OperationTrace(recorder, description, processSet);
+  }
+
+  /** Hands over what has been gathered, before a long wait. */
+  flush(): void {
+    this.recorder?.flush();
+  }
+
+  async #start(file: string, markCycles: boolean): Promise<void> {
+    const { rank, size, host, pid, plane, shmDirectory, block, log } = this.#place;
+    let ring: RingWriter;
+    try {
+      ring = new RingWriter({ directory: shmDirectory });
+    } catch (error) {
+      const why = (error as Error).message;
+      throw new HorovodError('ERR_HVD_TIMELINE', `startTimeline: rank ${rank}: ${why}`, {
+        rank,
+        cause: error,
+      });
+    }
+    let collector: CollectorThread | undefined;
+    try {
+      if (rank === 0) {
+        const controlBlock = block === undefined ? undefined : { path: block.path, ranks: block.ranks };
+        const { mostBytes } = this.#place;
+        collector = new CollectorThread({ file, mostBytes, ownRing: ring.path, controlBlock }, log, () => {
+          this.recorder = undefined;
+        });
+        await collector.opened;
+      }
+    } catch (error) {
+      ring.close();
+      throw error;
+    }
+    const recorder = new TimelineRecorder(ring, { rank, size, host, pid, plane }, { markCycles });
+    if (block !== undefined) publishRing(block.fd, block.number, ring.path);
+    this.#running = { file, recorder, ring, collector, release: this.#listen(recorder) };
+    this.recorder = recorder;
+  }
+
+  /** Everything that is not an operation: steps and their phases, the end of the process. */
+  #listen(recorder: TimelineRecorder): () => void {
+    let stepBeganUs = recorder.nowUs();
+    const endSteps = this.#place.steps.subscribe(({ step, samples, atMs }) => {
+      const args = samples === undefined ? '' : `"samples":${samples}`;
+      recorder.slice('steps', `step ${step}`, stepBeganUs, atMs * 1e3, args);
+      stepBeganUs = atMs * 1e3;
+    });
+    const onPhases = (message: unknown) => notePhases(recorder, message);
+    subscribe(phasesChannel, onPhases);
+    const onTuning = (message: unknown) => noteTuning(recorder, message);
+    subscribe(tuningChannel, onTuning);
+    const onExit = () => this.close();
+    process.once('exit', onExit);
+    return () => {
+      endSteps();
+      unsubscribe(phasesChannel, onPhases);
+      unsubscribe(tuningChannel, onTuning);
+      process.off('exit', onExit);
+    };
+  }
+
+  #take(): Running | undefined {
+    const running = this.#running;
+    this.#running = undefined;
+    this.recorder = undefined;
+    running?.release();
+    running?.recorder.end();
+    return running;
+  }
+
+  #retire({ ring, collector }: Running): void {
+    const { block, log, rank } = this.#place;
+    if (block !== undefined) publishRing(block.fd, block.number, '');
+    if (ring.dropped > 0) {
+      log.write(
+        'warning',
+        `${ring.dropped} events of rank ${rank} are not in the timeline: they came faster than they could be written.`,
+      );
+    }
+    ring.close();
+    collector?.end();
+  }
+
+  async #drained(ring: RingWriter): Promise<void> {
+    const deadline = performance.now() + stopPatienceMs;
+    while (this.#isRead && !ring.isDrained && performance.now() < deadline) {
+      await new Promise((later) => setTimeout(later, 10));
+    }
+  }
+
+  #drainSync(ring: RingWriter): void {
+    const deadline = performance.now() + drainMs;
+    const clock = new Int32Array(new SharedArrayBuffer(4));
+    while (this.#isRead && !ring.isDrained && performance.now() < deadline) Atomics.wait(clock, 0, 0, 5);
+  }
+
+  /** Does anybody read the rings of this host? */
+  get #isRead(): boolean {
+    const { block } = this.#place;
+    return block !== undefined && isCollecting(block.fd);
+  }
+}
+
+/** The main thread's side of the collector. It never keeps the process alive. */
+class CollectorThread {
+  readonly opened: Promise<void>;
+  readonly #worker: Worker;
+  readonly #over = new Int32Array(new SharedArrayBuffer(4));
+  readonly #closed: Promise<void>;
+  #isOver = false;
+
+  constructor(options: CollectorThreadData['options'], log: Log, onBroken: () => void) {
+    const { file } = options;
+    const workerData: CollectorThreadData = { options, over: this.#over.buffer as SharedArrayBuffer };
+    this.#worker = new Worker(new URL('./worker.js', import.meta.url), {
+      workerData,
+      // Neither loaders of the user's program nor its environment concern the thread.
+      ...{ execArgv: [], env: {}, name: 'horovod timeline' },
+      resourceLimits: { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16 },
+    });
+    let resolveClosed = () => {};
+    this.#closed = new Promise((done) => {
+      resolveClosed = done;
+    });
+    this.opened = new Promise((resolveOpened, reject) => {
+      this.#worker.on('message', (report: CollectorReport) => {
+        if (report.type === 'opened') resolveOpened();
+        else if (report.type === 'refused') reject(refusedError(file, report));
+        else if (report.type === 'broken') {
+          onBroken();
+          log.write(
+            'warning',
+            `the timeline ${file} ends here: ${report.message}. What was written before is whole; training goes on.`,
+          );
+        }
+      });
+      this.#worker.on('error', (error) => {
+        reject(refusedError(file, { code: 'thread', message: String(error) }));
+        if (!this.#isOver)
+          log.write('warning', `the timeline ${file} ends here: ${String(error)}. Training goes on.`);
+        onBroken();
+      });
+      this.#worker.on('exit', () => {
+        this.#isOver = true;
+        resolveClosed();
+      });
+    });
+    this.opened.then(
+      () => this.#worker.unref(),
+      () => {},
+    );
+  }
+
+  async stop(patienceMs: number): Promise<void> {
+    if (this.#isOver) return;
+    this.#worker.ref();
+    this.#order(patienceMs);
+    await this.#closed;
+  }
+
+  stopSync(patienceMs: number): void {
+    if (this.#isOver) return;
+    this.#order(patienceMs);
+    Atomics.wait(this.#over, 0, 0, patienceMs + 2000);
+  }
+
+  end(): void {
+    this.#worker.unref();
+  }
+
+  #order(patienceMs: number): void {
+    const order: CollectorOrder = { type: 'stop', patienceMs };
+    this.#worker.postMessage(order);
+  }
+}
+
+const phasesChannel = 'horovod.tensorflow.step';
+/** Published by the tuner: { name, args }. */
+const tuningChannel = 'horovod.autotune';
+
+const phaseNames: Readonly<Record<string, string>> = {
+  forwardMs: 'FORWARD',
+  backwardMs: 'BACKPROP',
+  exposedCommunicationMs: 'EXPOSED_COMMUNICATION',
+  updateMs: 'UPDATE',
+};
+
+/** See StepTimes of tensorflow/optimizer/step-times.ts; phases are in milliseconds of performance.now(). */
+function notePhases(recorder: TimelineRecorder, message: unknown): void {
+  const { phases } = message as { phases?: readonly { phase: string; fromMs: number; toMs: number }[] };
+  const originUs = recorder.nowUs() - performance.now() * 1e3;
+  for (const { phase, fromMs, toMs } of phases ?? []) {
+    recorder.slice('training', phaseNames[phase] ?? phase, originUs + fromMs * 1e3, originUs + toMs * 1e3);
+  }
+}
+
+function noteTuning(recorder: TimelineRecorder, message: unknown): void {
+  const { name, args } = message as { name?: unknown; args?: Record<string, unknown> };
+  const members = JSON.stringify(args ?? {}).slice(1, -1);
+  recorder.instant('tuning', typeof name === 'string' ? name : 'AUTOTUNE', members);
+}
+
+function checkFile(file: unknown): string {
+  if (typeof file === 'string' && file !== '' && file !== dynamicFile) return file;
+  throw new HorovodError(
+    'ERR_HVD_INVALID_ARGUMENT',
+    `startTimeline: expected the name of a file, not ${file === dynamicFile ? `"${dynamicFile}", which is a word for HOROVOD_TIMELINE` : JSON.stringify(file)}.`,
+  );
+}
+
+function checkOptions(options: TimelineOptions): void {
+  const { markCycles } = options;
+  if (typeof options === 'object' && (markCycles === undefined || typeof markCycles === 'boolean')) return;
+  throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', 'startTimeline: markCycles is true or false.');
+}
+
+function refusedError(file: string, { code, message }: { code: string; message: string }): HorovodError {
+  const hints: Readonly<Record<string, string>> = {
+    ENOENT: 'Its directory does not exist.',
+    EACCES: 'This user may not write there.',
+    EISDIR: 'It is a directory.',
+    EROFS: 'The file system is read-only.',
+    ENOSPC: 'The disk is full.',
+  };
+  return new HorovodError(
+    'ERR_HVD_TIMELINE',
+    `cannot write the timeline ${file}: ${hints[code] ?? message} Rank 0 writes it, on its host: name a file that can be written there.`,
+    { rank: 0 },
+  );
+}

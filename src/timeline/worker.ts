@@ -1,0 +1,76 @@
+// The collector's thread. It has the least priority there is: a machine that is busy with training writes its timeline
+// late, and drops events before it slows anybody down.
+
+import { readlinkSync } from 'node:fs';
+import { setPriority } from 'node:os';
+import { parentPort, workerData } from 'node:worker_threads';
+import { Collector } from './collector.ts';
+import type { CollectorOrder, CollectorReport, CollectorThreadData } from './orders.ts';
+
+const turnMs = 50;
+
+run();
+
+function run(): void {
+  const port = parentPort;
+  const { options, over } = workerData as CollectorThreadData;
+  if (port === null) throw new Error('this file is the thread of a collector');
+  const report = (message: CollectorReport) => port.postMessage(message);
+  const finish = (message: CollectorReport) => {
+    report(message);
+    const flag = new Int32Array(over);
+    Atomics.store(flag, 0, 1);
+    Atomics.notify(flag, 0);
+    port.close();
+  };
+  lowerPriority();
+  let collector: Collector;
+  try {
+    collector = new Collector(options);
+  } catch (error) {
+    finish({ type: 'refused', ...reasonOf(error) });
+    return;
+  }
+  let timer: NodeJS.Timeout | undefined;
+  const breakOff = (error: unknown) => {
+    clearTimeout(timer);
+    collector.abandon();
+    finish({ type: 'broken', ...reasonOf(error) });
+  };
+  let stopBy: number | undefined;
+  const turn = () => {
+    try {
+      const isMore = collector.turn();
+      if (stopBy !== undefined && (collector.isOver || performance.now() >= stopBy)) {
+        collector.close();
+        finish({ type: 'closed', dropped: collector.dropped });
+        return;
+      }
+      timer = setTimeout(turn, isMore ? 0 : stopBy === undefined ? turnMs : 2);
+    } catch (error) {
+      breakOff(error);
+    }
+  };
+  port.on('message', (order: CollectorOrder) => {
+    stopBy = performance.now() + order.patienceMs;
+    clearTimeout(timer);
+    turn();
+  });
+  report({ type: 'opened' });
+  timer = setTimeout(turn, turnMs);
+}
+
+function lowerPriority(): void {
+  try {
+    // On Linux this is the priority of a thread, given its number.
+    const thread = Number(readlinkSync('/proc/thread-self').split('/').at(-1));
+    setPriority(thread, 19);
+  } catch {
+    // Elsewhere there is no such thing; it works all the same.
+  }
+}
+
+function reasonOf(error: unknown): { code: string; message: string } {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return { code: code ?? 'unknown', message: message ?? String(error) };
+}
