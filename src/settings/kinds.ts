@@ -43,6 +43,14 @@ export const milliseconds: Kind<number> = {
   },
 };
 
+export const share: Kind<number> = {
+  accepts: 'a number from 0 to 1',
+  parse(text) {
+    const value = decimal(text);
+    return value !== undefined && value <= 1 ? value : undefined;
+  },
+};
+
 export const truth: Kind<boolean> = {
   accepts: '1 or 0 (also true/false, yes/no, on/off)',
   parse(text) {

@@ -7,8 +7,10 @@ import { type Setting, type Settings, settingsTable, type TableSettings } from '
 /** Throws ERR_HVD_SETTING, naming the variable and what it accepts. An empty variable counts as not set. */
 export function readSettings(env: NodeJS.ProcessEnv): Settings {
   const values: Record<string, unknown> = {};
+  const given = new Set<string>();
   for (const [name, setting] of Object.entries(settingsTable) as [string, Setting<unknown>][]) {
     values[name] = readOne(setting, env);
+    if (textsOf(setting, env).length > 0) given.add(name);
   }
   const settings = values as unknown as TableSettings;
   const launcher = readLauncherEnvironment(env);
@@ -19,6 +21,7 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
   const placed: Settings = {
     ...settings,
     launcher,
+    given,
     rank,
     size,
     localRank: launcher.localRank ?? rank,
@@ -54,14 +57,23 @@ export function parseSetting<T>(setting: Setting<T>, text: string, source: strin
 }
 
 function readOne<T>(setting: Setting<T>, env: NodeJS.ProcessEnv): T {
-  if (setting.env === undefined) return setting.default;
-  const sources = [{ env: setting.env, kind: setting.kind }, ...(setting.alsoEnv ?? [])];
-  const values = sources.flatMap((source) => {
-    const text = env[source.env];
-    if (text === undefined || text === '') return [];
-    return [parseSetting({ ...setting, kind: source.kind }, text, source.env)];
-  });
+  const values = textsOf(setting, env).map(({ name, kind, text }) =>
+    parseSetting({ ...setting, kind }, text, name),
+  );
   return values.length === 0 ? setting.default : (values[0] as T);
+}
+
+/** What the variables of a setting say. An empty one says nothing. */
+function textsOf<T>(
+  setting: Setting<T>,
+  env: NodeJS.ProcessEnv,
+): { name: string; kind: Setting<T>['kind']; text: string }[] {
+  if (setting.env === undefined) return [];
+  const sources = [{ env: setting.env, kind: setting.kind }, ...(setting.alsoEnv ?? [])];
+  return sources.flatMap(({ env: name, kind }) => {
+    const text = env[name];
+    return text === undefined || text === '' ? [] : [{ name, kind, text }];
+  });
 }
 
 function wrong(message: string): HorovodError {

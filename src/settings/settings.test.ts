@@ -233,7 +233,7 @@ test('every spelling of every flag of the table is understood', () => {
     for (const name of flag.names) {
       // The file of --config-file would be read.
       if (name === '--config-file') continue;
-      const value = 'operand' in flag ? [name === '--log-level' ? 'info' : '3'] : [];
+      const value = 'operand' in flag ? [name === '--log-level' ? 'info' : '1'] : [];
       assert.deepEqual(parseCommandLine([name, ...value, 'command'], {}).command, ['command'], name);
     }
   }
@@ -329,16 +329,44 @@ test("the config file has Horovod's keys", () => {
     HOROVOD_STALL_CHECK_TIME_SECONDS: '120',
     HOROVOD_STALL_SHUTDOWN_TIME_SECONDS: '240',
     HOROVOD_LOG_LEVEL: 'INFO',
+    HOROVOD_AUTOTUNE: 'false',
+    HOROVOD_AUTOTUNE_WARMUP_SAMPLES: '5',
     HOROVOD_MPI_THREADS_DISABLE: 'false',
   });
   assert.deepEqual(
     notices.map((notice) => notice.slice(0, notice.indexOf(' has no effect'))),
     [
       'config.yaml:7: logging.hide_timestamp is no setting and',
-      'config.yaml:10: autotune.warmup_samples',
       'config.yaml:12: library_options.num_nccl_streams',
     ],
   );
+});
+
+test("autotune has Horovod's flags and keys, and what is given is known", () => {
+  const argv = ['--autotune', '--autotune-log-file', 'a.csv', '--autotune-warmup-samples', '1'];
+  const more = ['--autotune-steps-per-sample', '4', '--autotune-bayes-opt-max-samples', '9'];
+  const { settings, environment } = parseCommandLine(
+    [...argv, ...more, '--autotune-gaussian-process-noise', '0.8', '--cycle-time-ms', '2', 'x'],
+    { HOROVOD_BUCKET_BYTES: '1024', HOROVOD_OVERLAP: '' },
+  );
+  assert.deepEqual(environment, {
+    HOROVOD_AUTOTUNE: '1',
+    HOROVOD_AUTOTUNE_LOG: 'a.csv',
+    HOROVOD_AUTOTUNE_WARMUP_SAMPLES: '1',
+    HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE: '4',
+    HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES: '9',
+    HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE: '0.8',
+    HOROVOD_CYCLE_TIME: '2',
+  });
+  assert.equal(settings.autotune, true);
+  assert.equal(settings.autotuneNoise, 0.8);
+  const knobs = ['fusionThresholdBytes', 'cycleTimeMs', 'bucketBytes', 'overlap'];
+  assert.deepEqual(
+    knobs.filter((name) => settings.given.has(name)),
+    ['cycleTimeMs', 'bucketBytes'],
+  );
+  assert.throws(() => parseCommandLine(['--autotune-gaussian-process-noise', '2', 'x'], {}), /from 0 to 1/);
+  assert.throws(() => parseCommandLine(['--autotune-steps-per-sample', '0', 'x'], {}), /≥ 1/);
 });
 
 test('a wrong config file is refused with file and line', () => {
@@ -351,9 +379,9 @@ test('a wrong config file is refused with file and line', () => {
     ['params:\n  fusion_threshold_mb: -1', 'ERR_HVD_SETTING', /c\.yaml:2: params\.fusion_threshold_mb is -1/],
     ['stall_check:\n  enabled: 7', 'ERR_HVD_SETTING', /c\.yaml:2: stall_check\.enabled is 7/],
     [
-      'autotune:\n  enabled: true',
+      'params:\n  torus_allreduce: true',
       'ERR_HVD_UNSUPPORTED',
-      /c\.yaml:2: autotune\.enabled: .*not in this version/,
+      /c\.yaml:2: params\.torus_allreduce: .*not in this version/,
     ],
     ['timeline:\n  filename: t', 'ERR_HVD_UNSUPPORTED', /not in this version/],
     [

@@ -61,24 +61,38 @@ export interface TableSettings {
   readonly overlap: OverlapChoice;
   readonly bucketBytes: number;
   readonly dynamicProcessSets: boolean;
+  readonly autotune: boolean;
+  readonly autotuneLog: string | undefined;
+  readonly autotuneFile: string | undefined;
+  readonly autotuneWarmupSamples: number;
+  readonly autotuneStepsPerSample: number;
+  readonly autotuneMaxSamples: number;
+  /** Undefined: estimated from the samples. */
+  readonly autotuneNoise: number | undefined;
+  /** Share of a step that the others wait for one rank, from which on it is warned of; 0: never. */
+  readonly stragglerPercent: number;
   readonly flightRecords: number;
+  /** 'none': no dumps are written. Undefined: below the temporary directory. */
+  readonly flightDirectory: string | undefined;
   readonly logLevel: LogLevel;
+  /** Undefined: none. */
+  readonly timelineFile: string | undefined;
+  readonly timelineMarkCycles: boolean;
+  readonly timelineMaxMb: number;
 }
 
 /** What one rank knows about its job and how it is to behave. */
 export interface Settings extends TableSettings {
   /** Who started this process. `rank`, `size`, `localRank` and `localSize` above are taken from it. */
   readonly launcher: LauncherEnvironment;
+  /** Settings that somebody has given, by flag, file or variable: autotune leaves them alone. */
+  readonly given: ReadonlySet<string>;
 }
 
 /** What horovodrun itself is told. */
 export interface LaunchOptions {
   readonly processes: number | undefined;
   readonly hosts: string | undefined;
-  /** Undefined: none. */
-  readonly timelineFile: string | undefined;
-  readonly timelineMarkCycles: boolean;
-  readonly timelineMaxMb: number;
   readonly hostfile: string | undefined;
   readonly sshPort: number | undefined;
   readonly sshIdentityFile: string | undefined;
@@ -141,6 +155,7 @@ export const settingGroups = [
   'Output',
   'Collectives',
   'Several hosts',
+  'Autotune',
   'Watching',
   'Given by horovodrun',
 ] as const;

@@ -1,13 +1,19 @@
-// Settings of what is watched and told: stalls, the flight recorder, the log.
+// Settings of what is watched and told: stalls, stragglers, the flight recorder, the log.
 
-import { denial, oneOf, seconds, truth, wholeNumber } from '../kinds.ts';
+import { anyText, denial, oneOf, seconds, truth, wholeNumber } from '../kinds.ts';
 import type { SettingsOf } from '../types.ts';
 
 /** Leaves text that is no truth value as it is, for the variable's kind to refuse. */
 const opposite = (text: string): string => ({ true: '0', false: '1' })[String(truth.parse(text))] ?? text;
 
 export const watchingSettings: SettingsOf<
-  'stallCheck' | 'stallWarningMs' | 'stallShutdownMs' | 'flightRecords' | 'logLevel'
+  | 'stallCheck'
+  | 'stallWarningMs'
+  | 'stallShutdownMs'
+  | 'stragglerPercent'
+  | 'flightRecords'
+  | 'flightDirectory'
+  | 'logLevel'
 > = {
   stallCheck: {
     group: 'Watching',
@@ -38,15 +44,33 @@ export const watchingSettings: SettingsOf<
     flags: [{ names: ['--stall-check-shutdown-time-seconds'], operand: 'SECONDS' }],
     yaml: { key: 'stall_check.shutdown_time_seconds' },
     kind: seconds({ zero: true }),
-    default: 0,
+    default: 600_000,
+    defaultText: '600',
     text: 'After how long a waiting collective ends the job; 0: never.',
+  },
+  stragglerPercent: {
+    group: 'Watching',
+    env: 'HOROVOD_STRAGGLER_PERCENT',
+    flags: [{ names: ['--straggler-percent'], operand: 'PERCENT' }],
+    kind: wholeNumber(),
+    default: 20,
+    text: 'Warns of a rank that the others wait for, on average of 100 steps, for more than this share of a step; 0: never.',
   },
   flightRecords: {
     group: 'Watching',
     env: 'HOROVOD_FLIGHT_RECORDS',
     kind: wholeNumber(),
-    default: 256,
-    text: 'How many of the last collectives flightRecord() remembers.',
+    default: 2000,
+    text: 'How many of the last collectives each rank remembers, for flightRecord() and dumps.',
+  },
+  flightDirectory: {
+    group: 'Watching',
+    env: 'HOROVOD_FLIGHT_DIR',
+    flags: [{ names: ['--flight-dir'], operand: 'DIR' }],
+    kind: anyText,
+    default: undefined,
+    defaultText: 'horovod-flight-<uid>/<job> in the temporary directory',
+    text: 'Where ranks write rank-<n>.json, their last collectives, when the job fails or stalls; none: nowhere.',
   },
   logLevel: {
     group: 'Watching',
