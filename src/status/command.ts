@@ -1,15 +1,106 @@
-// `horovod status`: what the ranks of running jobs are doing.
+// `horovod status`: what the ranks of running jobs are doing, once or again and again.
 
+import { hostname, userInfo } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { CommandOutput } from '../cli/subcommand.ts';
+import { defaultMemoryDirectory } from '../plane/memory-file.ts';
+import { processEnvironment } from '../settings/environment.ts';
+import { readSettings } from '../settings/read-settings.ts';
+import { type Found, findBlocks } from './find-jobs.ts';
+import { type JobView, readJobs } from './job-view.ts';
+import { parseStatusOptions, type StatusOptions, statusHelp } from './options.ts';
+import { runOverSsh } from './over-ssh.ts';
+import { renderJobs } from './table.ts';
 
-const help = `usage: horovod status [options]
-`;
-
-async function run(argv: readonly string[], output: CommandOutput): Promise<number> {
-  if (argv.includes('--help') || argv.includes('-h')) output.out(help);
-  return 0;
-}
+const liveSeconds = 2;
+/** Cursor to the corner; what is left of the last picture goes after the new one is there. */
+const home = '\x1b[H';
+const eraseRest = '\x1b[J';
+const eraseLine = '\x1b[K';
+const eraseScreen = '\x1b[2J';
 
 export const statusCommand: { run(argv: readonly string[], output: CommandOutput): Promise<number> } = {
-  run,
+  async run(argv, output) {
+    const options = parseStatusOptions(argv);
+    if (options.help) {
+      output.out(statusHelp);
+      return 0;
+    }
+    const isTerminal = options.screen || process.stdout.isTTY === true;
+    const isLive = options.watchSeconds !== undefined || (isTerminal && !options.once && !options.json);
+    const watchSeconds = isLive ? (options.watchSeconds ?? liveSeconds) : undefined;
+    const isScreen = isLive && isTerminal && !options.json;
+    return options.host === undefined
+      ? show({ ...options, watchSeconds }, isScreen, output)
+      : runOverSsh(
+          {
+            host: options.host,
+            argv: ['status', ...remoteArguments({ ...options, watchSeconds }, isScreen)],
+            port: options.sshPort,
+            identityFile: options.sshIdentityFile,
+            environment: processEnvironment(),
+          },
+          output,
+        );
+  },
 };
+
+function remoteArguments({ job, json, watchSeconds }: StatusOptions, isScreen: boolean): string[] {
+  return [
+    ...(watchSeconds === undefined ? ['--once'] : ['--watch', String(watchSeconds)]),
+    ...(isScreen ? ['--screen'] : []),
+    ...(job === undefined ? [] : ['--job', job]),
+    ...(json ? ['--json'] : []),
+  ];
+}
+
+async function show(options: StatusOptions, isScreen: boolean, output: CommandOutput): Promise<number> {
+  const { job, json, watchSeconds } = options;
+  const directory = readSettings(processEnvironment()).shmDirectory ?? defaultMemoryDirectory();
+  for (let looks = 0; ; looks++) {
+    const found = findBlocks(directory);
+    const jobs = readJobs(found.blocks).filter(({ id }) => job === undefined || id.startsWith(job));
+    const now = Date.now();
+    if (json) output.out(`${JSON.stringify({ host: hostname(), takenAt: now, jobs })}\n`);
+    if (jobs.length === 0) {
+      if (looks > 0) {
+        if (!json) output.out(`The ${job === undefined ? 'jobs have' : 'job has'} ended.\n`);
+        return 0;
+      }
+      if (!json) output.error(`horovod status: ${noneText(job, found)}\n`);
+      return 1;
+    }
+    if (!json) output.out(pictureOf(jobs, now, isScreen, looks));
+    if (watchSeconds === undefined) return 0;
+    await sleep(watchSeconds * 1000);
+  }
+}
+
+function pictureOf(jobs: readonly JobView[], now: number, isScreen: boolean, looks: number): string {
+  const text = renderJobs(jobs, now);
+  if (!isScreen) return looks === 0 ? text : `\n${new Date(now).toISOString()}\n${text}`;
+  const start = looks === 0 ? eraseScreen + home : home;
+  return start + text.replaceAll('\n', `${eraseLine}\n`) + eraseRest;
+}
+
+function noneText(job: string | undefined, { hidden }: Found): string {
+  const whose = `of user ${userName()} on ${hostname()}`;
+  const what =
+    job === undefined
+      ? `no job ${whose} is running.`
+      : `no running job ${whose} has an id that begins with ${job}.`;
+  const others =
+    hidden.length === 0
+      ? ''
+      : ` Jobs of other users cannot be seen: that of pid ${hidden[0]?.pid} (user number ${hidden[0]?.uid}) may be one.`;
+  return `${what}${others} Jobs on other machines: --host NAME.`;
+}
+
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // In a container a user may have a number and no name.
+    return String(process.getuid?.() ?? '');
+  }
+}

@@ -1,0 +1,132 @@
+// A job as its control blocks on this machine show it: one row for each rank, whatever host it is on. Reads only, and
+// takes whatever it finds.
+
+import { existsSync, readFileSync } from 'node:fs';
+import { ControlBlock, describeEnd } from '../plane/control-block.ts';
+import type { FoundBlock } from './find-jobs.ts';
+import { decodeRankStatus, type RankStatus } from './rank-status.ts';
+
+/** 'starting': nothing is known of it yet. */
+export type Presence = 'starting' | 'here' | 'left' | 'lost';
+
+export interface RankView {
+  /** As in HOROVOD_RANK. */
+  readonly rank: number;
+  readonly presence: Presence;
+  /** Of a lost one: 'was killed by SIGKILL'. */
+  readonly end?: string | undefined;
+  /** It runs on this machine. */
+  readonly isLocal: boolean;
+  /** Stopped by a signal or a debugger. */
+  readonly isStopped: boolean;
+  readonly status?: RankStatus | undefined;
+}
+
+export interface JobView {
+  readonly id: string;
+  /** What the first of its ranks here was started with. */
+  readonly command: string;
+  readonly ranks: readonly RankView[];
+  /** Why it has failed, or is about to. */
+  readonly failure?: string | undefined;
+}
+
+/** Jobs that still have a rank; blocks that cannot be read any more are left out. */
+export function readJobs(blocks: readonly FoundBlock[]): JobView[] {
+  const jobs = new Map<string, JobView>();
+  for (const found of blocks) {
+    const view = readBlock(found);
+    if (view === undefined) continue;
+    const known = jobs.get(view.id);
+    // Two hosts of one job may be one machine.
+    jobs.set(view.id, known === undefined ? view : merge(known, view));
+  }
+  return [...jobs.values()].filter(isRunning).sort((a, b) => (a.id < b.id ? -1 : 1));
+}
+
+function isRunning({ ranks }: JobView): boolean {
+  return ranks.some(({ presence }) => presence === 'here');
+}
+
+export function readBlock({ path, mark }: FoundBlock): JobView | undefined {
+  let block: ControlBlock;
+  try {
+    block = ControlBlock.open(path, 'read');
+  } catch {
+    return undefined;
+  }
+  try {
+    const ranks = Array.from({ length: block.ranks }, (_, rank) => readRank(block, rank));
+    const known = ranks.find(({ status }) => status !== undefined);
+    const local = ranks.find(({ isLocal, presence }) => isLocal && presence === 'here');
+    const pid = local === undefined ? 0 : block.pid(local.rank);
+    return {
+      id: known?.status?.job ?? mark.slice(0, 8),
+      command: pid === 0 ? '' : commandOf(pid),
+      ranks,
+      failure: block.failure()?.message,
+    };
+  } catch {
+    return undefined;
+  } finally {
+    block.close();
+  }
+}
+
+function readRank(block: ControlBlock, rank: number): RankView {
+  const page = block.readStatus(rank);
+  const status = page === undefined ? undefined : decodeRankStatus(page.text);
+  const pid = block.pid(rank);
+  const isLocal = pid !== 0;
+  const loss = block.lossOf(rank);
+  if (loss !== undefined) {
+    const hasLeft = loss.code === 'ERR_HVD_SHUT_DOWN';
+    const { signal, exitCode } = loss;
+    const end = signal !== undefined ? { signal } : exitCode !== undefined ? { code: exitCode } : undefined;
+    const presence = hasLeft ? 'left' : 'lost';
+    return { rank, presence, end: hasLeft ? undefined : describeEnd(end), isLocal, isStopped: false, status };
+  }
+  const isKnown = isLocal || status !== undefined;
+  return {
+    ...{ rank, isLocal, status },
+    presence: isKnown ? 'here' : 'starting',
+    isStopped: isLocal && isStopped(pid),
+  };
+}
+
+function merge(a: JobView, b: JobView): JobView {
+  const byRank = new Map(a.ranks.map((view) => [view.rank, view]));
+  for (const view of b.ranks) {
+    const known = byRank.get(view.rank);
+    if (known === undefined || isBetter(view, known)) byRank.set(view.rank, view);
+  }
+  return {
+    id: a.id,
+    command: a.command || b.command,
+    ranks: [...byRank.values()].sort((x, y) => x.rank - y.rank),
+    failure: a.failure ?? b.failure,
+  };
+}
+
+/** Its own host knows best. */
+function isBetter(view: RankView, known: RankView): boolean {
+  if (view.isLocal !== known.isLocal) return view.isLocal;
+  return (view.status?.updatedAt ?? 0) > (known.status?.updatedAt ?? 0);
+}
+
+function isStopped(pid: number): boolean {
+  const text = read(`/proc/${pid}/stat`);
+  return /^[Tt]$/.test(text.slice(text.lastIndexOf(')') + 2, text.lastIndexOf(')') + 3));
+}
+
+function commandOf(pid: number): string {
+  return read(`/proc/${pid}/cmdline`).split('\0').join(' ').trim();
+}
+
+function read(path: string): string {
+  try {
+    return existsSync(path) ? readFileSync(path, 'utf8') : '';
+  } catch {
+    return '';
+  }
+}
