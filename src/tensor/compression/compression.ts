@@ -37,6 +37,12 @@ export type CompressionName = 'none' | 'fp16' | 'bf16' | 'int8' | `topk:${number
 
 const examples = "'none', 'fp16', 'bf16', 'int8', 'topk:0.01' (a ratio), 'powersgd:4' (a rank)";
 
+const plainOnes = new Map<string, AnyCompressor>([none, fp16, bf16, int8].map((each) => [each.name, each]));
+const makers = new Map<string, (parameter: number) => ReducingCompressor>([
+  ['topk', topk],
+  ['powersgd', powersgd],
+]);
+
 /** A compressor as users give it; nothing given: none. */
 export function compressorOf(given: unknown, what: string): AnyCompressor {
   if (given === undefined) return none;
@@ -55,9 +61,9 @@ export function compressorOf(given: unknown, what: string): AnyCompressor {
 
 export function namedCompressor(text: string, what: string): AnyCompressor {
   const [name, parameter, ...rest] = text.split(':') as [string, ...string[]];
-  const plain = { none, fp16, bf16, int8 }[name];
+  const plain = plainOnes.get(name);
   if (plain !== undefined && parameter === undefined) return plain;
-  const make = { topk, powersgd }[name];
+  const make = makers.get(name);
   if (make !== undefined && parameter !== undefined && parameter.trim() !== '' && rest.length === 0) {
     return make(Number(parameter));
   }

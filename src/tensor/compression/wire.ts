@@ -105,3 +105,14 @@ function partsOf(whole: Uint8Array = new Uint8Array(0), counts: readonly number[
     return whole.subarray(at - count, at);
   });
 }
+
+/** What compressors of one's own send and receive by: `yield* wire.allgather(bytes)`. */
+export const wire: {
+  readonly allgather: typeof allgather;
+  readonly alltoall: typeof alltoall;
+  readonly allreduce: typeof allreduce;
+  readonly together: typeof together;
+  readonly concatenate: typeof concatenate;
+  readonly float32In: typeof float32In;
+  readonly uint32In: typeof uint32In;
+} = { allgather, alltoall, allreduce, together, concatenate, float32In, uint32In };
