@@ -66,7 +66,18 @@ export type { CollectiveRecord } from './diagnostics/flight-recorder.ts';
 export { type ErrorCode, HorovodError, type HorovodErrorDetails } from './errors.ts';
 export type { PlaneName } from './plane/plane.ts';
 export { type RunOptions, run } from './run/run.ts';
-export { Compression, type Compressor } from './tensor/compression/compression.ts';
+export { Compression, type CompressionName } from './tensor/compression/compression.ts';
+export type {
+  AnyCompressor,
+  CompressibleTensor,
+  CompressionGroup,
+  Compressor,
+  ReducingCompressor,
+} from './tensor/compression/compressor.ts';
+export type { Int8Options } from './tensor/compression/int8.ts';
+export type { PowerSgdOptions } from './tensor/compression/powersgd.ts';
+export type { TopKOptions } from './tensor/compression/top-k.ts';
+export { type Wire, type WireOperation, wire } from './tensor/compression/wire.ts';
 export type { DType, TypedArray } from './tensor/dtype.ts';
 export {
   Adasum,

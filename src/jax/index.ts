@@ -2,6 +2,7 @@
 
 export {
   Adasum,
+  type AnyCompressor,
   Average,
   addProcessSet,
   allgatherObject,
@@ -14,6 +15,7 @@ export {
   type CollectiveOptions,
   type CollectiveRecord,
   Compression,
+  type CompressionName,
   type Compressor,
   crossRank,
   crossSize,
@@ -44,6 +46,7 @@ export {
   planeName,
   type ReduceOp,
   type ReduceOptions,
+  type ReducingCompressor,
   rank,
   removeProcessSet,
   Sum,
