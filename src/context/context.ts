@@ -95,6 +95,7 @@ export class HorovodContext {
         options,
       );
       for (const set of sets) await context.#openSet(set, options);
+      context.status.write();
       return context;
     } catch (error) {
       parts.failJob(asStartFailure(error, world.rank));

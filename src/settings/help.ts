@@ -18,7 +18,9 @@ Examples:
 
 const tail = `The first rank that fails decides: the others are ended (SIGTERM, after 5 s SIGKILL), a report says what
 happened, and horovodrun exits with that rank's code (128 + number of the signal that ended it).
-Usage errors exit with 2.`;
+Usage errors exit with 2.
+
+\`horovod status\` in another terminal shows what the ranks of a running job are doing; \`horovod --help\` has more.`;
 
 export function helpText(): string {
   const sections = [head];
