@@ -14,6 +14,7 @@ import type { Store, WaitOptions } from '../rendezvous/store.ts';
 import type { Settings } from '../settings/table.ts';
 import { ControlBlockBoard } from '../status/status-board.ts';
 import { describe } from '../tensor/tensor.ts';
+import { openAloneStatus } from './alone-status.ts';
 import { decidePlane, type Introduction } from './choose-plane.ts';
 import { type ContextParts, HorovodContext } from './context.ts';
 import { HostMap, whereabouts } from './hosts.ts';
@@ -58,7 +59,7 @@ export async function createContext(
   if (settings.size === 1 || options.ranks?.length === 1) {
     checkRanks(options.ranks, settings.rank, settings.size);
     const log = createLog(settings.logLevel, settings.rank);
-    return HorovodContext.create(aloneParts(common, log), { ...wait, ...sets });
+    return HorovodContext.create(aloneParts(common, log, settings), { ...wait, ...sets });
   }
   const { parts, firstFailure, endStart } = await joinedParts(common, settings, options, generation, wait);
   try {
@@ -72,8 +73,9 @@ export async function createContext(
 
 type CommonParts = Pick<ContextParts, 'limits' | 'hasDynamicProcessSets' | 'processSet'>;
 
-function aloneParts(common: CommonParts, log: Log): ContextParts {
+function aloneParts(common: CommonParts, log: Log, settings: Settings): ContextParts {
   const hub = new MemoryHub(1);
+  const own = openAloneStatus(settings);
   return {
     ...common,
     log,
@@ -82,8 +84,7 @@ function aloneParts(common: CommonParts, log: Log): ContextParts {
     members: [0],
     exchange: async (text) => [text],
     failJob: (error) => hub.fail(error),
-    leave() {},
-    close() {},
+    ...own,
   };
 }
 
