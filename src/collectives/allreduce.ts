@@ -5,10 +5,10 @@
 //                result two steps later, when the others get it. S·(N+1)/N written, 2·S·(N-1)/N read.
 // All combine in index order, so all give the bits of reduceInto().
 
-import type { AllreduceOperation } from '../plane/plane.ts';
-import { ByteList } from '../tensor/byte-list.ts';
+import { type AllreduceOperation, wireDType } from '../plane/plane.ts';
 import { dtypes } from '../tensor/dtype.ts';
 import { areaBytes } from '../tensor/wasm-reduce.ts';
+import { travelList } from '../tensor/wire-list.ts';
 import {
   type Collective,
   checkEqualSizes,
@@ -19,11 +19,12 @@ import {
 } from './exchange.ts';
 
 export function allreduce(exchange: Exchange, operation: AllreduceOperation): Collective {
-  const { dtype, op, prescale, postscale } = operation;
+  const { op, prescale, postscale } = operation;
+  const dtype = wireDType(operation);
   const { kernels } = exchange;
   const elementBytes = dtypes[dtype].bytes;
-  const inputs = new ByteList(operation.inputs);
-  const outputs = new ByteList(operation.outputs);
+  const inputs = travelList(operation.inputs, operation.wire, kernels);
+  const outputs = travelList(operation.outputs, operation.wire, kernels);
   const totalBytes = inputs.byteLength;
   const isSmall = totalBytes <= exchange.eagerBytes;
 

@@ -1,9 +1,9 @@
 // Reduce-scatter of the portable plane: every member puts, step by step, a slice of each other member's part, gets
 // its own slices and reduces them in index order. S·(N-1)/N bytes written and as many read per member.
 
-import type { ReducescatterOperation } from '../plane/plane.ts';
-import { ByteList } from '../tensor/byte-list.ts';
+import { type ReducescatterOperation, wireDType } from '../plane/plane.ts';
 import { dtypes } from '../tensor/dtype.ts';
+import { travelList } from '../tensor/wire-list.ts';
 import {
   type Collective,
   checkEqualSizes,
@@ -14,11 +14,12 @@ import {
 } from './exchange.ts';
 
 export function reducescatter(exchange: Exchange, operation: ReducescatterOperation): Collective {
-  const { dtype, op, prescale, postscale, counts } = operation;
+  const { op, prescale, postscale, counts } = operation;
+  const dtype = wireDType(operation);
   const { kernels, index, size } = exchange;
   const elementBytes = dtypes[dtype].bytes;
-  const input = new ByteList([operation.input]);
-  const output = new ByteList([operation.output]);
+  const input = travelList([operation.input], operation.wire, kernels);
+  const output = travelList([operation.output], operation.wire, kernels);
   const isSmall = input.byteLength <= exchange.eagerBytes;
   const partBytes = counts.map((count) => count * elementBytes);
   const partStarts = startsOf(partBytes);

@@ -2,15 +2,17 @@
 // in-memory plane runs this; the conformance suite compares every other plane with it.
 
 import assert from 'node:assert';
-import type {
-  AllgatherOperation,
-  AllreduceOperation,
-  AlltoallOperation,
-  BroadcastOperation,
-  PlaneOperation,
-  ReducescatterOperation,
+import {
+  type AllgatherOperation,
+  type AllreduceOperation,
+  type AlltoallOperation,
+  type BroadcastOperation,
+  type PlaneOperation,
+  type ReducescatterOperation,
+  wireDType,
 } from '../plane/plane.ts';
 import type { TypedArray } from '../tensor/dtype.ts';
+import { type HalfDType, narrow, widen } from '../tensor/half-float.ts';
 import { reduceInto } from '../tensor/reduce.ts';
 
 /** Runs one operation for all members; operations[i] is member i's part in it, all of one kind. */
@@ -41,28 +43,46 @@ export function runTogether(operations: readonly PlaneOperation[]): void {
 }
 
 function allreduce(operations: readonly AllreduceOperation[]): void {
-  const { dtype, op, prescale, postscale, inputs } = operations[0] as AllreduceOperation;
+  const [first] = operations as readonly [AllreduceOperation];
+  const { op, prescale, postscale, inputs } = first;
   for (let tensor = 0; tensor < inputs.length; tensor++) {
-    const sources = operations.map((operation) => operation.inputs[tensor] as TypedArray);
-    const [target, ...others] = operations.map((operation) => operation.outputs[tensor] as TypedArray);
-    assert(target !== undefined);
-    reduceInto(target, sources, dtype, op, prescale, postscale);
-    for (const other of others) copy(other, target);
+    const sources = operations.map(({ wire, inputs: own }) => toWire(own[tensor] as TypedArray, wire));
+    const target =
+      first.wire === undefined ? (first.outputs[tensor] as TypedArray) : (sources[0] as TypedArray);
+    reduceInto(target, sources, wireDType(first), op, prescale, postscale);
+    for (const { wire, outputs } of operations) fromWire(outputs[tensor] as TypedArray, target, wire);
   }
 }
 
 function reducescatter(operations: readonly ReducescatterOperation[]): void {
-  const { dtype, op, prescale, postscale, counts } = operations[0] as ReducescatterOperation;
+  const [first] = operations as readonly [ReducescatterOperation];
+  const { op, prescale, postscale, counts } = first;
+  const inputs = operations.map(({ wire, input }) => toWire(input, wire));
   // All parts are computed before the first is stored: an output may lie inside an input.
   let start = 0;
   const parts = counts.map((count) => {
-    const sources = operations.map(({ input }) => input.subarray(start, start + count));
+    const sources = inputs.map((input) => input.subarray(start, start + count));
     const part = (sources[0] as TypedArray).slice();
-    reduceInto(part, sources, dtype, op, prescale, postscale);
+    reduceInto(part, sources, wireDType(first), op, prescale, postscale);
     start += count;
     return part;
   });
-  for (const [index, { output }] of operations.entries()) copy(output, parts[index] as TypedArray);
+  for (const [index, { wire, output }] of operations.entries()) {
+    fromWire(output, parts[index] as TypedArray, wire);
+  }
+}
+
+/** What a member sends: its array, or the halves that are made of it. */
+function toWire(input: TypedArray, wire: HalfDType | undefined): TypedArray {
+  if (wire === undefined) return input;
+  const halves = new Uint16Array(input.length);
+  narrow(wire, input as Float32Array, halves);
+  return halves;
+}
+
+function fromWire(output: TypedArray, reduced: TypedArray, wire: HalfDType | undefined): void {
+  if (wire === undefined) copy(output, reduced);
+  else widen(wire, reduced as Uint16Array, output as Float32Array);
 }
 
 function allgather(operations: readonly AllgatherOperation[]): void {

@@ -3,7 +3,7 @@
 import type { TypedArray } from '../tensor/dtype.ts';
 
 /** Counts changes of what the addon exports; native/src/node/addon.cc has the same number. */
-export const interfaceVersion = 3;
+export const interfaceVersion = 4;
 
 /** A mapped control block with this process's life word. */
 export type NativeControl = { readonly brand: 'control' };
@@ -99,6 +99,9 @@ export interface NativeAddon {
     prescale: number,
     postscale: number,
   ): void;
+  /** The conversions alone, for tests; `dtype` is the code of float16 or bfloat16. */
+  narrowNow(output: Uint16Array, input: Float32Array, dtype: number): void;
+  widenNow(output: Float32Array, input: Uint16Array, dtype: number): void;
   /** The names of TensorFlow's new operations, one that takes tensors and one that gives some; or why there are none. */
   connectTensorflow(): [string, string] | string;
   /** What the take operation took; undefined if it has not run. */

@@ -7,6 +7,7 @@ import {
   type TypedArray,
   type TypedArrayConstructor,
 } from '../tensor/dtype.ts';
+import { narrow, widen } from '../tensor/half-float.ts';
 import { reduceInto } from '../tensor/reduce.ts';
 import { Max, Min, Product, Sum } from '../tensor/reduce-op.ts';
 import { loadNative } from './load.ts';
@@ -92,6 +93,63 @@ describe('the native kernels equal the definition in reduce.ts to the bit', {
                 `${dtype} ${op.name} of ${sources} × ${length}, ${prescale}, ${postscale}`,
               );
             }
+          }
+        }
+      });
+    }
+});
+
+describe('the native conversions equal those of half-float.ts to the bit, NaN included', {
+  skip: native.built ? false : native.reason,
+}, () => {
+  const patterns = Uint16Array.from({ length: 65536 }, (_, i) => i);
+  const bitsOf = (array: Float32Array) => new Uint32Array(array.buffer, array.byteOffset, array.length);
+
+  for (const instructions of ['baseline', 'avx2', 'avx512'])
+    for (const dtype of ['float16', 'bfloat16'] as const) {
+      const { code } = dtypes[dtype];
+      test(`${instructions}, ${dtype}: all 65536 patterns widen, and what lies between them narrows`, (t) => {
+        if (!native.built) return;
+        if (!native.addon.useInstructionSet(instructions)) return t.skip(`no ${instructions} here`);
+        const expected = new Float32Array(patterns.length);
+        const wide = new Float32Array(patterns.length);
+        widen(dtype, patterns, expected);
+        native.addon.widenNow(wide, patterns, code);
+        assert.deepEqual(bitsOf(wide), bitsOf(expected));
+        // Each value, its neighbours in float32 and the middles between two halves.
+        const halfUnit = dtype === 'float16' ? 0x1000 : 0x8000;
+        for (const step of [0, 1, -1, halfUnit, halfUnit - 1, halfUnit + 1]) {
+          const near = new Float32Array(bitsOf(expected).map((bits) => bits + step).buffer);
+          const narrowed = new Uint16Array(near.length);
+          const wanted = new Uint16Array(near.length);
+          narrow(dtype, near, wanted);
+          native.addon.narrowNow(narrowed, near, code);
+          assert.deepEqual(narrowed, wanted);
+        }
+      });
+
+      test(`${instructions}, ${dtype}: any float32, at every alignment and odd lengths`, (t) => {
+        if (!native.built) return;
+        if (!native.addon.useInstructionSet(instructions)) return t.skip(`no ${instructions} here`);
+        const next = random(code);
+        for (let length = 0; length < 70; length++) {
+          const at = length % 17;
+          const values = new Float32Array(length + at + 1).subarray(at, at + length);
+          fill(values, length % 2 === 0 ? 'float32' : 'uint8', next);
+          const wanted = new Uint16Array(length);
+          narrow(dtype, values, wanted);
+          const room = new Uint16Array(length + at + 9).fill(0xabcd);
+          const halves = room.subarray(at, at + length);
+          native.addon.narrowNow(halves, values, code);
+          assert.deepEqual(halves, wanted);
+          const wide = new Float32Array(length + at + 9).fill(7);
+          const expected = new Float32Array(length);
+          widen(dtype, halves, expected);
+          native.addon.widenNow(wide.subarray(at, at + length), halves, code);
+          assert.deepEqual(bitsOf(wide.subarray(at, at + length)), bitsOf(expected));
+          for (const i of [at - 1, at + length].filter((place) => place >= 0)) {
+            assert.equal(room[i], 0xabcd);
+            assert.equal(wide[i], 7);
           }
         }
       });

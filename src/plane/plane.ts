@@ -8,19 +8,24 @@
 
 import type { HorovodError } from '../errors.ts';
 import type { DType, TypedArray } from '../tensor/dtype.ts';
+import type { HalfDType } from '../tensor/half-float.ts';
 import type { ReduceOp } from '../tensor/reduce-op.ts';
-
 import type { JobTrace } from './trace.ts';
+
 export type PlaneName = 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portable' | 'memory';
 
 /**
  * outputs[i] = postscale · reduce over members (prescale · inputs[i]). `inputs[i]` and `outputs[i]` have the
  * same length and may be the same array. `op` is never Average here: that is Sum with a postscale. The
  * result is defined by tensor/reduce.ts (`reduceInto`): members are combined in index order.
+ *
+ * With `wire`, inputs and outputs are float32 and what travels and is reduced is the wire's dtype: to the members it is
+ * the operation on halves that `narrow` makes of the inputs, whose result `widen` brings back (tensor/half-float.ts).
  */
 export interface AllreduceOperation {
   readonly kind: 'allreduce';
   readonly dtype: DType;
+  readonly wire?: HalfDType | undefined;
   readonly op: ReduceOp;
   readonly inputs: readonly TypedArray[];
   readonly outputs: readonly TypedArray[];
@@ -32,6 +37,7 @@ export interface AllreduceOperation {
 export interface ReducescatterOperation {
   readonly kind: 'reducescatter';
   readonly dtype: DType;
+  readonly wire?: HalfDType | undefined;
   readonly op: ReduceOp;
   readonly input: TypedArray;
   readonly output: TypedArray;
@@ -81,6 +87,11 @@ export type PlaneOperation =
   | AlltoallOperation
   | BarrierOperation;
 
+/** The dtype that travels. */
+export function wireDType({ dtype, wire }: AllreduceOperation | ReducescatterOperation): DType {
+  return wire ?? dtype;
+}
+
 export interface Round {
   /** 64 bits that say what this is; two unsigned 32-bit halves. */
   readonly fingerprintLow: number;
@@ -99,6 +110,8 @@ export interface Job {
   readonly onStall?: (missing: number[]) => void;
   /** What to call the job in error texts: 'allreduce "grad"'. */
   readonly label: string;
+  /** Filled by the plane while a timeline is on. */
+  readonly trace?: JobTrace;
 }
 
 export type Outcome = 'done' | 'mismatch';
@@ -110,8 +123,6 @@ export type Outcome = 'done' | 'mismatch';
 export interface QuickAllreduce {
   /** One allreduce of one array, blocking; `output` undefined: in place. Default deadline. */
   allreduceNow(
-  /** Filled by the plane while a timeline is on. */
-  readonly trace?: JobTrace;
     input: TypedArray,
     output: TypedArray | undefined,
     dtypeAndOp: number,
@@ -135,6 +146,10 @@ export interface QuickAllreduce {
   /** The same as allreduceNow for a round that runs again and again; the caller keeps its arrays alive and attached. */
   prepareRun(round: Round, job: Job): () => number;
   settleSync(status: number, job: Job): Outcome;
+  /** Whether the next quick operations note down their stages. */
+  isTraced: boolean;
+  /** Of the last one: stage, microseconds, stage, … */
+  readonly lastMarks: Float64Array;
   /** When the last quick operation ended, in ms of the host's monotonic clock, to within a few ms. */
   lastFinishedAtMs(): number;
 }

@@ -2,12 +2,26 @@
 // rounds to nearest, ties to even; a NaN stays a (quiet) NaN and never rounds up to infinity; values beyond
 // the range become infinity. The native kernels and the WASM ones are compared with this file.
 
-/** The float32 pattern of a float16 pattern; always exact. */
+export type HalfDType = 'float16' | 'bfloat16';
+
+/** target[i] = source[i], widened; the arrays have one length and do not overlap. */
+export function widen(dtype: HalfDType, source: Uint16Array, target: Float32Array): void {
+  if (dtype === 'float16') float16ToFloat32(source, target);
+  else bfloat16ToFloat32(source, target);
+}
+
+/** target[i] = source[i], rounded; the arrays have one length and do not overlap. */
+export function narrow(dtype: HalfDType, source: Float32Array, target: Uint16Array): void {
+  if (dtype === 'float16') float32ToFloat16(source, target);
+  else float32ToBfloat16(source, target);
+}
+
+/** The float32 pattern of a float16 pattern; always exact, and a NaN becomes quiet, as in the processor's own conversion. */
 export function float16BitsToFloat32Bits(half: number): number {
   const sign = (half & 0x8000) << 16;
   const exponent = (half >>> 10) & 0x1f;
   const fraction = half & 0x3ff;
-  if (exponent === 0x1f) return (sign | 0x7f800000 | (fraction << 13)) >>> 0;
+  if (exponent === 0x1f) return (sign | (fraction === 0 ? 0x7f800000 : 0x7fc00000 | (fraction << 13))) >>> 0;
   if (exponent !== 0) return (sign | ((exponent + 112) << 23) | (fraction << 13)) >>> 0;
   if (fraction === 0) return sign >>> 0;
   // Subnormal: fraction · 2^-24. Move the leading one to bit 10, where a normal number has it implied.

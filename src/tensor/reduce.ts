@@ -18,7 +18,7 @@
 
 import assert from 'node:assert';
 import type { DType, TypedArray } from './dtype.ts';
-import { bfloat16ToFloat32, float16ToFloat32, float32ToBfloat16, float32ToFloat16 } from './half-float.ts';
+import { narrow, widen } from './half-float.ts';
 import type { ReduceOp, ReduceOpName } from './reduce-op.ts';
 
 type NumberArray = Exclude<TypedArray, BigInt64Array | BigUint64Array>;
@@ -188,16 +188,6 @@ function multiply(values: NumberArray, factor: number): void {
 
 function wrapToInt64(value: number): bigint {
   return Number.isFinite(value) ? BigInt.asIntN(64, BigInt(Math.trunc(value))) : 0n;
-}
-
-function widen(dtype: 'float16' | 'bfloat16', source: Uint16Array, target: Float32Array): void {
-  if (dtype === 'float16') float16ToFloat32(source, target);
-  else bfloat16ToFloat32(source, target);
-}
-
-function narrow(dtype: 'float16' | 'bfloat16', source: Float32Array, target: Uint16Array): void {
-  if (dtype === 'float16') float32ToFloat16(source, target);
-  else float32ToBfloat16(source, target);
 }
 
 function copy(target: TypedArray, source: TypedArray): void {

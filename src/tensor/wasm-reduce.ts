@@ -8,6 +8,7 @@
 
 import assert from 'node:assert';
 import { type DType, dtypes, type TypedArray } from './dtype.ts';
+import { type HalfDType, narrow, widen } from './half-float.ts';
 import { reduceInto, scaleInto } from './reduce.ts';
 import type { ReduceOp } from './reduce-op.ts';
 import { wasmKernels } from './wasm-kernels.ts';
@@ -37,6 +38,12 @@ export interface ReduceKernels {
   ): void;
   /** Multiplies the area as a prescale does. */
   scale(area: number, length: number, dtype: DType, factor: number): void;
+  /** What narrow() reads and widen() writes. The next call of anything here changes it. */
+  readonly wide: Float32Array;
+  /** The area becomes the first `length` elements of `wide`, rounded. */
+  narrow(area: number, length: number, dtype: HalfDType): void;
+  /** The first `length` elements of `wide` become those of the area. */
+  widen(area: number, length: number, dtype: HalfDType): void;
 }
 
 /** Kernels with a staging memory of their own, SIMD where possible. */
@@ -79,9 +86,15 @@ function plainKernels(staging: Uint8Array): ReduceKernels {
     assert(Elements !== undefined);
     return new Elements(staging.buffer, staging.byteOffset + area, length);
   };
+  const wide = new Float32Array(wideLength);
+  const halves = (area: number, length: number) =>
+    new Uint16Array(staging.buffer, staging.byteOffset + area, length);
   return {
     kind: 'plain',
     staging,
+    wide,
+    narrow: (area, length, dtype) => narrow(dtype, wide.subarray(0, length), halves(area, length)),
+    widen: (area, length, dtype) => widen(dtype, halves(area, length), wide.subarray(0, length)),
     reduce(output, inputs, length, dtype, op, postscale) {
       const sources = inputs.map((input) => elements(dtype, input, length));
       reduceInto(elements(dtype, output, length), sources, dtype, op, 1, postscale);
@@ -112,7 +125,7 @@ function simdKernels(memory: WasmMemory, stagingBytes: number, kernels: Kernels)
     output: number,
     inputs: readonly number[],
     length: number,
-    dtype: 'float16' | 'bfloat16',
+    dtype: HalfDType,
     op: ReduceOp,
     postscale: number,
   ): void {
@@ -130,7 +143,7 @@ function simdKernels(memory: WasmMemory, stagingBytes: number, kernels: Kernels)
     }
   }
 
-  function scaleHalves(area: number, length: number, dtype: 'float16' | 'bfloat16', factor: number): void {
+  function scaleHalves(area: number, length: number, dtype: HalfDType, factor: number): void {
     for (let start = 0; start < length; start += wideLength) {
       const quads = Math.ceil(Math.min(wideLength, length - start) / 4);
       (kernels[`${dtype}Widen`] as Convert)(wideSum, area + 2 * start, quads);
@@ -153,6 +166,11 @@ function simdKernels(memory: WasmMemory, stagingBytes: number, kernels: Kernels)
     kind: 'simd',
     staging: plain.staging,
     scale,
+    wide: new Float32Array(memory.buffer, wideSum, wideLength),
+    narrow: (area, length, dtype) =>
+      (kernels[`${dtype}Narrow`] as Convert)(area, wideSum, Math.ceil(length / 8)),
+    widen: (area, length, dtype) =>
+      (kernels[`${dtype}Widen`] as Convert)(wideSum, area, Math.ceil(length / 4)),
     reduce(output, inputs, length, dtype, op, postscale) {
       if (dtype === 'float16' || dtype === 'bfloat16') {
         reduceHalves(output, inputs, length, dtype, op, postscale);

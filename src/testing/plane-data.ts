@@ -1,6 +1,11 @@
 // Inputs for the conformance suite of planes: values that differ for every member and element, in every dtype.
 
-import type { AllreduceOperation, PlaneOperation, ReducescatterOperation } from '../plane/plane.ts';
+import {
+  type AllreduceOperation,
+  type PlaneOperation,
+  type ReducescatterOperation,
+  wireDType,
+} from '../plane/plane.ts';
 import { type DType, dtypes, type TypedArray } from '../tensor/dtype.ts';
 import {
   bfloat16ToFloat32,
@@ -79,7 +84,7 @@ export function isClose(
   members: number,
 ): boolean {
   const { dtype, op, prescale, postscale } = operation;
-  const rounding = roundings[dtype];
+  const rounding = roundings[wireDType(operation)];
   if (rounding === undefined || op.name === 'Min' || op.name === 'Max') return false;
   const [got, expected] = [toNumbers(array, dtype), toNumbers(wanted, dtype)];
   const sum = members * largestValue * Math.abs(prescale * postscale);

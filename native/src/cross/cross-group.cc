@@ -52,7 +52,7 @@ void CrossGroup::start(const Operation& operation) {
   own_data_ = nullptr;
   if (own_carries_ && sends && total > 0) {
     own_data_ = operation.buffers[0].in;
-    if (operation.buffers.size() > 1 || operation.prescale != 1.0) {
+    if (operation.buffers.size() > 1 || !operation.travels_as_it_is()) {
       if (packed_.size() < total) packed_.resize(total);
       pack(operation, 0, total, packed_.data());
       own_data_ = packed_.data();

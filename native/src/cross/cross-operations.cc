@@ -60,12 +60,14 @@ Status CrossGroup::engine_report(Status status) {
 }
 
 namespace {
-// Copies bytes and multiplies, as far as there is anything to do.
-void place(char* to, const char* from, size_t bytes, DType dtype, double factor) {
-  if (factor != 1.0)
-    scale(to, from, bytes / element_bytes(dtype), dtype, factor);
-  else if (to != from && bytes > 0)
-    std::memmove(to, from, bytes);
+// put(), multiplied by postscale. `from` may be changed.
+void place(const Operation& operation, size_t b, size_t within, char* from, size_t bytes) {
+  const size_t elements = bytes / element_bytes(operation.dtype);
+  if (operation.postscale == 1.0) return put(operation, b, within, from, bytes);
+  if (!operation.narrows)
+    return scale(operation.buffers[b].out + within, from, elements, operation.dtype, operation.postscale);
+  scale(from, from, elements, operation.dtype, operation.postscale);
+  put(operation, b, within, from, bytes);
 }
 }  // namespace
 
@@ -77,19 +79,18 @@ Status CrossGroup::allreduce(Operation& operation, const Patience& patience) {
     for_each_piece(operation.buffers, 0, bytes, [&](size_t b, size_t within, size_t seen, size_t piece) {
       for (int i = 0; i < size_; i++)
         sources_[static_cast<size_t>(i)] = (i == index_ ? own_data_ : carried_by(i)) + seen;
-      reduce(operation.buffers[b].out + within, sources_.data(), size_, piece / element, operation.dtype,
-             operation.op, operation.postscale);
+      reduce_to(operation, b, within, sources_.data(), size_, piece);
     });
     return Status::done;
   }
-  const bool is_one = operation.buffers.size() == 1;
+  const bool is_one = operation.buffers.size() == 1 && !operation.narrows;
   if (!is_one) reserve(bytes);
   char* data = is_one ? operation.buffers[0].out : scratch_.data();
   if (!is_one || data != operation.buffers[0].in || operation.prescale != 1.0) pack(operation, 0, bytes, data);
   Status status = engine_->allreduce(data, bytes / element, operation.dtype, operation.op, patience);
   if (status != Status::done) return engine_report(status);
   for_each_piece(operation.buffers, 0, bytes, [&](size_t b, size_t within, size_t seen, size_t piece) {
-    place(operation.buffers[b].out + within, data + seen, piece, operation.dtype, operation.postscale);
+    place(operation, b, within, data + seen, piece);
   });
   return Status::done;
 }
@@ -106,15 +107,14 @@ Status CrossGroup::reducescatter(Operation& operation, const Patience& patience)
   if (own_carries_) {
     for (int i = 0; i < size_; i++)
       sources_[static_cast<size_t>(i)] = i == index_ ? own_data_ + start : carried_by(i);
-    if (bytes > 0)
-      reduce(mine.out, sources_.data(), size_, bytes / element, operation.dtype, operation.op, operation.postscale);
+    if (bytes > 0) reduce_to(operation, 0, 0, sources_.data(), size_, bytes);
     return Status::done;
   }
   reserve(mine.bytes);
   pack(operation, 0, mine.bytes, scratch_.data());
   Status status = engine_->reducescatter(scratch_.data(), counts, operation.dtype, operation.op, patience);
   if (status != Status::done) return engine_report(status);
-  place(mine.out, scratch_.data() + start, bytes, operation.dtype, operation.postscale);
+  place(operation, 0, 0, scratch_.data() + start, bytes);
   return Status::done;
 }
 

@@ -9,6 +9,7 @@
 
 #include "futex.h"
 #include "operation.h"
+#include "trace.h"
 
 namespace hvd {
 
@@ -33,15 +34,25 @@ class Group {
   virtual Status arrive(const Patience& patience) = 0;
   virtual Status execute(Operation& operation, const Patience& patience) = 0;
 
+  // start(), and noted down.
+  void begin(const Operation& operation) {
+    mark(Stage::posted);
+    start(operation);
+  }
+
   // All three; after `stalled` call resume(). Memory that runs out is a status: callers know no exceptions.
   Status run(Operation& operation, const Patience& patience) {
-    start(operation);
+    begin(operation);
     return resume(operation, patience);
   }
   Status resume(Operation& operation, const Patience& patience) {
     try {
       Status status = arrive(patience);
-      return status == Status::done ? execute(operation, patience) : status;
+      if (status != Status::done) return status;
+      mark(Stage::agreed);
+      status = execute(operation, patience);
+      mark(Stage::over);
+      return status;
     } catch (const std::bad_alloc&) {
       return Status::no_memory;
     }
@@ -58,12 +69,18 @@ class Group {
   // Ends waits with Status::stopped; any thread.
   virtual void stop() { stop_.store(true, std::memory_order_release); }
 
+  // Where the stages of operations are noted down from now on; nullptr: nowhere. For the thread that uses the group.
+  void set_trace(Trace* trace) { trace_ = trace; }
+
   int size() const { return size_; }
   int index() const { return index_; }
   int culprit() const { return culprit_; }       // member, after peer_lost, peer_left, timeout, system_error
   int errno_value() const { return errno_; }     // after system_error; after peer_lost what its connection said, or 0
 
  protected:
+  void mark(Stage stage) {
+    if (__builtin_expect(trace_ != nullptr, 0)) trace_->add(stage, monotonic_ns());
+  }
   bool stopping() const { return stop_.load(std::memory_order_acquire); }
 
   const int size_;
@@ -72,6 +89,7 @@ class Group {
   int errno_ = 0;
 
  private:
+  Trace* trace_ = nullptr;
   std::atomic<bool> stop_{false};
 };
 
@@ -92,16 +110,46 @@ void for_each_piece(const std::vector<Buffer>& buffers, size_t offset, size_t by
   }
 }
 
-// Bytes [offset, offset + bytes) of the buffers' inputs, multiplied by prescale.
+// Bytes [offset, offset + bytes) of what travels of the buffers' inputs: converted and multiplied by prescale where that is asked.
 inline void pack(const Operation& operation, size_t offset, size_t bytes, char* to) {
   const size_t element = element_bytes(operation.dtype);
   for_each_piece(operation.buffers, offset, bytes, [&](size_t b, size_t within, size_t seen, size_t piece) {
     const char* from = operation.buffers[b].in + within;
-    if (operation.prescale == 1.0)
-      __builtin_memcpy(to + seen, from, piece);
-    else
+    if (operation.narrows) {
+      narrow(to + seen, reinterpret_cast<const float*>(from + within), piece / element, operation.dtype);
+      from = to + seen;
+    }
+    if (operation.prescale != 1.0)
       scale(to + seen, from, piece / element, operation.dtype, operation.prescale);
+    else if (!operation.narrows)
+      __builtin_memcpy(to + seen, from, piece);
   });
+}
+
+// Bytes from `within` on of a buffer's output become those at `from`, which are of the dtype.
+inline void put(const Operation& operation, size_t b, size_t within, const char* from, size_t bytes) {
+  char* to = operation.buffers[b].out + within;
+  if (operation.narrows)
+    widen(reinterpret_cast<float*>(to + within), from, bytes / element_bytes(operation.dtype), operation.dtype);
+  else if (to != from && bytes > 0)
+    __builtin_memmove(to, from, bytes);
+}
+
+// Bytes [offset, offset + bytes) of the buffers' outputs become those at `from`.
+inline void unpack(const Operation& operation, size_t offset, size_t bytes, const char* from) {
+  for_each_piece(operation.buffers, offset, bytes, [&](size_t b, size_t within, size_t seen, size_t piece) {
+    put(operation, b, within, from + seen, piece);
+  });
+}
+
+// Bytes from `within` on of a buffer's output become what the sources, which are of the dtype, are reduced to.
+inline void reduce_to(const Operation& operation, size_t b, size_t within, const void* const* sources, int count, size_t bytes) {
+  const size_t elements = bytes / element_bytes(operation.dtype);
+  char* to = operation.buffers[b].out + within;
+  if (operation.narrows)
+    reduce_widening(reinterpret_cast<float*>(to + within), sources, count, elements, operation.dtype, operation.op, operation.postscale);
+  else
+    reduce(to, sources, count, elements, operation.dtype, operation.op, operation.postscale);
 }
 
 }  // namespace hvd

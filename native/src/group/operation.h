@@ -39,6 +39,9 @@ struct Operation {
   uint64_t fingerprint = 0;
   double prescale = 1;
   double postscale = 1;
+  // Allreduce and reducescatter: the buffers are of float32; they are converted to `dtype`, float16 or bfloat16, while they are
+  // copied, and back. All sizes and offsets, Buffer::bytes too, are those of what travels: half as many.
+  bool narrows = false;
   // allreduce: any number; the others: one (barrier: none). `out` of allgather and alltoall is `result`.
   std::vector<Buffer> buffers;
   // alltoall: bytes for each member; reducescatter: elements of each member.
@@ -53,6 +56,8 @@ struct Operation {
   size_t result_bytes = 0;
   std::vector<uint64_t> received;  // bytes from each member
 
+  // What travels is what lies in the buffers.
+  bool travels_as_it_is() const { return prescale == 1.0 && !narrows; }
   size_t total_bytes() const {
     size_t total = 0;
     for (const Buffer& buffer : buffers) total += buffer.bytes;

@@ -66,6 +66,7 @@ void Worker::work() {
       continue;
     }
     Status status = run(*job);
+    group_.set_trace(nullptr);
     lock.lock();
     current_ = nullptr;
     job->status = status;
@@ -96,14 +97,16 @@ bool Worker::post_first(Job* job, bool passive, int64_t timeout_ns) {
     }
     group_.nap(1'000'000);
   }
-  group_.start(job->operations.front());
+  group_.set_trace(job->trace.get());
+  group_.begin(job->operations.front());
   return true;
 }
 
 Status Worker::run(Job& job) {
+  group_.set_trace(job.trace.get());
   bool first = true;
   for (Operation& operation : job.operations) {
-    if (!first) group_.start(operation);
+    if (!first) group_.begin(operation);
     first = false;
     if (Status status = group_.resume(operation, job.patience); status != Status::done) return status;
   }

@@ -74,6 +74,8 @@ class HierarchicalGroup final : public Group {
   size_t piece_bytes() const {
     return piece_part_bytes * static_cast<size_t>(placement_.lanes) * static_cast<size_t>(placement_.host_count());
   }
+  // The users' buffers are gathered in packed_ first, and scattered from there.
+  static bool is_packed(const Operation& operation) { return operation.buffers.size() != 1 || operation.narrows; }
   const std::vector<int>& here() const { return placement_.on(host_); }
   int here_count() const { return static_cast<int>(here().size()); }
 

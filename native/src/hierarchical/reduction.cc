@@ -45,7 +45,7 @@ bool HierarchicalGroup::describe_reduction(const Operation& operation, size_t of
   if (!shard_.reserve(at(inside_.counts, place_) * element + 1)) return false;
   const char* in = nullptr;
   inside_.prescale = operation.prescale;
-  if (operation.buffers.size() == 1) {
+  if (!is_packed(operation)) {
     in = operation.buffers[0].in + offset;
   } else {
     if (!packed_.reserve(bytes + 1)) return false;
@@ -64,7 +64,7 @@ bool HierarchicalGroup::start_allreduce(const Operation& operation) {
   across_.kind = Kind::allreduce;
   across_.postscale = operation.postscale;
   across_.buffers.assign(1, {shard_.data(), shard_.data(), bytes});
-  char* out = operation.buffers.size() == 1 ? operation.buffers[0].out : packed_.data();
+  char* out = is_packed(operation) ? packed_.data() : operation.buffers[0].out;
   verdict_.kind = Kind::broadcast;
   verdict_.buffers.assign(1, {is_leader() ? shard_.data() : out, out, bytes});
   return true;
@@ -74,10 +74,7 @@ Status HierarchicalGroup::allreduce(Operation& operation, const Patience& patien
   const size_t bytes = operation.total_bytes();
   const size_t element = element_bytes(operation.dtype);
   if (bytes <= small_bytes) {
-    if (operation.buffers.size() == 1) return Status::done;
-    for_each_piece(operation.buffers, 0, bytes, [&](size_t b, size_t within, size_t seen, size_t piece) {
-      std::memcpy(operation.buffers[b].out + within, packed_.data() + seen, piece);
-    });
+    if (is_packed(operation)) unpack(operation, 0, bytes, packed_.data());
     return Status::done;
   }
   for (size_t offset = 0; offset < bytes; offset += piece_bytes()) {
@@ -107,8 +104,7 @@ Status HierarchicalGroup::gather_shards(Operation& operation, size_t offset, siz
   const size_t elements = bytes / element;
   const size_t mine =
       place_ < lanes() ? (cut(elements, place_ + 1, lanes()) - cut(elements, place_, lanes())) * element : 0;
-  const bool is_list = operation.buffers.size() != 1;
-  char* to = is_list ? packed_.data() : operation.buffers[0].out + offset;
+  char* to = is_packed(operation) ? packed_.data() : operation.buffers[0].out + offset;
   inside_.kind = Kind::allgather;
   inside_.is_followed = false;
   inside_.prescale = 1;
@@ -117,10 +113,7 @@ Status HierarchicalGroup::gather_shards(Operation& operation, size_t offset, siz
   inside_.allocate = allocate_at;
   inside_.allocate_context = to;
   if (Status status = run_inside(inside_, patience); status != Status::done) return status;
-  if (is_list)
-    for_each_piece(operation.buffers, offset, bytes, [&](size_t b, size_t within, size_t seen, size_t piece) {
-      std::memcpy(operation.buffers[b].out + within, packed_.data() + seen, piece);
-    });
+  if (is_packed(operation)) unpack(operation, offset, bytes, packed_.data());
   return Status::done;
 }
 
@@ -145,11 +138,7 @@ bool HierarchicalGroup::start_reducescatter(const Operation& operation) {
       const size_t from = cut(total, l, lanes()), end = cut(total, l + 1, lanes());
       inside_.counts[static_cast<size_t>(l)] += end - from;
       for_each_block(there, operation.counts, from, end, [&](int member, int, size_t within, size_t elements) {
-        const char* source = mine.in + (starts[static_cast<size_t>(member)] + within) * element;
-        if (operation.prescale == 1.0)
-          std::memcpy(to, source, elements * element);
-        else
-          scale(to, source, elements, operation.dtype, operation.prescale);
+        pack(operation, (starts[static_cast<size_t>(member)] + within) * element, elements * element, to);
         to += elements * element;
       });
     }
@@ -185,12 +174,19 @@ Status HierarchicalGroup::reducescatter(Operation& operation, const Patience& pa
   }
   char nothing = 0;
   char* out = operation.buffers[0].out;
+  const size_t own = at(operation.counts, index_) * element;
+  if (operation.narrows) {
+    if (!gathered_.reserve(own + 1)) return Status::no_memory;
+    out = gathered_.data();
+  }
   inside_.kind = Kind::alltoall;
   inside_.is_followed = false;
   inside_.buffers.assign(1, {shard_.data() + start * element, shard_.data(), mine * element});
   inside_.allocate = allocate_at;
   inside_.allocate_context = out ? out : &nothing;
-  return run_inside(inside_, patience);
+  if (Status status = run_inside(inside_, patience); status != Status::done) return status;
+  if (operation.narrows) put(operation, 0, 0, out, own);
+  return Status::done;
 }
 
 // --- broadcast ------------------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ napi_value close_control_now(napi_env env, napi_callback_info info) {
 }
 
 // Counts changes of what this file exports; src/native/addon.ts has the same number.
-constexpr int interface_version = 3;
+constexpr int interface_version = 4;
 
 // openArena() → arena
 napi_value open_arena(napi_env env, napi_callback_info) {
@@ -126,6 +126,25 @@ napi_value reduce_now(napi_env env, napi_callback_info info) {
   return undefined(env);
 }
 
+// narrowNow(output: Uint16Array, input: Float32Array, dtype), widenNow(output: Float32Array, input: Uint16Array, dtype): for tests
+napi_value narrow_now(napi_env env, napi_callback_info info) {
+  size_t count = 3;
+  napi_value arguments[3];
+  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  Typed out = typed_array(env, arguments[0]), in = typed_array(env, arguments[1]);
+  narrow(out.data, reinterpret_cast<const float*>(in.data), out.bytes / 2, static_cast<DType>(to_int(env, arguments[2])));
+  return undefined(env);
+}
+
+napi_value widen_now(napi_env env, napi_callback_info info) {
+  size_t count = 3;
+  napi_value arguments[3];
+  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  Typed out = typed_array(env, arguments[0]), in = typed_array(env, arguments[1]);
+  widen(reinterpret_cast<float*>(out.data), in.data, in.bytes / 2, static_cast<DType>(to_int(env, arguments[2])));
+  return undefined(env);
+}
+
 // useInstructionSet(name) → boolean, for tests
 napi_value use_instruction_set(napi_env env, napi_callback_info info) {
   size_t count = 1;
@@ -150,6 +169,8 @@ NAPI_MODULE_INIT() {
   set_function(env, exports, "openClusterGroup", open_cluster_group, nullptr);
   set_function(env, exports, "alloc", alloc, nullptr);
   set_function(env, exports, "reduceNow", reduce_now, nullptr);
+  set_function(env, exports, "narrowNow", narrow_now, nullptr);
+  set_function(env, exports, "widenNow", widen_now, nullptr);
   set_function(env, exports, "useInstructionSet", use_instruction_set, nullptr);
   add_tensor_exchange(env, exports);
   if (add_engine) add_engine(env, exports);

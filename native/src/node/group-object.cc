@@ -38,6 +38,7 @@ struct GroupHandle {
   Operation current;  // of run()
   Patience current_patience{};
   napi_value current_result = nullptr;  // while run() is on the stack
+  Trace trace;                          // of what runs on the main thread
   napi_env env = nullptr;
 };
 
@@ -128,7 +129,27 @@ void stamp(GroupHandle* handle) {
 
 // What a quick call says besides its arrays, in memory that both sides see: each argument of a call across
 // Node-API costs some nanoseconds. src/plane/shm/shm-group.ts has the same places.
-enum Mailbox { finished_at, dtype_and_op, fingerprint_lower, fingerprint_upper, quick_postscale, has_output };
+enum Mailbox { finished_at, dtype_and_op, fingerprint_lower, fingerprint_upper, quick_postscale, has_output, is_traced, mark_count, marks };
+
+// The caller wants to know the stages of what it is about to run on this thread, or no longer.
+void begin_trace(GroupHandle* handle) {
+  handle->trace.count = 0;
+  handle->group->set_trace(handle->mailbox[is_traced] != 0 ? &handle->trace : nullptr);
+}
+
+// Pairs of stage and microseconds, in the mailbox.
+void tell_trace(GroupHandle* handle, const Trace& trace) {
+  double* to = handle->mailbox + marks;
+  for (size_t i = 0; i < trace.count; i++) {
+    *to++ = static_cast<double>(trace.marks[i].stage);
+    *to++ = static_cast<double>(trace.marks[i].at_ns) * 1e-3;
+  }
+  handle->mailbox[mark_count] = static_cast<double>(trace.count);
+}
+
+void end_trace(GroupHandle* handle) {
+  if (handle->mailbox[is_traced] != 0) tell_trace(handle, handle->trace);
+}
 
 // Fills the group's reusable operation from (input, output) and the mailbox.
 Operation& read_quick(napi_env env, GroupHandle* handle, const napi_value* arguments) {
@@ -152,7 +173,9 @@ napi_value allreduce_now(napi_env env, napi_callback_info info) {
   napi_value arguments[2];
   auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
   Operation& operation = read_quick(env, handle, arguments);
+  begin_trace(handle);
   Status status = handle->group->run(operation, handle->defaults);
+  end_trace(handle);
   stamp(handle);
   if (status != Status::done) {
     keep_for_ever(env, status, {arguments[0], arguments[1]});
@@ -190,7 +213,9 @@ napi_value run(napi_env env, napi_callback_info info) {
   handle->current_patience = patience_of(fields, handle->spins);
   Status status = Status::done;
   if (fields[passive] != 0) status = wait_for_another(handle, handle->current_patience);
+  begin_trace(handle);
   if (status == Status::done) status = handle->group->run(operation, handle->current_patience);
+  end_trace(handle);
   keep_for_ever(env, status, {arguments[1], arguments[2]});
   if (status == Status::done && handle->current_result) return result_pair(env, handle->current_result, operation);
   return from_int(env, static_cast<int>(status));
@@ -202,6 +227,7 @@ napi_value resume(napi_env env, napi_callback_info info) {
   auto* handle = data_of<GroupHandle>(env, info, &count, nullptr);
   handle->env = env;
   Status status = handle->group->resume(handle->current, handle->current_patience);
+  end_trace(handle);
   if (status == Status::done && handle->current_result) return result_pair(env, handle->current_result, handle->current);
   return from_int(env, static_cast<int>(status));
 }
@@ -213,6 +239,7 @@ void finished(napi_env env, napi_value callback, void* context, void* data) {
   handle->jobs.erase(job->id);
   if (handle->jobs.empty()) napi_unref_threadsafe_function(env, handle->report);
   if (!job->consumed) {
+    if (job->trace) tell_trace(handle, *job->trace);
     napi_value arguments[3] = {from_int(env, job->id), from_int(env, static_cast<int>(job->status)),
                                results_of(env, *job)};
     napi_value self = undefined(env);
@@ -278,13 +305,17 @@ napi_value submit(napi_env env, napi_callback_info info) {
       job->passive = fields[passive] != 0;
     }
   }
+  if (handle->mailbox[is_traced] != 0) job->trace = std::make_unique<Trace>();
   Group& group = *handle->group;
   const double try_for_us = to_double(env, arguments[4]);
   if (try_for_us > 0 && handle->jobs.empty() && operations == 1 && !job->passive) {
-    group.start(job->operations[0]);
+    group.set_trace(job->trace.get());
+    group.begin(job->operations[0]);
     job->posted = true;
     if (arrive_soon(handle, try_for_us)) {
       Status status = group.resume(job->operations[0], job->patience);
+      group.set_trace(nullptr);
+      if (job->trace) tell_trace(handle, *job->trace);
       if (status == Status::done && job->operations[0].result) {
         napi_value pair = adopt_result(env, job->operations[0]);
         return pair;
@@ -306,9 +337,11 @@ napi_value allreduce_soon(napi_env env, napi_callback_info info) {
   patience.stall_ns = 0;  // the event loop looks after stalls
   const double try_for_us = to_double(env, arguments[3]);
   if (try_for_us > 0) {
-    handle->group->start(operation);
+    begin_trace(handle);
+    handle->group->begin(operation);
     if (arrive_soon(handle, try_for_us)) {
       Status status = handle->group->resume(operation, patience);
+      end_trace(handle);
       stamp(handle);
       keep_for_ever(env, status, {arguments[0], arguments[1]});
       return from_int(env, static_cast<int>(status));
@@ -319,6 +352,10 @@ napi_value allreduce_soon(napi_env env, napi_callback_info info) {
   job->operations.push_back(operation);
   job->patience = in_background(patience);
   job->posted = try_for_us > 0;
+  if (handle->mailbox[is_traced] != 0) {
+    if (try_for_us <= 0) handle->trace.count = 0;
+    job->trace = std::make_unique<Trace>(handle->trace);
+  }
   return enqueue(env, handle, std::move(job), arguments[0], arguments[1]);
 }
 
@@ -333,6 +370,7 @@ napi_value wait_sync(napi_env env, napi_callback_info info) {
   Status status = handle->worker->wait(job, static_cast<int64_t>(to_double(env, arguments[1]) * 1e6));
   if (status == Status::stalled) return from_int(env, static_cast<int>(status));
   job->consumed = true;
+  if (job->trace) tell_trace(handle, *job->trace);
   napi_value pair;
   napi_create_array_with_length(env, 2, &pair);
   napi_set_element(env, pair, 0, from_int(env, static_cast<int>(status)));
@@ -396,7 +434,9 @@ napi_value run_prepared(napi_env env, napi_callback_info info) {
   size_t count = 0;
   auto* prepared = data_of<PreparedHandle>(env, info, &count, nullptr);
   GroupHandle* handle = prepared->handle;
+  begin_trace(handle);
   Status status = handle->group->run(prepared->operation, handle->defaults);
+  end_trace(handle);
   stamp(handle);
   if (status == Status::stalled) {
     handle->current = prepared->operation;

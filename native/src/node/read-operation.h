@@ -7,7 +7,7 @@
 namespace hvd::node {
 
 // The layout of an operation's description, a Float64Array; src/plane/native/codes.ts writes it.
-enum Field { kind, dtype, op, root, fingerprint_low, fingerprint_high, prescale, postscale, passive, timeout_ms, stall_ms, counts };
+enum Field { kind, dtype, op, root, fingerprint_low, fingerprint_high, prescale, postscale, passive, timeout_ms, stall_ms, wire, counts };
 
 // Waking a sleeping thread costs up to 50 µs, so nobody sleeps for less than a few times that; yielding leaves
 // the core to whoever can use it. More ranks than cores: a peer may have to wait its turn to compute first.
@@ -38,6 +38,8 @@ inline void read_operation(napi_env env, napi_value description, napi_value inpu
                           static_cast<uint64_t>(fields[fingerprint_high]) << 32;
   operation.prescale = fields[prescale];
   operation.postscale = fields[postscale];
+  operation.narrows = fields[wire] != 0;
+  if (operation.narrows) operation.dtype = static_cast<DType>(fields[wire]);
   operation.counts.clear();
   for (size_t i = counts; i < fields_.bytes / sizeof(double); i++)
     operation.counts.push_back(static_cast<uint64_t>(fields[i]));
@@ -49,7 +51,7 @@ inline void read_operation(napi_env env, napi_value description, napi_value inpu
     napi_get_element(env, inputs, i, &in);
     napi_get_element(env, outputs, i, &out);
     Typed from = typed_array(env, in), to = typed_array(env, out);
-    operation.buffers.push_back({from.data, to.data, from.bytes});
+    operation.buffers.push_back({from.data, to.data, operation.narrows ? from.bytes / 2 : from.bytes});
   }
 }
 

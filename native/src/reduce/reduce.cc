@@ -17,6 +17,12 @@ namespace {
 using ReduceKernel = void (*)(void*, const void* const*, int, size_t, double);
 using ScaleKernel = void (*)(void*, const void*, size_t, double);
 
+struct HalfKernels {
+  void (*narrow)(void*, const float*, size_t);
+  void (*widen)(float*, const void*, size_t);
+  ReduceKernel reduce_widening[6];
+};
+
 float half_to_float(uint16_t half) {
   uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
   uint32_t exponent = (half >> 10) & 0x1fu;
@@ -77,12 +83,15 @@ struct Table {
   const char* name;
   ReduceKernel reduce[dtype_count][6];
   ScaleKernel scale[dtype_count];
+  HalfKernels float16, bfloat16;
+  const HalfKernels& of(DType dtype) const { return dtype == DType::bfloat16 ? bfloat16 : float16; }
 };
 
 using ReduceLookup = ReduceKernel (*)(DType, Op);
 using ScaleLookup = ScaleKernel (*)(DType);
+using HalfLookup = HalfKernels (*)(DType);
 
-Table make_table(const char* name, ReduceLookup reduce_kernel, ScaleLookup scale_kernel) {
+Table make_table(const char* name, ReduceLookup reduce_kernel, ScaleLookup scale_kernel, HalfLookup half_kernels) {
   Table table{};
   table.name = name;
   for (int dtype = 0; dtype < dtype_count; dtype++) {
@@ -90,6 +99,8 @@ Table make_table(const char* name, ReduceLookup reduce_kernel, ScaleLookup scale
       table.reduce[dtype][static_cast<int>(op)] = reduce_kernel(static_cast<DType>(dtype), op);
     table.scale[dtype] = scale_kernel(static_cast<DType>(dtype));
   }
+  table.float16 = half_kernels(DType::float16);
+  table.bfloat16 = half_kernels(DType::bfloat16);
   return table;
 }
 
@@ -106,10 +117,10 @@ bool supports(const char* name) {
 // The best first.
 const Table tables[] = {
 #if defined(__x86_64__)
-    make_table("avx512", avx512::reduce_kernel, avx512::scale_kernel),
-    make_table("avx2", avx2::reduce_kernel, avx2::scale_kernel),
+    make_table("avx512", avx512::reduce_kernel, avx512::scale_kernel, avx512::half_kernels),
+    make_table("avx2", avx2::reduce_kernel, avx2::scale_kernel, avx2::half_kernels),
 #endif
-    make_table("baseline", baseline::reduce_kernel, baseline::scale_kernel),
+    make_table("baseline", baseline::reduce_kernel, baseline::scale_kernel, baseline::half_kernels),
 };
 
 const Table* best() {
@@ -134,6 +145,15 @@ void reduce(void* out, const void* const* sources, int source_count, size_t elem
 
 void scale(void* out, const void* in, size_t elements, DType dtype, double factor) {
   kernels->scale[static_cast<int>(dtype)](out, in, elements, factor);
+}
+
+void narrow(void* out, const float* in, size_t elements, DType dtype) { kernels->of(dtype).narrow(out, in, elements); }
+
+void widen(float* out, const void* in, size_t elements, DType dtype) { kernels->of(dtype).widen(out, in, elements); }
+
+void reduce_widening(float* out, const void* const* sources, int source_count, size_t elements, DType dtype, Op op,
+                     double postscale) {
+  kernels->of(dtype).reduce_widening[static_cast<int>(op)](out, sources, source_count, elements, postscale);
 }
 
 const char* instruction_set() { return kernels->name; }

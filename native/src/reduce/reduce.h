@@ -34,6 +34,14 @@ void reduce(void* out, const void* const* sources, int source_count, size_t elem
 // out[i] = in[i] * factor, rounded to the dtype. `out` may be `in`.
 void scale(void* out, const void* in, size_t elements, DType dtype, double factor);
 
+// Between float32 and `dtype`, float16 or bfloat16; rounds to nearest, ties to even. The arrays do not overlap.
+void narrow(void* out, const float* in, size_t elements, DType dtype);
+void widen(float* out, const void* in, size_t elements, DType dtype);
+
+// widen(reduce(…)), in one pass. `dtype` is float16 or bfloat16; `out` is none of the sources.
+void reduce_widening(float* out, const void* const* sources, int source_count, size_t elements, DType dtype, Op op,
+                     double postscale);
+
 // Name of the instruction set in use: "avx512", "avx2" or "baseline".
 const char* instruction_set();
 

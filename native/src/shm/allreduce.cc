@@ -25,9 +25,9 @@ constexpr size_t by_parts_from_bytes = 32 * 1024;
 
 bool ShmGroup::reduces_by_parts(size_t bytes) const { return size_ > 2 && bytes >= by_parts_from_bytes; }
 
-// A chunk for allreduce_by_parts: without our own part, which nobody else reads, unless it has to be scaled.
+// A chunk for allreduce_by_parts: without our own part, which nobody else reads, unless it has to be scaled or converted.
 void ShmGroup::stage_parts(const Operation& operation, size_t offset, size_t length, char* to) {
-  if (operation.prescale != 1.0) return pack(operation, offset, length, to);
+  if (!operation.travels_as_it_is()) return pack(operation, offset, length, to);
   const size_t start = part_start(length, index_, size_), end = part_start(length, index_ + 1, size_);
   pack(operation, offset, start, to);
   pack(operation, offset + end, length - end, to + end);
@@ -48,7 +48,7 @@ Status ShmGroup::allreduce(Operation& operation, const Patience& patience) {
 // The data is in the posts. One step, n·(N-1) bytes read.
 Status ShmGroup::allreduce_inline(Operation& operation, size_t bytes, const Patience& patience) {
   const size_t elements = bytes / element_bytes(operation.dtype);
-  const bool is_as_posted = operation.buffers.size() == 1 && operation.prescale == 1.0;
+  const bool is_as_posted = operation.buffers.size() == 1 && operation.travels_as_it_is();
   for (int i = 0; i < size_; i++) {
     if (i == index_ && is_as_posted) {
       sources_[static_cast<size_t>(i)] = operation.buffers[0].in;
@@ -63,15 +63,12 @@ Status ShmGroup::allreduce_inline(Operation& operation, size_t bytes, const Pati
     sources_[static_cast<size_t>(i)] = copy;
   }
   if (operation.buffers.size() == 1) {
-    reduce(operation.buffers[0].out, sources_.data(), size_, elements, operation.dtype, operation.op,
-           operation.postscale);
+    reduce_to(operation, 0, 0, sources_.data(), size_, bytes);
     return Status::done;
   }
   char* result = scratch_.data() + inline_bytes * static_cast<size_t>(size_);
   reduce(result, sources_.data(), size_, elements, operation.dtype, operation.op, operation.postscale);
-  for_each_piece(operation.buffers, 0, bytes, [&](size_t b, size_t within, size_t seen, size_t piece) {
-    std::memcpy(operation.buffers[b].out + within, result + seen, piece);
-  });
+  unpack(operation, 0, bytes, result);
   return Status::done;
 }
 
@@ -79,7 +76,6 @@ Status ShmGroup::allreduce_inline(Operation& operation, size_t bytes, const Pati
 // copied and n·(N-1) read.
 Status ShmGroup::allreduce_direct(Operation& operation, size_t bytes, const Patience& patience) {
   const size_t chunks = (bytes + slot_bytes - 1) / slot_bytes;
-  const size_t element = element_bytes(operation.dtype);
   auto chunk_bytes = [&](size_t k) { return std::min(slot_bytes, bytes - k * slot_bytes); };
   auto produce = [&](size_t k) {
     pack(operation, k * slot_bytes, chunk_bytes(k), slot(index_, chunk_ + k));
@@ -94,11 +90,10 @@ Status ShmGroup::allreduce_direct(Operation& operation, size_t bytes, const Pati
     for_each_piece(operation.buffers, k * slot_bytes, chunk_bytes(k),
                    [&](size_t b, size_t within, size_t seen, size_t piece) {
                      for (int i = 0; i < size_; i++)
-                       sources_[static_cast<size_t>(i)] = i == index_ && operation.prescale == 1.0
+                       sources_[static_cast<size_t>(i)] = i == index_ && operation.travels_as_it_is()
                                                               ? operation.buffers[b].in + within
                                                               : slot(i, chunk_ + k) + seen;
-                     reduce(operation.buffers[b].out + within, sources_.data(), size_, piece / element,
-                            operation.dtype, operation.op, operation.postscale);
+                     reduce_to(operation, b, within, sources_.data(), size_, piece);
                    });
   }
   chunk_ += chunks;
@@ -127,7 +122,7 @@ Status ShmGroup::allreduce_by_parts(Operation& operation, size_t bytes, const Pa
     for_each_piece(operation.buffers, k * slot_bytes + start, end - start,
                    [&](size_t b, size_t within, size_t seen, size_t piece) {
                      for (int i = 0; i < size_; i++)
-                       sources_[static_cast<size_t>(i)] = i == index_ && operation.prescale == 1.0
+                       sources_[static_cast<size_t>(i)] = i == index_ && operation.travels_as_it_is()
                                                               ? operation.buffers[b].in + within
                                                               : slot(i, chunk) + start + seen;
                      reduce(slot(index_, chunk) + start + seen, sources_.data(), size_, piece / element,
@@ -144,10 +139,7 @@ Status ShmGroup::allreduce_by_parts(Operation& operation, size_t bytes, const Pa
         if (status != Status::done) return status;
       }
       size_t from = part_start(length, i, size_), to = part_start(length, i + 1, size_);
-      for_each_piece(operation.buffers, k * slot_bytes + from, to - from,
-                     [&](size_t b, size_t within, size_t seen, size_t piece) {
-                       std::memcpy(operation.buffers[b].out + within, slot(i, chunk) + from + seen, piece);
-                     });
+      unpack(operation, k * slot_bytes + from, to - from, slot(i, chunk) + from);
     }
   }
   chunk_ += chunks;

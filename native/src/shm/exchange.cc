@@ -182,9 +182,7 @@ Status ShmGroup::reducescatter(Operation& operation, const Patience& patience) {
   };
   auto length_of = [&](int to) { return operation.counts[static_cast<size_t>(to)] * element; };
   const size_t start = start_of(index_), bytes = length_of(index_);
-  auto reduce_to = [&](size_t at, size_t length) {
-    reduce(mine.out + at, sources_.data(), size_, length / element, operation.dtype, operation.op, operation.postscale);
-  };
+  auto reduce_at = [&](size_t at, size_t length) { reduce_to(operation, 0, at, sources_.data(), size_, length); };
   if (mine.bytes == 0) return Status::done;
 
   if (flag(index_, post_flag::is_inline)) {  // then everybody's is
@@ -193,7 +191,7 @@ Status ShmGroup::reducescatter(Operation& operation, const Patience& patience) {
       if (Status status = read_inline(i, copy, start + bytes, patience); status != Status::done) return status;
       sources_[static_cast<size_t>(i)] = copy + start;
     }
-    reduce_to(0, bytes);
+    reduce_at(0, bytes);
     return Status::done;
   }
 
@@ -216,7 +214,7 @@ Status ShmGroup::reducescatter(Operation& operation, const Patience& patience) {
         }
         sources_[static_cast<size_t>(i)] = from;
       }
-      reduce_to(at, length);
+      reduce_at(at, length);
     }
     return operation.is_followed ? Status::done : finish(patience);
   }
@@ -238,7 +236,7 @@ Status ShmGroup::reducescatter(Operation& operation, const Patience& patience) {
         if (piece == 0) return;
         for (int i = 0; i < size_; i++)
           sources_[static_cast<size_t>(i)] = slot(i, chunk_ + k) + region * static_cast<size_t>(index_);
-        reduce_to(k * region, piece);
+        reduce_at(k * region, piece);
       });
 }
 

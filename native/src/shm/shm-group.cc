@@ -69,7 +69,9 @@ void ShmGroup::start(const Operation& operation) {
   Post& mine = post(index_);
   const size_t buffers = operation.buffers.size();
   size_t bytes = operation.kind == Kind::broadcast && operation.root != index_ ? 0 : operation.total_bytes();
-  uint64_t flags = (can_copy_ ? post_flag::can_copy : 0) |
+  // What is converted goes through the slots: it would have to be converted by every reader.
+  const bool can_copy = can_copy_ && !operation.narrows;
+  uint64_t flags = (can_copy ? post_flag::can_copy : 0) |
                    static_cast<uint64_t>(sched_getcpu() & 0xffff) << post_flag::cpu_shift;
 
   if (operation.kind == Kind::alltoall)
@@ -78,7 +80,7 @@ void ShmGroup::start(const Operation& operation) {
   if (is_inline) {
     flags |= post_flag::is_inline;
   } else {
-    if (buffers <= table_entries) {
+    if (buffers <= table_entries && !operation.narrows) {
       bool in_arena = true;
       for (size_t b = 0; b < buffers; b++) {
         const Buffer& buffer = operation.buffers[b];
@@ -95,7 +97,7 @@ void ShmGroup::start(const Operation& operation) {
     }
     // Worth it unless the data will be copied straight from memory to memory anyway.
     bool stages = operation.kind == Kind::allreduce && !(flags & post_flag::all_in_arena) &&
-                  !(can_copy_ && bytes >= copy_from_bytes(size_) && (flags & post_flag::addressed));
+                  !(can_copy && bytes >= copy_from_bytes(size_) && (flags & post_flag::addressed));
     if (stages) {
       const size_t first = std::min(bytes, slot_bytes);
       if (reduces_by_parts(bytes))
@@ -116,7 +118,7 @@ void ShmGroup::start(const Operation& operation) {
 
 void ShmGroup::write_inline(const Operation& operation, size_t bytes, Post& mine) {
   const char* from = operation.buffers[0].in;
-  if (operation.buffers.size() != 1 || operation.prescale != 1.0) {
+  if (operation.buffers.size() != 1 || !operation.travels_as_it_is()) {
     char* packed = scratch_.data() + inline_bytes * static_cast<size_t>(size_);
     pack(operation, 0, bytes, packed);
     from = packed;

@@ -4,6 +4,7 @@
 
 import type { AllgatherOperation, BroadcastOperation } from '../../plane/plane.ts';
 import { ByteList } from '../../tensor/byte-list.ts';
+import type { TravelList } from '../../tensor/wire-list.ts';
 import { allocate, carried } from '../allgather.ts';
 import { type Collective, runSteps, type Steps } from '../exchange.ts';
 import { startsOf } from '../reducescatter.ts';
@@ -104,7 +105,7 @@ function* passOn(
 /** Every member of this host gets what the others here hold: ranges of `results`, on all the same. */
 export function* gatherInside(
   exchange: ClusterExchange,
-  results: ByteList,
+  results: TravelList,
   holdingsOf: (member: number) => readonly Range[],
 ): Steps {
   const { local, seats, kernels } = exchange;

@@ -7,10 +7,10 @@
 // A host sends and receives 2·S·(H-1)/H bytes, as few as possible. Values are combined in order of index inside a
 // host, then in order of hosts; with one member on each host these are the bits of reduceInto().
 
-import type { AllreduceOperation, ReducescatterOperation } from '../../plane/plane.ts';
-import { ByteList } from '../../tensor/byte-list.ts';
+import { type AllreduceOperation, type ReducescatterOperation, wireDType } from '../../plane/plane.ts';
 import { type DType, dtypes } from '../../tensor/dtype.ts';
 import type { ReduceOp } from '../../tensor/reduce-op.ts';
+import { type TravelList, travelList } from '../../tensor/wire-list.ts';
 import { type Collective, checkEqualSizes, runSteps, type Steps } from '../exchange.ts';
 import { startsOf } from '../reducescatter.ts';
 import { type ClusterExchange, runCrossSteps, type Ticket } from './cluster-exchange.ts';
@@ -22,11 +22,11 @@ interface Reduction {
   readonly op: ReduceOp;
   readonly prescale: number;
   readonly postscale: number;
-  readonly input: ByteList;
+  readonly input: TravelList;
   /** The share of each member. */
   readonly shares: readonly Range[];
   /** Where the own share goes, and everybody's where they are gathered. */
-  readonly output: ByteList;
+  readonly output: TravelList;
   readonly isGathered: boolean;
 }
 
@@ -34,11 +34,12 @@ interface Reduction {
 const chunkBytes = { most: 256 * 1024, fewest: 16 * 1024 };
 
 export function allreduce(exchange: ClusterExchange, operation: AllreduceOperation): Collective {
-  const { dtype, op, prescale, postscale } = operation;
+  const { wire, op, prescale, postscale } = operation;
+  const dtype = wireDType(operation);
   const { size, kernels, crossArea } = exchange;
   const elementBytes = dtypes[dtype].bytes;
-  const input = new ByteList(operation.inputs);
-  const output = new ByteList(operation.outputs);
+  const input = travelList(operation.inputs, wire, kernels);
+  const output = travelList(operation.outputs, wire, kernels);
   const totalBytes = input.byteLength;
   const isSmall = totalBytes <= exchange.eagerBytes;
   return {
@@ -73,10 +74,11 @@ export function allreduce(exchange: ClusterExchange, operation: AllreduceOperati
 }
 
 export function reducescatter(exchange: ClusterExchange, operation: ReducescatterOperation): Collective {
-  const { dtype, op, prescale, postscale, counts } = operation;
+  const { wire, op, prescale, postscale, counts } = operation;
+  const dtype = wireDType(operation);
   const { index, size, kernels, crossArea } = exchange;
   const elementBytes = dtypes[dtype].bytes;
-  const input = new ByteList([operation.input]);
+  const input = travelList([operation.input], wire, kernels);
   const isSmall = input.byteLength <= exchange.eagerBytes;
   const bytes = counts.map((count) => count * elementBytes);
   const shares = startsOf(bytes).map((start, member) => ({ start, bytes: bytes[member] as number }));
@@ -90,7 +92,7 @@ export function reducescatter(exchange: ClusterExchange, operation: Reducescatte
       // The output may lie in the input, of which every byte is needed to the end.
       const isApart = operation.output.buffer !== operation.input.buffer;
       const target = isApart ? operation.output : operation.output.slice();
-      const output = new ByteList([target]);
+      const output = travelList([target], wire, kernels);
       if (!isSmall) {
         yield* reduceShares(exchange, {
           ...{ dtype, op, prescale, postscale, input, output, shares, isGathered: false },

@@ -1,10 +1,10 @@
-// What goes together: turns the requests of a batch into the rounds of one job. Allreduces of one dtype,
-// operator and scale become one operation over a list of buffers (planes gather and scatter natively; nothing is
+// What goes together: turns the requests of a batch into the rounds of one job. Allreduces of one dtype (and
+// that of the wire), operator and scale become one operation over a list of buffers (planes gather and scatter natively; nothing is
 // packed here), up to the fusion threshold. Everything else is a round of its own. The plan depends only on
 // what all ranks agree on, so all ranks make the same one; the results do not depend on it.
 
-import type { AllreduceOperation, PlaneOperation, Round } from '../../plane/plane.ts';
-import type { TypedArray } from '../../tensor/dtype.ts';
+import { type AllreduceOperation, type PlaneOperation, type Round, wireDType } from '../../plane/plane.ts';
+import { dtypes, type TypedArray } from '../../tensor/dtype.ts';
 import { Fingerprint } from '../fingerprint.ts';
 import type { Request } from '../request.ts';
 
@@ -40,9 +40,10 @@ function fuse(operations: readonly PlaneOperation[], thresholdBytes: number): Pl
       planned.push(operation);
       continue;
     }
-    const { dtype, op, prescale, postscale } = operation;
-    const kind = `${dtype} ${op.code} ${prescale} ${postscale}`;
-    const bytes = operation.inputs.reduce((sum, input) => sum + input.byteLength, 0);
+    const { dtype, wire, op, prescale, postscale } = operation;
+    const kind = `${dtype} ${wire} ${op.code} ${prescale} ${postscale}`;
+    const elementBytes = dtypes[wireDType(operation)].bytes;
+    const bytes = operation.inputs.reduce((sum, { length }) => sum + length * elementBytes, 0);
     let fused = open.get(kind);
     if (fused === undefined || fused.bytes + bytes > thresholdBytes) {
       fused = { bytes: 0, inputs: [], outputs: [] };

@@ -43,6 +43,7 @@ export function describe(round: Round, job: Job, passive: boolean): Float64Array
     passive ? 1 : 0,
     job.timeoutMs,
     job.stallAfterMs,
+    reduces && operation.wire !== undefined ? dtypes[operation.wire].code : 0,
   ];
   if (operation.kind === 'reducescatter') fields.push(...operation.counts);
   if (operation.kind === 'alltoall') fields.push(...operation.sendBytes);

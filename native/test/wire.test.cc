@@ -1,0 +1,154 @@
+// Operations on float32 whose values travel as halves, on every group: they give the bits that the same operation on the
+// halves gives, and both ways may meet in one round.
+
+#include <bit>
+
+#include "check.h"
+#include "cluster-world.h"
+#include "mesh-world.h"
+#include "world.h"
+
+using namespace hvd;
+using world::patient;
+
+namespace {
+
+constexpr DType wires[] = {DType::float16, DType::bfloat16};
+
+// Small in its header, in its post, in one chunk, by parts, several chunks and pieces.
+constexpr size_t counts[] = {0, 1, 20, 21, 513, 16'385, 20'011, 300'001};
+
+// Ordinary ones of both signs, which have to be rounded.
+float value_of(int member, size_t i) {
+  auto bits = static_cast<uint32_t>(i * 2654435761u + static_cast<uint32_t>(member + 1) * 40503u);
+  bits ^= bits >> 13;
+  return static_cast<float>(static_cast<int32_t>(bits)) * 0x1p-27f;
+}
+
+struct Case {
+  DType wire;
+  Op op = Op::sum;
+  size_t count = 0;
+  bool is_split = false, is_in_place = false;
+  double prescale = 1, postscale = 1;
+};
+
+Operation operation_of(const Case& each, bool narrows, void* in, void* out) {
+  const size_t width = narrows ? 4 : 2;
+  Operation operation;
+  operation.dtype = each.wire;
+  operation.op = each.op;
+  operation.narrows = narrows;
+  operation.prescale = each.prescale;
+  operation.postscale = each.postscale;
+  auto buffer = [&](size_t from, size_t to) -> Buffer {
+    return {static_cast<char*>(in) + from * width, static_cast<char*>(out) + from * width, (to - from) * 2};
+  };
+  operation.buffers = {buffer(0, each.count)};
+  const size_t cut = each.count / 3;
+  if (each.is_split) operation.buffers = {buffer(0, cut), buffer(cut, cut), buffer(cut, each.count)};
+  return operation;
+}
+
+void check_equal_bits(const std::vector<float>& actual, const std::vector<uint16_t>& halves, size_t count, DType wire) {
+  std::vector<float> expected(count + 1);
+  widen(expected.data(), halves.data(), count, wire);
+  for (size_t i = 0; i < count; i++) CHECK_EQ(std::bit_cast<uint32_t>(actual[i]), std::bit_cast<uint32_t>(expected[i]));
+}
+
+template <class World>
+void check_allreduce(World& members, const Case& each, bool halves_meet) {
+  members.together([&](int me) {
+    std::vector<float> in(each.count + 1), apart(each.count + 1, -1);
+    for (size_t i = 0; i < each.count; i++) in[i] = value_of(me, i);
+    std::vector<uint16_t> halves(each.count + 1);
+    narrow(halves.data(), in.data(), each.count, each.wire);
+    std::vector<uint16_t> given = halves;
+    std::vector<float>& out = each.is_in_place ? in : apart;
+
+    Operation expected = operation_of(each, false, halves.data(), halves.data());
+    expected.kind = Kind::allreduce;
+    CHECK(members.group(me).run(expected, patient()) == Status::done);
+
+    const bool narrows = !halves_meet || me % 2 == 0;
+    Operation operation = narrows ? operation_of(each, true, in.data(), out.data()) : operation_of(each, false, given.data(), given.data());
+    operation.kind = Kind::allreduce;
+    CHECK(members.group(me).run(operation, patient()) == Status::done);
+    if (narrows)
+      check_equal_bits(out, halves, each.count, each.wire);
+    else
+      for (size_t i = 0; i < each.count; i++) CHECK_EQ(given[i], halves[i]);
+    CHECK_EQ(apart[each.count], -1.0f);
+    if (!each.is_in_place)
+      for (size_t i = 0; i < each.count; i++) CHECK_EQ(in[i], value_of(me, i));
+  });
+}
+
+template <class World>
+void check_reducescatter(World& members, const Case& each) {
+  members.together([&](int me) {
+    std::vector<float> in(each.count + 1), out(each.count + 1, -1);
+    for (size_t i = 0; i < each.count; i++) in[i] = value_of(me, i);
+    std::vector<uint16_t> halves(each.count + 1), part(each.count + 1);
+    narrow(halves.data(), in.data(), each.count, each.wire);
+    const auto size = static_cast<size_t>(members.size());
+    std::vector<uint64_t> shares(size, each.count / size);
+    shares[0] += each.count % size;
+    const size_t mine = shares[static_cast<size_t>(me)];
+
+    Operation expected = operation_of(each, false, halves.data(), part.data());
+    expected.kind = Kind::reducescatter;
+    expected.counts = shares;
+    CHECK(members.group(me).run(expected, patient()) == Status::done);
+    Operation operation = operation_of(each, true, in.data(), out.data());
+    operation.kind = Kind::reducescatter;
+    operation.counts = shares;
+    CHECK(members.group(me).run(operation, patient()) == Status::done);
+    check_equal_bits(out, part, mine, each.wire);
+    CHECK_EQ(out[mine], -1.0f);
+  });
+}
+
+template <class World>
+void check_all(World& members) {
+  for (DType wire : wires)
+    for (size_t i = 0; i < std::size(counts); i++) {
+      Case each{wire, i % 3 == 2 ? Op::max : Op::sum, counts[i], false, i % 2 == 0, 1, 1};
+      check_allreduce(members, each, false);
+      check_allreduce(members, each, true);
+      each = {wire, Op::sum, counts[i], true, i % 2 == 1, i % 3 == 0 ? 1 : 0.3, i % 3 == 1 ? 1 : 1.0 / 3};
+      check_allreduce(members, each, false);
+      each.is_split = false;
+      check_allreduce(members, each, false);
+      check_reducescatter(members, each);
+    }
+}
+
+}  // namespace
+
+TEST("values travel as halves over shared memory, whether members may copy from each other or not") {
+  for (int count : {1, 2, 3})
+    for (bool copies : {false, true}) {
+      world::Members members(count, copies);
+      check_all(members);
+    }
+}
+
+TEST("values travel as halves over sockets") {
+  for (int count : {2, 3}) {
+    world::Crossing members(count);
+    check_all(members);
+  }
+}
+
+TEST("values travel as halves between hosts, with one member on each, several, and unequally many") {
+  for (const std::vector<int>& hosts : std::vector<std::vector<int>>{{0, 1}, {0, 0, 1, 1}, {0, 1, 0}}) {
+    world::Cluster members(hosts);
+    check_all(members);
+  }
+}
+
+TEST("values travel as halves in operations that go among all members at once") {
+  world::Cluster members({0, 0, 1}, world::Flat::all_but_allgather);
+  check_all(members);
+}
