@@ -19,7 +19,7 @@ export const stage = {
 } as const;
 
 /** Bounds what an operation in very many pieces may say. */
-const mostMarkWords = 192;
+export const mostMarkWords: number = 192;
 
 export class JobTrace {
   /** stage, microseconds of the host's monotonic clock, stage, microseconds … */

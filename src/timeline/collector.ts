@@ -39,6 +39,7 @@ export class Collector {
   readonly #sources = new Map<string, Source>();
   /** Metadata of rings that are over, for files to come. */
   readonly #pastMetadata = new Map<string, readonly string[]>();
+  readonly #torn = new Set<string>();
   #turn = 0;
   #dropped = 0;
 
@@ -55,7 +56,7 @@ export class Collector {
     );
     const { controlBlock } = options;
     this.#block = controlBlock === undefined ? undefined : openMemoryFile(controlBlock.path);
-    if (this.#block !== undefined) setCollecting(this.#block.fd, true);
+    if (this.#block !== undefined) setCollecting(this.#block.fd, 'collector');
     this.#find();
   }
 
@@ -78,9 +79,17 @@ export class Collector {
       const bytes = source.ring.read(pieceBytes);
       isMore ||= bytes.length === pieceBytes;
       const events: string[] = [];
-      source.reader.push(bytes, (type, words) => {
-        source.events.convert(type, words, source.ring.clockOffsetUs, events);
-      });
+      try {
+        source.reader.push(bytes, (type, words) => {
+          source.events.convert(type, words, source.ring.clockOffsetUs, events);
+        });
+      } catch {
+        // A ring that was torn on its way from another host: what follows means nothing.
+        this.#file.append(events);
+        this.#forget(path, source);
+        this.#torn.add(path);
+        continue;
+      }
       const { dropped } = source.ring;
       if (dropped > source.dropped && source.events.hello !== undefined) {
         source.events.dropped(dropped - source.dropped, Number(process.hrtime.bigint()) / 1e3, events);
@@ -109,7 +118,7 @@ export class Collector {
   }
 
   #end(): void {
-    if (this.#block !== undefined) setCollecting(this.#block.fd, false);
+    if (this.#block !== undefined) setCollecting(this.#block.fd, 'nobody');
     this.#block?.close();
     for (const { ring } of this.#sources.values()) ring.close();
     this.#sources.clear();
@@ -126,7 +135,7 @@ export class Collector {
       }
     }
     for (const path of paths) {
-      if (this.#sources.has(path)) continue;
+      if (this.#sources.has(path) || this.#torn.has(path)) continue;
       const ring = RingReader.open(path);
       if (ring === undefined) continue;
       const events = new RankEvents(this.#startUs);

@@ -104,27 +104,3 @@ function describeArguments(description: Description, processSet: number): string
     (processSet === 0 ? '' : `,"process_set":${processSet}`)
   );
 }
-
-/** The numbers of texts for quick allreduces, which differ in little. */
-export class QuickTexts {
-  readonly #texts = new Map<number, string>();
-
-  argsOf(
-    dtype: DType,
-    op: string,
-    opAndDtype: number,
-    length: number,
-    shape: readonly number[] | undefined,
-  ): string {
-    // Two shapes with as many elements would share a number: only bare arrays are remembered.
-    const key = length * 65536 + opAndDtype;
-    const known = shape === undefined ? this.#texts.get(key) : undefined;
-    if (known !== undefined) return known;
-    const text =
-      `"kind":"allreduce","dtype":"${dtype}","shape":"[${(shape ?? [length]).join(', ')}]",` +
-      `"bytes":${length * dtypes[dtype].bytes},"op":${JSON.stringify(op)}`;
-    if (this.#texts.size > 1000) this.#texts.clear();
-    if (shape === undefined) this.#texts.set(key, text);
-    return text;
-  }
-}

@@ -11,6 +11,18 @@ const mostTexts = 4096;
 const mostTextBytes = 512;
 const flushMs = 50;
 
+/** Fields of a flight record that stay as they are during the call. */
+export interface QuickOperation {
+  readonly kind: string;
+  readonly name: string | undefined;
+  /** Its number among unnamed ones; 0: it has a name. */
+  readonly unnamed: number;
+  readonly dtype: string | undefined;
+  readonly op: string | undefined;
+  readonly bytes: number;
+  readonly processSet: number;
+}
+
 export class TimelineRecorder {
   readonly marksCycles: boolean;
   readonly #ring: RingWriter;
@@ -24,6 +36,10 @@ export class TimelineRecorder {
   #records = 0;
   #nextText = 1;
   #flushedAtUs = 0;
+  #quickArguments = '';
+  #quickBytes = -1;
+  #quickDtype: string | undefined;
+  #quickOp: string | undefined;
 
   constructor(ring: RingWriter, hello: Hello, options: { markCycles: boolean }) {
     this.#ring = ring;
@@ -93,6 +109,27 @@ export class TimelineRecorder {
     if (overUs - this.#flushedAtUs > flushMs * 1e3) this.flush();
   }
 
+  /** A quick operation is over; its times are those of its marks. */
+  quickOperation(operation: QuickOperation, marks: Float64Array): void {
+    const { length } = marks;
+    if (length < 4) return;
+    const { kind, name, unnamed, dtype, op, bytes, processSet } = operation;
+    // Mostly the same again and again: the last arguments are kept.
+    let args = this.#quickArguments;
+    if (bytes !== this.#quickBytes || dtype !== this.#quickDtype || op !== this.#quickOp) {
+      args = quickArguments(operation);
+      this.#quickArguments = args;
+      this.#quickBytes = bytes;
+      this.#quickDtype = dtype;
+      this.#quickOp = op;
+    }
+    if (processSet !== 0) args += `,"process_set":${processSet}`;
+    const nameId = unnamed > 0 ? 0 : this.textId(name ?? kind);
+    const argsId = this.textId(args);
+    const fromUs = marks[1] as number;
+    this.operation(nameId, argsId, unnamed, fromUs, fromUs, marks[length - 1] as number, 0, 0, marks, length);
+  }
+
   /** The number of a text; it is sent along if it is new. To be asked right before the record that uses it. */
   textId(text: string): number {
     const known = this.#texts.get(text);
@@ -154,4 +191,9 @@ export class TimelineRecorder {
     this.#buffer[at] = headOf(type, words);
     return at;
   }
+}
+
+/** Members of a JSON object. */
+function quickArguments({ kind, dtype, op, bytes }: QuickOperation): string {
+  return `"kind":"${kind}","dtype":"${dtype}","bytes":${bytes},"op":"${op}"`;
 }

@@ -25,15 +25,18 @@ export function publishedRing(controlFd: number, rank: number): string {
   return bytes.toString('utf8', 4, 4 + Math.min(bytes.readUInt32LE(0), pathLimit));
 }
 
-/** Says that this host's rank 0 collects the events of all ranks, or does no longer. */
-export function setCollecting(controlFd: number, isCollecting: boolean): void {
-  writeSync(controlFd, Buffer.from([isCollecting ? 1 : 0]), 0, 1, collectingAt);
+/** Who reads the rings of this host: rank 0's collector, or the watch, for a collector on another host. */
+export type Collecting = 'nobody' | 'collector' | 'relay';
+const collectingWords: readonly Collecting[] = ['nobody', 'collector', 'relay'];
+
+export function setCollecting(controlFd: number, who: Collecting): void {
+  writeSync(controlFd, Buffer.from([collectingWords.indexOf(who)]), 0, 1, collectingAt);
 }
 
-export function isCollecting(controlFd: number): boolean {
+export function collectingHere(controlFd: number): Collecting {
   const byte = Buffer.alloc(1);
   readSync(controlFd, byte, 0, 1, collectingAt);
-  return byte[0] === 1;
+  return collectingWords[byte[0] as number] ?? 'nobody';
 }
 
 function pageOf(rank: number): number {

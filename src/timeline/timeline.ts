@@ -9,12 +9,13 @@ import type { Log } from '../diagnostics/log.ts';
 import type { StepClock } from '../diagnostics/step-clock.ts';
 import type { Description } from '../engine/request.ts';
 import { HorovodError } from '../errors.ts';
+import type { QuickAllreduce } from '../plane/plane.ts';
 import { OperationTrace } from './operation-trace.ts';
 import type { CollectorOrder, CollectorReport, CollectorThreadData } from './orders.ts';
 import { TimelineRecorder } from './recorder.ts';
 import type { Hello } from './records.ts';
 import { RingWriter } from './ring.ts';
-import { isCollecting, publishRing } from './ring-registry.ts';
+import { collectingHere, publishRing } from './ring-registry.ts';
 
 export interface TimelineOptions {
   /** Also marks when a batch of calls leaves for the other ranks. */
@@ -225,8 +226,14 @@ export class Timeline {
   /** Does anybody read the rings of this host? */
   get #isRead(): boolean {
     const { block } = this.#place;
-    return block !== undefined && isCollecting(block.fd);
+    return block !== undefined && collectingHere(block.fd) !== 'nobody';
   }
+}
+
+/** Before a quick operation: its plane notes down its stages while the timeline is on. */
+export function traceQuick(timeline: Timeline, quick: QuickAllreduce): void {
+  const isOn = timeline.recorder !== undefined;
+  if (quick.isTraced !== isOn) quick.isTraced = isOn;
 }
 
 /** The main thread's side of the collector. It never keeps the process alive. */

@@ -15,6 +15,20 @@ export type WatchMessage =
   | { readonly type: 'departure'; readonly rank: number; readonly departure: Departure }
   /** What a rank of my host said of itself `ageMs` ago. */
   | { readonly type: 'status'; readonly rank: number; readonly ageMs: number; readonly status: RankStatus }
+  /** Events of the timelines of your ranks are wanted, or no longer. */
+  | { readonly type: 'collect'; readonly isOn: boolean }
+  /** What does your clock say? `askedUs` comes back with the answer. */
+  | { readonly type: 'clock?'; readonly askedUs: number }
+  | { readonly type: 'clock'; readonly askedUs: number; readonly nowUs: number }
+  /** The next bytes (base64) of the ring of a rank of my host; `ring` tells its rings apart. */
+  | {
+      readonly type: 'events';
+      readonly rank: number;
+      readonly ring: number;
+      readonly data: string;
+      readonly dropped: number;
+      readonly isOver: boolean;
+    }
   /** I leave in good order: the end of this connection is no failure. */
   | { readonly type: 'goodbye' };
 
@@ -47,6 +61,23 @@ export function parseMessage(text: string): WatchMessage | undefined {
       const status = decodeRankStatus(JSON.stringify(value['status']) ?? '');
       if (status === undefined || !isCount(rank) || typeof ageMs !== 'number' || ageMs < 0) return undefined;
       return { type: 'status', rank, ageMs, status };
+    }
+    case 'collect':
+      return typeof value['isOn'] === 'boolean' ? { type: 'collect', isOn: value['isOn'] } : undefined;
+    case 'clock?': {
+      const { askedUs } = value;
+      return typeof askedUs === 'number' ? { type: 'clock?', askedUs } : undefined;
+    }
+    case 'clock': {
+      const { askedUs, nowUs } = value;
+      if (typeof askedUs !== 'number' || typeof nowUs !== 'number') return undefined;
+      return { type: 'clock', askedUs, nowUs };
+    }
+    case 'events': {
+      const { rank, ring, data, dropped, isOver } = value;
+      if (!isCount(rank) || !isCount(ring) || !isCount(dropped)) return undefined;
+      if (typeof data !== 'string' || typeof isOver !== 'boolean') return undefined;
+      return { type: 'events', rank, ring, data, dropped, isOver };
     }
     default:
       return undefined;

@@ -14,6 +14,7 @@ import type { JobSecret } from '../rendezvous/job-secret.ts';
 import { encodeMessage, parseMessage, type WatchMessage } from './messages.ts';
 import { Silence } from './silence.ts';
 import { StatusMirror } from './status-mirror.ts';
+import { TimelineRelay } from './timeline-relay.ts';
 
 /** Another host, as this one knows it. */
 export interface WatchedHost {
@@ -68,6 +69,7 @@ export class Watcher {
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #told = new Set<number>();
   readonly #statuses: StatusMirror;
+  readonly #timelines: TimelineRelay;
   #links: Link[] = [];
   #hasToldFailure = false;
   #isLeaving = false;
@@ -81,6 +83,11 @@ export class Watcher {
     this.#listener = listener;
     this.#block = block;
     this.#statuses = new StatusMirror(block, options.localRanks, (message) => this.#sayToAll(message));
+    this.#timelines = new TimelineRelay(block, options.localRanks, {
+      peers: options.peers.map(({ rank }) => rank),
+      canSay: (peer) => this.#canSay(peer),
+      say: (peer, message) => this.#say(peer, message),
+    });
     this.candidates = listener.candidates;
     this.over = new Promise((resolve) => {
       this.#resolveOver = resolve;
@@ -125,6 +132,7 @@ export class Watcher {
     this.#every(pollMs ?? 100, () => this.tell());
     this.#every(Math.min(250, peerTimeoutMs / 10), () => this.#checkSilence());
     this.#every(this.#statuses.periodMs, () => this.#statuses.tell());
+    this.#every(pollMs ?? 100, () => this.#timelines.turn());
     this.#sayToAll({ type: 'beat' });
   }
 
@@ -174,6 +182,7 @@ export class Watcher {
   end(): void {
     if (this.#isOver) return;
     this.#isOver = true;
+    this.#timelines.close();
     for (const timer of this.#timers) clearInterval(timer);
     this.#listener.close();
     const hangUps = this.#links.map(({ socket }) => hangUp(socket));
@@ -234,6 +243,12 @@ export class Watcher {
       case 'status':
         if (link.host.ranks.includes(message.rank)) this.#statuses.hear(message);
         return;
+      case 'collect':
+      case 'events':
+      case 'clock?':
+      case 'clock':
+        this.#timelines.hear(link.host.rank, link.host.ranks, message);
+        return;
       default:
         message satisfies never;
     }
@@ -275,6 +290,18 @@ export class Watcher {
   #tellDeparture(rank: number, departure: Departure): void {
     this.#told.add(rank);
     this.#sayToAll({ type: 'departure', rank, departure });
+  }
+
+  #canSay(peer: number): boolean {
+    const link = this.#links.find(({ host }) => host.rank === peer);
+    if (link === undefined || link.state === 'over' || link.held !== undefined) return false;
+    return link.socket.writable && link.socket.writableLength < unsentNewsLimitBytes;
+  }
+
+  /** Nothing where #canSay() is false. */
+  #say(peer: number, message: WatchMessage): void {
+    if (!this.#canSay(peer)) return;
+    this.#links.find(({ host }) => host.rank === peer)?.socket.write(encodeMessage(message));
   }
 
   #sayToAll(message: WatchMessage): void {

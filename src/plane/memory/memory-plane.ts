@@ -8,6 +8,7 @@ import { runTogether } from '../../collectives/reference.ts';
 import { HorovodError } from '../../errors.ts';
 import { JobQueue, type QueuedJob } from '../job-queue.ts';
 import type { DataPlane, GroupSpec, Job, Outcome, PlaneGroup, PlaneOperation, Round } from '../plane.ts';
+import { stage } from '../trace.ts';
 import { timeoutError } from '../wait-errors.ts';
 
 /** Where the ranks of one process meet. */
@@ -149,6 +150,7 @@ class Meeting {
         for (const seat of this.#seats) {
           if (seat?.head?.isPosted === false && seat.canPost(isAnyPosted)) {
             seat.head.isPosted = true;
+            seat.head.job.trace?.mark(stage.posted);
             hasNew = true;
           }
         }
@@ -170,6 +172,7 @@ class Meeting {
       for (const seat of this.#seats) seat?.endRound('mismatch');
       return;
     }
+    for (const { job } of entries) job.trace?.mark(stage.agreed);
     try {
       runTogether(rounds.map(({ operation }): PlaneOperation => operation));
     } catch (cause) {

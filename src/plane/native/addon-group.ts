@@ -9,6 +9,7 @@ import type { TypedArray } from '../../tensor/dtype.ts';
 import type { ControlBlock } from '../control-block.ts';
 import { toError, toFailureRecord } from '../failure-record.ts';
 import type { GroupSpec, Job, Outcome, PlaneGroup, QuickAllreduce, Round } from '../plane.ts';
+import { type JobTrace, mostMarkWords } from '../trace.ts';
 import { timeoutError } from '../wait-errors.ts';
 import { describe, inputsOf, outputsOf, status, takeResult } from './codes.ts';
 
@@ -17,6 +18,11 @@ type Complete = (outcome: Outcome | HorovodError) => void;
 
 /** A promise form waits this long on the main thread for its peers before it goes to the group's thread. */
 const tryForMicroseconds = 20;
+/** Places in the mailbox; `Mailbox` in native/src/node/group-object.cc has the same. */
+const isTracedAt = 6;
+const markCountAt = 7;
+const marksAt = 8;
+
 export class AddonGroup implements PlaneGroup, QuickAllreduce {
   readonly index: number;
   readonly size: number;
@@ -26,8 +32,8 @@ export class AddonGroup implements PlaneGroup, QuickAllreduce {
   describeLoss: (rank: number, errno: number) => HorovodError = (rank) =>
     new HorovodError('ERR_HVD_PEER_LOST', `rank ${rank} is gone`, { rank });
   readonly #native: NativeGroup;
-  /** Element 0 is the addon's: the time; the others are ours, see #fillMailbox. */
-  readonly #mailbox = new Float64Array(6);
+  /** Elements 0 and from markCountAt on are the addon's: the time, and the stages of what was traced; the others are ours. */
+  readonly #mailbox = new Float64Array(marksAt + mostMarkWords);
   readonly #block: ControlBlock;
   readonly #rank: number;
   readonly #members: readonly number[];
@@ -38,6 +44,7 @@ export class AddonGroup implements PlaneGroup, QuickAllreduce {
   /** Submitted after a mismatch; they wait for takeBack(). What was queued before waits in the addon. */
   readonly #held = new Map<Job, Complete>();
   #isHalted = false;
+  #isTraced = false;
   #nextId = 1;
   #broken: HorovodError | undefined;
   #isClosed = false;
@@ -76,6 +83,7 @@ export class AddonGroup implements PlaneGroup, QuickAllreduce {
     const operations = job.rounds.map((round) => round.operation);
     const id = this.#nextId++;
     const inputs = operations.map(inputsOf);
+    if (this.#isTraced !== (job.trace !== undefined)) this.isTraced = !this.#isTraced;
     const bytes = inputs.reduce((sum, list) => list.reduce((part, array) => part + array.byteLength, sum), 0);
     const code = this.#native.submit(
       id,
@@ -84,7 +92,10 @@ export class AddonGroup implements PlaneGroup, QuickAllreduce {
       operations.map(outputsOf),
       bytes <= this.#tryUpToBytes ? tryForMicroseconds : 0,
     );
-    if (code !== status.queued) return this.#outcome(code, job, job.rounds[0]);
+    if (code !== status.queued) {
+      this.#takeMarks(job.trace);
+      return this.#outcome(code, job, job.rounds[0]);
+    }
     this.#jobs.set(id, { job, complete });
     this.#ids.set(job, id);
     return undefined;
@@ -93,6 +104,7 @@ export class AddonGroup implements PlaneGroup, QuickAllreduce {
   runSync(job: Job): Outcome {
     this.#checkUsable();
     let isFirst = true;
+    if (this.#isTraced !== (job.trace !== undefined)) this.isTraced = !this.#isTraced;
     for (const round of job.rounds) {
       const { operation } = round;
       const code = this.#native.run(
@@ -101,6 +113,7 @@ export class AddonGroup implements PlaneGroup, QuickAllreduce {
         outputsOf(operation),
       );
       isFirst = false;
+      this.#takeMarks(job.trace);
       if (this.settleSync(code, job, round) === 'mismatch') return 'mismatch';
     }
     return 'done';
@@ -117,6 +130,7 @@ export class AddonGroup implements PlaneGroup, QuickAllreduce {
         continue;
       }
       this.#forget(id, job);
+      this.#takeMarks(job.trace);
       return this.#settleJob(over[0], job, over[1]);
     }
   }
@@ -213,6 +227,29 @@ export class AddonGroup implements PlaneGroup, QuickAllreduce {
     );
   }
 
+  get isTraced(): boolean {
+    return this.#isTraced;
+  }
+
+  set isTraced(isTraced: boolean) {
+    this.#isTraced = isTraced;
+    this.#mailbox[isTracedAt] = isTraced ? 1 : 0;
+    this.#mailbox[markCountAt] = 0;
+  }
+
+  get lastMarks(): Float64Array {
+    return this.#mailbox.subarray(marksAt, marksAt + 2 * (this.#mailbox[markCountAt] as number));
+  }
+
+  /** What the addon has noted down since the last call. */
+  #takeMarks(trace: JobTrace | undefined): void {
+    if (trace === undefined) return;
+    const mailbox = this.#mailbox;
+    const end = marksAt + 2 * (mailbox[markCountAt] as number);
+    for (let at = marksAt; at < end; at += 2) trace.add(mailbox[at] as number, mailbox[at + 1] as number);
+    mailbox[markCountAt] = 0;
+  }
+
   lastFinishedAtMs(): number {
     return this.#mailbox[0] as number;
   }
@@ -222,6 +259,7 @@ export class AddonGroup implements PlaneGroup, QuickAllreduce {
     while (current === status.stalled) {
       job.onStall?.(this.missing());
       current = this.#native.resume();
+      this.#takeMarks(job.trace);
     }
     return this.#outcome(current, job, round);
   }
@@ -252,6 +290,7 @@ export class AddonGroup implements PlaneGroup, QuickAllreduce {
     const entry = this.#jobs.get(id);
     if (entry === undefined) return;
     this.#forget(id, entry.job);
+    this.#takeMarks(entry.job.trace);
     let outcome: Outcome | HorovodError;
     try {
       outcome = this.#settleJob(code, entry.job, results);

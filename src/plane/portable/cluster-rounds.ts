@@ -78,7 +78,7 @@ export class ClusterRounds implements Rounds, ClusterExchange {
     this.#beginRound();
   }
 
-  *run(round: Round, isPassive: boolean, onPosted: () => void): Steps<boolean> {
+  *run(round: Round, isPassive: boolean, onPosted: () => void, onAgreed?: () => void): Steps<boolean> {
     const { remote } = this.seats;
     // Nothing has been sent so far: a job that waits here can be taken back without a trace.
     if (isPassive) while (!this.#hasAnyPost()) yield 'waiting';
@@ -95,7 +95,10 @@ export class ClusterRounds implements Rounds, ClusterExchange {
     const own = files.postOf(files.index);
     const isAgreed = files.isAgreed() && remote.every((member) => this.#postOf(member).agreesWith(own));
     this.#isPosting = false;
-    if (isAgreed) yield* collective.run();
+    if (isAgreed) {
+      onAgreed?.();
+      yield* collective.run();
+    }
     yield* settle(this, sends);
     this.#beginRound();
     return isAgreed;

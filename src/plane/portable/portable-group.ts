@@ -7,6 +7,7 @@ import type { Steps, Turn } from '../../collectives/exchange.ts';
 import { HorovodError } from '../../errors.ts';
 import { type Complete, JobQueue, type QueuedJob } from '../job-queue.ts';
 import type { Job, Outcome, PlaneGroup } from '../plane.ts';
+import { stage } from '../trace.ts';
 import type { Rounds } from './round.ts';
 import { WaitWatch } from './wait-watch.ts';
 import { BlockingPause, LoopPause } from './waiting.ts';
@@ -207,13 +208,20 @@ export class PortableGroup implements PlaneGroup {
   }
 
   *#run(entry: QueuedJob): Steps<Outcome> {
-    const { rounds, passive } = entry.job;
+    const { rounds, passive, trace } = entry.job;
     for (const [index, round] of rounds.entries()) {
       entry.round = index;
       this.#checkNotFailed();
-      const isAgreed = yield* this.#rounds.run(round, passive && index === 0, () => {
-        entry.isPosted = true;
-      });
+      const isAgreed = yield* this.#rounds.run(
+        round,
+        passive && index === 0,
+        () => {
+          entry.isPosted = true;
+          trace?.mark(stage.posted);
+        },
+        trace && (() => trace.mark(stage.agreed)),
+      );
+      trace?.mark(stage.over);
       entry.isPosted = false;
       if (isAgreed) continue;
       assert(index === 0, `round ${index} of ${entry.job.label} differs between members`);

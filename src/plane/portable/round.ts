@@ -11,7 +11,7 @@ export interface Rounds {
   readonly index: number;
   readonly size: number;
   /** False where the members disagree. A passive member posts only after another one has. */
-  run(round: Round, isPassive: boolean, onPosted: () => void): Steps<boolean>;
+  run(round: Round, isPassive: boolean, onPosted: () => void, onAgreed?: () => void): Steps<boolean>;
   /** Members that have not posted the current round. */
   withoutPost(): number[];
   /** Whom the last fruitless wait was for. */
@@ -24,7 +24,7 @@ export function roundsOf(files: GroupFiles): Rounds {
   return {
     index: files.index,
     size: files.size,
-    run: (round, isPassive, onPosted) => runRound(files, round, isPassive, onPosted),
+    run: (round, isPassive, onPosted, onAgreed) => runRound(files, round, isPassive, onPosted, onAgreed),
     withoutPost: () => files.withoutPost(),
     lacking: () => files.lacking(),
     close: () => files.close(),
@@ -37,6 +37,7 @@ export function* runRound(
   round: Round,
   isPassive: boolean,
   onPosted: () => void,
+  onAgreed?: () => void,
 ): Steps<boolean> {
   if (files.size === 1) {
     runTogether([round.operation]);
@@ -50,7 +51,10 @@ export function* runRound(
   onPosted();
   while (!files.hasAllPosts()) yield 'waiting';
   const isAgreed = files.isAgreed();
-  if (isAgreed) yield* collective.run();
+  if (isAgreed) {
+    onAgreed?.();
+    yield* collective.run();
+  }
   files.beginRound();
   return isAgreed;
 }

@@ -1,0 +1,198 @@
+// Timelines between hosts. The watch of rank 0's host says when somebody collects there, asks the others for their clocks
+// again and again, and writes what they send into rings of its own, one for each of their ranks, where the collector
+// finds them. The other watches read the rings of their host and send what is in them. A connection that does not keep up
+// leaves events in the rings, which drop what they have no room for.
+
+import type { ControlBlock } from '../plane/control-block.ts';
+import { RingReader, RingWriter } from '../timeline/ring.ts';
+import { collectingHere, publishedRing, publishRing, setCollecting } from '../timeline/ring-registry.ts';
+import { ClockOffset } from './clock-offset.ts';
+import type { WatchMessage } from './messages.ts';
+
+export type TimelineMessage = Extract<WatchMessage, { type: 'collect' | 'events' | 'clock?' | 'clock' }>;
+
+/** What a relay needs of the watch. */
+export interface RelayHost {
+  /** Ranks that watch for other hosts. */
+  readonly peers: readonly number[];
+  /** False: the connection is full or over, and nothing would be sent. */
+  canSay(peer: number): boolean;
+  say(peer: number, message: TimelineMessage): void;
+}
+
+/** As base64 it fits into a frame. */
+const pieceBytes = 40 * 1024;
+const piecesPerTurn = 8;
+/** Clocks are asked in each of the first turns, and then in every so many. */
+const eagerTurns = 10;
+const turnsPerQuestion = 20;
+
+interface Source {
+  readonly path: string;
+  readonly number: number;
+  readonly reader: RingReader;
+}
+
+interface Relayed {
+  /** Of the ring on the other host. */
+  readonly number: number;
+  readonly writer: RingWriter;
+  /** A piece is missing: what follows means nothing. */
+  isTorn: boolean;
+}
+
+export class TimelineRelay {
+  readonly #block: ControlBlock;
+  readonly #localRanks: readonly number[];
+  readonly #host: RelayHost;
+  readonly #nowUs: () => number;
+  readonly #sources = new Map<number, Source>();
+  readonly #relayed = new Map<number, Relayed>();
+  readonly #clocks = new Map<number, ClockOffset>();
+  #isCollecting = false;
+  #collector: number | undefined;
+  #turns = 0;
+  #rings = 0;
+
+  constructor(
+    block: ControlBlock,
+    localRanks: readonly number[],
+    host: RelayHost,
+    nowUs: () => number = () => Number(process.hrtime.bigint()) / 1e3,
+  ) {
+    this.#block = block;
+    this.#localRanks = localRanks;
+    this.#host = host;
+    this.#nowUs = nowUs;
+  }
+
+  /** Several times a second. */
+  turn(): void {
+    const isCollecting = collectingHere(this.#block.fd) === 'collector';
+    if (isCollecting !== this.#isCollecting) {
+      this.#isCollecting = isCollecting;
+      this.#turns = 0;
+      for (const peer of this.#host.peers) this.#host.say(peer, { type: 'collect', isOn: isCollecting });
+      if (!isCollecting) this.#dropRelayed();
+    }
+    if (isCollecting) this.#ask();
+    if (this.#collector !== undefined) this.#send(this.#collector);
+  }
+
+  /** `ranks` are those of the peer's host. */
+  hear(peer: number, ranks: readonly number[], message: TimelineMessage): void {
+    switch (message.type) {
+      case 'collect':
+        this.#collector = message.isOn ? peer : undefined;
+        setCollecting(this.#block.fd, message.isOn ? 'relay' : 'nobody');
+        if (!message.isOn) this.#closeSources();
+        return;
+      case 'clock?':
+        this.#host.say(peer, { type: 'clock', askedUs: message.askedUs, nowUs: this.#nowUs() });
+        return;
+      case 'clock': {
+        const clock = this.#clocks.get(peer) ?? new ClockOffset();
+        this.#clocks.set(peer, clock);
+        clock.heard(message.askedUs, message.nowUs, this.#nowUs());
+        for (const rank of ranks) this.#relayed.get(rank)?.writer.setClockOffset(-(clock.offsetUs ?? 0));
+        return;
+      }
+      case 'events':
+        if (this.#isCollecting && ranks.includes(message.rank)) this.#receive(peer, message);
+        return;
+      default:
+        message satisfies never;
+    }
+  }
+
+  /** What the ranks of this host have written until now is sent, as far as the connection takes it. */
+  close(): void {
+    if (this.#collector !== undefined) this.#send(this.#collector);
+    this.#closeSources();
+    this.#dropRelayed();
+  }
+
+  #ask(): void {
+    const turn = this.#turns++;
+    if (turn >= eagerTurns && turn % turnsPerQuestion !== 0) return;
+    for (const peer of this.#host.peers) {
+      // Again, for a connection that was not ready the first time.
+      this.#host.say(peer, { type: 'collect', isOn: true });
+      this.#host.say(peer, { type: 'clock?', askedUs: this.#nowUs() });
+    }
+  }
+
+  #send(collector: number): void {
+    for (const rank of this.#localRanks) {
+      const source = this.#sourceOf(rank);
+      if (source === undefined) continue;
+      const { reader, number } = source;
+      for (let piece = 0; piece < piecesPerTurn; piece++) {
+        // Asked first: what has been read from the ring is gone from it.
+        if (!this.#host.canSay(collector)) break;
+        const bytes = reader.read(pieceBytes);
+        const { dropped, isOver } = reader;
+        if (bytes.length > 0 || isOver) {
+          const data = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('base64');
+          this.#host.say(collector, { type: 'events', rank, ring: number, data, dropped, isOver });
+        }
+        if (bytes.length < pieceBytes) break;
+      }
+      if (reader.isOver) this.#closeSource(rank, source);
+    }
+  }
+
+  #sourceOf(rank: number): Source | undefined {
+    const path = publishedRing(this.#block.fd, rank);
+    const known = this.#sources.get(rank);
+    if (known !== undefined && (path === known.path || path === '')) return known;
+    if (path === '' || path === this.#finished.get(rank)) return undefined;
+    if (known !== undefined) this.#closeSource(rank, known);
+    const reader = RingReader.open(path);
+    if (reader === undefined) return undefined;
+    const source = { path, number: ++this.#rings, reader };
+    this.#sources.set(rank, source);
+    return source;
+  }
+
+  /** Rings that are over, and stand in the block a moment longer. */
+  readonly #finished = new Map<number, string>();
+
+  #closeSource(rank: number, { path, reader }: Source): void {
+    reader.close();
+    this.#sources.delete(rank);
+    if (publishedRing(this.#block.fd, rank) === path) this.#finished.set(rank, path);
+    else this.#finished.delete(rank);
+  }
+
+  #closeSources(): void {
+    for (const { reader } of this.#sources.values()) reader.close();
+    this.#sources.clear();
+    this.#finished.clear();
+  }
+
+  #receive(peer: number, message: Extract<TimelineMessage, { type: 'events' }>): void {
+    const { rank, ring, data, dropped, isOver } = message;
+    let relayed = this.#relayed.get(rank);
+    if (relayed?.number !== ring) {
+      relayed?.writer.close();
+      relayed = { number: ring, writer: new RingWriter(), isTorn: false };
+      this.#relayed.set(rank, relayed);
+      relayed.writer.setClockOffset(-(this.#clocks.get(peer)?.offsetUs ?? 0));
+      publishRing(this.#block.fd, rank, relayed.writer.path);
+    }
+    const { writer } = relayed;
+    if (relayed.isTorn) return;
+    relayed.isTorn = !writer.write(Buffer.from(data, 'base64'), 1);
+    writer.setDropped(Math.max(dropped, writer.dropped));
+    if (isOver || relayed.isTorn) writer.end();
+  }
+
+  #dropRelayed(): void {
+    for (const [rank, { writer }] of this.#relayed) {
+      publishRing(this.#block.fd, rank, '');
+      writer.close();
+    }
+    this.#relayed.clear();
+  }
+}
