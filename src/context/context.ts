@@ -1,6 +1,8 @@
 // A context: one rank's membership, its process sets and its way to every collective. The functions of the
 // package are a façade over one default context (default-context.ts); tests make several in one process.
 
+import { Tuned } from '../autotune/tuned.ts';
+import { CallSites } from '../diagnostics/call-site.ts';
 import { type CollectiveRecord, FlightRecorder, type MutableRecord } from '../diagnostics/flight-recorder.ts';
 import type { Log } from '../diagnostics/log.ts';
 import { StepClock } from '../diagnostics/step-clock.ts';
@@ -10,6 +12,7 @@ import { HorovodError } from '../errors.ts';
 import type { AllgatherOperation, DataPlane, PlaneGroup, PlaneName } from '../plane/plane.ts';
 import { pendingList } from '../status/pending-list.ts';
 import { StatusWriter, statusPeriodMs } from '../status/status-writer.ts';
+import { Timeline } from '../timeline/timeline.ts';
 import type { ContextLimits, ContextParts, World } from './context-parts.ts';
 import { describePlan, fingerprintOfPlan } from './describe-plan.ts';
 import { type CollectiveOptions, checkOptions } from './options.ts';
@@ -17,7 +20,7 @@ import { type Members, type Plan, textsOf } from './plans.ts';
 import { ProcessSet } from './process-set.ts';
 import { checkDistinct, ProcessSetTable, type RegisteredSet } from './process-set-table.ts';
 import { QuickCall } from './quick-call.ts';
-import { fillRecord, nowMs, zeroRequest } from './request-parts.ts';
+import { fillRecord, keepRecord, nowMs, timelinePlace, zeroRequest } from './request-parts.ts';
 import { StallWatch } from './stall-watch.ts';
 import { asStartFailure, eitherOf } from './start-watch.ts';
 
@@ -28,15 +31,19 @@ export class HorovodContext {
   readonly plane: DataPlane;
   readonly log: Log;
   readonly limits: ContextLimits;
+  /** The limits that may change at the end of a step. */
+  readonly tuned: Tuned;
   readonly recorder: FlightRecorder;
   /** Training steps of this rank. */
   readonly steps: StepClock = new StepClock();
   /** What this rank says it does, and reads of others. */
   readonly status: StatusWriter;
+  readonly timeline: Timeline;
   /** For quick-allreduce.ts. */
   readonly quickCall: QuickCall = new QuickCall();
   readonly #parts: ContextParts;
   readonly #sets: ProcessSetTable;
+  readonly #sites: CallSites = new CallSites();
   readonly #stalls: StallWatch;
   #failure: HorovodError | undefined;
   #isClosed = false;
@@ -49,6 +56,7 @@ export class HorovodContext {
     this.plane = parts.plane;
     this.log = parts.log;
     this.limits = parts.limits;
+    this.tuned = new Tuned(parts.limits);
     this.recorder = new FlightRecorder(parts.limits.flightRecords);
     this.#sets = new ProcessSetTable(parts.world.rank, parts.hostOf);
     this.#stalls = new StallWatch({
@@ -60,6 +68,7 @@ export class HorovodContext {
     });
     const { rank, size } = parts.world;
     const { recorder, steps } = this;
+    this.timeline = new Timeline(timelinePlace(parts, steps));
     const pending = () => pendingList(this.#sets.channels(), nowMs(), rank);
     this.status = new StatusWriter({ rank, size, place: parts.status, recorder, steps, nowMs, pending });
   }
@@ -123,10 +132,16 @@ export class HorovodContext {
     );
     this.#failure ??= error;
     this.status.close();
+    this.timeline.close();
     this.#parts.leave();
     this.#sets.removeAll(error);
     this.plane.close();
     this.#parts.close();
+  }
+
+  /** Nothing of this rank is in flight, in any process set. */
+  get isIdle(): boolean {
+    return this.#sets.channels().every((channel) => channel.isIdle);
   }
 
   flightRecord(): CollectiveRecord[] {
@@ -354,12 +369,23 @@ export class HorovodContext {
   }
 
   #hostOf(ranks: readonly number[]): ChannelHost {
-    const { fusionThresholdBytes, cycleTimeMs, stallCheck } = this.limits;
+    const { fusionThresholdBytes, stallCheck } = this.limits;
+    const { tuned } = this;
+    const areAll = ranks.length === this.world.size;
     return {
       rank: this.world.rank,
       members: ranks,
-      fusionThresholdBytes,
-      cycleTimeMs,
+      // Others may be in the middle of something while the set of all ranks is idle and agrees on new settings.
+      get fusionThresholdBytes() {
+        return areAll ? tuned.fusionThresholdBytes : fusionThresholdBytes;
+      },
+      get cycleTimeMs() {
+        return tuned.cycleTimeMs;
+      },
+      onGivenUp: () => tuned.onGivenUp?.(),
+      onBatch: () => {
+        tuned.hasBatches ||= areAll;
+      },
       stallAfterMs: statusPeriodMs,
       nowMs,
       fail: (error) => this.fail(error),
@@ -417,14 +443,9 @@ export class HorovodContext {
     const { low, high } = fingerprintOfPlan(plan, description, this.world.rank);
     const record = begun ?? this.recorder.begin();
     fillRecord(record, plan, description, options.processSet?.id ?? 0);
+    const { finish, note } = keepRecord(record, this.#sites, description);
+    const trace = this.timeline.begin(description, record.processSet);
     if (record.submittedAtMs >= this.status.dueAtMs) this.status.write();
-    const { sequence } = record;
-    const finish = (state: 'done' | 'failed', error?: string) => {
-      if (record.sequence !== sequence) return; // the ring has gone round
-      record.state = state;
-      record.finishedAtMs = nowMs();
-      record.error = error;
-    };
     return {
       description,
       low,
@@ -433,12 +454,16 @@ export class HorovodContext {
       timeoutMs: options.timeoutMs ?? this.limits.operationTimeoutMs,
       submittedAtMs: record.submittedAtMs,
       isSettled: false,
+      note,
+      trace,
       resolve: () => {
         finish('done');
+        trace?.end();
         ends.resolve();
       },
       reject: (error) => {
         finish('failed', error.code);
+        trace?.end(error.code);
         ends.reject(error);
       },
     };

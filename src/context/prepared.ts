@@ -7,6 +7,7 @@ import { statusPeriodMs } from '../status/status-writer.ts';
 import { Compression } from '../tensor/compression/compression.ts';
 import { dtypes, type TypedArray } from '../tensor/dtype.ts';
 import { operandOf, type TensorLike } from '../tensor/tensor.ts';
+import { traceQuick } from '../timeline/timeline.ts';
 import { runPlan, runPlanSync, startPlan } from './composite.ts';
 import type { HorovodContext } from './context.ts';
 import { describePlan, fingerprintOfPlan } from './describe-plan.ts';
@@ -189,6 +190,7 @@ function prepareQuickRun(
     (sum, { shape, dtype }) => sum + shape.reduce((a, b) => a * b, 1) * dtypes[dtype].bytes,
     0,
   );
+  const shapes = plan.operands.map(({ shape }) => shape);
   const [first] = plan.operands;
   const { operationTimeoutMs } = context.limits;
   const run = quick.prepareRun(round, {
@@ -200,6 +202,7 @@ function prepareQuickRun(
   });
   return () => {
     if (context.quickChannel(processSet) !== channel) return false;
+    traceQuick(context.timeline, quick);
     const record = context.recorder.begin();
     record.kind = 'allreduce';
     record.name = key;
@@ -207,6 +210,7 @@ function prepareQuickRun(
     record.processSet = processSet?.id ?? 0;
     record.dtype = first?.dtype;
     record.op = plan.op?.name;
+    record.shapes = shapes;
     record.bytes = bytes;
     record.submittedAtMs = 0;
     const status = run();

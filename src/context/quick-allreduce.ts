@@ -97,6 +97,7 @@ export function endQuick(context: HorovodContext, quick: QuickAllreduce, record:
   const finishedAtMs = quick.lastFinishedAtMs();
   record.finishedAtMs = finishedAtMs;
   record.state = 'done';
+  context.timeline.recorder?.quickOperation(record, quick.lastMarks);
   if (finishedAtMs >= context.status.dueAtMs) context.status.write();
 }
 

@@ -15,12 +15,14 @@ import {
   type Tensor,
   type TensorLike,
 } from '../tensor/tensor.ts';
+import { type Timeline, traceQuick } from '../timeline/timeline.ts';
 import type { AllreduceOptions } from './options.ts';
 import type { ProcessSet } from './process-set.ts';
 
 /** What it needs of a context. */
 export interface QuickHost {
   readonly recorder: FlightRecorder;
+  readonly timeline: Timeline;
   quickChannel(set: ProcessSet | undefined): Channel | undefined;
 }
 
@@ -76,6 +78,7 @@ export class QuickCall {
     const quick = channel?.group.quick;
     if (channel === undefined || quick === undefined) return false;
 
+    traceQuick(context.timeline, quick);
     const { code } = dtypes[dtype];
     this.data = data;
     this.output = options.inPlace === true ? undefined : emptyLike(data, data.length);
@@ -101,6 +104,9 @@ export class QuickCall {
     record.processSet = processSet;
     record.dtype = this.dtype;
     record.op = this.op.name;
+    record.shapes = undefined;
+    record.shape = this.shape;
+    record.elements = this.data.length;
     record.bytes = this.data.byteLength;
     record.submittedAtMs = 0;
   }

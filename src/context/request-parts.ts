@@ -1,9 +1,14 @@
 // Parts of requests that do not need a context: a joined rank's zeros, flight records, the clock.
 
+import { hostname } from 'node:os';
+import type { CallSites } from '../diagnostics/call-site.ts';
 import type { MutableRecord } from '../diagnostics/flight-recorder.ts';
-import { type Description, fingerprintOf, nameOf, type Request } from '../engine/request.ts';
+import type { StepClock } from '../diagnostics/step-clock.ts';
+import { type Description, fingerprintOf, isUnnamed, nameOf, type Request } from '../engine/request.ts';
 import { type DType, dtypes } from '../tensor/dtype.ts';
 import { Average, Max, Min, Product, type ReduceOp, Sum } from '../tensor/reduce-op.ts';
+import type { TimelinePlace } from '../timeline/timeline.ts';
+import type { ContextParts } from './context-parts.ts';
 import { type Plan, zeroOperations } from './plans.ts';
 
 /** Milliseconds of the host's monotonic clock, the same for all its processes. */
@@ -45,6 +50,7 @@ export function fillRecord<R>(
   record.processSet = processSet;
   record.dtype = dtype;
   record.op = description.op;
+  record.shapes = description.shapes;
   record.bytes = description.shapes.reduce(
     (sum, shape, i) =>
       sum +
@@ -53,4 +59,48 @@ export function fillRecord<R>(
   );
   record.submittedAtMs = nowMs();
   record.finishedAtMs = 0;
+}
+
+/** The request's part of keeping its flight record: what becomes of it, and who called. */
+export function keepRecord(
+  record: MutableRecord,
+  sites: CallSites,
+  { key }: Description,
+): {
+  finish(state: 'done' | 'failed', error?: string): void;
+  note(news: 'agreed' | 'waits long'): void;
+} {
+  const { sequence } = record;
+  // A quick operation comes here when it has waited for a while, and is looked at in any case.
+  record.callSite = sites.of(isUnnamed(key) ? undefined : key, record.submittedAtMs);
+  return {
+    finish(state, error) {
+      if (record.sequence !== sequence) return; // the ring has gone round
+      record.state = state;
+      record.finishedAtMs = nowMs();
+      record.error = error;
+    },
+    note(news) {
+      if (record.sequence !== sequence) return;
+      if (news === 'agreed') record.state = 'running';
+      else record.callSite ??= sites.look();
+    },
+  };
+}
+
+/** What the timeline of a context knows of its rank. */
+export function timelinePlace(parts: ContextParts, steps: StepClock): TimelinePlace {
+  const { world, plane, limits, log, status, timelineBlock } = parts;
+  return {
+    rank: world.rank,
+    size: world.size,
+    host: status?.host ?? hostname(),
+    pid: process.pid,
+    plane: plane.name,
+    log,
+    steps,
+    mostBytes: (limits.timelineMaxMb ?? 256) * 2 ** 20,
+    shmDirectory: limits.shmDirectory,
+    block: timelineBlock,
+  };
 }

@@ -1,8 +1,15 @@
 // The flight recorder: the last N collectives of this rank, for after a crash or a stall. A ring of records
 // that are written over, so that recording allocates nothing. Quick blocking operations carry only the time at
-// which they finished, to within some milliseconds (a clock read costs a fifth of such an operation).
+// which they finished, to within some milliseconds (a clock read costs a fifth of such an operation), and their call
+// site only where they had to wait long, or now and then (call-site.ts says what it costs).
 
 import type { DType } from '../tensor/dtype.ts';
+
+/**
+ * pending: asked for. running: all ranks were found to have asked for it; most operations learn that together with
+ * their end, and go from pending to done.
+ */
+export type CollectiveState = 'pending' | 'running' | 'done' | 'failed';
 
 export interface CollectiveRecord {
   /** Counts from 1, over all process sets. */
@@ -11,17 +18,27 @@ export interface CollectiveRecord {
   readonly name: string;
   readonly processSet: number;
   readonly dtype: DType | undefined;
+  /** Of each tensor. */
+  readonly shapes: readonly (readonly number[])[];
   readonly bytes: number;
   readonly op: string | undefined;
-  readonly state: 'pending' | 'done' | 'failed';
+  readonly state: CollectiveState;
   /** Milliseconds of the host's monotonic clock (performance.timeOrigin + performance.now()); 0: not known. */
   readonly submittedAtMs: number;
   readonly finishedAtMs: number;
   /** Code of the error it ended with. */
   readonly error: string | undefined;
+  /** file:line of the call outside of this package, or of the last call of that name; undefined: not taken. */
+  readonly callSite: string | undefined;
 }
 
-export type MutableRecord = { -readonly [K in keyof CollectiveRecord]: CollectiveRecord[K] } & {
+export type MutableRecord = {
+  -readonly [K in keyof Omit<CollectiveRecord, 'shapes'>]: CollectiveRecord[K];
+} & {
+  /** Undefined: one tensor, of `shape`, or of `[elements]` where that is undefined too. */
+  shapes: readonly (readonly number[])[] | undefined;
+  shape: readonly number[] | undefined;
+  elements: number;
   /** Counter of an unnamed operation: the text of its name is made only when somebody asks. */
   unnamed: number;
 };
@@ -52,7 +69,7 @@ export class FlightRecorder {
 
   /** The newest; undefined before the first. */
   get last(): CollectiveRecord | undefined {
-    return this.#count === 0 ? undefined : withName(this.#last);
+    return this.#count === 0 ? undefined : toRecord(this.#last);
   }
 
   /** The record to fill; valid until `capacity` more have begun. */
@@ -65,6 +82,7 @@ export class FlightRecorder {
     record.bytes = 0;
     record.state = 'pending';
     record.error = undefined;
+    record.callSite = undefined;
     return record;
   }
 
@@ -72,13 +90,15 @@ export class FlightRecorder {
   read(): CollectiveRecord[] {
     const held = Math.min(this.#count, this.#ring.length);
     return Array.from({ length: held }, (_, i) =>
-      withName(this.#ring[(this.#count - held + i) % this.#ring.length] as MutableRecord),
+      toRecord(this.#ring[(this.#count - held + i) % this.#ring.length] as MutableRecord),
     );
   }
 }
 
-function withName({ unnamed, ...record }: MutableRecord): CollectiveRecord {
-  return unnamed > 0 ? { ...record, name: `${record.kind}.noname.${unnamed}` } : record;
+function toRecord({ unnamed, shapes, shape, elements, ...record }: MutableRecord): CollectiveRecord {
+  const name = unnamed > 0 ? `${record.kind}.noname.${unnamed}` : record.name;
+  // Those of a quick call are the caller's own array, which may change.
+  return { ...record, name, shapes: shapes ?? [[...(shape ?? [elements])]] };
 }
 
 function emptyRecord(): MutableRecord {
@@ -89,11 +109,15 @@ function emptyRecord(): MutableRecord {
     unnamed: 0,
     processSet: 0,
     dtype: undefined,
+    shapes: undefined,
+    shape: undefined,
+    elements: 0,
     bytes: 0,
     op: undefined,
     state: 'pending',
     submittedAtMs: 0,
     finishedAtMs: 0,
     error: undefined,
+    callSite: undefined,
   };
 }

@@ -12,6 +12,7 @@
 
 import { HorovodError } from '../errors.ts';
 import type { AllgatherOperation, Job, Outcome, PlaneGroup, Round } from '../plane/plane.ts';
+import { traceOfJob } from '../timeline/operation-trace.ts';
 import { decodePendingLists, encodePendingList, type PendingList } from './agreement/pending-list.ts';
 import { resolvePending } from './agreement/resolve.ts';
 import { planRounds } from './fusion/plan-rounds.ts';
@@ -23,6 +24,7 @@ export interface ChannelHost {
   readonly rank: number;
   /** Global ranks of the members. */
   readonly members: readonly number[];
+  /** The same on all ranks whenever they plan the same batch; it may change while nothing is in flight. */
   readonly fusionThresholdBytes: number;
   /** Requests of one tick are coalesced; this adds a window of time. */
   readonly cycleTimeMs: number;
@@ -33,6 +35,10 @@ export interface ChannelHost {
   fail(error: HorovodError): void;
   /** Requests have been waiting; called about every `stallAfterMs` of a blocking wait. */
   onStall(channel: Channel): void;
+  /** An optional request, of this rank or another, that not all ranks asked for at one time. Said on all of them. */
+  onGivenUp?(key: string): void;
+  /** Several requests go together. */
+  onBatch?(): void;
   /** The part of a rank that has joined: the same operation with zeros. */
   zeroRequest(description: Description): Request;
 }
@@ -253,8 +259,12 @@ export class Channel {
         Number.MAX_SAFE_INTEGER,
       ),
       stallAfterMs: this.#host.stallAfterMs,
-      onStall: () => this.#host.onStall(this),
+      onStall: () => {
+        this.#blockedOn?.note?.('waits long');
+        this.#host.onStall(this);
+      },
       label: others.length === 0 ? label : `${label} and ${others.length} more`,
+      ...traceOfJob(requests),
     };
   }
 
@@ -285,6 +295,7 @@ export class Channel {
 
   #launchBatch(requests: Request[], passive: boolean): void {
     const sorted = requests.sort(compareKeys);
+    if (sorted.length > 1) this.#host.onBatch?.();
     if (!this.#areIntact(sorted)) return;
     const timeoutMs = sorted.reduce(
       (least, request) => Math.min(least, this.#timeLeft(request)),
@@ -420,8 +431,12 @@ export class Channel {
       this.#host.fail(error as HorovodError);
       return;
     }
-    for (const request of requests) request.wasExchanged = true;
-    const { run, errors, lastJoined, deadlock } = resolvePending(this.#lists, members);
+    for (const request of requests) {
+      request.wasExchanged = true;
+      request.trace?.exchange();
+    }
+    const { run, errors, givenUp, lastJoined, deadlock } = resolvePending(this.#lists, members);
+    for (const key of givenUp) this.#host.onGivenUp?.(key);
     // Those who joined early have not counted what the others did since: from here on all count alike.
     if (lastJoined !== undefined) {
       this.#unnamed = this.#lists.reduce((most, { unnamed }) => Math.max(most, unnamed), this.#unnamed);
@@ -454,6 +469,7 @@ export class Channel {
       return;
     }
     if (!this.#areIntact(batch)) return;
+    for (const request of batch) request.note?.('agreed');
     this.#launch({
       job: this.#jobOf(batch, this.#rounds(batch), false),
       requests: [],

@@ -3,6 +3,7 @@
 import type { HorovodError } from '../errors.ts';
 import type { PlaneOperation } from '../plane/plane.ts';
 import type { DType } from '../tensor/dtype.ts';
+import type { OperationTrace } from '../timeline/operation-trace.ts';
 import { Fingerprint } from './fingerprint.ts';
 
 export const requestKinds = [
@@ -17,6 +18,7 @@ export const requestKinds = [
   'allgatherObject',
   'prepareAllreduce',
   'processSet',
+  'autotune',
 ] as const;
 export type RequestKind = (typeof requestKinds)[number];
 
@@ -54,6 +56,10 @@ export interface Request {
   warnedAtMs?: number;
   /** Has been in an exchange of pending lists. */
   wasExchanged?: boolean;
+  /** For the flight record. 'waits long': said from inside the blocking call of this request. */
+  note?(news: 'agreed' | 'waits long'): void;
+  /** While a timeline is on. */
+  readonly trace?: OperationTrace | undefined;
   resolve(): void;
   reject(error: HorovodError): void;
 }
@@ -79,6 +85,10 @@ export function canJoin({ kind, detail }: Pick<Description, 'kind' | 'detail'>):
 
 export function unnamedKey(count: number): string {
   return `${unnamedMark}${count}`;
+}
+
+export function isUnnamed(key: string): boolean {
+  return key.startsWith(unnamedMark);
 }
 
 /** `allreduce "grad"`, or `allreduce (unnamed, number 3)`. */

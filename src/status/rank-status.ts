@@ -1,6 +1,8 @@
 // What a rank says of itself in its status page, as JSON: where it is, how far, and what it waits for. Whoever reads
 // it (other ranks, `horovod status`) checks it field by field: a page may be of another version, or garbage.
 
+import type { CollectiveState } from '../diagnostics/flight-recorder.ts';
+
 export interface RankStatus {
   readonly rank: number;
   readonly host: string;
@@ -37,7 +39,7 @@ export interface LastCollective {
   readonly sequence: number;
   readonly kind: string;
   readonly name: string;
-  readonly state: 'pending' | 'done' | 'failed';
+  readonly state: CollectiveState;
   readonly bytes: number;
   /** Date.now() of its host at its end, or at its begin while it is pending; 0: not known. */
   readonly atMs: number;
@@ -111,7 +113,7 @@ function toLast(value: unknown): LastCollective | undefined {
   if (!isCount(sequence) || !isText(kind) || !isText(name) || !isNumber(bytes) || !isNumber(atMs)) {
     return undefined;
   }
-  if (state !== 'pending' && state !== 'done' && state !== 'failed') return undefined;
+  if (state !== 'pending' && state !== 'running' && state !== 'done' && state !== 'failed') return undefined;
   return { sequence, kind, name, state, bytes, atMs };
 }
 

@@ -128,7 +128,7 @@ export class StatusWriter {
     const record = this.#source.recorder.last;
     if (record === undefined) return undefined;
     const { sequence, kind, name, state, bytes } = record;
-    const clockMs = state === 'pending' ? record.submittedAtMs : record.finishedAtMs;
+    const clockMs = state === 'done' || state === 'failed' ? record.finishedAtMs : record.submittedAtMs;
     return { sequence, kind, name, state, bytes, atMs: clockMs === 0 ? 0 : clockMs + dateMinusClock };
   }
 
