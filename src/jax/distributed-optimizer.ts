@@ -2,19 +2,20 @@
 // where gradients of all ranks become one. Which of them a script uses is a matter of taste; both would reduce twice.
 
 import * as jax from '@jax-js/jax';
-import { globalProcessSet } from '../context/default-context.ts';
+import { defaultContext, globalProcessSet } from '../context/default-context.ts';
 import { size } from '../context/default-membership.ts';
 import { ProcessSet } from '../context/process-set.ts';
 import { HorovodError } from '../errors.ts';
-import type { Compressor } from '../tensor/compression/compression.ts';
+import { Compression, type Compressor } from '../tensor/compression/compression.ts';
 import { Adasum, Average, type ReduceOp, Sum } from '../tensor/reduce-op.ts';
 import { describe } from '../tensor/tensor.ts';
 import { allreduceTree, allreduceTreeSync } from './collectives.ts';
 import { combined, type GradientTransformation, scaled, zerosLike } from './optimizers.ts';
+import { shardedOptimizer } from './sharded-optimizer.ts';
 
 /** How gradients of several ranks become one. */
 export interface GradientOptions {
-  /** Default: Average. */
+  /** Default: Average. With Adasum the optimizer's updates are combined, not the gradients. */
   readonly op?: ReduceOp | undefined;
   readonly compression?: Compressor | undefined;
   /** Divides before the sum and multiplies after it, against overflow in half precision; Average only. Default: 1. */
@@ -28,6 +29,11 @@ export interface DistributedOptimizerOptions extends GradientOptions {
   readonly backwardPassesPerStep?: number | undefined;
   /** Divides them by their number. Default: false. */
   readonly averageAggregatedGradients?: boolean | undefined;
+  /**
+   * Each rank keeps and updates only its share of the optimizer's state (ZeRO-1), as one flat array. For optimizers that treat
+   * each element by itself, as sgd() and adam() do, over trees of float32 arrays. Default: false.
+   */
+  readonly shardOptimizerState?: boolean | undefined;
 }
 
 /** State of a distributed optimizer that aggregates; with one pass per step it is the inner optimizer's own. */
@@ -41,6 +47,13 @@ export interface AggregationState<State> {
 export interface DistributedTransformation<Params, State> extends GradientTransformation<Params, State> {
   /** update() without blocking the thread while other ranks are awaited. */
   updateAsync(grads: Params, state: State, params?: Params): Promise<[updates: Params, state: State]>;
+  /**
+   * The optimizer's state in one piece, the same on every rank, for checkpoints; itself unless it is sharded. Collective;
+   * uses up the state.
+   */
+  gatherState(state: State): State;
+  /** What this rank needs of what gatherState() gave, with any number of ranks. Uses it up. */
+  shardState(state: State): State;
 }
 
 const distributed: unique symbol = Symbol.for('horovod.jax.distributed');
@@ -72,15 +85,93 @@ export function DistributedOptimizer<Params, State>(
       'DistributedOptimizer: averageAggregatedGradients does not go with Adasum, which finds its own scale.',
     );
   }
-  const whole: DistributedTransformation<Params, State> = {
+  const shares = checkSharding(options);
+  const whole = marking(
+    shares ? whereShared(optimizer, options, scales) : reducing(optimizer, options, scales),
+  );
+  const factor = averageAggregatedGradients ? 1 / passesPerStep : 1;
+  const made = passesPerStep === 1 ? whole : aggregating(whole, passesPerStep, factor);
+  return Object.assign(made, { [distributed]: true });
+}
+
+/** Every rank has all of the state. */
+function reducing<Params, State>(
+  optimizer: GradientTransformation<Params, State>,
+  options: GradientOptions,
+  scales: Scales,
+): DistributedTransformation<Params, State> {
+  if (options.op === Adasum) return combiningUpdates(optimizer, options, scales);
+  return {
     init: (params) => optimizer.init(params),
     update: (grads, state, params) => optimizer.update(reduceSync(grads, options, scales), state, params),
     updateAsync: async (grads, state, params) =>
       optimizer.update(await reduce(grads, options, scales), state, params),
+    gatherState: (state) => state,
+    shardState: (state) => state,
   };
-  const factor = averageAggregatedGradients ? 1 / passesPerStep : 1;
-  const made = passesPerStep === 1 ? whole : aggregating(whole, passesPerStep, factor);
-  return Object.assign(made, { [distributed]: true });
+}
+
+/** Adasum, as Horovod does it: each rank's optimizer sees its own gradients, and what it would change is combined. */
+function combiningUpdates<Params, State>(
+  optimizer: GradientTransformation<Params, State>,
+  options: GradientOptions,
+  scales: Scales,
+): DistributedTransformation<Params, State> {
+  return {
+    init: (params) => optimizer.init(params),
+    update(grads, state, params) {
+      const [updates, next] = optimizer.update(grads, state, params);
+      return [reduceSync(updates, options, scales), next];
+    },
+    async updateAsync(grads, state, params) {
+      const [updates, next] = optimizer.update(grads, state, params);
+      return [await reduce(updates, options, scales), next];
+    },
+    gatherState: (state) => state,
+    shardState: (state) => state,
+  };
+}
+
+/** Sharded where there are others to share with, which is known after init() of the package only. */
+function whereShared<Params, State>(
+  optimizer: GradientTransformation<Params, State>,
+  options: GradientOptions,
+  scales: Scales,
+): DistributedTransformation<Params, State> {
+  const { op, compression, processSet } = options;
+  const alone = reducing(optimizer, options, scales);
+  const shared = shardedOptimizer(optimizer, { op, compression, processSet, ...scales });
+  const it = () => (isAlone(options) ? alone : shared);
+  return {
+    init: (params) => it().init(params),
+    update: (grads, state, params) => it().update(grads, state, params),
+    updateAsync: (grads, state, params) => it().updateAsync(grads, state, params),
+    gatherState: (state) => it().gatherState(state),
+    shardState: (state) => it().shardState(state),
+  };
+}
+
+/** Each update() is a training step. */
+function marking<Params, State>(
+  step: DistributedTransformation<Params, State>,
+): DistributedTransformation<Params, State> {
+  return {
+    ...step,
+    update(grads, state, params) {
+      const result = step.update(grads, state, params);
+      markStep();
+      return result;
+    },
+    async updateAsync(grads, state, params) {
+      const result = await step.updateAsync(grads, state, params);
+      markStep();
+      return result;
+    },
+  };
+}
+
+function markStep(): void {
+  defaultContext().steps.mark();
 }
 
 /** jax.valueAndGrad() options, and how the gradients are reduced. */
@@ -117,7 +208,9 @@ export function valueAndGrad<
   const [differentiated, scales] = differentiate(fn, options);
   return async (...args) => {
     const [value, grads] = differentiated(...args);
-    return [value, await reduce(grads, options, scales)] as ReturnType<Differentiated<F, Argnums, HasAux>>;
+    const reduced = await reduce(grads, options, scales);
+    markStep();
+    return [value, reduced] as ReturnType<Differentiated<F, Argnums, HasAux>>;
   };
 }
 
@@ -130,7 +223,9 @@ export function valueAndGradSync<
   const [differentiated, scales] = differentiate(fn, options);
   const run = (...args: Parameters<Differentiated<F, Argnums, HasAux>>) => {
     const [value, grads] = differentiated(...args);
-    return [value, reduceSync(grads, options, scales)];
+    const reduced = reduceSync(grads, options, scales);
+    markStep();
+    return [value, reduced];
   };
   return run as Differentiated<F, Argnums, HasAux>;
 }
@@ -213,6 +308,8 @@ function aggregating<Params, State>(
       const zeros = fresh(sum);
       return next(await step.updateAsync(scaled(sum, factor), state.inner, params), zeros);
     },
+    gatherState: (state) => ({ ...state, inner: step.gatherState(state.inner) }),
+    shardState: (state) => ({ ...state, inner: step.shardState(state.inner) }),
   };
 }
 
@@ -234,7 +331,12 @@ function checkOptimizer(optimizer: unknown): void {
 }
 
 const gradientOptionNames = ['op', 'compression', 'gradientPredivideFactor', 'processSet'];
-const optimizerOptionNames = [...gradientOptionNames, 'backwardPassesPerStep', 'averageAggregatedGradients'];
+const optimizerOptionNames = [
+  ...gradientOptionNames,
+  'backwardPassesPerStep',
+  'averageAggregatedGradients',
+  'shardOptimizerState',
+];
 const differentiationOptionNames = [...gradientOptionNames, 'argnums', 'hasAux'];
 
 /** What would otherwise be found in the first step, or never. */
@@ -254,6 +356,24 @@ function checkOptions(options: GradientOptions, names: readonly string[], what: 
     refuse(`compression is one of hvd.Compression or a Compressor, not ${describe(compression)}`);
   if (processSet !== undefined && !(processSet instanceof ProcessSet))
     refuse(`processSet is a ProcessSet, not ${describe(processSet)}`);
+}
+
+function checkSharding({
+  shardOptimizerState = false,
+  op = Average,
+  compression = Compression.none,
+}: DistributedOptimizerOptions): boolean {
+  const refuse = (reason: string): never => {
+    throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `DistributedOptimizer: ${reason}.`);
+  };
+  if (typeof shardOptimizerState !== 'boolean')
+    refuse(`shardOptimizerState is true or false, not ${describe(shardOptimizerState)}`);
+  if (!shardOptimizerState) return false;
+  if (op !== Average && op !== Sum)
+    refuse(`shardOptimizerState goes with op Average and Sum, not with ${op.name}`);
+  if (![Compression.none, Compression.fp16, Compression.bf16].includes(compression as never))
+    refuse(`shardOptimizerState goes with Compression.none, fp16 and bf16, not with ${compression.name}`);
+  return true;
 }
 
 function checkPasses(passesPerStep: number): void {

@@ -3,6 +3,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { rank } from '../context/default-membership.ts';
 import { HorovodError } from '../errors.ts';
+import { shardingOf } from '../tensorflow/optimizer/sharded/state.ts';
 import { fileHandler } from './model-files/file-handler.ts';
 
 export interface SaveModelOptions {
@@ -12,16 +13,22 @@ export interface SaveModelOptions {
 
 /**
  * Saves a model into a folder, atomically. Rank 0 writes; other ranks return at once, without waiting for it: all
- * ranks have the same weights, and a barrier() makes those wait that need the file.
+ * ranks have the same weights, and a barrier() makes those wait that need the file. Where the optimizer's state is sharded
+ * and saved too, all ranks must call it: each has a part of it.
  */
 export async function saveModel(
   model: tf.LayersModel,
   location: string | URL | tf.io.IOHandler,
   options: SaveModelOptions = {},
 ): Promise<void> {
-  if (rank() !== 0) return;
   const { includeOptimizer = true } = options;
+  const isOfAll = includeOptimizer && isShared(model);
+  if (rank() !== 0 && !isOfAll) return;
   if (includeOptimizer) checkSavable(model);
+  if (rank() !== 0) {
+    await disposingCopies(model.optimizer, () => model.optimizer.getWeights());
+    return;
+  }
   const handler = typeof location === 'string' || location instanceof URL ? fileHandler(location) : location;
   await disposingCopies(model.optimizer, () => model.save(handler, { includeOptimizer }));
 }
@@ -44,6 +51,11 @@ async function disposingCopies<R>(optimizer: tf.Optimizer | undefined, save: () 
     else Reflect.deleteProperty(optimizer, 'getWeights');
     tf.dispose(copies);
   }
+}
+
+/** Whether the optimizer's state is spread over ranks, which have to bring it together. */
+export function isShared(model: tf.LayersModel): boolean {
+  return model.optimizer ? shardingOf(model.optimizer) !== undefined : false;
 }
 
 /** Refuses an optimizer whose state TensorFlow.js cannot save, before a night's training depends on it. */

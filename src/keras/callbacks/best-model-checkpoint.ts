@@ -1,8 +1,11 @@
-// Saves the model whenever the monitored metric is the best so far. Rank 0 writes; the others have nothing to do.
+// Saves the model whenever the monitored metric is the best so far. Rank 0 decides and writes; the others have nothing to do,
+// unless a part of the optimizer's state is theirs (shardOptimizerState): then they hear what rank 0 decides, and bring it.
 
+import { broadcastObjectSync } from '../../context/default-collectives.ts';
 import { HorovodError } from '../../errors.ts';
+import { shardingOf } from '../../tensorflow/optimizer/sharded/state.ts';
 import { formatGeneral } from '../format-number.ts';
-import { checkSavable, saveModel } from '../save-model.ts';
+import { checkSavable, isShared, saveModel } from '../save-model.ts';
 import {
   defaultMembership,
   type FitLogs,
@@ -64,7 +67,15 @@ export class BestModelCheckpoint extends HorovodCallback {
   }
 
   override async onEpochEnd(epoch: number, logs: FitLogs = {}): Promise<void> {
-    if (this.#membership.rank() !== 0) return;
+    const isOfAll = this.#includeOptimizer && isShared(this.model);
+    const { processSet } = (isOfAll && shardingOf(this.model.optimizer)) || {};
+    const tell = (isBetter: boolean) =>
+      isOfAll &&
+      broadcastObjectSync(isBetter, processSet?.ranks[0] ?? 0, { name: 'BestModelCheckpoint', processSet });
+    if (this.#membership.rank() !== 0) {
+      if (tell(false)) await saveModel(this.model, this.#filepath);
+      return;
+    }
     const value = logs[this.#monitor];
     if (value === undefined) {
       refuse(
@@ -74,6 +85,7 @@ export class BestModelCheckpoint extends HorovodCallback {
     }
     const current = await readLogValue(value);
     const isBetter = this.#moreIsBetter ? current > this.best : current < this.best;
+    tell(isBetter);
     if (!isBetter) return;
     const path = this.#filepath.replaceAll('{epoch}', String(epoch + 1));
     await saveModel(this.model, path, { includeOptimizer: this.#includeOptimizer });

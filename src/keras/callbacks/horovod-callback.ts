@@ -5,6 +5,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { rank, size } from '../../context/default-membership.ts';
 import { HorovodError } from '../../errors.ts';
+import { expectBatch } from '../../tensorflow/optimizer/distributed-optimizer.ts';
 
 /** What fit() hands to callbacks: values may still be tensors, whose owner is fit(). */
 export type FitLogs = { [metric: string]: number | tf.Scalar };
@@ -22,6 +23,12 @@ const turnEveryMs = 125;
 
 export abstract class HorovodCallback extends tf.Callback {
   #lastTurnAt = performance.now();
+
+  /** Says how many samples the step will have. Subclasses that have an onBatchBegin() of their own call this one. */
+  override async onBatchBegin(_batch: number, logs?: FitLogs): Promise<void> {
+    const optimizer = this.model?.optimizer;
+    if (optimizer && logs) expectBatch(optimizer, logs);
+  }
 
   /** Subclasses that have an onBatchEnd() of their own call this one. */
   override async onBatchEnd(_batch: number, _logs?: FitLogs): Promise<void> {

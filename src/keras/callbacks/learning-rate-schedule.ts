@@ -68,7 +68,8 @@ export class LearningRateScheduleCallback extends HorovodCallback {
     this.#epoch = epoch;
   }
 
-  override async onBatchBegin(batch: number, _logs?: FitLogs): Promise<void> {
+  override async onBatchBegin(batch: number, logs?: FitLogs): Promise<void> {
+    await super.onBatchBegin(batch, logs);
     if (this.#epoch < this.startEpoch || this.#epoch >= this.endEpoch) return;
     if (!this.#staircase) this.#adjust(this.#epoch + batch / (this.stepsPerEpoch as number));
     else if (batch === 0) this.#adjust(this.#epoch);

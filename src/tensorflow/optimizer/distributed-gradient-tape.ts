@@ -2,6 +2,7 @@
 // one's own with a plain optimizer.
 
 import * as tf from '@tensorflow/tfjs';
+import { defaultContext } from '../../context/default-context.ts';
 import { HorovodError } from '../../errors.ts';
 import { describe } from '../../tensor/tensor.ts';
 import { GradientReducer, type Gradients, type Pass } from './gradient-reducer.ts';
@@ -47,10 +48,14 @@ export class DistributedGradientTape {
   async gradient(lossFn: () => tf.Scalar, variables?: readonly AnyVariable[]): Promise<ValueAndGradients> {
     const isAlone = this.#isAlone();
     const { value, list, own } = this.#compute(lossFn, variables, undefined);
-    if (isAlone) return { value, grads: named(list, own) };
+    if (isAlone) {
+      markStep();
+      return { value, grads: named(list, own) };
+    }
     const reduced = await this.#reducer.reduceLater(this.#global(list), this.#onlyGlobal(list, own));
     const merged = this.#merge(list, own, reduced);
     tf.dispose(this.#onlyGlobal(list, own).filter((gradient) => gradient !== undefined));
+    markStep();
     return { value, grads: named(list, merged) };
   }
 
@@ -93,7 +98,9 @@ export class DistributedGradientTape {
     const pass = this.#isAlone() ? undefined : this.#reducer.begin(this.#global(list));
     const { value, own } = this.#compute(lossFn, list, pass);
     const reduced = pass?.finish(this.#onlyGlobal(list, own));
-    return { value, list, gradients: reduced === undefined ? own : this.#merge(list, own, reduced) };
+    const gradients = reduced === undefined ? own : this.#merge(list, own, reduced);
+    markStep();
+    return { value, list, gradients };
   }
 
   #compute(
@@ -162,6 +169,11 @@ export class PartialDistributedGradientTape extends DistributedGradientTape {
     super(others);
     this.addLocalLayers(localLayers);
   }
+}
+
+/** The gradients of a step are there, which is as near to its end as a tape can know. */
+function markStep(): void {
+  defaultContext().steps.mark();
 }
 
 function named(list: readonly tf.Variable[], gradients: Gradients): tf.NamedTensorMap {

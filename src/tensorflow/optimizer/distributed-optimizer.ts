@@ -22,7 +22,7 @@ import {
 } from './options.ts';
 import { Loss } from './own-gradients.ts';
 import { checkElementWise, ShardedStepper } from './sharded/stepper.ts';
-import { StepMarks } from './step-marks.ts';
+import { type BatchLogs, StepMarks } from './step-marks.ts';
 import { type StepTimer, timeStep } from './step-times.ts';
 
 /** What a wrapped optimizer has besides its own. */
@@ -63,9 +63,9 @@ export function isDistributed(optimizer: tf.Optimizer): optimizer is tf.Optimize
   return steppers.has(optimizer);
 }
 
-/** The batch that this optimizer is trained with next has so many samples; see step-marks.ts. */
-export function expectSamples(optimizer: tf.Optimizer, samples: number): void {
-  steppers.get(optimizer)?.marks.expect(samples);
+/** The batch that this optimizer is trained with next; see step-marks.ts. */
+export function expectBatch(optimizer: tf.Optimizer, batch: BatchLogs): void {
+  steppers.get(optimizer)?.marks.expect(batch);
 }
 
 type AnyStepper = Stepper | DeltaStepper | ShardedStepper;

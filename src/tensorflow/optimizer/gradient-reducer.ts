@@ -18,6 +18,7 @@ import {
   type StartedCollective,
 } from '../../context/prepared.ts';
 import type { ProcessSet } from '../../context/process-set.ts';
+import { chosenCompressor, isAuto } from '../../tensor/compression/auto.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
 import { Adasum, Max } from '../../tensor/reduce-op.ts';
 import { bulkMemory } from '../backend/tfjs-node-memory.ts';
@@ -50,6 +51,8 @@ interface Bucket {
 
 interface Route {
   readonly context: HorovodContext;
+  /** Of the settings it was made with (autotune/tuned.ts). */
+  readonly version: number;
   readonly transport: Transport;
   /** Places of the gradients that are reduced. */
   readonly places: ReadonlySet<number>;
@@ -107,7 +110,8 @@ export class GradientReducer {
         gradient === undefined ? new Float32Array(size) : (await readTensorLater(gradient)).slice(),
       );
     }
-    const { op, compression, prescaleFactor, postscaleFactor, processSet } = this.rules;
+    const { op, prescaleFactor, postscaleFactor, processSet } = this.rules;
+    const compression = this.#compressionFor(route.context);
     const options = { op, compression, prescaleFactor, postscaleFactor, processSet, name };
     const reduced = await groupedAllreduce(route.context, inputs, { ...options, inPlace: true });
     const result: (tf.Tensor | undefined)[] = variables.map(() => undefined);
@@ -132,7 +136,7 @@ export class GradientReducer {
     const signature = signatureOf(variables);
     const known = this.#routes.get(signature);
     const present = variables.map((_, place) => place).filter((place) => gradients[place] !== undefined);
-    if (known?.context === context) {
+    if (isCurrent(known, context)) {
       const lacks = !present.every((place) => known.places.has(place));
       if (!known.mayGrow || !this.#anyLacks(known, lacks)) return known;
       // Others may have heard less, and have started less: all are started, so that all end.
@@ -153,7 +157,8 @@ export class GradientReducer {
       processSet,
     });
     const buckets = this.#makeBuckets(context, name, variables, order, transport);
-    const route = { context, transport, places: new Set(order), buckets, mayGrow, name, inFlight: [] };
+    const { version } = context.tuned;
+    const route = { context, version, transport, places: new Set(order), buckets, mayGrow, name, inFlight: [] };
     this.#routes.set(signature, route);
     return route;
   }
@@ -178,7 +183,8 @@ export class GradientReducer {
     bucket: Bucket,
     tensors: readonly tf.Tensor[],
   ): readonly tf.Tensor[] {
-    const { op, compression, prescaleFactor, postscaleFactor, processSet } = this.rules;
+    const { op, prescaleFactor, postscaleFactor, processSet } = this.rules;
+    const compression = this.#compressionFor(context);
     const options = { op, compression, prescaleFactor, postscaleFactor, processSet, name: bucket.name };
     const reduce = (views: readonly TypedArray[]) =>
       groupedAllreduceSync(context, views, { ...options, inPlace: true });
@@ -197,6 +203,12 @@ export class GradientReducer {
       throw error;
     }
     return taken.give();
+  }
+
+  #compressionFor({ tuned }: HorovodContext): GradientRules['compression'] {
+    const { compression } = this.rules;
+    if (isAuto(compression)) tuned.compressions = compression.choices.map(({ name }) => name);
+    return chosenCompressor(compression, tuned.compression);
   }
 
   /** Whether any rank has a gradient that the route has no place for. Collective. */
@@ -227,7 +239,7 @@ export class GradientReducer {
           ? groups
           : groups.map((group) => group.flatMap((variable) => placeOf.get(variable) ?? [])),
       // The engine fuses and cuts by itself; buckets are for starting early.
-      bucketBytes: transport === 'overlapped' ? context.limits.bucketBytes : Number.POSITIVE_INFINITY,
+      bucketBytes: transport === 'overlapped' ? context.tuned.bucketBytes : Number.POSITIVE_INFINITY,
     }).map((places, i): Bucket => {
       const bucketName = `${name}.${i}`;
       if (transport === 'direct') return { places, name: bucketName };
@@ -250,7 +262,8 @@ export class GradientReducer {
       from += size;
       return part;
     });
-    const { op, compression, prescaleFactor, postscaleFactor, processSet } = this.rules;
+    const { op, prescaleFactor, postscaleFactor, processSet } = this.rules;
+    const compression = this.#compressionFor(context);
     const options = { op, compression, prescaleFactor, postscaleFactor, processSet, name };
     // Adasum needs to know where each gradient begins.
     const arrays = op === Adasum ? parts : buffer;
@@ -279,7 +292,7 @@ export class Pass {
   ) {
     this.#reducer = reducer;
     this.#variables = variables;
-    this.#route = route?.context === defaultContext() ? route : undefined;
+    this.#route = isCurrent(route, defaultContext()) ? route : undefined;
     this.#mayOverlap = mayOverlap;
     this.#placeOf = new Map(variables.map((variable, place) => [variable, place]));
     // A pass before this one ended in an exception of the user's: what it had started is still going on.
@@ -416,9 +429,11 @@ export class Pass {
 
   /** What this rank can do, the best first. */
   #transports(): Transport[] {
-    const { plane, limits } = defaultContext();
-    const isFree = limits.overlap === 'auto' ? plane.background === 'spare' : limits.overlap === 'always';
-    const canOverlap = this.#mayOverlap && this.#canListen && isFree && plane.background !== 'none';
+    const { plane, tuned } = defaultContext();
+    const isFree = tuned.overlap === 'auto' ? plane.background === 'spare' : tuned.overlap === 'always';
+    const mayOverlap = this.#mayOverlap && this.#canListen && plane.background !== 'none';
+    const canOverlap = mayOverlap && isFree;
+    tuned.hasBuckets ||= mayOverlap;
     const hasViews = ['wasm', 'cpu'].includes(tf.getBackend()) || bulkMemory() !== undefined;
     const direct: Transport[] = hasViews ? ['direct'] : [];
     return [...(canOverlap ? ['overlapped' as const] : []), ...direct, 'staged'];
@@ -430,6 +445,11 @@ export function readInto(gradient: tf.Tensor, part: Float32Array): void {
   const memory = bulkMemory();
   if (memory !== undefined) memory.read([gradient], [part]);
   else part.set(readTensor(gradient) as Float32Array);
+}
+
+/** Made in this context, with the settings as they are. */
+function isCurrent(route: Route | undefined, context: HorovodContext): route is Route {
+  return route?.context === context && route.version === context.tuned.version;
 }
 
 function waitForAll({ inFlight }: Route): void {

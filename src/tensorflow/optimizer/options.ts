@@ -98,10 +98,17 @@ export function checkOptimizerOptions(options: DistributedOptimizerOptions, what
     );
   }
   const rules = rulesOf(options, what);
+  const averageAggregatedGradients = truth(options, 'averageAggregatedGradients', false, what);
+  if (rules.op === Adasum && averageAggregatedGradients) {
+    throw refusal(
+      what,
+      'averageAggregatedGradients does not go with op Adasum, which aggregates no gradients',
+    );
+  }
   return {
     ...rules,
     backwardPassesPerStep,
-    averageAggregatedGradients: truth(options, 'averageAggregatedGradients', false, what),
+    averageAggregatedGradients,
     overlap: truth(options, 'overlap', true, what),
     skipNonFinite: truth(options, 'skipNonFinite', false, what),
     shardOptimizerState: shardingOf(options, rules, what),

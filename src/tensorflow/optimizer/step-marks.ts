@@ -4,18 +4,22 @@
 
 import { defaultContext } from '../../context/default-context.ts';
 
+/** What fit() tells callbacks of a batch. It fills in the size when the batch begins or, in fit(), right after that. */
+export type BatchLogs = Readonly<Record<string, unknown>>;
+
 export class StepMarks {
-  #batch: number | undefined;
+  #batch: BatchLogs | undefined;
   #samples: number | undefined;
 
-  /** The batch that comes next has so many samples. Several callbacks may say it of the same batch. */
-  expect(samples: number): void {
-    this.#batch = samples;
+  /** The batch that comes next. Several callbacks may say it of the same batch. */
+  expect(batch: BatchLogs): void {
+    this.#batch = batch;
   }
 
   passEnded(): void {
-    if (this.#batch !== undefined) this.#samples = (this.#samples ?? 0) + this.#batch;
+    const size = this.#batch?.['size'];
     this.#batch = undefined;
+    if (typeof size === 'number') this.#samples = (this.#samples ?? 0) + size;
   }
 
   stepEnded(): void {
