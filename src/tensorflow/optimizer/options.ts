@@ -3,7 +3,13 @@
 import * as tf from '@tensorflow/tfjs';
 import { ProcessSet } from '../../context/process-set.ts';
 import { HorovodError } from '../../errors.ts';
-import { Compression, type Compressor } from '../../tensor/compression/compression.ts';
+import {
+  type AnyCompressor,
+  Compression,
+  type CompressionName,
+  compressorOf,
+} from '../../tensor/compression/compression.ts';
+import { isReducing } from '../../tensor/compression/compressor.ts';
 import { Adasum, Average, type ReduceOp, Sum } from '../../tensor/reduce-op.ts';
 import { describe } from '../../tensor/tensor.ts';
 import { type AnyVariable, variableOf } from './local-variables.ts';
@@ -12,7 +18,8 @@ import { type AnyVariable, variableOf } from './local-variables.ts';
 export interface GradientOptions {
   /** Average (default), Sum or Adasum; for an optimizer Adasum combines the changes of the variables, not gradients. */
   op?: ReduceOp | undefined;
-  compression?: Compressor | undefined;
+  /** One of Compression, its name, or one of your own. Default: none. */
+  compression?: AnyCompressor | CompressionName | undefined;
   /** With Average: gradients are divided by this before the sum and by size / this after it. Default 1. */
   gradientPredivideFactor?: number | undefined;
   /** A number of groups of equal length, or lists of variables that are reduced together. */
@@ -53,7 +60,7 @@ export interface GradientRules {
   readonly what: string;
   readonly name: string | undefined;
   readonly op: ReduceOp;
-  readonly compression: Compressor;
+  readonly compression: AnyCompressor;
   readonly prescaleFactor: number;
   readonly postscaleFactor: number;
   readonly groups: number | readonly (readonly tf.Variable[])[] | undefined;
@@ -146,7 +153,8 @@ export function checkGradientOptions(options: GradientOptions, what: string): Gr
 }
 
 function rulesOf(options: GradientOptions, what: string): GradientRules {
-  const { op = Average, compression = Compression.none, gradientPredivideFactor: factor = 1 } = options;
+  const { op = Average, gradientPredivideFactor: factor = 1 } = options;
+  const compression = compressorOf(options.compression, what);
   if (op !== Average && op !== Sum && op !== Adasum) {
     throw refusal(what, `op is Average, Sum or Adasum: gradients have no other meaning than their sum`);
   }
@@ -156,11 +164,8 @@ function rulesOf(options: GradientOptions, what: string): GradientRules {
   if (factor !== 1 && op !== Average) {
     throw refusal(what, 'gradientPredivideFactor goes with op Average only');
   }
-  if (typeof compression?.compress !== 'function' || typeof compression.decompress !== 'function') {
-    throw refusal(
-      what,
-      `compression is one of hvd.Compression or a Compressor, not ${describe(compression)}`,
-    );
+  if (op === Adasum && isReducing(compression)) {
+    throw refusal(what, `compression ${compression.name} goes with op Average and Sum, not with Adasum`);
   }
   const { name, processSet } = options;
   if (processSet !== undefined && !(processSet instanceof ProcessSet)) {
