@@ -52,6 +52,7 @@ export {
   removeProcessSet,
   size,
 } from './context/default-membership.ts';
+export { startTimeline, stopTimeline } from './context/default-timeline.ts';
 export type {
   AllreduceOptions,
   AlltoallOptions,
@@ -90,3 +91,4 @@ export {
   Sum,
 } from './tensor/reduce-op.ts';
 export { type Tensor, type TensorLike, tensor } from './tensor/tensor.ts';
+export type { TimelineOptions } from './timeline/timeline.ts';

@@ -171,6 +171,7 @@ async function joinedParts(
       },
     };
     const endStart = () => {
+      timelineBlock: { fd: block.fd, path: block.path, ranks: block.ranks, number: rank },
       isStarting = false;
       start.end();
     };

@@ -6,6 +6,7 @@ import type { HorovodError } from '../errors.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import type { OverlapChoice } from '../settings/table.ts';
 import type { StatusPlace } from '../status/status-writer.ts';
+import type { TimelineBlock } from '../timeline/timeline.ts';
 import type { ProcessSet } from './process-set.ts';
 
 /** Where this rank stands. */
@@ -25,8 +26,8 @@ export interface ContextLimits extends StallLimits {
   readonly fusionThresholdBytes: number;
   readonly cycleTimeMs: number;
   readonly flightRecords: number;
-  readonly overlap: OverlapChoice;
-  readonly bucketBytes: number;
+  readonly timelineMaxMb?: number;
+  readonly shmDirectory?: string | undefined;
 }
 
 /** What a context is made of; bootstrap.ts and horovod/testing put it together. */
@@ -45,6 +46,8 @@ export interface ContextParts {
   readonly members: readonly number[];
   /** Number of each rank's host; undefined: all on one. */
   readonly hostOf?: readonly number[] | undefined;
+  /** Where timelines of this host meet; undefined: this rank has its own alone. */
+  readonly timelineBlock?: TimelineBlock | undefined;
   /** Where this rank says what it does; undefined: nowhere. */
   readonly status?: StatusPlace | undefined;
   /** Tells all ranks that the job has failed. */

@@ -29,7 +29,10 @@ async function open(options: InitOptions): Promise<void> {
   const ranks = String(options.ranks ?? 'all');
   const generation = (generations.get(ranks) ?? 0) + 1;
   generations.set(ranks, generation);
-  context = await createContext(readSettings(processEnvironment()), options, generation, globalProcessSet);
+  const settings = readSettings(processEnvironment());
+  const opened = await createContext(settings, options, generation, globalProcessSet);
+  await opened.timeline.startBySettings(settings.timelineFile, settings.timelineMarkCycles);
+  context = opened;
   hasShutDown = false;
 }
 
