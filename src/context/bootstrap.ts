@@ -2,6 +2,8 @@
 // a context together. Without others there is nobody to find: a job of one rank in memory.
 
 import { createHash } from 'node:crypto';
+import { type Autotune, attachAutotune } from '../autotune/attach.ts';
+import { autotuneWord, hierarchyOf, jobShape, savedValues } from '../autotune/word.ts';
 import { createLog, type Log } from '../diagnostics/log.ts';
 import { HorovodError } from '../errors.ts';
 import { loadNative } from '../native/load.ts';
@@ -59,11 +61,20 @@ export async function createContext(
   if (settings.size === 1 || options.ranks?.length === 1) {
     checkRanks(options.ranks, settings.rank, settings.size);
     const log = createLog(settings.logLevel, settings.rank);
+    if (settings.autotune) announcer(settings, 0)('has nothing to do in a job of one rank.');
     return HorovodContext.create(aloneParts(common, log, settings), { ...wait, ...sets });
   }
-  const { parts, firstFailure, endStart } = await joinedParts(common, settings, options, generation, wait);
+  const { parts, autotune, firstFailure, endStart } = await joinedParts(
+    common,
+    settings,
+    options,
+    generation,
+    wait,
+  );
   try {
-    return await HorovodContext.create(parts, { ...wait, ...sets });
+    const context = await HorovodContext.create(parts, { ...wait, ...sets });
+    if (autotune !== undefined) attachAutotune(context, autotune);
+    return context;
   } catch (error) {
     throw (await firstFailure()) ?? error;
   } finally {
@@ -90,6 +101,7 @@ function aloneParts(common: CommonParts, log: Log, settings: Settings): ContextP
 
 interface JoinedParts {
   readonly parts: ContextParts;
+  readonly autotune: Autotune | undefined;
   firstFailure(): Promise<HorovodError | undefined>;
   endStart(): void;
 }
@@ -119,21 +131,37 @@ async function joinedParts(
   let opened: OpenedPlane | undefined;
   let owner: number | undefined;
   try {
-    const introduction = introduce(settings);
+    const place = members.indexOf(rank);
+    const warn = (text: string) => log.write('warning', text);
+    const introduction = { ...introduce(settings), autotune: autotuneWord(settings, place === 0, warn) };
     const told = await start.guard(
       gather(store, `${prefix}introduction/${generation}`, JSON.stringify(introduction), tell),
     );
     const introductions = told.map((text) => JSON.parse(text) as Introduction);
     const hosts = new HostMap(introductions);
-    const place = members.indexOf(rank);
     const decision = decidePlane(introductions, members, hosts.hosts);
     if (place === 0 && decision.notice !== undefined) log.write('warning', decision.notice);
     const leader = members[hosts.placesOn(hosts.hostOf[place] as number)[0] as number] as number;
     owner = leader === rank ? undefined : leader;
     const block = await controlBlockOf(store, prefix, generation, settings, job, leader, start, wait);
     control = block;
+    const word = introductions[0]?.autotune;
+    const shape = jobShape(decision.plane, hosts.hostOf);
+    const autotune =
+      word === undefined ? undefined : { word, settings, shape, say: announcer(settings, place) };
+    // What a plane is opened with cannot change later.
+    const saved = word === undefined ? undefined : savedValues(word, shape);
     opened = await openPlane({
-      ...{ settings, job, block, hosts, members, place, decision, log },
+      ...{
+        settings: { ...settings, ...hierarchyOf(saved) },
+        job,
+        block,
+        hosts,
+        members,
+        place,
+        decision,
+        log,
+      },
       generation: `${prefix}${generation}`,
       wait: { ...wait, signal: eitherOf(wait.signal, start.signal) },
       exchange: (text) => start.guard(gather(store, `${prefix}addresses/${generation}`, text, tell)),
@@ -152,6 +180,7 @@ async function joinedParts(
         host: hosts.nameOf(place),
         job: shortJobId(job.jobId),
       },
+      timelineBlock: { fd: block.fd, path: block.path, ranks: block.ranks, number: rank },
       failJob: (error) => {
         const isOurs = block.fail(toFailureRecord(error));
         const record = isOurs ? undefined : block.failure();
@@ -171,11 +200,10 @@ async function joinedParts(
       },
     };
     const endStart = () => {
-      timelineBlock: { fd: block.fd, path: block.path, ranks: block.ranks, number: rank },
       isStarting = false;
       start.end();
     };
-    return { parts, firstFailure: async () => failureTold, endStart };
+    return { parts, autotune, firstFailure: async () => failureTold, endStart };
   } catch (error) {
     const own = asStartFailure(error, rank);
     const first = await start.tell(own, owner);
@@ -191,6 +219,12 @@ async function joinedParts(
 /** The same on all hosts; tells nothing of the id, which may be a word of the user's. */
 function shortJobId(jobId: string): string {
   return createHash('sha256').update(jobId).digest('hex').slice(0, 8);
+}
+
+/** Says what autotune does, whatever the level of the log: who turns it on wants to know. */
+function announcer({ logLevel }: Settings, rank: number): (text: string) => void {
+  const log = createLog(logLevel === 'trace' || logLevel === 'debug' ? logLevel : 'info', rank);
+  return (text) => log.write('info', `autotune ${text}`);
 }
 
 function introduce(settings: Settings): Introduction {

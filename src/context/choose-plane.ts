@@ -1,6 +1,7 @@
 // Which plane a job uses: what the user asked for, or the best that every rank has. A pure function of what the ranks
 // have told each other, so that all come to the same answer.
 
+import type { AutotuneWord } from '../autotune/word.ts';
 import { HorovodError } from '../errors.ts';
 import type { PlaneName } from '../plane/plane.ts';
 import type { PlaneChoice } from '../settings/table.ts';
@@ -13,6 +14,8 @@ export interface Introduction {
   readonly wish: PlaneChoice;
   /** Why the addon that its wish needs is not there; empty if it is. */
   readonly lack: string;
+  /** HOROVOD_AUTOTUNE; that of the first rank counts. */
+  readonly autotune?: AutotuneWord | undefined;
 }
 
 export interface PlaneDecision {

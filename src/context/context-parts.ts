@@ -1,10 +1,10 @@
 // What a context is made of, and where its rank stands.
 
+import type { TunableLimits } from '../autotune/tuned.ts';
 import type { Log } from '../diagnostics/log.ts';
 import type { StallLimits } from '../engine/stall-inspector.ts';
 import type { HorovodError } from '../errors.ts';
 import type { DataPlane } from '../plane/plane.ts';
-import type { OverlapChoice } from '../settings/table.ts';
 import type { StatusPlace } from '../status/status-writer.ts';
 import type { TimelineBlock } from '../timeline/timeline.ts';
 import type { ProcessSet } from './process-set.ts';
@@ -20,11 +20,9 @@ export interface World {
   readonly isHomogeneous: boolean;
 }
 
-export interface ContextLimits extends StallLimits {
+export interface ContextLimits extends StallLimits, Readonly<TunableLimits> {
   readonly operationTimeoutMs: number;
   readonly startTimeoutMs: number;
-  readonly fusionThresholdBytes: number;
-  readonly cycleTimeMs: number;
   readonly flightRecords: number;
   readonly timelineMaxMb?: number;
   readonly shmDirectory?: string | undefined;
@@ -46,10 +44,10 @@ export interface ContextParts {
   readonly members: readonly number[];
   /** Number of each rank's host; undefined: all on one. */
   readonly hostOf?: readonly number[] | undefined;
-  /** Where timelines of this host meet; undefined: this rank has its own alone. */
-  readonly timelineBlock?: TimelineBlock | undefined;
   /** Where this rank says what it does; undefined: nowhere. */
   readonly status?: StatusPlace | undefined;
+  /** Where timelines of this host meet; undefined: this rank has its own alone. */
+  readonly timelineBlock?: TimelineBlock | undefined;
   /** Tells all ranks that the job has failed. */
   failJob(error: HorovodError): void;
   /** Says that this rank goes in good order. Before anything is closed: a plane that ends without it is a death. */

@@ -65,6 +65,22 @@ describe('resolvePending()', () => {
       run: ['b'],
       errors: { a: 'ERR_HVD_MISMATCH' },
     },
+    {
+      what: 'what is optional is given up where not all ask for it, and is no deadlock',
+      lists: [blocked(entry('t', { kind: 'autotune' })), blocked(entry('a'))],
+      errors: { t: 'ERR_HVD_ABORTED' },
+    },
+    {
+      what: 'what is optional is given up while a rank has joined, and the rest runs',
+      lists: [free(join(1)), free(entry('a'), entry('t', { kind: 'autotune' }))],
+      run: ['a'],
+      errors: { t: 'ERR_HVD_ABORTED' },
+    },
+    {
+      what: 'what is optional runs where all ask for it',
+      lists: [blocked(entry('t', { kind: 'autotune' })), free(entry('a'), entry('t', { kind: 'autotune' }))],
+      run: ['t'],
+    },
     { what: 'an empty list holds everything up', lists: [free(entry('a')), free()] },
     {
       what: 'a rank that has joined needs nothing',

@@ -1,6 +1,7 @@
 // What to do when fingerprints differ: a pure function from all ranks' pending lists to the same decision on
 // every rank. What all of them have runs now, in one order; the same name with something else in it becomes an
-// error; the rest waits. A rank that has joined takes part in allreduces with zeros.
+// error; the rest waits. A rank that has joined takes part in allreduces with zeros. What is optional (autotune) and not
+// asked for by all at this moment is given up: nobody ever waits for it.
 
 import type { ErrorCode } from '../../errors.ts';
 import { canJoin, compareText, compositeMark, type Description, labelOf } from '../request.ts';
@@ -12,6 +13,8 @@ export interface Resolution {
   readonly run: readonly Description[];
   /** What ends in an error, by key. */
   readonly errors: ReadonlyMap<string, { code: ErrorCode; message: string; rank?: number }>;
+  /** Keys of optional requests that not all ranks have; they are in `errors`, too. */
+  readonly givenUp: readonly string[];
   /** Every rank has joined; this one came last. */
   readonly lastJoined: number | undefined;
   /** Nothing can ever run: everybody is blocked. */
@@ -29,12 +32,17 @@ export function resolvePending(lists: readonly PendingList[], ranks: readonly nu
   const joined = ranksWith.filter(({ join }) => join !== undefined);
   const errors = new Map<string, { code: ErrorCode; message: string; rank?: number }>();
   const run: Description[] = [];
+  const givenUp = optionalKeys(lists).filter((key) => ranksWith.some(({ entries }) => !entries.has(key)));
+  for (const key of givenUp) {
+    errors.set(key, { code: 'ERR_HVD_ABORTED', message: `${key}: not all ranks are at this point.` });
+  }
 
   // A rank may have joined with something of its own still pending: then it takes part with its own values.
   const keys = new Set(
     (active[0] === undefined ? joined : [active[0]]).flatMap(({ entries }) => [...entries.keys()]),
   );
   for (const key of [...keys].sort(compareText)) {
+    if (givenUp.includes(key)) continue;
     if (active.some(({ entries }) => !entries.has(key))) continue;
     const claims = ranksWith.flatMap(({ rank, entries }) => {
       const description = entries.get(key);
@@ -60,10 +68,18 @@ export function resolvePending(lists: readonly PendingList[], ranks: readonly nu
   }
   if (active.length === 0) {
     const joins = ranksWith.map(({ join }) => join);
-    return { run, errors, lastJoined: lastToJoin(joins, ranks), deadlock: undefined };
+    return { run, errors, givenUp, lastJoined: lastToJoin(joins, ranks), deadlock: undefined };
   }
   const isStuck = run.length === 0 && errors.size === 0 && lists.every((list) => list.isBlocked);
-  return { run, errors, lastJoined: undefined, deadlock: isStuck ? deadlockText(lists, ranks) : undefined };
+  const deadlock = isStuck ? deadlockText(lists, ranks) : undefined;
+  return { run, errors, givenUp, lastJoined: undefined, deadlock };
+}
+
+function optionalKeys(lists: readonly PendingList[]): string[] {
+  const keys = lists.flatMap(({ requests }) =>
+    requests.flatMap(({ kind, key }) => (kind === 'autotune' ? [key] : [])),
+  );
+  return [...new Set(keys)].sort(compareText);
 }
 
 /** By the clock of the host; ties go to the higher rank, so that all ranks name the same one. */

@@ -2,6 +2,7 @@
 
 import { HorovodError } from '../../errors.ts';
 import { describe } from '../tensor.ts';
+import { type AutoCompressor, autoCompressor } from './auto.ts';
 import type { AnyCompressor, Compressor, ReducingCompressor } from './compressor.ts';
 import { bf16, fp16, type HalfContext } from './half.ts';
 import { type Int8Options, int8, int8With } from './int8.ts';
@@ -15,6 +16,10 @@ const none: Compressor<undefined> = {
   compress: (tensor) => ({ tensor, context: undefined }),
   decompress: (tensor) => tensor,
 };
+
+function auto(choices: readonly Compressor[]): AutoCompressor {
+  return autoCompressor(choices, [none, fp16 as Compressor, bf16 as Compressor]);
+}
 
 /** What `compression:` takes, besides a Compressor or ReducingCompressor of one's own. */
 export const Compression: {
@@ -30,7 +35,9 @@ export const Compression: {
   readonly topk: (ratio: number, options?: TopKOptions) => ReducingCompressor;
   /** Matrices as products of two thin ones. */
   readonly powersgd: (rank: number, options?: PowerSgdOptions) => ReducingCompressor;
-} = { none, fp16, bf16, int8, int8With, topk, powersgd };
+  /** Autotune chooses one of these for gradients: some of none, fp16 and bf16. Without autotune it is the first. */
+  readonly auto: (choices: readonly Compressor[]) => AutoCompressor;
+} = { none, fp16, bf16, int8, int8With, topk, powersgd, auto };
 
 /** By name: `fp16`, `topk:0.01`. */
 export type CompressionName = 'none' | 'fp16' | 'bf16' | 'int8' | `topk:${number}` | `powersgd:${number}`;

@@ -1,0 +1,56 @@
+// Which knobs a job has: what its program uses, its plane can change, and nobody has fixed.
+
+import type { Background } from '../plane/plane.ts';
+import type { Knob } from './knobs.ts';
+import type { Tuned } from './tuned.ts';
+
+export interface KnobFacts {
+  readonly tuned: Tuned;
+  /** Names of settings that the user has given: they stay. */
+  readonly given: ReadonlySet<string>;
+  readonly background: Background;
+  /** What can be switched between by host and flat, with what it is now. */
+  readonly hierarchies: Readonly<Record<string, boolean>>;
+}
+
+const kibi = 2 ** 10;
+const mebi = 2 ** 20;
+
+export function tunableKnobs({ tuned, given, background, hierarchies }: KnobFacts): Knob[] {
+  const knobs: Knob[] = [];
+  if (tuned.hasBatches) {
+    const { fusionThresholdBytes, cycleTimeMs } = tuned;
+    knobs.push(
+      {
+        ...{ kind: 'size', name: 'fusionThresholdBytes', unit: 'bytes', usual: fusionThresholdBytes },
+        ...{ least: 64 * kibi, most: 256 * mebi },
+      },
+      {
+        ...{ kind: 'size', name: 'cycleTimeMs', unit: 'ms', usual: cycleTimeMs },
+        ...{ least: 0.25, most: 16, hasZero: true },
+      },
+    );
+  }
+  if (tuned.hasBuckets && background !== 'none') {
+    const { overlap, bucketBytes } = tuned;
+    const other = background === 'spare' ? 'never' : 'always';
+    if (overlap === 'auto') {
+      knobs.push({ kind: 'choice', name: 'overlap', choices: ['auto', other], usual: 'auto' });
+    }
+    // Buckets are for starting early; without overlap there are none.
+    if (overlap !== 'never') {
+      knobs.push({
+        ...{ kind: 'size', name: 'bucketBytes', unit: 'bytes', usual: bucketBytes },
+        ...{ least: 64 * kibi, most: 64 * mebi },
+      });
+    }
+  }
+  for (const [name, usual] of Object.entries(hierarchies)) {
+    knobs.push({ kind: 'choice', name, choices: [usual, !usual], usual });
+  }
+  const [usual] = tuned.compressions;
+  if (usual !== undefined && tuned.compressions.length > 1) {
+    knobs.push({ kind: 'choice', name: 'compression', choices: tuned.compressions, usual });
+  }
+  return knobs.filter(({ name }) => !given.has(name));
+}
