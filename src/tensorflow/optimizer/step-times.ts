@@ -1,5 +1,5 @@
 // Where the time of a training step goes, for whoever listens on the diagnostics channel `horovod.tensorflow.step`
-// (bench/training does). Nobody listening: nothing is measured.
+// (bench/training does, and the timeline while it is on). Nobody listening: nothing is measured.
 
 import { channel } from 'node:diagnostics_channel';
 
@@ -11,6 +11,19 @@ export interface StepTimes {
   updateMs: number;
 }
 
+/** One stretch of a phase, in milliseconds of performance.now(). */
+export interface StepPhase {
+  readonly phase: keyof StepTimes;
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+/** What is published. */
+export interface PublishedStep extends StepTimes {
+  /** In order of time. */
+  readonly phases: readonly StepPhase[];
+}
+
 const steps = channel('horovod.tensorflow.step');
 
 /** A stopwatch for one step; undefined while nobody listens. */
@@ -20,12 +33,14 @@ export function timeStep(): StepTimer | undefined {
 
 export class StepTimer {
   readonly #times: StepTimes = { forwardMs: 0, backwardMs: 0, exposedCommunicationMs: 0, updateMs: 0 };
+  readonly #phases: StepPhase[] = [];
   #since = performance.now();
 
   /** What has passed since the last call belongs to this phase. */
   end(phase: keyof StepTimes): void {
     const now = performance.now();
     this.#times[phase] += now - this.#since;
+    this.#phases.push({ phase, fromMs: this.#since, toMs: now });
     this.#since = now;
   }
 
@@ -35,6 +50,7 @@ export class StepTimer {
   }
 
   publish(): void {
-    steps.publish({ ...this.#times });
+    const step: PublishedStep = { ...this.#times, phases: this.#phases };
+    steps.publish(step);
   }
 }
