@@ -350,7 +350,7 @@ function checkOptions(options: GradientOptions, names: readonly string[], what: 
   if (unknown !== undefined) refuse(`there is no option ${unknown}; there are ${names.join(', ')}`);
   const { op = Average, compression, processSet } = options;
   if (![Average, Sum, Adasum].includes(op)) {
-    refuse('op is Average or Sum: gradients have no other meaning than their sum');
+    refuse('op is Average, Sum or Adasum: gradients have no other meaning than their sum');
   }
   if (compression !== undefined && typeof compression?.compress !== 'function')
     refuse(`compression is one of hvd.Compression or a Compressor, not ${describe(compression)}`);

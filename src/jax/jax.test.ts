@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import * as jax from '@jax-js/jax';
+import { defaultContext } from '../context/default-context.ts';
 import { errorOf } from '../testing/error-of.ts';
 import { makeArray, readArray, readArraySync } from './arrays.ts';
 import * as hvd from './index.ts';
@@ -218,7 +219,7 @@ describe('DistributedOptimizer', () => {
     [
       'the largest gradient',
       () => hvd.DistributedOptimizer(hvd.sgd(1), { op: hvd.Max }),
-      /op is Average or Sum/,
+      /op is Average, Sum or Adasum/,
     ],
     [
       'the name of a compression',
@@ -234,6 +235,16 @@ describe('DistributedOptimizer', () => {
       'averages for Adasum',
       () => hvd.DistributedOptimizer(hvd.sgd(1), { op: hvd.Adasum, averageAggregatedGradients: true }),
       /Adasum/,
+    ],
+    [
+      'shards for Adasum',
+      () => hvd.DistributedOptimizer(hvd.sgd(1), { op: hvd.Adasum, shardOptimizerState: true }),
+      /Average and Sum, not with Adasum/,
+    ],
+    [
+      'a number of shards',
+      () => hvd.DistributedOptimizer(hvd.sgd(1), { shardOptimizerState: 2 as never }),
+      /true or false/,
     ],
   ];
   for (const [name, make, words] of refusals) {
@@ -272,6 +283,30 @@ describe('DistributedOptimizer', () => {
     ]);
     assert.equal(state.passes, 0);
     tree.dispose(state.sum);
+  });
+
+  test('each step is one mark on the step clock; passes that are only summed up are none', async () => {
+    const { steps } = defaultContext();
+    const marksOf = async (run: () => unknown) => {
+      const before = steps.step;
+      await run();
+      return steps.step - before;
+    };
+    const train = async (options: hvd.DistributedOptimizerOptions) => {
+      const optimizer = hvd.DistributedOptimizer(hvd.sgd<jax.Array>(1), options);
+      let state = optimizer.init(np.array([0, 0]));
+      for (const update of [optimizer.update, optimizer.updateAsync]) {
+        const [updates, next] = await update(np.array([1, 1]), state);
+        updates.dispose();
+        state = next;
+      }
+    };
+    assert.equal(await marksOf(() => train({})), 2);
+    assert.equal(await marksOf(() => train({ shardOptimizerState: true })), 2);
+    assert.equal(await marksOf(() => train({ backwardPassesPerStep: 2 })), 1);
+    const square = (x: jax.Array) => np.sum(np.square(x));
+    assert.equal(await marksOf(() => hvd.valueAndGrad(square)(np.array([1, 2]))), 1);
+    assert.equal(await marksOf(() => hvd.valueAndGradSync(square)(np.array([1, 2]))), 1);
   });
 });
 
