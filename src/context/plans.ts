@@ -12,8 +12,10 @@ import type {
   ReducescatterOperation,
 } from '../plane/plane.ts';
 import { Compression, type Compressor, compressorOf } from '../tensor/compression/compression.ts';
-import { isReducing } from '../tensor/compression/compressor.ts';
+import { type AnyCompressor, isReducing } from '../tensor/compression/compressor.ts';
+import { bf16, fp16, wireOf } from '../tensor/compression/half.ts';
 import { type DType, dtypes, type TypedArray, type TypedArrayConstructor } from '../tensor/dtype.ts';
+import type { HalfDType } from '../tensor/half-float.ts';
 import { Adasum, Average, Max, Min, Product, type ReduceOp, Sum } from '../tensor/reduce-op.ts';
 import {
   bytesOf,
@@ -51,6 +53,8 @@ export interface Plan<R> {
   readonly detail?: string;
   /** Of a collective that is made of several: then there are no `operations`, and result() is not called. */
   readonly composite?: (() => Composite<R>) | undefined;
+  /** The operations work on the users' own arrays: they can run again and again. */
+  readonly isRepeatable?: boolean;
   /** Called once, when the operations are done. */
   result(): R;
 }
@@ -84,7 +88,7 @@ export function planAllreduce(
     const rules = { op, prescale, postscale, compression };
     return planCompressed(xs, operands, isGrouped, options, rules, members, what);
   }
-  const sent = operands.map((operand) => compressed(operand, compression));
+  const sent = operands.map((operand) => compressed(operand, compression, op));
   const outputs = sent.map(({ tensor, isSame }) =>
     inPlace || !isSame ? tensor.data : emptyLike(tensor.data, tensor.data.length),
   );
@@ -98,7 +102,7 @@ export function planAllreduce(
   }
   const isComposite = isAdasum && members.ranks.length > 1;
   const operations = new Map<DType, AllreduceOperation & { inputs: TypedArray[]; outputs: TypedArray[] }>();
-  sent.forEach(({ tensor: { data, dtype } }, i) => {
+  sent.forEach(({ tensor: { data, dtype }, wire }, i) => {
     checkReducible(dtype, op, prescale, postscale, what);
     let operation = operations.get(dtype);
     if (operation === undefined) {
@@ -106,6 +110,7 @@ export function planAllreduce(
       operation = {
         kind: 'allreduce',
         dtype,
+        wire,
         // Adasum of one rank is its tensor.
         op: op === Average || isAdasum ? Sum : op,
         inputs: [],
@@ -140,6 +145,7 @@ export function planAllreduce(
     prescale,
     postscale,
     detail: compression === Compression.none ? '' : compression.name,
+    isRepeatable: isBuiltIn(compression) && sent.every(({ isSame }) => isSame),
     result,
   };
 }
@@ -248,9 +254,9 @@ export function planReducescatter(
   const size = members.ranks.length;
   const sent = operands.map((operand) => {
     checkNotScalar(operand, what);
-    return compressed(operand, compression);
+    return compressed(operand, compression, op);
   });
-  const operations = sent.map(({ tensor }): ReducescatterOperation => {
+  const operations = sent.map(({ tensor, wire }): ReducescatterOperation => {
     checkReducible(tensor.dtype, op, prescale, postscale, what);
     const rows = tensor.shape[0] as number;
     const perRow = elementsIn(tensor.shape.slice(1));
@@ -263,6 +269,7 @@ export function planReducescatter(
     return {
       kind: 'reducescatter',
       dtype: tensor.dtype,
+      wire,
       op: Sum,
       input: tensor.data,
       output,
@@ -341,7 +348,9 @@ export function zeroOperations(description: Description, size: number): PlaneOpe
   });
   const { prescale: prescaleFactor, postscale: postscaleFactor, isGrouped } = description;
   const members = { ranks: Array.from({ length: size }, (_, i) => i), index: 0 };
-  const options = { op, prescaleFactor, postscaleFactor, inPlace: true };
+  // What travels as halves does so here too.
+  const compression = [fp16, bf16].find(({ name }) => name === description.detail);
+  const options = { op, prescaleFactor, postscaleFactor, compression, inPlace: true };
   return [...planAllreduce(xs, isGrouped, options, members, 'join').operations];
 }
 
@@ -349,11 +358,19 @@ interface Sent {
   readonly tensor: Tensor;
   readonly context: unknown;
   readonly isSame: boolean;
+  /** The plane compresses it itself. */
+  readonly wire: HalfDType | undefined;
 }
 
-function compressed({ data, shape, dtype }: Operand, compression: Compressor): Sent {
+function compressed({ data, shape, dtype }: Operand, compression: Compressor, op: ReduceOp): Sent {
+  const wire = op === Adasum ? undefined : wireOf(compression, dtype);
+  if (wire !== undefined) return { tensor: { data, shape, dtype }, context: undefined, isSame: true, wire };
   const { tensor, context } = compression.compress({ data, shape, dtype });
-  return { tensor, context, isSame: tensor.data === data };
+  return { tensor, context, isSame: tensor.data === data, wire };
+}
+
+function isBuiltIn(compression: AnyCompressor): boolean {
+  return compression === Compression.none || compression === fp16 || compression === bf16;
 }
 
 function checkReduction(options: ReduceOptions, what: string) {

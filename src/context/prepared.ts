@@ -4,7 +4,6 @@
 import { HorovodError } from '../errors.ts';
 import type { Round } from '../plane/plane.ts';
 import { statusPeriodMs } from '../status/status-writer.ts';
-import { Compression } from '../tensor/compression/compression.ts';
 import { dtypes, type TypedArray } from '../tensor/dtype.ts';
 import { operandOf, type TensorLike } from '../tensor/tensor.ts';
 import { traceQuick } from '../timeline/timeline.ts';
@@ -122,7 +121,7 @@ function preparedOf<T extends TensorLike | readonly TensorLike[]>(
 ): PreparedCollective<T> {
   const arrays = list.map((x) => operandOf(x, what).data);
   const lengths = arrays.map((array) => array.length);
-  const isPlain = (options.compression ?? Compression.none) === Compression.none;
+  const isPlain = plan.isRepeatable === true;
   const common = { processSet: options.processSet, timeoutMs: options.timeoutMs };
   let isReleased = false;
   const check = () => {
@@ -132,7 +131,7 @@ function preparedOf<T extends TensorLike | readonly TensorLike[]>(
       if ((arrays[i] as TypedArray).length !== lengths[i]) throw changedError(what, i);
     }
   };
-  // Compression makes new buffers each time; otherwise the plan stays good.
+  // Most compressors make new buffers each time; otherwise the plan stays good.
   const currentPlan = () => (isPlain ? plan : planOnce());
   const quickRun = isPlain ? prepareQuickRun(context, plan, options, key) : undefined;
 
