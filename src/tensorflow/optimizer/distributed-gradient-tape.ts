@@ -5,6 +5,7 @@ import * as tf from '@tensorflow/tfjs';
 import { defaultContext } from '../../context/default-context.ts';
 import { HorovodError } from '../../errors.ts';
 import { describe } from '../../tensor/tensor.ts';
+import { registerErrorFeedback } from './error-feedback.ts';
 import { GradientReducer, type Gradients, type Pass } from './gradient-reducer.ts';
 import { type AnyVariable, LocalVariables, variableOf } from './local-variables.ts';
 import { checkGradientOptions, checkRegistered, type GradientOptions } from './options.ts';
@@ -42,6 +43,7 @@ export class DistributedGradientTape {
       );
     }
     this.#reducer = new GradientReducer(rules, overlap);
+    registerErrorFeedback(this, this.#reducer.errorFeedback);
   }
 
   /** Computes the gradients of the loss, reduces them over the ranks, and resolves to the loss and them. */

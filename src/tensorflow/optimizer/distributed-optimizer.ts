@@ -11,6 +11,7 @@ import { describe } from '../../tensor/tensor.ts';
 import { readTensor } from '../tensor-access.ts';
 import { Aggregation } from './aggregation.ts';
 import { DeltaStepper } from './delta-stepper.ts';
+import { registerErrorFeedback } from './error-feedback.ts';
 import { GradientReducer, type Gradients } from './gradient-reducer.ts';
 import { type AnyVariable, LocalVariables, trainableVariables } from './local-variables.ts';
 import { entriesOf, type NamedGradients, variablesOf } from './named-gradients.ts';
@@ -147,6 +148,7 @@ class Stepper {
     this.#locals = locals;
     const { backwardPassesPerStep, averageAggregatedGradients } = rules;
     this.#reducer = new GradientReducer(rules, rules.overlap && backwardPassesPerStep === 1);
+    registerErrorFeedback(optimizer, this.#reducer.errorFeedback);
     if (backwardPassesPerStep > 1) {
       this.#aggregation = new Aggregation(backwardPassesPerStep, averageAggregatedGradients);
     }

@@ -10,10 +10,11 @@ import type { HorovodContext } from '../../context/context.ts';
 import { defaultContext } from '../../context/default-context.ts';
 import { type MemoryOptions, newMemory } from '../../context/plan-compressed.ts';
 import { HorovodError } from '../../errors.ts';
-import { type AnyCompressor, isReducing } from '../../tensor/compression/compressor.ts';
+import { isReducing } from '../../tensor/compression/compressor.ts';
 import type { CompressionMemory } from '../../tensor/compression/error-feedback.ts';
+import type { TypedArray } from '../../tensor/dtype.ts';
 import { Average } from '../../tensor/reduce-op.ts';
-import { bytesOf, describe } from '../../tensor/tensor.ts';
+import { bytesOf, describe, type TensorLike } from '../../tensor/tensor.ts';
 import type { DistributedGradientTape } from './distributed-gradient-tape.ts';
 import { type AnyVariable, variableOf } from './local-variables.ts';
 import type { GradientRules } from './options.ts';
@@ -50,6 +51,12 @@ export class ErrorFeedback {
   optionsFor(context: HorovodContext, variables: readonly tf.Variable[]): MemoryOptions {
     if (!isReducing(this.#rules.compression)) return {};
     return { compressionMemory: this.#memoryFor(context), compressionKeys: variables.map(keyOf) };
+  }
+
+  /** Gradients as the compressor wants to see them: with their shapes, if it does more than to convert numbers. */
+  operands(arrays: readonly TypedArray[], variables: readonly tf.Variable[]): readonly TensorLike[] {
+    if (!isReducing(this.#rules.compression)) return arrays;
+    return arrays.map((data, i) => ({ data, shape: (variables[i] as tf.Variable).shape, dtype: 'float32' }));
   }
 
   restore(variables: readonly tf.Variable[], state: ErrorFeedbackState): void {
@@ -130,10 +137,10 @@ export class ErrorFeedback {
       const isSame = state.compressor === compression.name && state.op === op.name;
       memory.set(`${compression.name}/${keyOf(variable)}`, {
         shape: saved.shape,
-        residual: this.isKept
-          ? shareOf(saved.residuals, index, ranks.length, op === Average)
-          : undefined,
-        shared: new Map(isSame ? Object.entries(saved.shared).map(([name, values]) => [name, values.slice()]) : []),
+        residual: this.isKept ? shareOf(saved.residuals, index, ranks.length, op === Average) : undefined,
+        shared: new Map(
+          isSame ? Object.entries(saved.shared).map(([name, values]) => [name, values.slice()]) : [],
+        ),
       });
     });
   }
@@ -200,9 +207,4 @@ export function restoreErrorFeedback(
   }
   const list = variables.map((variable) => variableOf(variable, what));
   errorFeedbackOf(Object(owner))?.restore(list, state);
-}
-
-/** A gradient as a compressor wants to see it, with its shape; others are quickest with bare arrays. */
-export function needsShapes(compression: AnyCompressor): boolean {
-  return isReducing(compression);
 }

@@ -12,13 +12,15 @@ import { alloc } from '../../context/alloc.ts';
 import { allreduceSync, groupedAllreduce, groupedAllreduceSync } from '../../context/collectives.ts';
 import type { HorovodContext } from '../../context/context.ts';
 import { defaultContext } from '../../context/default-context.ts';
+import type { AllreduceOptions } from '../../context/options.ts';
+import type { MemoryOptions } from '../../context/plan-compressed.ts';
 import {
   type PreparedCollective,
   prepareAllreduceSync,
   type StartedCollective,
 } from '../../context/prepared.ts';
-import type { ProcessSet } from '../../context/process-set.ts';
 import { chosenCompressor, isAuto } from '../../tensor/compression/auto.ts';
+import { isReducing } from '../../tensor/compression/compressor.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
 import { Adasum, Max } from '../../tensor/reduce-op.ts';
 import { bulkMemory } from '../backend/tfjs-node-memory.ts';
@@ -32,8 +34,10 @@ import {
   readTensorLater,
 } from '../tensor-access.ts';
 import { planBuckets } from './bucket-plan.ts';
+import { ErrorFeedback } from './error-feedback.ts';
 import { agreeOnGradients, describeVariables, type Transport } from './gradient-agreement.ts';
 import type { GradientRules } from './options.ts';
+import { numberOfReducer } from './reducer-numbers.ts';
 import { listenToTape } from './tape-hook.ts';
 
 /** One for each variable, in its order; undefined where the loss does not depend on the variable. */
@@ -67,11 +71,9 @@ interface Route {
 /** Lists of variables an optimizer is used with in turn. */
 const routesKept = 8;
 
-/** Reducers without a name are matched by their order of first use in a process set. */
-const counters = new WeakMap<HorovodContext, Map<number, number>>();
-
 export class GradientReducer {
   readonly rules: GradientRules;
+  readonly errorFeedback: ErrorFeedback;
   readonly #mayOverlap: boolean;
   readonly #routes = new Map<string, Route>();
   #name: string | undefined;
@@ -80,6 +82,7 @@ export class GradientReducer {
 
   constructor(rules: GradientRules, mayOverlap: boolean) {
     this.rules = rules;
+    this.errorFeedback = new ErrorFeedback(rules);
     this.#mayOverlap = mayOverlap;
   }
 
@@ -102,6 +105,7 @@ export class GradientReducer {
     // each rank another.
     const name = `${route.name}.later.${this.#callsLater++}`;
     const places = [...route.places].sort((a, b) => a - b);
+    const list = places.map((place) => variables[place] as tf.Variable);
     const inputs: TypedArray[] = [];
     for (const place of places) {
       const gradient = gradients[place];
@@ -110,17 +114,11 @@ export class GradientReducer {
         gradient === undefined ? new Float32Array(size) : (await readTensorLater(gradient)).slice(),
       );
     }
-    const { op, prescaleFactor, postscaleFactor, processSet } = this.rules;
-    const compression = this.#compressionFor(route.context);
-    const options = { op, compression, prescaleFactor, postscaleFactor, processSet, name };
-    const reduced = await groupedAllreduce(route.context, inputs, { ...options, inPlace: true });
+    const options = { ...this.#options(route.context, name, list), inPlace: true };
+    await groupedAllreduce(route.context, this.errorFeedback.operands(inputs, list), options);
     const result: (tf.Tensor | undefined)[] = variables.map(() => undefined);
     places.forEach((place, i) => {
-      result[place] = makeTensor(
-        reduced[i] as TypedArray,
-        (variables[place] as tf.Variable).shape,
-        'float32',
-      );
+      result[place] = makeTensor(inputs[i] as TypedArray, (list[i] as tf.Variable).shape, 'float32');
     });
     return result;
   }
@@ -158,7 +156,16 @@ export class GradientReducer {
     });
     const buckets = this.#makeBuckets(context, name, variables, order, transport);
     const { version } = context.tuned;
-    const route = { context, version, transport, places: new Set(order), buckets, mayGrow, name, inFlight: [] };
+    const route = {
+      context,
+      version,
+      transport,
+      places: new Set(order),
+      buckets,
+      mayGrow,
+      name,
+      inFlight: [],
+    };
     this.#routes.set(signature, route);
     return route;
   }
@@ -182,12 +189,11 @@ export class GradientReducer {
     context: HorovodContext,
     bucket: Bucket,
     tensors: readonly tf.Tensor[],
+    variables: readonly tf.Variable[],
   ): readonly tf.Tensor[] {
-    const { op, prescaleFactor, postscaleFactor, processSet } = this.rules;
-    const compression = this.#compressionFor(context);
-    const options = { op, compression, prescaleFactor, postscaleFactor, processSet, name: bucket.name };
+    const options = { ...this.#options(context, bucket.name, variables), inPlace: true };
     const reduce = (views: readonly TypedArray[]) =>
-      groupedAllreduceSync(context, views, { ...options, inPlace: true });
+      groupedAllreduceSync(context, this.errorFeedback.operands(views, variables), options);
     const taken = bulkMemory()?.take(tensors);
     if (taken === undefined) {
       const heap = heapOfBackend();
@@ -209,6 +215,17 @@ export class GradientReducer {
     const { compression } = this.rules;
     if (isAuto(compression)) tuned.compressions = compression.choices.map(({ name }) => name);
     return chosenCompressor(compression, tuned.compression);
+  }
+
+  #options(
+    context: HorovodContext,
+    name: string,
+    variables: readonly tf.Variable[],
+  ): AllreduceOptions & MemoryOptions {
+    const { op, prescaleFactor, postscaleFactor, processSet } = this.rules;
+    const compression = this.#compressionFor(context);
+    const memory = this.errorFeedback.optionsFor(context, variables);
+    return { op, compression, prescaleFactor, postscaleFactor, processSet, name, ...memory };
   }
 
   /** Whether any rank has a gradient that the route has no place for. Collective. */
@@ -262,12 +279,12 @@ export class GradientReducer {
       from += size;
       return part;
     });
-    const { op, prescaleFactor, postscaleFactor, processSet } = this.rules;
-    const compression = this.#compressionFor(context);
-    const options = { op, compression, prescaleFactor, postscaleFactor, processSet, name };
-    // Adasum needs to know where each gradient begins.
-    const arrays = op === Adasum ? parts : buffer;
-    return { parts, prepared: prepareAllreduceSync(context, arrays, options) };
+    const { op, compression } = this.rules;
+    const list = places.map((place) => variables[place] as tf.Variable);
+    // Adasum and lossy compressors need to know where each gradient begins.
+    const whole =
+      op === Adasum || isReducing(compression) ? this.errorFeedback.operands(parts, list) : buffer;
+    return { parts, prepared: prepareAllreduceSync(context, whole, this.#options(context, name, list)) };
   }
 }
 
@@ -379,7 +396,8 @@ export class Pass {
       const places = bucket.places.filter((place) => (owned[place] as tf.Tensor).size > 0);
       if (places.length === 0) continue;
       const tensors = places.map((place) => owned[place] as tf.Tensor);
-      this.#reducer.reduceInPlace(route.context, bucket, tensors).forEach((reduced, i) => {
+      const variables = places.map((place) => this.#variables[place] as tf.Variable);
+      this.#reducer.reduceInPlace(route.context, bucket, tensors, variables).forEach((reduced, i) => {
         owned[places[i] as number] = reduced;
       });
     }
@@ -462,13 +480,4 @@ function releaseRoute(route: Route): void {
 
 function signatureOf(variables: readonly tf.Variable[]): string {
   return variables.map(({ id }) => id).join();
-}
-
-/** The next number of an optimizer or tape without a name. */
-export function numberOfReducer(context: HorovodContext, processSet: ProcessSet | undefined): number {
-  const numbers = counters.get(context) ?? new Map<number, number>();
-  const set = processSet?.id ?? 0;
-  const number = (numbers.get(set) ?? 0) + 1;
-  counters.set(context, numbers.set(set, number));
-  return number;
 }

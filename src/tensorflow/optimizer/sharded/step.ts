@@ -19,8 +19,9 @@ import { Max } from '../../../tensor/reduce-op.ts';
 import { broadcastOptimizerStateSync } from '../../optimizer-state.ts';
 import { makeTensor, readTensor } from '../../tensor-access.ts';
 import { agreeOnGradients, describeVariables } from '../gradient-agreement.ts';
-import { type Gradients, numberOfReducer, readInto } from '../gradient-reducer.ts';
+import { type Gradients, readInto } from '../gradient-reducer.ts';
 import type { OptimizerRules } from '../options.ts';
+import { numberOfReducer } from '../reducer-numbers.ts';
 import { layOut, type Piece } from './layout.ts';
 import {
   cutState,
