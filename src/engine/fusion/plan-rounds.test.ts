@@ -74,6 +74,24 @@ describe('planRounds()', () => {
     assert.deepEqual(plan(requests), [[1, 5], [2], [3], [4]]);
   });
 
+  test('what travels as halves goes together, counted by what travels, and apart from what does not', () => {
+    const halves = (length: number): AllreduceOperation => ({ ...allreduce(length), wire: 'float16' });
+    const requests = [
+      halves(20),
+      allreduce(1),
+      halves(20),
+      halves(1),
+      { ...allreduce(2), wire: 'bfloat16' } as const,
+    ];
+    assert.deepEqual(
+      plan(
+        requests.map((operation) => request(operation)),
+        80,
+      ),
+      [[20, 20], [1], [1], [2]],
+    );
+  });
+
   test('everything else is a round of its own, in the order given', () => {
     const requests = [
       request({ kind: 'barrier' }),
