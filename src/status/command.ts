@@ -26,16 +26,18 @@ export const statusCommand: { run(argv: readonly string[], output: CommandOutput
       output.out(statusHelp);
       return 0;
     }
-    const isTerminal = options.screen || process.stdout.isTTY === true;
+    const columns = options.screenColumns ?? (process.stdout.isTTY ? process.stdout.columns : undefined);
+    const isTerminal = columns !== undefined;
     const isLive = options.watchSeconds !== undefined || (isTerminal && !options.once && !options.json);
     const watchSeconds = isLive ? (options.watchSeconds ?? liveSeconds) : undefined;
-    const isScreen = isLive && isTerminal && !options.json;
+    const screenColumns = isLive && !options.json ? columns : undefined;
+    const asked = { ...options, watchSeconds, screenColumns };
     return options.host === undefined
-      ? show({ ...options, watchSeconds }, isScreen, output)
+      ? show(asked, output)
       : runOverSsh(
           {
             host: options.host,
-            argv: ['status', ...remoteArguments({ ...options, watchSeconds }, isScreen)],
+            argv: ['status', ...remoteArguments(asked)],
             port: options.sshPort,
             identityFile: options.sshIdentityFile,
             environment: processEnvironment(),
@@ -45,17 +47,17 @@ export const statusCommand: { run(argv: readonly string[], output: CommandOutput
   },
 };
 
-function remoteArguments({ job, json, watchSeconds }: StatusOptions, isScreen: boolean): string[] {
+function remoteArguments({ job, json, watchSeconds, screenColumns }: StatusOptions): string[] {
   return [
     ...(watchSeconds === undefined ? ['--once'] : ['--watch', String(watchSeconds)]),
-    ...(isScreen ? ['--screen'] : []),
+    ...(screenColumns === undefined ? [] : ['--screen-columns', String(screenColumns)]),
     ...(job === undefined ? [] : ['--job', job]),
     ...(json ? ['--json'] : []),
   ];
 }
 
-async function show(options: StatusOptions, isScreen: boolean, output: CommandOutput): Promise<number> {
-  const { job, json, watchSeconds } = options;
+async function show(options: StatusOptions, output: CommandOutput): Promise<number> {
+  const { job, json, watchSeconds, screenColumns } = options;
   const directory = readSettings(processEnvironment()).shmDirectory ?? defaultMemoryDirectory();
   for (let looks = 0; ; looks++) {
     const found = findBlocks(directory);
@@ -70,17 +72,23 @@ async function show(options: StatusOptions, isScreen: boolean, output: CommandOu
       if (!json) output.error(`horovod status: ${noneText(job, found)}\n`);
       return 1;
     }
-    if (!json) output.out(pictureOf(jobs, now, isScreen, looks));
+    if (!json) output.out(pictureOf(jobs, now, screenColumns, looks));
     if (watchSeconds === undefined) return 0;
     await sleep(watchSeconds * 1000);
   }
 }
 
-function pictureOf(jobs: readonly JobView[], now: number, isScreen: boolean, looks: number): string {
+function pictureOf(
+  jobs: readonly JobView[],
+  now: number,
+  screenColumns: number | undefined,
+  looks: number,
+): string {
   const text = renderJobs(jobs, now);
-  if (!isScreen) return looks === 0 ? text : `\n${new Date(now).toISOString()}\n${text}`;
-  const start = looks === 0 ? eraseScreen + home : home;
-  return start + text.replaceAll('\n', `${eraseLine}\n`) + eraseRest;
+  if (screenColumns === undefined) return looks === 0 ? text : `\n${new Date(now).toISOString()}\n${text}`;
+  // A line that breaks would push the picture up.
+  const lines = text.split('\n').map((line) => line.slice(0, screenColumns));
+  return (looks === 0 ? eraseScreen : '') + home + lines.join(`${eraseLine}\n`) + eraseRest;
 }
 
 function noneText(job: string | undefined, { hidden }: Found): string {

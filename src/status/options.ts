@@ -13,8 +13,8 @@ export interface StatusOptions {
   readonly host?: string | undefined;
   readonly sshPort?: number | undefined;
   readonly sshIdentityFile?: string | undefined;
-  /** Not for users: our own call on another host draws for a terminal here. */
-  readonly screen: boolean;
+  /** Not for users: our own call on another host draws for a terminal of so many columns here. */
+  readonly screenColumns?: number | undefined;
 }
 
 export const statusHelp = `usage: horovod status [options]
@@ -47,7 +47,7 @@ The exit code is 0, or 1 if there is no such job, or 2 for wrong options.
 export function parseStatusOptions(argv: readonly string[]): StatusOptions {
   const { values, positionals } = parse(argv);
   if (positionals.length > 0) throw usage(`it takes no argument ${JSON.stringify(positionals[0])}.`);
-  const { help = false, json = false, once = false, screen = false, job, host } = values;
+  const { help = false, json = false, once = false, job, host } = values;
   const watchSeconds =
     values.watch === undefined ? undefined : numberOf(values.watch, '--watch', 0.1, 86_400);
   if (once && watchSeconds !== undefined) throw usage('--once and --watch contradict each other.');
@@ -63,7 +63,9 @@ export function parseStatusOptions(argv: readonly string[]): StatusOptions {
   if (host === undefined && (sshPort !== undefined || sshIdentityFile !== undefined)) {
     throw usage('--ssh-port and --ssh-identity-file belong to --host.');
   }
-  return { help, json, once, screen, watchSeconds, job, host, sshPort, sshIdentityFile };
+  const columns = values['screen-columns'];
+  const screenColumns = columns === undefined ? undefined : numberOf(columns, '--screen-columns', 1, 10_000);
+  return { help, json, once, screenColumns, watchSeconds, job, host, sshPort, sshIdentityFile };
 }
 
 function parse(argv: readonly string[]) {
@@ -75,7 +77,7 @@ function parse(argv: readonly string[]) {
         help: { type: 'boolean', short: 'h' },
         json: { type: 'boolean' },
         once: { type: 'boolean' },
-        screen: { type: 'boolean' },
+        'screen-columns': { type: 'string' },
         watch: { type: 'string', short: 'w' },
         job: { type: 'string' },
         host: { type: 'string' },

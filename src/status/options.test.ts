@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { parseStatusOptions } from './options.ts';
+
+describe('the options of horovod status', () => {
+  test('are none', () => {
+    const { json, once, watchSeconds, job, host } = parseStatusOptions([]);
+    assert.deepEqual([json, once, watchSeconds, job, host], [false, false, undefined, undefined, undefined]);
+  });
+
+  test('are all of them', () => {
+    const words = '-w 0.5 --job 1a2b --json --host me@server1 -p 2222 --ssh-identity-file /k';
+    const options = parseStatusOptions(words.split(' '));
+    assert.deepEqual(
+      { ...options },
+      {
+        ...{ help: false, json: true, once: false, screenColumns: undefined, watchSeconds: 0.5, job: '1a2b' },
+        ...{ host: 'me@server1', sshPort: 2222, sshIdentityFile: '/k' },
+      },
+    );
+  });
+
+  for (const [argv, message] of [
+    [['all'], /takes no argument "all"/],
+    [['--wacht', '2'], /Unknown option '--wacht'/],
+    [['--watch', 'often'], /--watch takes a number from 0.1 to 86400, not "often"/],
+    [['--watch', '0'], /--watch takes a number/],
+    [['--watch'], /argument missing/],
+    [['--once', '-w', '2'], /contradict/],
+    [['--job', "1'; rm -rf"], /--job takes the id/],
+    [['--host', '-oProxyCommand=x'], /--host/],
+    [['--host=-oProxyCommand=x'], /--host takes the name of a machine/],
+    [['--host', 'a b'], /--host takes the name of a machine/],
+    [['-p', '22'], /belong to --host/],
+    [['--host', 'a', '-p', '99999'], /--ssh-port takes a number from 1 to 65535/],
+  ] as const) {
+    test(`are not ${argv.join(' ')}`, () => {
+      assert.throws(() => parseStatusOptions(argv), { code: 'ERR_HVD_SETTING', message });
+    });
+  }
+});
