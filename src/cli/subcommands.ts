@@ -6,6 +6,9 @@ export const subcommands: readonly Subcommand[] = [
   lazy('status', 'show what the ranks of running jobs are doing', async () => {
     return (await import('../status/command.ts')).statusCommand;
   }),
+  lazy('timeline', 'report where the time of a timeline went', async () => {
+    return (await import('../timeline/report/command.ts')).timelineCommand;
+  }),
 ];
 
 function lazy(name: string, about: string, load: () => Promise<Pick<Subcommand, 'run'>>): Subcommand {

@@ -20,6 +20,10 @@ export interface QuickOperation {
   readonly dtype: string | undefined;
   readonly op: string | undefined;
   readonly bytes: number;
+  /** Undefined: [elements], or several. */
+  readonly shape?: readonly number[] | undefined;
+  readonly shapes?: readonly (readonly number[])[] | undefined;
+  readonly elements?: number;
   readonly processSet: number;
 }
 
@@ -38,6 +42,7 @@ export class TimelineRecorder {
   #flushedAtUs = 0;
   #quickArguments = '';
   #quickBytes = -1;
+  #quickShape: readonly number[] | undefined;
   #quickDtype: string | undefined;
   #quickOp: string | undefined;
 
@@ -113,13 +118,19 @@ export class TimelineRecorder {
   quickOperation(operation: QuickOperation, marks: Float64Array): void {
     const { length } = marks;
     if (length < 4) return;
-    const { kind, name, unnamed, dtype, op, bytes, processSet } = operation;
+    const { kind, name, unnamed, dtype, op, bytes, shape, processSet } = operation;
     // Mostly the same again and again: the last arguments are kept.
     let args = this.#quickArguments;
-    if (bytes !== this.#quickBytes || dtype !== this.#quickDtype || op !== this.#quickOp) {
+    if (
+      bytes !== this.#quickBytes ||
+      shape !== this.#quickShape ||
+      dtype !== this.#quickDtype ||
+      op !== this.#quickOp
+    ) {
       args = quickArguments(operation);
       this.#quickArguments = args;
       this.#quickBytes = bytes;
+      this.#quickShape = shape;
       this.#quickDtype = dtype;
       this.#quickOp = op;
     }
@@ -194,6 +205,8 @@ export class TimelineRecorder {
 }
 
 /** Members of a JSON object. */
-function quickArguments({ kind, dtype, op, bytes }: QuickOperation): string {
-  return `"kind":"${kind}","dtype":"${dtype}","bytes":${bytes},"op":"${op}"`;
+function quickArguments({ kind, dtype, op, bytes, shape, shapes, elements }: QuickOperation): string {
+  const shown = (shapes ?? [shape ?? [elements ?? 0]]).slice(0, 4).map((each) => `[${each.join(', ')}]`);
+  if (shapes !== undefined && shapes.length > 4) shown.push(`and ${shapes.length - 4} more`);
+  return `"kind":"${kind}","dtype":"${dtype}","shape":"${shown.join(', ')}","bytes":${bytes},"op":"${op}"`;
 }
