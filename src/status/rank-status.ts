@@ -27,6 +27,8 @@ export interface RankStatus {
   readonly timelineRing?: string | undefined;
   /** Time waited for other ranks, of each of the last steps. */
   readonly waitMsPerStep?: number | undefined;
+  /** It has shut down: this is its last page. */
+  readonly hasLeft?: true | undefined;
 }
 
 export interface StatusRates {
@@ -95,6 +97,7 @@ export function decodeRankStatus(text: string): RankStatus | undefined {
     ...(last === undefined ? {} : { last }),
     ...(isText(timelineRing) ? { timelineRing } : {}),
     ...(isNumber(waitMsPerStep) ? { waitMsPerStep } : {}),
+    ...(value['hasLeft'] === true ? { hasLeft: true } : {}),
   };
 }
 

@@ -80,7 +80,7 @@ describe('the status of a rank', () => {
     writer.write();
     assert.deepEqual([board.read(0)?.timelineRing, board.read(0)?.waitMsPerStep], ['/ring', 2.5]);
     writer.close();
-    assert.equal(board.read(0)?.timelineRing, undefined);
+    assert.deepEqual([board.read(0)?.timelineRing, board.read(0)?.hasLeft], [undefined, true]);
   });
 
   test('that cannot be written harms nobody', () => {

@@ -27,7 +27,7 @@ export interface StatusSource {
 }
 
 /** What others have to say in this rank's page. */
-export type StatusExtras = Pick<RankStatus, 'timelineRing' | 'waitMsPerStep'>;
+export type StatusExtras = Pick<RankStatus, 'timelineRing' | 'waitMsPerStep' | 'hasLeft'>;
 
 /** Between two pages. */
 export const statusPeriodMs = 500;
@@ -103,7 +103,7 @@ export class StatusWriter {
   close(): void {
     if (this.#isOver) return;
     clearInterval(this.#timer);
-    this.set({ timelineRing: undefined });
+    this.set({ timelineRing: undefined, hasLeft: true });
     this.write();
     this.#isOver = true;
     this.dueAtMs = Number.POSITIVE_INFINITY;
