@@ -8,6 +8,7 @@ import { HorovodError } from '../errors.ts';
 import type { AllgatherOperation } from '../plane/plane.ts';
 import type { Settings } from '../settings/table.ts';
 import type { JobShape, SavedResult } from './files.ts';
+import type { HierarchySwitch } from './hierarchy-switch.ts';
 import type { KnobValues } from './knobs.ts';
 import { Reporter } from './reporter.ts';
 import { tunableKnobs } from './tunable-knobs.ts';
@@ -22,6 +23,8 @@ export interface Autotune {
     'autotuneLog' | 'autotuneFile' | 'autotuneWarmupSamples' | 'autotuneMaxSamples' | 'autotuneNoise'
   >;
   readonly shape: JobShape;
+  /** Undefined: the group of all ranks has one way to go. */
+  readonly switching?: HierarchySwitch | undefined;
   /** A line that is shown whatever the log's level is. */
   say(text: string): void;
 }
@@ -29,7 +32,7 @@ export interface Autotune {
 /** All ranks call it at the same place, before anything else. Undefined where there is nothing left to tune. */
 export function attachAutotune(context: HorovodContext, autotune: Autotune): Tuner | undefined {
   const { rank, size } = context.world;
-  const { word, settings, shape } = autotune;
+  const { word, settings, shape, switching } = autotune;
   const say = rank === 0 ? autotune.say : () => {};
   if (size === 1) {
     say('has nothing to do in a job of one rank.');
@@ -46,7 +49,7 @@ export function attachAutotune(context: HorovodContext, autotune: Autotune): Tun
       tuned: context.tuned,
       given: new Set(word.given),
       background: context.plane.background,
-      hierarchies: {},
+      hierarchies: switching?.usual ?? {},
     });
   const warn = (text: string) => context.log.write('warning', text);
   const decider =
@@ -63,7 +66,10 @@ export function attachAutotune(context: HorovodContext, autotune: Autotune): Tun
   const host = {
     ...{ rank, nowMs, warn },
     isIdle: () => context.isIdle,
-    apply: (decided: KnobValues) => void context.tuned.apply(decided),
+    apply: (decided: KnobValues) => {
+      context.tuned.apply(decided);
+      switching?.apply(decided);
+    },
     exchange: (key: string, text: string) => exchangeOptional(context, key, text),
   };
   const tuner = new Tuner(host, decider, word.stepsPerSample);

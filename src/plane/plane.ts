@@ -187,6 +187,14 @@ export interface GroupSpec {
   exchange(text: string): Promise<readonly string[]>;
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs: number;
+  /** Undefined: as the plane was told when it was made. */
+  readonly hierarchy?: Hierarchy | undefined;
+}
+
+/** What goes by host first, through its shared memory, where a group has several members on a host; else it is flat. */
+export interface Hierarchy {
+  readonly allreduce: boolean;
+  readonly allgather: boolean;
 }
 
 /**

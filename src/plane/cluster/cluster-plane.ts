@@ -61,7 +61,7 @@ export class ClusterPlane extends AddonPlane {
     const { rank, hosts, cma, timeoutMs, stallAfterMs } = this.#options;
     const { members, index } = spec;
     const hostsOf = members.map((member) => hosts.get(member) as number);
-    const mode = this.#modeOf(hostsOf);
+    const mode = this.#modeOf(hostsOf, spec);
     const layout = layoutOf(hostsOf, index, mode !== 0);
     const isShared = mode !== 0 && layout.local.length > 1;
     const connections = await this.#connect(spec, layout, mode === 1 || mode === 2);
@@ -106,8 +106,9 @@ export class ClusterPlane extends AddonPlane {
   }
 
   /** As openClusterGroup() takes it. Hierarchical where it makes a difference: several hosts, with more than one member on some. */
-  #modeOf(hosts: readonly number[]): number {
-    const { hierarchicalAllreduce, hierarchicalAllgather } = this.#options;
+  #modeOf(hosts: readonly number[], { hierarchy }: GroupSpec): number {
+    const hierarchicalAllreduce = hierarchy?.allreduce ?? this.#options.hierarchicalAllreduce;
+    const hierarchicalAllgather = hierarchy?.allgather ?? this.#options.hierarchicalAllgather;
     const count = new Set(hosts).size;
     if (count === 1 || count === hosts.length) return 0;
     // An engine of its own connects lanes or all members, not both.

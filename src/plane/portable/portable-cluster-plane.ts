@@ -47,7 +47,9 @@ export class PortableClusterPlane extends PortablePlane {
 
   override async openGroup(spec: GroupSpec): Promise<PlaneGroup> {
     const { members, index } = spec;
-    const { hosts, hostnames, candidates, hierarchicalAllreduce, hierarchicalAllgather } = this.#options;
+    const { hosts, hostnames, candidates } = this.#options;
+    const hierarchicalAllreduce = spec.hierarchy?.allreduce ?? this.#options.hierarchicalAllreduce;
+    const hierarchicalAllgather = spec.hierarchy?.allgather ?? this.#options.hierarchicalAllgather;
     const hostNumbers = members.map((rank) => (hierarchicalAllreduce ? (hosts.get(rank) as number) : rank));
     const seats = seatsOf(hostNumbers, index);
     if (seats.hosts.length === 1) return super.openGroup(spec);
