@@ -3,8 +3,11 @@
 import * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../errors.ts';
 import { DistributedOptimizer } from '../tensorflow/optimizer/distributed-optimizer.ts';
+import { errorFeedbackOf, restoreErrorFeedback } from '../tensorflow/optimizer/error-feedback.ts';
 import type { DistributedOptimizerOptions } from '../tensorflow/optimizer/options.ts';
+import { readErrorFeedback } from './model-files/error-feedback-file.ts';
 import { fileHandler } from './model-files/file-handler.ts';
+import { pathOf } from './model-files/location.ts';
 
 /** Classes by the name they have in model.json. */
 export type CustomObjects = Record<
@@ -24,7 +27,8 @@ export interface LoadModelOptions extends DistributedOptimizerOptions {
 /**
  * Loads a model from a path, a file:// URL or a tf.io handler. If it was saved with its optimizer, that comes back
  * with state and learning rate, wrapped by DistributedOptimizer(). It is no collective: call it on every rank, or on
- * one and broadcast.
+ * one and broadcast. What lossy compression had not sent yet comes back on the ranks that load it, each its own part; on another
+ * number of ranks, an equal share of all.
  */
 export async function loadModel(
   location: string | URL | tf.io.IOHandler,
@@ -47,6 +51,10 @@ export async function loadModel(
   const wrapped = DistributedOptimizer(model.optimizer, distribution);
   // The setter makes the optimizer somebody else's, whom model.dispose() spares; it is the model's own here.
   if (wrapped !== model.optimizer) model.optimizer = wrapped;
+  if (isPlace && errorFeedbackOf(wrapped) !== undefined) {
+    const state = await readErrorFeedback(pathOf(location));
+    if (state !== undefined) restoreErrorFeedback(wrapped, model.trainableWeights as never, state);
+  }
   return model;
 }
 

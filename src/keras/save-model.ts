@@ -3,7 +3,9 @@
 import * as tf from '@tensorflow/tfjs';
 import { rank } from '../context/default-membership.ts';
 import { HorovodError } from '../errors.ts';
+import { errorFeedbackOf, gatherErrorFeedback } from '../tensorflow/optimizer/error-feedback.ts';
 import { shardingOf } from '../tensorflow/optimizer/sharded/state.ts';
+import { errorFeedbackBytes } from './model-files/error-feedback-file.ts';
 import { fileHandler } from './model-files/file-handler.ts';
 
 export interface SaveModelOptions {
@@ -13,8 +15,9 @@ export interface SaveModelOptions {
 
 /**
  * Saves a model into a folder, atomically. Rank 0 writes; other ranks return at once, without waiting for it: all
- * ranks have the same weights, and a barrier() makes those wait that need the file. Where the optimizer's state is sharded
- * and saved too, all ranks must call it: each has a part of it.
+ * ranks have the same weights, and a barrier() makes those wait that need the file. Where the optimizer is saved too and its
+ * state is sharded, or its compression keeps back what it has not sent (error feedback), all ranks must call it: each has a
+ * part. Error feedback is saved to paths and file:// URLs, not to handlers.
  */
 export async function saveModel(
   model: tf.LayersModel,
@@ -25,11 +28,13 @@ export async function saveModel(
   const isOfAll = includeOptimizer && isShared(model);
   if (rank() !== 0 && !isOfAll) return;
   if (includeOptimizer) checkSavable(model);
+  const isPlace = typeof location === 'string' || location instanceof URL;
+  const kept = isOfAll && isPlace ? await errorFeedbackIn(model) : undefined;
   if (rank() !== 0) {
     await disposingCopies(model.optimizer, () => model.optimizer.getWeights());
     return;
   }
-  const handler = typeof location === 'string' || location instanceof URL ? fileHandler(location) : location;
+  const handler = isPlace ? fileHandler(location, { errorFeedback: kept }) : location;
   await disposingCopies(model.optimizer, () => model.save(handler, { includeOptimizer }));
 }
 
@@ -54,8 +59,16 @@ async function disposingCopies<R>(optimizer: tf.Optimizer | undefined, save: () 
 }
 
 /** Whether the optimizer's state is spread over ranks, which have to bring it together. */
-export function isShared(model: tf.LayersModel): boolean {
-  return model.optimizer ? shardingOf(model.optimizer) !== undefined : false;
+export function isShared({ optimizer }: tf.LayersModel): boolean {
+  if (!optimizer) return false;
+  return shardingOf(optimizer) !== undefined || errorFeedbackOf(optimizer) !== undefined;
+}
+
+async function errorFeedbackIn(
+  model: tf.LayersModel,
+): Promise<ReturnType<typeof errorFeedbackBytes> | undefined> {
+  const state = await gatherErrorFeedback(model.optimizer, model.trainableWeights as never);
+  return state?.tensors.some((tensor) => tensor !== null) ? errorFeedbackBytes(state) : undefined;
 }
 
 /** Refuses an optimizer whose state TensorFlow.js cannot save, before a night's training depends on it. */

@@ -126,6 +126,12 @@ export {
   PartialDistributedOptimizer,
   type PartialDistributedOptimizerOptions,
 } from './optimizer/distributed-optimizer.ts';
+export {
+  type ErrorFeedbackState,
+  gatherErrorFeedback,
+  restoreErrorFeedback,
+  type SavedTensor,
+} from './optimizer/error-feedback.ts';
 export { DistributedGradientTape, PartialDistributedGradientTape } from './optimizer/gradient-tapes.ts';
 export type { AnyVariable } from './optimizer/local-variables.ts';
 export type { DistributedOptimizerOptions, GradientOptions } from './optimizer/options.ts';

@@ -3,6 +3,7 @@
 
 import { broadcastObjectSync } from '../../context/default-collectives.ts';
 import { HorovodError } from '../../errors.ts';
+import { errorFeedbackOf } from '../../tensorflow/optimizer/error-feedback.ts';
 import { shardingOf } from '../../tensorflow/optimizer/sharded/state.ts';
 import { formatGeneral } from '../format-number.ts';
 import { checkSavable, isShared, saveModel } from '../save-model.ts';
@@ -68,7 +69,8 @@ export class BestModelCheckpoint extends HorovodCallback {
 
   override async onEpochEnd(epoch: number, logs: FitLogs = {}): Promise<void> {
     const isOfAll = this.#includeOptimizer && isShared(this.model);
-    const { processSet } = (isOfAll && shardingOf(this.model.optimizer)) || {};
+    const { optimizer } = this.model;
+    const { processSet } = (isOfAll && (shardingOf(optimizer) ?? errorFeedbackOf(optimizer))) || {};
     const tell = (isBetter: boolean) =>
       isOfAll &&
       broadcastObjectSync(isBetter, processSet?.ranks[0] ?? 0, { name: 'BestModelCheckpoint', processSet });

@@ -4,15 +4,15 @@
 import * as tf from '@tensorflow/tfjs';
 import { folderOf, isFileUrl, pathOf } from './location.ts';
 import { readModel } from './read-model.ts';
-import { writeModel } from './write-model.ts';
+import { type ModelExtras, writeModel } from './write-model.ts';
 
 type IORouter = Parameters<typeof tf.io.registerSaveRouter>[0];
 
 /** A tf.io handler for a path, a file:// URL or a URL object. */
-export function fileHandler(location: string | URL): tf.io.IOHandler {
+export function fileHandler(location: string | URL, extras: ModelExtras = {}): tf.io.IOHandler {
   const path = pathOf(location);
   return {
-    save: (artifacts) => writeModel(folderOf(path), artifacts),
+    save: (artifacts) => writeModel(folderOf(path), artifacts, extras),
     load: () => readModel(path),
   };
 }

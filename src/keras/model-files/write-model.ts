@@ -14,29 +14,60 @@ import { HorovodError } from '../../errors.ts';
 
 /** What model.json has besides TensorFlow.js's own keys, which ignores it. */
 export interface ModelJsonExtras {
-  horovod?: { weightsSha256?: string };
+  horovod?: { weightsSha256?: string; errorFeedback?: ErrorFeedbackEntry };
+}
+
+/** Of the file that error-feedback-file.ts reads. */
+export interface ErrorFeedbackEntry {
+  readonly file: string;
+  readonly sha256: string;
+  readonly compressor: string;
+  readonly op: string;
+  readonly ranks: number;
+  /** `shared`: how many numbers each of the arrays has. */
+  readonly tensors: readonly ({ shape: readonly number[]; shared: Record<string, number> } | null)[];
 }
 
 const weightNames = ['weights.bin', 'weights.alternate.bin'] as const;
+const errorFeedbackNames = ['error-feedback.bin', 'error-feedback.alternate.bin'] as const;
+
+/** What is saved with a model besides what TensorFlow.js saves. */
+export interface ModelExtras {
+  readonly errorFeedback?:
+    | { readonly bytes: Uint8Array; readonly entry: Omit<ErrorFeedbackEntry, 'file' | 'sha256'> }
+    | undefined;
+}
 
 /** Writes the model into a folder, which is made if need be. */
-export async function writeModel(folder: string, artifacts: tf.io.ModelArtifacts): Promise<tf.io.SaveResult> {
+export async function writeModel(
+  folder: string,
+  artifacts: tf.io.ModelArtifacts,
+  { errorFeedback }: ModelExtras = {},
+): Promise<tf.io.SaveResult> {
   const { weightData, weightSpecs, ...description } = artifacts;
   const weights = tf.io.CompositeArrayBuffer.join(weightData ?? new ArrayBuffer(0));
   const modelJson = join(folder, 'model.json');
   try {
     await mkdir(folder, { recursive: true });
-    const used = await weightPathsOf(modelJson);
+    const used = await pathsIn(modelJson);
     const weightsName = weightNames.find((name) => !used.includes(name)) ?? `weights.${randomUUID()}.bin`;
     await replaceFile(join(folder, weightsName), new Uint8Array(weights));
-    const content = {
-      ...description,
+    const feedbackName = errorFeedbackNames.find((name) => !used.includes(name)) ?? errorFeedbackNames[0];
+    if (errorFeedback !== undefined) await replaceFile(join(folder, feedbackName), errorFeedback.bytes);
+    const content: tf.io.ModelJSON & ModelJsonExtras = {
+      ...(description as Omit<tf.io.ModelJSON, 'weightsManifest'>),
       weightsManifest: [{ paths: [weightsName], weights: weightSpecs ?? [] }],
-      horovod: { weightsSha256: sha256(new Uint8Array(weights)) },
+      horovod: {
+        weightsSha256: sha256(new Uint8Array(weights)),
+        ...(errorFeedback && {
+          errorFeedback: { file: feedbackName, sha256: sha256(errorFeedback.bytes), ...errorFeedback.entry },
+        }),
+      },
     };
     await replaceFile(modelJson, JSON.stringify(content));
     // The new model stands; old weights that cannot be removed only take room.
-    const outdated = weightNames.filter((name) => name !== weightsName);
+    const current = [weightsName, ...(errorFeedback === undefined ? [] : [feedbackName])];
+    const outdated = [...weightNames, ...errorFeedbackNames].filter((name) => !current.includes(name));
     await Promise.allSettled(outdated.map((name) => rm(join(folder, name), { force: true })));
   } catch (cause) {
     throw new HorovodError(
@@ -52,11 +83,12 @@ export function sha256(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 
-/** The weight files a model.json names; none if there is no readable one. */
-async function weightPathsOf(modelJson: string): Promise<string[]> {
+/** The files a model.json names; none if there is no readable one. */
+async function pathsIn(modelJson: string): Promise<string[]> {
   try {
-    const { weightsManifest } = JSON.parse(await readFile(modelJson, 'utf8')) as tf.io.ModelJSON;
-    return weightsManifest.flatMap(({ paths }) => paths);
+    const text = await readFile(modelJson, 'utf8');
+    const { weightsManifest, horovod } = JSON.parse(text) as tf.io.ModelJSON & ModelJsonExtras;
+    return [...weightsManifest.flatMap(({ paths }) => paths), horovod?.errorFeedback?.file ?? []].flat();
   } catch {
     return [];
   }

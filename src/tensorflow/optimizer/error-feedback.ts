@@ -9,6 +9,7 @@ import { alltoall } from '../../context/collectives.ts';
 import type { HorovodContext } from '../../context/context.ts';
 import { defaultContext } from '../../context/default-context.ts';
 import { type MemoryOptions, newMemory } from '../../context/plan-compressed.ts';
+import type { ProcessSet } from '../../context/process-set.ts';
 import { HorovodError } from '../../errors.ts';
 import { isReducing } from '../../tensor/compression/compressor.ts';
 import type { CompressionMemory } from '../../tensor/compression/error-feedback.ts';
@@ -63,9 +64,15 @@ export class ErrorFeedback {
     this.#restored = { variables, state };
   }
 
+  get processSet(): ProcessSet | undefined {
+    return this.#rules.processSet;
+  }
+
+  /** Whether this rank has something to keep. */
   get isKept(): boolean {
-    const { compression } = this.#rules;
-    return isReducing(compression) && compression.errorFeedback === true;
+    const { compression, processSet } = this.#rules;
+    if (!isReducing(compression) || compression.errorFeedback !== true) return false;
+    return processSet === undefined || processSet.included() !== false;
   }
 
   /** Collective over the ranks that reduce together; the first of them gets the state, the others undefined. */
