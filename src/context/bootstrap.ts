@@ -1,10 +1,12 @@
 // How a process becomes a rank: finds the others, learns who is on which host, chooses a plane that all have, and puts
 // a context together. Without others there is nobody to find: a job of one rank in memory.
 
-import { createHash } from 'node:crypto';
 import { type Autotune, attachAutotune } from '../autotune/attach.ts';
+import { HierarchySwitch } from '../autotune/hierarchy-switch.ts';
 import { autotuneWord, hierarchyOf, jobShape, savedValues } from '../autotune/word.ts';
-import { createLog, type Log } from '../diagnostics/log.ts';
+import { flightDirectory } from '../diagnostics/flight-directory.ts';
+import type { FlightPlace } from '../diagnostics/flight-dumper.ts';
+import { createLog, type Log, type LogTopic } from '../diagnostics/log.ts';
 import { HorovodError } from '../errors.ts';
 import { loadNative } from '../native/load.ts';
 import { ControlBlock, toError, toFailureRecord } from '../plane/control-block.ts';
@@ -12,6 +14,7 @@ import { MemoryHub } from '../plane/memory/memory-plane.ts';
 import { gather } from '../rendezvous/gather.ts';
 import { type JoinedJob, joinJob } from '../rendezvous/join.ts';
 import { controlBlockKey } from '../rendezvous/keys.ts';
+import { shortJobId } from '../rendezvous/short-job-id.ts';
 import type { Store, WaitOptions } from '../rendezvous/store.ts';
 import type { Settings } from '../settings/table.ts';
 import { ControlBlockBoard } from '../status/status-board.ts';
@@ -22,6 +25,7 @@ import { type ContextParts, HorovodContext } from './context.ts';
 import { HostMap, whereabouts } from './hosts.ts';
 import { type OpenedPlane, openPlane } from './open-plane.ts';
 import type { ProcessSet } from './process-set.ts';
+import { StartProgress } from './start-progress.ts';
 import { asStartFailure, eitherOf, StartWatch } from './start-watch.ts';
 
 export interface InitOptions {
@@ -60,7 +64,7 @@ export async function createContext(
   const common: CommonParts = { limits: settings, hasDynamicProcessSets, processSet };
   if (settings.size === 1 || options.ranks?.length === 1) {
     checkRanks(options.ranks, settings.rank, settings.size);
-    const log = createLog(settings.logLevel, settings.rank);
+    const log = createLog(settings, settings.rank);
     if (settings.autotune) announcer(settings, 0)('has nothing to do in a job of one rank.');
     return HorovodContext.create(aloneParts(common, log, settings), { ...wait, ...sets });
   }
@@ -95,6 +99,9 @@ function aloneParts(common: CommonParts, log: Log, settings: Settings): ContextP
     members: [0],
     exchange: async (text) => [text],
     failJob: (error) => hub.fail(error),
+    // There is nobody to compare with: only for those who ask for it.
+    flight:
+      settings.flightDirectory === undefined ? undefined : flightPlace(settings, `alone-${process.pid}`),
     ...own,
   };
 }
@@ -113,9 +120,13 @@ async function joinedParts(
   generation: number,
   wait: WaitOptions,
 ): Promise<JoinedParts> {
-  const job = await joinJob(settings, wait);
+  const progress = new StartProgress();
+  progress.joining(settings);
+  const job = await joinJob(settings, wait).finally(() => progress.end());
   const { rank, size, store } = job;
-  const log = createLog(settings.logLevel, rank);
+  const log = createLog(settings, rank);
+  const debug = (text: string, topic: LogTopic) => log.write('debug', text, { topic });
+  debug(`in job ${job.jobId} of ${job.launcher}, one of ${size} ranks`, 'rendezvous');
   let prefix = '';
   let members: readonly number[];
   try {
@@ -134,21 +145,25 @@ async function joinedParts(
     const place = members.indexOf(rank);
     const warn = (text: string) => log.write('warning', text);
     const introduction = { ...introduce(settings), autotune: autotuneWord(settings, place === 0, warn) };
+    const onMissing = progress.gathering(members, place, log);
     const told = await start.guard(
-      gather(store, `${prefix}introduction/${generation}`, JSON.stringify(introduction), tell),
+      gather(store, `${prefix}introduction/${generation}`, JSON.stringify(introduction), {
+        ...tell,
+        onMissing,
+      }),
     );
     const introductions = told.map((text) => JSON.parse(text) as Introduction);
     const hosts = new HostMap(introductions);
     const decision = decidePlane(introductions, members, hosts.hosts);
     if (place === 0 && decision.notice !== undefined) log.write('warning', decision.notice);
+    debug(`${members.length} ranks on ${hosts.hosts} hosts, plane ${decision.plane}`, 'rendezvous');
+    progress.stage(`opening the ${decision.plane} plane`);
     const leader = members[hosts.placesOn(hosts.hostOf[place] as number)[0] as number] as number;
     owner = leader === rank ? undefined : leader;
     const block = await controlBlockOf(store, prefix, generation, settings, job, leader, start, wait);
     control = block;
     const word = introductions[0]?.autotune;
     const shape = jobShape(decision.plane, hosts.hostOf);
-    const autotune =
-      word === undefined ? undefined : { word, settings, shape, say: announcer(settings, place) };
     // What a plane is opened with cannot change later.
     const saved = word === undefined ? undefined : savedValues(word, shape);
     opened = await openPlane({
@@ -167,13 +182,24 @@ async function joinedParts(
       exchange: (text) => start.guard(gather(store, `${prefix}addresses/${generation}`, text, tell)),
     });
     const { plane, close: closePlane } = opened;
+    const usual = {
+      allreduce: settings.hierarchicalAllreduce ?? true,
+      allgather: settings.hierarchicalAllgather ?? true,
+    };
+    const switching =
+      saved === undefined && word !== undefined
+        ? HierarchySwitch.of(plane, hosts.hostOf, usual, word.given)
+        : undefined;
+    let groups = 0;
+    const exchangeForGroup = (text: string) =>
+      start.guard(gather(store, `${prefix}group/${generation}/${++groups}`, text, tell));
     const forgetLastWords = rememberLastWords(block, rank);
     let failureTold: Promise<HorovodError> | undefined;
     let isStarting = true;
     const parts: ContextParts = {
       ...common,
       ...{ log, world: hosts.worldOf(place), plane, members, hostOf: hosts.hostOf },
-      exchange: (text) => start.guard(gather(store, `${prefix}group/${generation}`, text, tell)),
+      ...{ openGroup: switching?.open, exchange: (text) => exchangeForGroup(text) },
       startSignal: start.signal,
       status: {
         board: new ControlBlockBoard(block, members),
@@ -181,6 +207,8 @@ async function joinedParts(
         job: shortJobId(job.jobId),
       },
       timelineBlock: { fd: block.fd, path: block.path, ranks: block.ranks, number: rank },
+      flight: flightPlace(settings, [shortJobId(job.jobId), ...(prefix === '' ? [] : members)].join('-')),
+      pidOf: (each) => block.pid(members[each] as number),
       failJob: (error) => {
         const isOurs = block.fail(toFailureRecord(error));
         const record = isOurs ? undefined : block.failure();
@@ -199,12 +227,17 @@ async function joinedParts(
         else void failureTold.finally(end);
       },
     };
+    debug(`the ${plane.name} plane is open, background ${plane.background}`, 'plane');
     const endStart = () => {
+      progress.end();
       isStarting = false;
       start.end();
     };
+    const autotune =
+      word === undefined ? undefined : { word, settings, shape, switching, say: announcer(settings, place) };
     return { parts, autotune, firstFailure: async () => failureTold, endStart };
   } catch (error) {
+    progress.end();
     const own = asStartFailure(error, rank);
     const first = await start.tell(own, owner);
     control?.fail(toFailureRecord(first));
@@ -216,15 +249,16 @@ async function joinedParts(
   }
 }
 
-/** The same on all hosts; tells nothing of the id, which may be a word of the user's. */
-function shortJobId(jobId: string): string {
-  return createHash('sha256').update(jobId).digest('hex').slice(0, 8);
+/** Says what autotune does, whatever the level of the log: who turns it on wants to know. */
+function announcer(settings: Settings, rank: number): (text: string) => void {
+  const log = createLog(settings, rank);
+  return (text) => log.tell(`autotune ${text}`);
 }
 
-/** Says what autotune does, whatever the level of the log: who turns it on wants to know. */
-function announcer({ logLevel }: Settings, rank: number): (text: string) => void {
-  const log = createLog(logLevel === 'trace' || logLevel === 'debug' ? logLevel : 'info', rank);
-  return (text) => log.write('info', `autotune ${text}`);
+/** Under horovodrun the report of a failed job says where the records are. */
+function flightPlace({ flightDirectory: given, launcher }: Settings, job: string): FlightPlace | undefined {
+  const directory = flightDirectory(given, job);
+  return directory === undefined ? undefined : { directory, isAnnounced: launcher.kind === 'horovodrun' };
 }
 
 function introduce(settings: Settings): Introduction {

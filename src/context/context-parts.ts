@@ -1,10 +1,11 @@
 // What a context is made of, and where its rank stands.
 
 import type { TunableLimits } from '../autotune/tuned.ts';
+import type { FlightPlace } from '../diagnostics/flight-dumper.ts';
 import type { Log } from '../diagnostics/log.ts';
 import type { StallLimits } from '../engine/stall-inspector.ts';
 import type { HorovodError } from '../errors.ts';
-import type { DataPlane } from '../plane/plane.ts';
+import type { DataPlane, GroupSpec, PlaneGroup } from '../plane/plane.ts';
 import type { StatusPlace } from '../status/status-writer.ts';
 import type { TimelineBlock } from '../timeline/timeline.ts';
 import type { ProcessSet } from './process-set.ts';
@@ -32,6 +33,8 @@ export interface ContextLimits extends StallLimits, Readonly<TunableLimits> {
 export interface ContextParts {
   readonly world: World;
   readonly plane: DataPlane;
+  /** Opens the group of all ranks; undefined: the plane does, as for any other. */
+  readonly openGroup?: ((spec: GroupSpec) => Promise<PlaneGroup>) | undefined;
   readonly limits: ContextLimits;
   readonly log: Log;
   readonly hasDynamicProcessSets: boolean;
@@ -48,6 +51,10 @@ export interface ContextParts {
   readonly status?: StatusPlace | undefined;
   /** Where timelines of this host meet; undefined: this rank has its own alone. */
   readonly timelineBlock?: TimelineBlock | undefined;
+  /** Where this rank leaves its flight record; undefined: nowhere. */
+  readonly flight?: FlightPlace | undefined;
+  /** Process of a rank of this host; 0 or undefined: of another, or not known. */
+  pidOf?(rank: number): number;
   /** Tells all ranks that the job has failed. */
   failJob(error: HorovodError): void;
   /** Says that this rank goes in good order. Before anything is closed: a plane that ends without it is a death. */

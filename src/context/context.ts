@@ -3,21 +3,24 @@
 
 import { Tuned } from '../autotune/tuned.ts';
 import { CallSites } from '../diagnostics/call-site.ts';
+import type { FlightDumper } from '../diagnostics/flight-dumper.ts';
 import { type CollectiveRecord, FlightRecorder, type MutableRecord } from '../diagnostics/flight-recorder.ts';
 import type { Log } from '../diagnostics/log.ts';
 import { StepClock } from '../diagnostics/step-clock.ts';
 import { Channel, type ChannelHost } from '../engine/channel.ts';
 import { labelOf, type Request, unnamedKey } from '../engine/request.ts';
 import { HorovodError } from '../errors.ts';
-import type { AllgatherOperation, DataPlane, PlaneGroup, PlaneName } from '../plane/plane.ts';
+import type { DataPlane, PlaneGroup, PlaneName } from '../plane/plane.ts';
 import { pendingList } from '../status/pending-list.ts';
 import { StatusWriter, statusPeriodMs } from '../status/status-writer.ts';
 import { Timeline } from '../timeline/timeline.ts';
 import type { ContextLimits, ContextParts, World } from './context-parts.ts';
 import { describePlan, fingerprintOfPlan } from './describe-plan.ts';
+import { createDumper } from './flight-watch.ts';
 import { type CollectiveOptions, checkOptions } from './options.ts';
-import { type Members, type Plan, textsOf } from './plans.ts';
+import type { Members, Plan } from './plans.ts';
 import { ProcessSet } from './process-set.ts';
+import { ProcessSetChanges } from './process-set-changes.ts';
 import { checkDistinct, ProcessSetTable, type RegisteredSet } from './process-set-table.ts';
 import { QuickCall } from './quick-call.ts';
 import { fillRecord, keepRecord, nowMs, timelinePlace, zeroRequest } from './request-parts.ts';
@@ -38,6 +41,8 @@ export class HorovodContext {
   readonly steps: StepClock = new StepClock();
   /** What this rank says it does, and reads of others. */
   readonly status: StatusWriter;
+  /** Writes the flight record to a file when something goes wrong. */
+  readonly dumper: FlightDumper;
   readonly timeline: Timeline;
   /** For quick-allreduce.ts. */
   readonly quickCall: QuickCall = new QuickCall();
@@ -47,8 +52,7 @@ export class HorovodContext {
   readonly #stalls: StallWatch;
   #failure: HorovodError | undefined;
   #isClosed = false;
-  #processSetChanges = 0;
-  #lastChange: Promise<unknown> = Promise.resolve();
+  readonly #changes: ProcessSetChanges;
 
   private constructor(parts: ContextParts) {
     this.#parts = parts;
@@ -59,12 +63,21 @@ export class HorovodContext {
     this.tuned = new Tuned(parts.limits);
     this.recorder = new FlightRecorder(parts.limits.flightRecords);
     this.#sets = new ProcessSetTable(parts.world.rank, parts.hostOf);
+    this.dumper = createDumper(this, parts, this.#sets, (rank) => this.#stalls.describe(rank));
     this.#stalls = new StallWatch({
       rank: parts.world.rank,
       limits: parts.limits,
       log: parts.log,
+      dumper: this.dumper,
       channels: () => this.#sets.channels(),
       fail: (error) => this.fail(error),
+      status: () => this.status,
+      pidOf: (rank) => parts.pidOf?.(rank),
+    });
+    this.#changes = new ProcessSetChanges({
+      ...{ parts, sets: this.#sets },
+      run: (plan, options, what, key) => this.run(plan, options, what, key),
+      addSet: (set, ranks, group) => this.#addSet(set, ranks, group),
     });
     const { rank, size } = parts.world;
     const { recorder, steps } = this;
@@ -88,7 +101,8 @@ export class HorovodContext {
       const ranks = Array.from({ length: world.size }, (_, rank) => rank);
       const timeoutMs = options.timeoutMs ?? parts.limits.startTimeoutMs;
       const { exchange, members, startSignal } = parts;
-      const group = await parts.plane.openGroup({
+      const openGroup = parts.openGroup ?? parts.plane.openGroup.bind(parts.plane);
+      const group = await openGroup({
         id: 0,
         members,
         index: world.rank,
@@ -99,11 +113,11 @@ export class HorovodContext {
       context.#addSet(parts.processSet, ranks, group);
       const sets = options.processSets ?? [];
       checkDistinct(sets);
-      await context.#agreeOn(
+      await context.#changes.agreeOn(
         `init with ${sets.map((set) => `[${set.ranks.join(',')}]`).join(' ') || 'none'}`,
         options,
       );
-      for (const set of sets) await context.#openSet(set, options);
+      for (const set of sets) await context.#changes.open(set, options);
       context.status.write();
       return context;
     } catch (error) {
@@ -126,6 +140,7 @@ export class HorovodContext {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#stalls.close();
+    this.dumper.close();
     const error = new HorovodError(
       'ERR_HVD_SHUT_DOWN',
       `rank ${this.world.rank} has called shutdown(); call init() before using collectives again.`,
@@ -252,7 +267,7 @@ export class HorovodContext {
         "process sets can be added after init() only with init({ processSets: 'dynamic' }) or HOROVOD_DYNAMIC_PROCESS_SETS=1.",
       );
     }
-    await this.#inTurn(() => this.#openSet(set, options));
+    await this.#changes.add(set, options);
   }
 
   /** False for a set that is not registered, and for the one of all ranks. */
@@ -265,7 +280,7 @@ export class HorovodContext {
         "process sets can be removed only with init({ processSets: 'dynamic' }) or HOROVOD_DYNAMIC_PROCESS_SETS=1.",
       );
     }
-    await this.#inTurn(() => this.#agreeOn(`remove ${set.ranks.join(',')}`, options));
+    await this.#changes.remove(set, options);
     const text = `the process set of ranks ${set.ranks.join(', ')} has been removed.`;
     this.#sets.remove(set, new HorovodError('ERR_HVD_PROCESS_SET', text));
     return true;
@@ -276,6 +291,7 @@ export class HorovodContext {
     if (this.#failure !== undefined) return;
     this.#failure = error;
     this.#parts.failJob(error);
+    this.dumper.write('failure', error);
     for (const channel of this.#sets.channels()) channel.fail(error);
   }
 
@@ -293,83 +309,12 @@ export class HorovodContext {
     }
   }
 
-  /** Changes of process sets follow each other in the order of the calls, which is the same on all ranks. */
-  #inTurn<T>(change: () => Promise<T>): Promise<T> {
-    const turn = this.#lastChange.then(change);
-    this.#lastChange = turn.catch(() => undefined);
-    return turn;
-  }
-
-  async #openSet(
-    set: ProcessSet,
-    options: { signal?: AbortSignal | undefined; timeoutMs?: number },
-  ): Promise<void> {
-    const { size, rank } = this.world;
-    const { ranks } = set;
-    this.#sets.checkNew(set, size);
-    const text = ranks.join(',');
-    await this.#agreeOn(`add ${text}`, options);
-    const timeoutMs = options.timeoutMs ?? this.limits.operationTimeoutMs;
-    const index = ranks.indexOf(rank);
-    const members = ranks.map((member) => this.#parts.members[member] as number);
-    const { signal } = options;
-    // Everybody takes part in telling, members or not: it goes over the set of all ranks.
-    let group: PlaneGroup | undefined;
-    if (index < 0) {
-      await this.#exchangeAmongAll('', options);
-    } else {
-      let hasTold = false;
-      const exchange = async (told: string) => {
-        hasTold = true;
-        const texts = await this.#exchangeAmongAll(told, options);
-        return ranks.map((member) => texts[member] as string);
-      };
-      const id = this.#sets.nextId;
-      group = await this.plane.openGroup({ id, members, index, exchange, signal, timeoutMs });
-      // A plane with nothing to tell; the ranks outside the set expect it all the same.
-      if (!hasTold) await exchange('');
-    }
-    await this.#agreeOn(`added ${text}`, options);
-    this.#addSet(set, ranks, group);
-  }
-
-  async #exchangeAmongAll(text: string, options: CollectiveOptions): Promise<string[]> {
-    const operation: AllgatherOperation = { kind: 'allgather', input: Buffer.from(text) };
-    const plan: Plan<string[]> = {
-      kind: 'processSet',
-      operands: [],
-      operations: [operation],
-      detail: 'exchange',
-      result: () => textsOf(operation),
-    };
-    const key = `horovod.process_set.${++this.#processSetChanges}`;
-    return this.run(plan, withoutName(options), 'addProcessSet', key);
-  }
-
-  async #agreeOn(detail: string, options: CollectiveOptions): Promise<void> {
-    const plan: Plan<void> = {
-      kind: 'processSet',
-      operands: [],
-      operations: [{ kind: 'barrier' }],
-      detail,
-      result: () => undefined,
-    };
-    try {
-      const key = `horovod.process_set.${++this.#processSetChanges}`;
-      await this.run(plan, withoutName(options), 'a change of process sets', key);
-    } catch (error) {
-      // A rank that has joined has not counted this one.
-      if (HorovodError.is(error) && error.code === 'ERR_HVD_JOIN_UNSUPPORTED') this.#processSetChanges--;
-      throw error;
-    }
-  }
-
   #addSet(set: ProcessSet, ranks: readonly number[], group: PlaneGroup | undefined): void {
     this.#sets.add(set, ranks, group === undefined ? undefined : new Channel(group, this.#hostOf(ranks)));
   }
 
   #hostOf(ranks: readonly number[]): ChannelHost {
-    const { fusionThresholdBytes, stallCheck } = this.limits;
+    const { fusionThresholdBytes } = this.limits;
     const { tuned } = this;
     const areAll = ranks.length === this.world.size;
     return {
@@ -391,7 +336,8 @@ export class HorovodContext {
       fail: (error) => this.fail(error),
       onStall: (channel) => {
         this.status.write();
-        if (stallCheck) this.#stalls.inspect([channel]);
+        this.dumper.look();
+        this.#stalls.inspect([channel]);
       },
       zeroRequest: (description) => zeroRequest(description, ranks.length, this.limits.operationTimeoutMs),
     };
@@ -484,10 +430,6 @@ export class HorovodContext {
   watchStalls(): void {
     this.#stalls.start();
   }
-}
-
-function withoutName({ signal, timeoutMs }: CollectiveOptions): CollectiveOptions {
-  return { signal, timeoutMs };
 }
 
 function abortedError(what: string, rank: number, signal: AbortSignal): HorovodError {

@@ -38,6 +38,11 @@ export class ProcessSetTable {
     return this.#freeIds[0] ?? this.#nextNewId;
   }
 
+  /** With their ids. */
+  all(): (RegisteredSet & { readonly id: number })[] {
+    return [...this.#sets].map(([id, registered]) => ({ id, ...registered }));
+  }
+
   channels(): Channel[] {
     return [...this.#sets.values()].flatMap(({ channel }) => channel ?? []);
   }

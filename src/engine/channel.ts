@@ -91,8 +91,9 @@ export class Channel {
     return this.#pending.size === 0 && this.#flights.length === 0 && this.#broken === undefined;
   }
 
-  get broken(): HorovodError | undefined {
-    return this.#broken;
+  /** Global ranks. */
+  get members(): readonly number[] {
+    return this.#host.members;
   }
 
   get pending(): Iterable<Request> {

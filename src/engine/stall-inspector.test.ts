@@ -8,7 +8,8 @@ const limits = { stallCheck: true, stallWarningMs: 60_000, stallShutdownMs: 0 };
 
 function channelWith(missing: number[], submittedAtMs: number): { channel: Channel; request: Request } {
   const request = { description: { key: 'grad', kind: 'allreduce' }, submittedAtMs } as Request;
-  const channel = { pending: [request], missingFor: () => missing } as unknown as Channel;
+  const members = [0, 1, 2, 3];
+  const channel = { pending: [request], missingFor: () => missing, members } as unknown as Channel;
   return { channel, request };
 }
 
@@ -22,7 +23,10 @@ describe('inspectStalls()', () => {
     const { channel } = channelWith([0, 1, 3], 0);
     const { warnings } = inspectStalls([channel], limits, 61_000, 0);
     assert.equal(warnings.length, 1);
-    assert.match(warnings[0] ?? '', /^allreduce "grad" has waited 61 s: ranks 1, 3 have not asked for it\./);
+    assert.match(
+      warnings[0]?.text ?? '',
+      /^allreduce "grad" has waited 61 s: ranks 1, 3 have not asked for it\./,
+    );
   });
 
   test('repeats itself only after the same time again', () => {
@@ -34,7 +38,7 @@ describe('inspectStalls()', () => {
   test('an operation that all have asked for is called slow, not missing', () => {
     const { channel } = channelWith([], 0);
     assert.match(
-      inspectStalls([channel], limits, 60_000, 0).warnings[0] ?? '',
+      inspectStalls([channel], limits, 60_000, 0).warnings[0]?.text ?? '',
       /all ranks have asked for it/,
     );
   });

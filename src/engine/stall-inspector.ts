@@ -1,5 +1,5 @@
-// Who is missing, since when: looks at requests that have waited too long and says so, with what to do. Only
-// text and a verdict; the context logs and acts.
+// Who is missing, since when, and what it does instead: looks at requests that have waited too long and says so, with
+// what to do. Only text and a verdict; the context logs and acts.
 
 import { HorovodError } from '../errors.ts';
 import { listRanks } from './agreement/resolve.ts';
@@ -8,14 +8,40 @@ import { labelOf, nameOf, type Request } from './request.ts';
 
 export interface StallLimits {
   readonly stallCheck: boolean;
+  /** 0: do not warn. */
   readonly stallWarningMs: number;
   /** 0: warn only. */
   readonly stallShutdownMs: number;
 }
 
+export interface StallWarning {
+  readonly text: string;
+  /** Of all ranks that wait, as far as this one knows, it is the first: one warning is enough for all. */
+  readonly isFirst: boolean;
+}
+
 export interface StallReport {
-  readonly warnings: readonly string[];
+  readonly warnings: readonly StallWarning[];
   readonly failure: HorovodError | undefined;
+}
+
+/** What a rank is doing, as a sentence without its end: 'rank 3 (host2, pid 812) sleeps'. */
+export type DescribePeer = (rank: number) => string;
+
+/** Missing ranks that are described one by one. */
+const describedLimit = 4;
+
+/** Horovod's rule, and its words: a shutdown before the warning does not take place. */
+export function stallNotice({
+  stallCheck,
+  stallWarningMs,
+  stallShutdownMs,
+}: StallLimits): string | undefined {
+  if (!stallCheck || stallShutdownMs <= 0 || stallShutdownMs >= stallWarningMs) return undefined;
+  return (
+    `HOROVOD_STALL_SHUTDOWN_TIME_SECONDS (${stallShutdownMs / 1000}) is less than ` +
+    `HOROVOD_STALL_CHECK_TIME_SECONDS (${stallWarningMs / 1000}), will not shutdown.`
+  );
 }
 
 export function inspectStalls(
@@ -23,23 +49,34 @@ export function inspectStalls(
   limits: StallLimits,
   nowMs: number,
   rank: number,
+  describePeer: DescribePeer = (peer) => `rank ${peer}`,
 ): StallReport {
-  const warnings: string[] = [];
+  const warnings: StallWarning[] = [];
   let failure: HorovodError | undefined;
+  const { stallWarningMs, stallShutdownMs } = limits;
+  const endsJob = stallShutdownMs > 0 && stallShutdownMs >= stallWarningMs;
   for (const channel of channels) {
     for (const request of channel.pending) {
+      // Others go on without a rank that has joined; it waits for exactly that to end.
+      if (request.description.kind === 'join') continue;
       const waitedMs = nowMs - request.submittedAtMs;
       // A timer may come a little early by the other clock.
-      if (waitedMs < limits.stallWarningMs * 0.99) continue;
+      const isLong = stallWarningMs > 0 && waitedMs >= stallWarningMs * 0.99;
+      const isNews =
+        isLong && nowMs - (request.warnedAtMs ?? Number.NEGATIVE_INFINITY) >= stallWarningMs * 0.99;
+      const isOver = endsJob && failure === undefined && waitedMs >= stallShutdownMs;
+      if (!isNews && !isOver) continue;
       const missing = channel.missingFor(request).filter((member) => member !== rank);
-      if (nowMs - (request.warnedAtMs ?? 0) >= limits.stallWarningMs * 0.99) {
+      const text = stallText(request, waitedMs, missing, describePeer);
+      if (isNews) {
         request.warnedAtMs = nowMs;
-        warnings.push(stallText(request, waitedMs, missing));
+        const waiting = channel.members.filter((member) => !missing.includes(member));
+        warnings.push({ text, isFirst: waiting.length === 0 || Math.min(...waiting) === rank });
       }
-      if (limits.stallShutdownMs > 0 && waitedMs >= limits.stallShutdownMs) {
-        failure ??= new HorovodError(
+      if (isOver) {
+        failure = new HorovodError(
           'ERR_HVD_TIMEOUT',
-          `${stallText(request, waitedMs, missing)} The job ends: HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is over.`,
+          `${text} The job ends: HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is over.`,
           { rank: missing[0], tensor: nameOf(request.description) },
         );
       }
@@ -48,14 +85,22 @@ export function inspectStalls(
   return { warnings, failure };
 }
 
-function stallText(request: Request, waitedMs: number, missing: readonly number[]): string {
+function stallText(
+  request: Request,
+  waitedMs: number,
+  missing: readonly number[],
+  describePeer: DescribePeer,
+): string {
   const seconds = Math.round(waitedMs / 1000);
-  const who =
-    missing.length === 0
-      ? 'all ranks have asked for it and it has not ended'
-      : `${listRanks(missing)} ${missing.length === 1 ? 'has' : 'have'} not asked for it`;
+  const label = labelOf(request.description);
+  if (missing.length === 0) {
+    return `${label} has waited ${seconds} s: all ranks have asked for it and it has not ended.`;
+  }
+  const who = `${listRanks(missing)} ${missing.length === 1 ? 'has' : 'have'} not asked for it`;
+  const described = missing.slice(0, describedLimit).map(describePeer);
+  const instead = described.map((text) => ` ${text.charAt(0).toUpperCase()}${text.slice(1)}.`).join('');
   return (
-    `${labelOf(request.description)} has waited ${seconds} s: ${who}. ` +
+    `${label} has waited ${seconds} s: ${who}.${instead} ` +
     'Usually an if around a collective, a rank that is much slower, or one that is stuck.'
   );
 }

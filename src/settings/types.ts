@@ -11,6 +11,7 @@ import type { LauncherEnvironment } from './launcher-environment.ts';
 export type PlaneChoice = 'auto' | 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portable';
 /** auto: where a core is to spare. */
 export type OverlapChoice = 'auto' | 'always' | 'never';
+export type LogFormat = 'text' | 'json';
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warning' | 'error' | 'fatal';
 
 /** Settings that are entries of the table. */
@@ -75,6 +76,8 @@ export interface TableSettings {
   /** 'none': no dumps are written. Undefined: below the temporary directory. */
   readonly flightDirectory: string | undefined;
   readonly logLevel: LogLevel;
+  readonly logFormat: LogFormat;
+  readonly logTime: boolean;
   /** Undefined: none. */
   readonly timelineFile: string | undefined;
   readonly timelineMarkCycles: boolean;

@@ -14,6 +14,8 @@ export const watchingSettings: SettingsOf<
   | 'flightRecords'
   | 'flightDirectory'
   | 'logLevel'
+  | 'logFormat'
+  | 'logTime'
 > = {
   stallCheck: {
     group: 'Watching',
@@ -80,5 +82,27 @@ export const watchingSettings: SettingsOf<
     kind: oneOf('trace', 'debug', 'info', 'warning', 'error', 'fatal'),
     default: 'warning',
     text: 'The least important messages still logged: trace, debug, info, warning, error or fatal.',
+  },
+  logFormat: {
+    group: 'Watching',
+    env: 'HOROVOD_LOG_FORMAT',
+    flags: [{ names: ['--log-format'], operand: 'FORMAT' }],
+    yaml: { key: 'logging.format' },
+    kind: oneOf('text', 'json'),
+    default: 'text',
+    text: 'How messages are logged: text, or json, one object a line with time, level, rank and message.',
+  },
+  logTime: {
+    group: 'Watching',
+    env: 'HOROVOD_LOG_HIDE_TIME',
+    flags: [
+      { names: ['--log-without-timestamp', '--log-hide-timestamp'], text: '1' },
+      { names: ['--log-with-timestamp', '--no-log-hide-timestamp'], text: '0', isHidden: true },
+    ],
+    yaml: { key: 'logging.with_timestamp', toText: opposite },
+    kind: denial,
+    default: true,
+    defaultText: '0',
+    text: 'Leaves the time out of logged messages.',
   },
 };

@@ -1,0 +1,110 @@
+// How process sets come and go after init(): every rank takes part in every change, in the same order, members or not.
+
+import { HorovodError } from '../errors.ts';
+import type { AllgatherOperation, PlaneGroup } from '../plane/plane.ts';
+import type { ContextParts } from './context-parts.ts';
+import type { CollectiveOptions } from './options.ts';
+import { type Plan, textsOf } from './plans.ts';
+import type { ProcessSet } from './process-set.ts';
+import type { ProcessSetTable } from './process-set-table.ts';
+
+export interface ChangesHost {
+  readonly parts: ContextParts;
+  readonly sets: ProcessSetTable;
+  run<R>(plan: Plan<R>, options: CollectiveOptions, what: string, key: string): Promise<R>;
+  addSet(set: ProcessSet, ranks: readonly number[], group: PlaneGroup | undefined): void;
+}
+
+export type ChangeOptions = { signal?: AbortSignal | undefined; timeoutMs?: number };
+
+export class ProcessSetChanges {
+  readonly #host: ChangesHost;
+  #count = 0;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(host: ChangesHost) {
+    this.#host = host;
+  }
+
+  add(set: ProcessSet, options: ChangeOptions): Promise<void> {
+    return this.#inTurn(() => this.open(set, options));
+  }
+
+  /** All agree that it goes; what is open of it is the caller's to close. */
+  remove(set: ProcessSet, options: CollectiveOptions): Promise<void> {
+    return this.#inTurn(() => this.agreeOn(`remove ${set.ranks.join(',')}`, options));
+  }
+
+  /** Changes of process sets follow each other in the order of the calls, which is the same on all ranks. */
+  #inTurn<T>(change: () => Promise<T>): Promise<T> {
+    const turn = this.#last.then(change);
+    this.#last = turn.catch(() => undefined);
+    return turn;
+  }
+
+  async open(set: ProcessSet, options: ChangeOptions): Promise<void> {
+    const { plane, world, limits, members: numbers } = this.#host.parts;
+    const { sets } = this.#host;
+    const { ranks } = set;
+    sets.checkNew(set, world.size);
+    const text = ranks.join(',');
+    await this.agreeOn(`add ${text}`, options);
+    const timeoutMs = options.timeoutMs ?? limits.operationTimeoutMs;
+    const index = ranks.indexOf(world.rank);
+    const members = ranks.map((member) => numbers[member] as number);
+    const { signal } = options;
+    // Everybody takes part in telling, members or not: it goes over the set of all ranks.
+    let group: PlaneGroup | undefined;
+    if (index < 0) {
+      await this.#exchangeAmongAll('', options);
+    } else {
+      let hasTold = false;
+      const exchange = async (told: string) => {
+        hasTold = true;
+        const texts = await this.#exchangeAmongAll(told, options);
+        return ranks.map((member) => texts[member] as string);
+      };
+      const id = sets.nextId;
+      group = await plane.openGroup({ id, members, index, exchange, signal, timeoutMs });
+      // A plane with nothing to tell; the ranks outside the set expect it all the same.
+      if (!hasTold) await exchange('');
+    }
+    await this.agreeOn(`added ${text}`, options);
+    this.#host.addSet(set, ranks, group);
+  }
+
+  async #exchangeAmongAll(text: string, options: CollectiveOptions): Promise<string[]> {
+    const operation: AllgatherOperation = { kind: 'allgather', input: Buffer.from(text) };
+    const plan: Plan<string[]> = {
+      kind: 'processSet',
+      operands: [],
+      operations: [operation],
+      detail: 'exchange',
+      result: () => textsOf(operation),
+    };
+    const key = `horovod.process_set.${++this.#count}`;
+    return this.#host.run(plan, withoutName(options), 'addProcessSet', key);
+  }
+
+  async agreeOn(detail: string, options: CollectiveOptions): Promise<void> {
+    const plan: Plan<void> = {
+      kind: 'processSet',
+      operands: [],
+      operations: [{ kind: 'barrier' }],
+      detail,
+      result: () => undefined,
+    };
+    try {
+      const key = `horovod.process_set.${++this.#count}`;
+      await this.#host.run(plan, withoutName(options), 'a change of process sets', key);
+    } catch (error) {
+      // A rank that has joined has not counted this one.
+      if (HorovodError.is(error) && error.code === 'ERR_HVD_JOIN_UNSUPPORTED') this.#count--;
+      throw error;
+    }
+  }
+}
+
+function withoutName({ signal, timeoutMs }: CollectiveOptions): CollectiveOptions {
+  return { signal, timeoutMs };
+}

@@ -1,0 +1,56 @@
+// Where a rank leaves its flight record: the directory the user has named, or one for this job below the temporary
+// directory, of which the newest few are kept. Nothing is created before there is something to write.
+
+import { lstatSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { tmpdir, userInfo } from 'node:os';
+import { join, resolve } from 'node:path';
+
+/** Jobs whose records are kept below the temporary directory. */
+const keptJobs = 20;
+
+export interface FlightDirectory {
+  readonly path: string;
+  /** Below this all jobs have theirs, and old ones are removed; undefined: the user's own directory. */
+  readonly parent: string | undefined;
+}
+
+/** Undefined: no records are to be written. `given` is HOROVOD_FLIGHT_DIR. */
+export function flightDirectory(
+  given: string | undefined,
+  job: string,
+  temporary: string = tmpdir(),
+): FlightDirectory | undefined {
+  if (given === 'none') return undefined;
+  if (given !== undefined && given !== '') return { path: resolve(given), parent: undefined };
+  const parent = join(temporary, `horovod-flight-${ownId()}`);
+  return { path: join(parent, job.replace(/[^\w.-]/g, '-').slice(0, 80)), parent };
+}
+
+/** Makes it, for this user alone where it is ours to make. Throws what the file system says. */
+export function openFlightDirectory({ path, parent }: FlightDirectory): void {
+  if (parent === undefined) {
+    mkdirSync(path, { recursive: true });
+    return;
+  }
+  mkdirSync(parent, { recursive: true, mode: 0o700 });
+  // The temporary directory is everybody's: somebody else may have been there first, with plans for our files.
+  const { uid, mode } = lstatSync(parent);
+  const isOurs =
+    lstatSync(parent).isDirectory() && (process.getuid === undefined || uid === process.getuid());
+  if (!isOurs || (mode & 0o022) !== 0) throw new Error(`${parent} is not a directory of this user alone`);
+  if (mkdirSync(path, { recursive: true, mode: 0o700 }) !== undefined) prune(parent, path);
+}
+
+/** Removes all but the newest. Several ranks may do so at once. */
+function prune(parent: string, own: string): void {
+  const jobs = readdirSync(parent)
+    .map((name) => join(parent, name))
+    .filter((path) => path !== own)
+    .map((path) => ({ path, changedAtMs: statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0 }))
+    .sort((a, b) => b.changedAtMs - a.changedAtMs);
+  for (const { path } of jobs.slice(keptJobs - 1)) rmSync(path, { recursive: true, force: true });
+}
+
+function ownId(): string {
+  return String(process.getuid?.() ?? userInfo().username);
+}
