@@ -1,7 +1,7 @@
 // Autotune on real ranks: test/fixtures/autotune/autotune-cases.mjs has the cases.
 
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
@@ -9,7 +9,8 @@ import { fileURLToPath } from 'node:url';
 import { planeVariants, reportCases } from '../testing/case-jobs.ts';
 import { spawnRanks } from '../testing/spawn-ranks.ts';
 
-const fixture = fileURLToPath(new URL('../../test/fixtures/autotune/autotune-cases.mjs', import.meta.url));
+const fixture = (name: string) =>
+  fileURLToPath(new URL(`../../test/fixtures/autotune/${name}`, import.meta.url));
 
 describe('autotune', () => {
   for (const { title, env, plane, skip } of planeVariants()) {
@@ -18,7 +19,7 @@ describe('autotune', () => {
       t.after(() => rmSync(directory, { recursive: true }));
       const flags = ['--autotune', '--autotune-log-file', join(directory, 'log.csv')];
       const few = ['--autotune-warmup-samples', '1', '--autotune-steps-per-sample', '2'];
-      const job = await spawnRanks(2, fixture, {
+      const job = await spawnRanks(2, fixture('autotune-cases.mjs'), {
         flags: [...flags, ...few, '--autotune-bayes-opt-max-samples', '3', '--cycle-time-ms', '0'],
         args: [title === 'native' ? 'tensorflow' : 'core'],
         env: {
@@ -36,6 +37,41 @@ describe('autotune', () => {
         assert.match(first, /the ranks do not end their steps at the same point/);
         assert.doesNotMatch(second, /autotune/);
       });
+    });
+  }
+
+  // Two names of this machine are two hosts.
+  for (const { title, env, skip } of planeVariants()) {
+    test(`3 ranks on two hosts try by host and flat, ${title}`, { skip }, async (t) => {
+      const directory = mkdtempSync(join(tmpdir(), 'hvd-autotune-'));
+      t.after(() => rmSync(directory, { recursive: true }));
+      const log = join(directory, 'log.csv');
+      const job = await spawnRanks(3, fixture('two-hosts.mjs'), {
+        flags: ['-H', 'localhost:2,127.0.0.1:1', '--autotune', '--autotune-log-file', log],
+        // Enough for the search; native ranks also compare.
+        args: [title === 'native' ? '42' : '18'],
+        env: {
+          ...env,
+          HOROVOD_AUTOTUNE_WARMUP_SAMPLES: '1',
+          HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE: '2',
+          HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES: '5',
+          HOROVOD_FUSION_THRESHOLD: '1000',
+          HOROVOD_CYCLE_TIME: '0',
+          HOROVOD_TIMEOUT_SECONDS: '30',
+        },
+      });
+      assert.equal(job.exitCode, 0, job.stdout + job.stderr);
+      const plane = title === 'native' ? 'tcp' : 'portable';
+      for (const { stdout } of job.ranks) {
+        const { plane: used, fusionThresholdBytes } = JSON.parse(stdout) as Record<string, unknown>;
+        assert.deepEqual([used, fusionThresholdBytes], [plane, 1000]);
+      }
+      const rows = readFileSync(log, 'utf8').trim().split('\n');
+      assert.equal(rows[0], 'phase,hierarchical_allreduce,hierarchical_allgather,step_ms,steps_per_second');
+      const tried = rows
+        .filter((row) => row.startsWith('searching,'))
+        .map((row) => row.split(',').slice(1, 3).join());
+      assert.deepEqual(tried.sort(), ['false,false', 'false,true', 'true,false', 'true,true']);
     });
   }
 });
