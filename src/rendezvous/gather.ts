@@ -10,6 +10,8 @@ export interface GatherOptions extends WaitOptions {
   readonly members: readonly number[];
   /** This one. */
   readonly rank: number;
+  /** The first one hears of who is missing still, at the beginning and as they come. */
+  onMissing?(missing: readonly number[]): void;
 }
 
 /** Pieces that fit into a frame of the store, however their letters are written there. */
@@ -45,10 +47,13 @@ export async function gather(
     const rest = places.map((place) => store.get(`${all}/${place}`, patience));
     return JSON.parse(head + (await Promise.all(rest)).join('')) as string[];
   }
-  const missing = new Set(members);
+  const missing = new Set(members.filter((member) => member !== rank));
+  options.onMissing?.([...missing]);
   const listen = async (member: number): Promise<string> => {
-    const told = member === rank ? text : await store.get(`${key}/${member}`, { ...wait, from: member });
+    if (member === rank) return text;
+    const told = await store.get(`${key}/${member}`, { ...wait, from: member });
     missing.delete(member);
+    options.onMissing?.([...missing]);
     return told;
   };
   const texts = await Promise.all(members.map(listen)).catch((error: unknown) => {

@@ -35,7 +35,7 @@ export async function joinJob(settings: Settings, wait: WaitOptions): Promise<Jo
     launcher.kind === 'pmi'
       ? await pmiMeetingPlace(launcher, settings, { signal, timeoutMs })
       : await meetingPlace(launcher, settings);
-  const onComer = (text: string) => createLog(settings.logLevel, 0).write('debug', text);
+  const onComer = (text: string) => createLog(settings, 0).write('debug', text, { topic: 'rendezvous' });
   const noisy = { ...place, onComer };
   const { store, rank, jobId } =
     place.signpost === undefined
@@ -43,7 +43,7 @@ export async function joinJob(settings: Settings, wait: WaitOptions): Promise<Jo
       : await meetBySignpost(noisy, place.signpost, { signal, timeoutMs });
   if (place.notice !== undefined && rank === 0) {
     const level = launcher.kind === 'rendezvous' ? 'warning' : 'info';
-    createLog(settings.logLevel, rank).write(level, place.notice);
+    createLog(settings, rank).write(level, place.notice);
   }
   const secret = place.secret.derive(jobId);
   const { kind, size } = launcher;

@@ -73,9 +73,4 @@ export const foreignFlags: readonly ForeignFlag[] = [
     yaml: 'library_options.gloo_timeout_seconds',
     env: 'HOROVOD_GLOO_TIMEOUT_SECONDS',
   }),
-  acceptedSwitch(
-    ['--log-with-timestamp', '--log-without-timestamp', '--log-hide-timestamp', '--no-log-hide-timestamp'],
-    'use --prefix-output-with-timestamp for times in front of lines',
-    { yaml: 'logging.with_timestamp', env: 'HOROVOD_LOG_HIDE_TIME' },
-  ),
 ];

@@ -227,13 +227,38 @@ test('flags become the variables of the ranks, and only those that were given', 
   });
 });
 
+test('flags, variables and config keys of the log (test_logging_args)', () => {
+  const logOf = (argv: string[], env = {}) => {
+    const { logLevel, logFormat, logTime } = parseCommandLine([...argv, 'x'], env).settings;
+    return [logLevel, logFormat, logTime];
+  };
+  assert.deepEqual(logOf([]), ['warning', 'text', true]);
+  assert.deepEqual(logOf(['--log-level', 'INFO', '--log-format', 'json', '--log-without-timestamp']), [
+    'info',
+    'json',
+    false,
+  ]);
+  assert.deepEqual(logOf([], { HOROVOD_LOG_HIDE_TIME: '1', HOROVOD_LOG_FORMAT: 'JSON' }), [
+    'warning',
+    'json',
+    false,
+  ]);
+  assert.deepEqual(logOf(['--log-hide-timestamp']), ['warning', 'text', false]);
+  for (const flag of ['--log-with-timestamp', '--no-log-hide-timestamp']) {
+    assert.deepEqual(logOf([flag], { HOROVOD_LOG_HIDE_TIME: '1' }), ['warning', 'text', true]);
+  }
+  const { environment } = parseConfig('logging:\n  format: json\n  with_timestamp: false', 'c.yaml');
+  assert.deepEqual(environment, { HOROVOD_LOG_FORMAT: 'json', HOROVOD_LOG_HIDE_TIME: '1' });
+});
+
 test('every spelling of every flag of the table is understood', () => {
   const tables = [...Object.values(launchTable), ...Object.values(settingsTable)] as Setting<unknown>[];
   for (const flag of tables.flatMap((setting) => setting.flags ?? [])) {
     for (const name of flag.names) {
       // The file of --config-file would be read.
       if (name === '--config-file') continue;
-      const value = 'operand' in flag ? [name === '--log-level' ? 'info' : '1'] : [];
+      const words: Record<string, string> = { '--log-level': 'info', '--log-format': 'json' };
+      const value = 'operand' in flag ? [words[name] ?? '1'] : [];
       assert.deepEqual(parseCommandLine([name, ...value, 'command'], {}).command, ['command'], name);
     }
   }

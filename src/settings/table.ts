@@ -16,6 +16,7 @@ export { launchTable } from './table/launch-options.ts';
 export type {
   Flag,
   LaunchOptions,
+  LogFormat,
   LogLevel,
   OverlapChoice,
   PlaneChoice,

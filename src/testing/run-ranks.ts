@@ -113,7 +113,7 @@ function makeMembers(n: number, { limits = {}, processSets = [] }: RunRanksOptio
       world: { rank, size: n, ...host },
       plane: hub.plane(rank),
       limits: { ...usualLimits, ...limits },
-      log: createLog('info', rank, (line) => lines.push(line)),
+      log: createLog({ logLevel: 'info', logTime: false }, rank, { sink: (line) => lines.push(line) }),
       hasDynamicProcessSets: isDynamic,
       processSet: globalSet,
       members: Array.from({ length: n }, (_, i) => i),

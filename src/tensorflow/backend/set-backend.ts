@@ -198,8 +198,8 @@ function silenceCpuBanner(): void {
 
 /** One line from rank 0: the others would say the same. */
 function warn(message: string): void {
-  const { rank, logLevel } = readSettings(processEnvironment());
-  if (rank === 0) createLog(logLevel, rank).write('warning', message);
+  const settings = readSettings(processEnvironment());
+  if (settings.rank === 0) createLog(settings, 0).write('warning', message);
 }
 
 function firstLine(error: unknown): string {
