@@ -16,6 +16,8 @@ export const stage = {
   /** Between hosts. */
   transfer: 7,
   over: 8,
+  /** More of what came before, in pieces that are not told apart. */
+  repeats: 9,
 } as const;
 
 /** Bounds what an operation in very many pieces may say. */

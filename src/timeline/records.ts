@@ -33,6 +33,7 @@ export const stageNames: readonly string[] = [
   'COPY',
   'TRANSFER',
   '',
+  'REPEATS',
 ];
 
 /** What a rank says of itself. */

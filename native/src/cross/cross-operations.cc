@@ -8,6 +8,7 @@
 namespace hvd {
 
 Status CrossGroup::execute(Operation& operation, const Patience& patience) {
+  mark(Stage::transfer);
   Status status = Status::done;
   if (!has_sizes(operation)) {
     status = Status::system_error;

@@ -7,10 +7,10 @@
 namespace hvd {
 
 // What a mark begins lasts until the next one. The numbers are those of src/plane/trace.ts.
-enum class Stage : uint8_t { posted = 0, agreed = 1, pack = 2, reduce = 3, wait = 4, unpack = 5, copy = 6, transfer = 7, over = 8 };
+enum class Stage : uint8_t { posted = 0, agreed = 1, pack = 2, reduce = 3, wait = 4, unpack = 5, copy = 6, transfer = 7, over = 8, repeats = 9 };
 
 struct Trace {
-  static constexpr size_t most = 96;  // later ones are not kept
+  static constexpr size_t most = 48;
   struct Mark {
     Stage stage;
     int64_t at_ns;
@@ -21,8 +21,10 @@ struct Trace {
   void add(Stage stage, int64_t at_ns) {
     // A stage entered again goes on.
     if (count > 0 && marks[count - 1].stage == stage) return;
-    // The last place is for the end.
-    if (count < most - 1 || (count < most && stage == Stage::over)) marks[count++] = {stage, at_ns};
+    if (stage == Stage::over && count < most) marks[count++] = {stage, at_ns};
+    // Large operations go through their stages again and again; the last places are for that, and for the end.
+    else if (count < most - 2) marks[count++] = {stage, at_ns};
+    else if (count == most - 2) marks[count++] = {Stage::repeats, at_ns};
   }
 };
 

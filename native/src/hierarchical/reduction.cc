@@ -74,6 +74,7 @@ Status HierarchicalGroup::allreduce(Operation& operation, const Patience& patien
   const size_t bytes = operation.total_bytes();
   const size_t element = element_bytes(operation.dtype);
   if (bytes <= small_bytes) {
+    mark(Stage::unpack);
     if (is_packed(operation)) unpack(operation, 0, bytes, packed_.data());
     return Status::done;
   }
@@ -81,17 +82,20 @@ Status HierarchicalGroup::allreduce(Operation& operation, const Patience& patien
     const size_t piece = std::min(piece_bytes(), bytes - offset);
     if (offset > 0) {
       if (!describe_reduction(operation, offset, piece)) return Status::no_memory;
+      mark(Stage::reduce);
       inside_.is_followed = true;  // by gather_shards()
       if (Status status = run_inside(inside_, patience); status != Status::done) return status;
     }
     if (place_ < lanes()) {
       const size_t elements = at(inside_.counts, place_);
+      mark(Stage::transfer);
       Status status =
           from_engine(engine_->allreduce(shard_.data(), elements, operation.dtype, operation.op, patience));
       if (status != Status::done) return status;
       if (operation.postscale != 1.0)
         scale(shard_.data(), shard_.data(), elements, operation.dtype, operation.postscale);
     }
+    mark(Stage::copy);
     if (Status status = gather_shards(operation, offset, piece, element, patience); status != Status::done)
       return status;
   }

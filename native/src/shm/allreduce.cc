@@ -62,12 +62,14 @@ Status ShmGroup::allreduce_inline(Operation& operation, size_t bytes, const Pati
     if (Status status = read_inline(i, copy, bytes, patience); status != Status::done) return status;
     sources_[static_cast<size_t>(i)] = copy;
   }
+  mark(Stage::reduce);
   if (operation.buffers.size() == 1) {
     reduce_to(operation, 0, 0, sources_.data(), size_, bytes);
     return Status::done;
   }
   char* result = scratch_.data() + inline_bytes * static_cast<size_t>(size_);
   reduce(result, sources_.data(), size_, elements, operation.dtype, operation.op, operation.postscale);
+  mark(Stage::unpack);
   unpack(operation, 0, bytes, result);
   return Status::done;
 }
@@ -78,15 +80,18 @@ Status ShmGroup::allreduce_direct(Operation& operation, size_t bytes, const Pati
   const size_t chunks = (bytes + slot_bytes - 1) / slot_bytes;
   auto chunk_bytes = [&](size_t k) { return std::min(slot_bytes, bytes - k * slot_bytes); };
   auto produce = [&](size_t k) {
+    mark(Stage::pack);
     pack(operation, k * slot_bytes, chunk_bytes(k), slot(index_, chunk_ + k));
     publish(member(index_).produced, chunk_ + k + 1);
   };
   if (!flag(index_, post_flag::staged)) produce(0);
   for (size_t k = 0; k < chunks; k++) {
     if (k + 1 < chunks) produce(k + 1);
+    mark(Stage::wait);
     for (int i = 0; i < size_; i++)
       if (i != index_)
         if (Status status = wait_for_chunk(i, chunk_ + k, patience); status != Status::done) return status;
+    mark(Stage::reduce);
     for_each_piece(operation.buffers, k * slot_bytes, chunk_bytes(k),
                    [&](size_t b, size_t within, size_t seen, size_t piece) {
                      for (int i = 0; i < size_; i++)
@@ -107,6 +112,7 @@ Status ShmGroup::allreduce_by_parts(Operation& operation, size_t bytes, const Pa
   const size_t element = element_bytes(operation.dtype);
   auto chunk_bytes = [&](size_t k) { return std::min(slot_bytes, bytes - k * slot_bytes); };
   auto produce = [&](size_t k) {
+    mark(Stage::pack);
     stage_parts(operation, k * slot_bytes, chunk_bytes(k), slot(index_, chunk_ + k));
     publish(member(index_).produced, chunk_ + k + 1);
   };
@@ -114,10 +120,12 @@ Status ShmGroup::allreduce_by_parts(Operation& operation, size_t bytes, const Pa
   for (size_t k = 0; k < chunks; k++) {
     const uint64_t chunk = chunk_ + k;
     const size_t length = chunk_bytes(k);
+    mark(Stage::wait);
     for (int i = 0; i < size_; i++)
       if (i != index_)
         if (Status status = wait_for_chunk(i, chunk, patience); status != Status::done) return status;
     size_t start = part_start(length, index_, size_), end = part_start(length, index_ + 1, size_);
+    mark(Stage::reduce);
     // Nobody else reads this part of our slot, so the result may lie there.
     for_each_piece(operation.buffers, k * slot_bytes + start, end - start,
                    [&](size_t b, size_t within, size_t seen, size_t piece) {
@@ -133,12 +141,14 @@ Status ShmGroup::allreduce_by_parts(Operation& operation, size_t bytes, const Pa
     for (int n = 0; n < size_; n++) {
       int i = (index_ + n) % size_;
       if (i != index_) {
+        mark(Stage::wait);
         Status status = wait_for(i, patience, false, [&](int m) {
           return member(m).reduced.load(std::memory_order_acquire) > chunk;
         });
         if (status != Status::done) return status;
       }
       size_t from = part_start(length, i, size_), to = part_start(length, i + 1, size_);
+      mark(Stage::unpack);
       unpack(operation, k * slot_bytes + from, to - from, slot(i, chunk) + from);
     }
   }
@@ -162,6 +172,7 @@ Status ShmGroup::allreduce_in_place_of_peers(Operation& operation, size_t bytes,
   for (size_t at = part_start(bytes, index_, size_); at < end; at += step) {
     const size_t length = std::min(step, end - at);
     int error = 0, culprit = -1;
+    mark(Stage::copy);
     for (int i = 0; i < size_ && !error; i++) {
       if (i == index_) continue;
       copies.clear();
@@ -174,6 +185,7 @@ Status ShmGroup::allreduce_in_place_of_peers(Operation& operation, size_t bytes,
     }
     if (error) return system_failure(culprit, error);
 
+    mark(Stage::reduce);
     for_each_piece(operation.buffers, at, length, [&](size_t b, size_t within, size_t seen, size_t piece) {
       for (int i = 0; i < size_; i++) {
         const char* from;
@@ -204,6 +216,7 @@ Status ShmGroup::allreduce_in_place_of_peers(Operation& operation, size_t bytes,
     // A process that was stopped in here may go on when the others have given up long ago; what it would write to is
     // theirs again.
     if (control_.failed()) return Status::failed;
+    mark(Stage::copy);
     for (int i = 0; i < size_ && !error; i++) {
       if (i == index_) continue;
       copies.clear();

@@ -175,6 +175,7 @@ Status ShmGroup::arrive(const Patience& patience) {
 
 Status ShmGroup::execute(Operation& operation, const Patience& patience) {
   Status status = Status::done;
+  if (operation.kind != Kind::allreduce) mark(operation.kind == Kind::reducescatter ? Stage::reduce : Stage::copy);
   switch (operation.kind) {
     case Kind::allreduce: status = allreduce(operation, patience); break;
     case Kind::reducescatter: status = reducescatter(operation, patience); break;
@@ -188,6 +189,7 @@ Status ShmGroup::execute(Operation& operation, const Patience& patience) {
 }
 
 Status ShmGroup::finish(const Patience& patience) {
+  mark(Stage::wait);
   publish(member(index_).finished, round_);
   return wait_for_all(patience, false, [&](int i) {
     return member(i).finished.load(std::memory_order_acquire) >= round_;
