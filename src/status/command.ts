@@ -7,8 +7,8 @@ import { defaultMemoryDirectory } from '../plane/memory-file.ts';
 import { processEnvironment } from '../settings/environment.ts';
 import { readSettings } from '../settings/read-settings.ts';
 import { type Found, findBlocks } from './find-jobs.ts';
-import { type JobView, readJobs } from './job-view.ts';
-import { parseStatusOptions, type StatusOptions, statusHelp } from './options.ts';
+import { readJobs } from './job-view.ts';
+import { parseStatusOptions, type Screen, type StatusOptions, statusHelp } from './options.ts';
 import { runOverSsh } from './over-ssh.ts';
 import { renderJobs } from './table.ts';
 
@@ -26,12 +26,14 @@ export const statusCommand: { run(argv: readonly string[], output: CommandOutput
       output.out(statusHelp);
       return 0;
     }
-    const columns = options.screenColumns ?? (process.stdout.isTTY ? process.stdout.columns : undefined);
-    const isTerminal = columns !== undefined;
-    const isLive = options.watchSeconds !== undefined || (isTerminal && !options.once && !options.json);
-    const watchSeconds = isLive ? (options.watchSeconds ?? liveSeconds) : undefined;
-    const screenColumns = isLive && !options.json ? columns : undefined;
-    const asked = { ...options, watchSeconds, screenColumns };
+    const terminal = options.screen ?? ownScreen();
+    const isLive =
+      options.watchSeconds !== undefined || (terminal !== undefined && !options.once && !options.json);
+    const asked: StatusOptions = {
+      ...options,
+      watchSeconds: isLive ? (options.watchSeconds ?? liveSeconds) : undefined,
+      screen: isLive && !options.json ? terminal : undefined,
+    };
     return options.host === undefined
       ? show(asked, output)
       : runOverSsh(
@@ -47,17 +49,17 @@ export const statusCommand: { run(argv: readonly string[], output: CommandOutput
   },
 };
 
-function remoteArguments({ job, json, watchSeconds, screenColumns }: StatusOptions): string[] {
+function remoteArguments({ job, json, watchSeconds, screen }: StatusOptions): string[] {
   return [
     ...(watchSeconds === undefined ? ['--once'] : ['--watch', String(watchSeconds)]),
-    ...(screenColumns === undefined ? [] : ['--screen-columns', String(screenColumns)]),
+    ...(screen === undefined ? [] : ['--screen', `${screen.columns}x${screen.rows}`]),
     ...(job === undefined ? [] : ['--job', job]),
     ...(json ? ['--json'] : []),
   ];
 }
 
 async function show(options: StatusOptions, output: CommandOutput): Promise<number> {
-  const { job, json, watchSeconds, screenColumns } = options;
+  const { job, json, watchSeconds, screen } = options;
   const directory = readSettings(processEnvironment()).shmDirectory ?? defaultMemoryDirectory();
   for (let looks = 0; ; looks++) {
     const found = findBlocks(directory);
@@ -72,23 +74,31 @@ async function show(options: StatusOptions, output: CommandOutput): Promise<numb
       if (!json) output.error(`horovod status: ${noneText(job, found)}\n`);
       return 1;
     }
-    if (!json) output.out(pictureOf(jobs, now, screenColumns, looks));
+    if (!json) output.out(pictureOf(renderJobs(jobs, now), now, screen, looks));
     if (watchSeconds === undefined) return 0;
     await sleep(watchSeconds * 1000);
   }
 }
 
-function pictureOf(
-  jobs: readonly JobView[],
-  now: number,
-  screenColumns: number | undefined,
-  looks: number,
-): string {
-  const text = renderJobs(jobs, now);
-  if (screenColumns === undefined) return looks === 0 ? text : `\n${new Date(now).toISOString()}\n${text}`;
-  // A line that breaks would push the picture up.
-  const lines = text.split('\n').map((line) => line.slice(0, screenColumns));
-  return (looks === 0 ? eraseScreen : '') + home + lines.join(`${eraseLine}\n`) + eraseRest;
+function pictureOf(text: string, now: number, screen: Screen | undefined, looks: number): string {
+  if (screen === undefined) return looks === 0 ? text : `\n${new Date(now).toISOString()}\n${text}`;
+  return (looks === 0 ? eraseScreen : '') + home + fitted(text, screen).join(`${eraseLine}\n`) + eraseRest;
+}
+
+/** Lines that break, or are too many, would push the picture up. */
+export function fitted(text: string, { columns, rows }: Screen): string[] {
+  const lines = text.split('\n').map((line) => line.slice(0, columns));
+  if (lines.length <= rows) return lines;
+  const shown = Math.max(rows - 2, 1);
+  const hidden = lines.length - 1 - shown;
+  return [...lines.slice(0, shown), `… ${hidden} lines more: --once shows all`.slice(0, columns), ''];
+}
+
+function ownScreen(): Screen | undefined {
+  const { isTTY, columns, rows } = process.stdout;
+  if (!isTTY) return undefined;
+  // A terminal that does not know its size has any.
+  return { columns: columns || 1000, rows: rows || 1000 };
 }
 
 function noneText(job: string | undefined, { hidden }: Found): string {

@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { fitted } from './command.ts';
 import { parseStatusOptions } from './options.ts';
+
+test('a picture fits its terminal', () => {
+  const text = 'abcdef\n1\n2\n3\n4\n';
+  assert.deepEqual(fitted(text, { columns: 4, rows: 6 }), ['abcd', '1', '2', '3', '4', '']);
+  assert.deepEqual(fitted(text, { columns: 9, rows: 4 }), ['abcdef', '1', '… 3 lines', '']);
+});
 
 describe('the options of horovod status', () => {
   test('are none', () => {
@@ -14,7 +21,7 @@ describe('the options of horovod status', () => {
     assert.deepEqual(
       { ...options },
       {
-        ...{ help: false, json: true, once: false, screenColumns: undefined, watchSeconds: 0.5, job: '1a2b' },
+        ...{ help: false, json: true, once: false, screen: undefined, watchSeconds: 0.5, job: '1a2b' },
         ...{ host: 'me@server1', sshPort: 2222, sshIdentityFile: '/k' },
       },
     );

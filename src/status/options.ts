@@ -3,6 +3,12 @@
 import { parseArgs } from 'node:util';
 import { HorovodError } from '../errors.ts';
 
+/** The size of a terminal. */
+export interface Screen {
+  readonly columns: number;
+  readonly rows: number;
+}
+
 export interface StatusOptions {
   readonly help: boolean;
   readonly json: boolean;
@@ -13,8 +19,8 @@ export interface StatusOptions {
   readonly host?: string | undefined;
   readonly sshPort?: number | undefined;
   readonly sshIdentityFile?: string | undefined;
-  /** Not for users: our own call on another host draws for a terminal of so many columns here. */
-  readonly screenColumns?: number | undefined;
+  /** Not for users: our own call on another host draws for a terminal of this size here. */
+  readonly screen?: Screen | undefined;
 }
 
 export const statusHelp = `usage: horovod status [options]
@@ -63,9 +69,17 @@ export function parseStatusOptions(argv: readonly string[]): StatusOptions {
   if (host === undefined && (sshPort !== undefined || sshIdentityFile !== undefined)) {
     throw usage('--ssh-port and --ssh-identity-file belong to --host.');
   }
-  const columns = values['screen-columns'];
-  const screenColumns = columns === undefined ? undefined : numberOf(columns, '--screen-columns', 1, 10_000);
-  return { help, json, once, screenColumns, watchSeconds, job, host, sshPort, sshIdentityFile };
+  return {
+    help,
+    json,
+    once,
+    screen: screenOf(values.screen),
+    watchSeconds,
+    job,
+    host,
+    sshPort,
+    sshIdentityFile,
+  };
 }
 
 function parse(argv: readonly string[]) {
@@ -77,7 +91,7 @@ function parse(argv: readonly string[]) {
         help: { type: 'boolean', short: 'h' },
         json: { type: 'boolean' },
         once: { type: 'boolean' },
-        'screen-columns': { type: 'string' },
+        screen: { type: 'string' },
         watch: { type: 'string', short: 'w' },
         job: { type: 'string' },
         host: { type: 'string' },
@@ -88,6 +102,11 @@ function parse(argv: readonly string[]) {
   } catch (error) {
     throw usage(`${(error as Error).message.split('. ')[0]}.`);
   }
+}
+
+function screenOf(text: string | undefined): Screen | undefined {
+  const [columns = 0, rows = 0] = (text ?? '').split('x').map(Number);
+  return columns > 0 && rows > 0 ? { columns, rows } : undefined;
 }
 
 function numberOf(text: string, flag: string, least: number, most: number): number {
