@@ -9,6 +9,9 @@ export const subcommands: readonly Subcommand[] = [
   lazy('timeline', 'report where the time of a timeline went', async () => {
     return (await import('../timeline/report/command.ts')).timelineCommand;
   }),
+  lazy('flight-report', 'compare what the ranks of a failed job did, and name the culprit', async () => {
+    return (await import('../diagnostics/flight-report/command.ts')).flightReportCommand;
+  }),
 ];
 
 function lazy(name: string, about: string, load: () => Promise<Pick<Subcommand, 'run'>>): Subcommand {
