@@ -6,10 +6,17 @@ import { defaultContext, globalProcessSet } from '../context/default-context.ts'
 import { size } from '../context/default-membership.ts';
 import { ProcessSet } from '../context/process-set.ts';
 import { HorovodError } from '../errors.ts';
-import { Compression, type Compressor } from '../tensor/compression/compression.ts';
+import {
+  type AnyCompressor,
+  Compression,
+  type CompressionName,
+  compressorOf,
+} from '../tensor/compression/compression.ts';
+import { isReducing } from '../tensor/compression/compressor.ts';
 import { Adasum, Average, type ReduceOp, Sum } from '../tensor/reduce-op.ts';
 import { describe } from '../tensor/tensor.ts';
 import { allreduceTree, allreduceTreeSync } from './collectives.ts';
+import { gradientName } from './gradient-names.ts';
 import { combined, type GradientTransformation, scaled, zerosLike } from './optimizers.ts';
 import { shardedOptimizer } from './sharded-optimizer.ts';
 
@@ -17,7 +24,8 @@ import { shardedOptimizer } from './sharded-optimizer.ts';
 export interface GradientOptions {
   /** Default: Average. With Adasum the optimizer's updates are combined, not the gradients. */
   readonly op?: ReduceOp | undefined;
-  readonly compression?: Compressor | undefined;
+  /** One of Compression, its name, or one of your own. Default: none. */
+  readonly compression?: AnyCompressor | CompressionName | undefined;
   /** Divides before the sum and multiplies after it, against overflow in half precision; Average only. Default: 1. */
   readonly gradientPredivideFactor?: number | undefined;
   /** Ranks outside of it keep their own gradients. Default: all ranks. */
@@ -256,13 +264,15 @@ interface Scales {
 async function reduce<T>(grads: T, options: GradientOptions, scales: Scales): Promise<T> {
   if (isAlone(options)) return grads;
   const { op, compression, processSet } = options;
-  return allreduceTree(grads, { op, compression, processSet, ...scales });
+  const name = gradientName(scales, options);
+  return allreduceTree(grads, { op, compression, processSet, name, ...scales });
 }
 
 function reduceSync<T>(grads: T, options: GradientOptions, scales: Scales): T {
   if (isAlone(options)) return grads;
   const { op, compression, processSet } = options;
-  return allreduceTreeSync(grads, { op, compression, processSet, ...scales });
+  const name = gradientName(scales, options);
+  return allreduceTreeSync(grads, { op, compression, processSet, name, ...scales });
 }
 
 /** Nobody to reduce with: this rank is outside of the set, or its only member. */
@@ -352,8 +362,9 @@ function checkOptions(options: GradientOptions, names: readonly string[], what: 
   if (![Average, Sum, Adasum].includes(op)) {
     refuse('op is Average, Sum or Adasum: gradients have no other meaning than their sum');
   }
-  if (compression !== undefined && typeof compression?.compress !== 'function')
-    refuse(`compression is one of hvd.Compression or a Compressor, not ${describe(compression)}`);
+  const compressor = compressorOf(compression, what);
+  if (op === Adasum && isReducing(compressor))
+    refuse(`compression ${compressor.name} goes with op Average and Sum, not with Adasum`);
   if (processSet !== undefined && !(processSet instanceof ProcessSet))
     refuse(`processSet is a ProcessSet, not ${describe(processSet)}`);
 }
@@ -361,8 +372,9 @@ function checkOptions(options: GradientOptions, names: readonly string[], what: 
 function checkSharding({
   shardOptimizerState = false,
   op = Average,
-  compression = Compression.none,
+  compression: given,
 }: DistributedOptimizerOptions): boolean {
+  const compression = compressorOf(given, 'DistributedOptimizer');
   const refuse = (reason: string): never => {
     throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `DistributedOptimizer: ${reason}.`);
   };

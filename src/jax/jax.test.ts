@@ -222,9 +222,9 @@ describe('DistributedOptimizer', () => {
       /op is Average, Sum or Adasum/,
     ],
     [
-      'the name of a compression',
-      () => hvd.DistributedOptimizer(hvd.sgd(1), { compression: 'fp16' as never }),
-      /compression is one of/,
+      'an unknown name of a compression',
+      () => hvd.DistributedOptimizer(hvd.sgd(1), { compression: 'zip' as never }),
+      /there is no compression "zip"; there are 'none', 'fp16'/,
     ],
     [
       'a list for a process set',
