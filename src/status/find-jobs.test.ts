@@ -33,7 +33,19 @@ describe('control blocks', () => {
     ];
     const proc = procWith(t, 42, open);
     const { blocks } = findBlocks('/nowhere', proc);
-    assert.deepEqual(blocks, [{ path: join(proc, '42/fd/1'), mark }]);
+    assert.deepEqual(blocks, [{ path: join(proc, '42/fd/1'), mark, isForeign: false }]);
+  });
+
+  test('of a container are known as such', (t) => {
+    const proc = procWith(t, 42, [`/dev/shm/horovod-control-${mark} (deleted)`]);
+    for (const [folder, namespace] of [
+      ['42', 'pid:[7]'],
+      ['self', 'pid:[8]'],
+    ] as const) {
+      mkdirSync(join(proc, folder, 'ns'), { recursive: true });
+      symlinkSync(namespace, join(proc, folder, 'ns/pid'));
+    }
+    assert.equal(findBlocks('/nowhere', proc).blocks[0]?.isForeign, true);
   });
 
   test('are found once, however many have them open', (t) => {
@@ -56,7 +68,7 @@ describe('control blocks', () => {
     writeFileSync(join(directory, `horovod-control-${mark}`), '');
     writeFileSync(join(directory, 'horovod-segment-0123456789abcdef'), '');
     assert.deepEqual(findBlocks(directory, join(directory, 'no-proc')).blocks, [
-      { path: join(directory, `horovod-control-${mark}`), mark },
+      { path: join(directory, `horovod-control-${mark}`), mark, isForeign: false },
     ]);
   });
 

@@ -10,6 +10,8 @@ export interface FoundBlock {
   readonly path: string;
   /** Part of its name: short, and no two blocks have the same. */
   readonly mark: string;
+  /** Its processes are in a container: their numbers in it mean nothing here. */
+  readonly isForeign: boolean;
 }
 
 export interface Found {
@@ -26,6 +28,7 @@ export function findBlocks(directory: string, proc = '/proc'): Found {
   if (pids.length === 0) return { blocks: namedBlocks(directory), hidden: [] };
   const blocks = new Map<string, FoundBlock>();
   const hidden: { pid: number; uid: number }[] = [];
+  const own = linkOf(join(proc, 'self/ns/pid'));
   for (const pid of pids) {
     const folder = join(proc, pid, 'fd');
     const fds = namesOf(folder);
@@ -38,7 +41,8 @@ export function findBlocks(directory: string, proc = '/proc'): Found {
       const path = join(folder, fd);
       const mark = blockName.exec(linkOf(path))?.[1];
       // Every rank of the host has it open, and the launcher.
-      if (mark !== undefined && !blocks.has(mark)) blocks.set(mark, { path, mark });
+      if (mark === undefined || blocks.has(mark)) continue;
+      blocks.set(mark, { path, mark, isForeign: linkOf(join(proc, pid, 'ns/pid')) !== own });
     }
   }
   return { blocks: [...blocks.values()], hidden };
@@ -47,7 +51,7 @@ export function findBlocks(directory: string, proc = '/proc'): Found {
 function namedBlocks(directory: string): FoundBlock[] {
   return namesIn(directory).flatMap((name) => {
     const mark = blockName.exec(name)?.[1];
-    return mark === undefined ? [] : [{ path: join(directory, name), mark }];
+    return mark === undefined ? [] : [{ path: join(directory, name), mark, isForeign: false }];
   });
 }
 

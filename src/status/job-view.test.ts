@@ -10,7 +10,7 @@ import { encodeRankStatus, type RankStatus } from './rank-status.ts';
 function blockOf(t: TestContext, ranks: number): { block: ControlBlock; found: FoundBlock } {
   const block = ControlBlock.create(ranks);
   t.after(() => block.close());
-  return { block, found: { path: block.path, mark: '0123456789abcdef' } };
+  return { block, found: { path: block.path, mark: '0123456789abcdef', isForeign: false } };
 }
 
 function write(block: ControlBlock, status: RankStatus): void {
@@ -101,12 +101,24 @@ describe('a job seen in its control block', () => {
     );
   });
 
+  test('of a container goes by what the block says, since process numbers are others there', (t) => {
+    const { block, found } = blockOf(t, 3);
+    for (const rank of [0, 1, 2]) block.attach(rank, endedPid());
+    block.leave(1);
+    block.recordExit(2, { code: 3 });
+    assert.deepEqual(
+      readBlock({ ...found, isForeign: true })?.ranks.map(({ presence, end }) => [presence, end]),
+      [
+        ['here', undefined],
+        ['left', undefined],
+        ['lost', 'exited with code 3'],
+      ],
+    );
+  });
+
   test('that is gone, or is no control block, is left out', (t) => {
     const { block, found } = blockOf(t, 1);
     block.close();
-    assert.deepEqual(
-      readJobs([found, { path: '/dev/null', mark: 'x' }, { path: '/nowhere', mark: 'y' }]),
-      [],
-    );
+    assert.deepEqual(readJobs([found, { ...found, path: '/dev/null' }, { ...found, path: '/nowhere' }]), []);
   });
 });

@@ -48,7 +48,7 @@ function isRunning({ ranks }: JobView): boolean {
   return ranks.some(({ presence }) => presence === 'here');
 }
 
-export function readBlock({ path, mark }: FoundBlock): JobView | undefined {
+export function readBlock({ path, mark, isForeign }: FoundBlock): JobView | undefined {
   let block: ControlBlock;
   try {
     block = ControlBlock.open(path, 'read');
@@ -56,10 +56,12 @@ export function readBlock({ path, mark }: FoundBlock): JobView | undefined {
     return undefined;
   }
   try {
-    const ranks = Array.from({ length: block.ranks }, (_, rank) => readRank(block, rank));
+    const ranks = Array.from({ length: block.ranks }, (_, rank) =>
+      isForeign ? readForeignRank(block, rank) : readRank(block, rank),
+    );
     const known = ranks.find(({ status }) => status !== undefined);
     const local = ranks.find(({ isLocal, presence }) => isLocal && presence === 'here');
-    const pid = local === undefined ? 0 : block.pid(local.rank);
+    const pid = local === undefined || isForeign ? 0 : block.pid(local.rank);
     return {
       id: known?.status?.job ?? mark.slice(0, 8),
       command: pid === 0 ? '' : commandOf(pid),
@@ -73,9 +75,24 @@ export function readBlock({ path, mark }: FoundBlock): JobView | undefined {
   }
 }
 
-function readRank(block: ControlBlock, rank: number): RankView {
+/** Without a look at its process: what the block says is all there is. */
+function readForeignRank(block: ControlBlock, rank: number): RankView {
+  const status = readPage(block, rank);
+  const isLocal = block.pid(rank) !== 0;
+  const exit = block.exit(rank);
+  const common = { rank, isLocal, isStopped: false, status };
+  if (block.state(rank) === 'left') return { ...common, presence: 'left' };
+  if (exit !== undefined) return { ...common, presence: 'lost', end: describeEnd(exit) };
+  return { ...common, presence: isLocal || status !== undefined ? 'here' : 'starting' };
+}
+
+function readPage(block: ControlBlock, rank: number): RankStatus | undefined {
   const page = block.readStatus(rank);
-  const status = page === undefined ? undefined : decodeRankStatus(page.text);
+  return page === undefined ? undefined : decodeRankStatus(page.text);
+}
+
+function readRank(block: ControlBlock, rank: number): RankView {
+  const status = readPage(block, rank);
   const pid = block.pid(rank);
   const isLocal = pid !== 0;
   const loss = block.lossOf(rank);
