@@ -3,7 +3,9 @@
 
 import type * as tf from '@tensorflow/tfjs';
 import { broadcast, broadcastSync } from '../context/default-collectives.ts';
+import { defaultContext } from '../context/default-context.ts';
 import type { CollectiveOptions } from '../context/options.ts';
+import { inBytes, startPhase } from '../diagnostics/progress.ts';
 import type { TypedArray } from '../tensor/dtype.ts';
 import { elementsIn, type Tensor } from '../tensor/tensor.ts';
 import { makeTensor } from './tensor-access.ts';
@@ -30,11 +32,17 @@ export function broadcastSlotsSync(
   rootRank: number,
   options: CollectiveOptions,
 ): void {
-  for (const [number, pack] of packsOf(slots).entries()) {
-    const message = emptyMessage(pack);
-    if (isRoot) fill(message.data, pack, (slot) => valuesOf(slot.read()));
-    broadcastSync(message, rootRank, { ...optionsOf(options, number), inPlace: true });
-    if (!isRoot) unpack(message.data, pack);
+  const progress = progressOf(slots);
+  try {
+    for (const [number, pack] of packsOf(slots).entries()) {
+      const message = emptyMessage(pack);
+      if (isRoot) fill(message.data, pack, (slot) => valuesOf(slot.read()));
+      broadcastSync(message, rootRank, { ...optionsOf(options, number), inPlace: true });
+      if (!isRoot) unpack(message.data, pack);
+      progress?.sent(message.data.byteLength);
+    }
+  } finally {
+    progress?.end();
   }
 }
 
@@ -45,19 +53,42 @@ export async function broadcastSlots(
   rootRank: number,
   options: CollectiveOptions,
 ): Promise<void> {
-  for (const [number, pack] of packsOf(slots).entries()) {
-    const message = emptyMessage(pack);
-    if (isRoot) {
-      let place = 0;
-      for (const slot of pack) {
-        const values = await valuesLaterOf(slot.read());
-        (message.data as Float32Array).set(values as Float32Array, place);
-        place += values.length;
+  const progress = progressOf(slots);
+  try {
+    for (const [number, pack] of packsOf(slots).entries()) {
+      const message = emptyMessage(pack);
+      if (isRoot) {
+        let place = 0;
+        for (const slot of pack) {
+          const values = await valuesLaterOf(slot.read());
+          (message.data as Float32Array).set(values as Float32Array, place);
+          place += values.length;
+        }
       }
+      await broadcast(message, rootRank, { ...optionsOf(options, number), inPlace: true });
+      if (!isRoot) unpack(message.data, pack);
+      progress?.sent(message.data.byteLength);
     }
-    await broadcast(message, rootRank, { ...optionsOf(options, number), inPlace: true });
-    if (!isRoot) unpack(message.data, pack);
+  } finally {
+    progress?.end();
   }
+}
+
+/** Rank 0 says how far it is, if it takes long. */
+function progressOf(slots: readonly Slot[]): { sent(bytes: number): void; end(): void } | undefined {
+  const { world, log } = defaultContext();
+  if (world.rank !== 0 || world.size === 1) return undefined;
+  const total = slots.reduce((sum, { shape, dtype }) => sum + elementsIn(shape) * bytesPerElement[dtype], 0);
+  const phase = startPhase({ what: `broadcast of ${slots.length} tensors, ${inBytes(total)}`, log });
+  let done = 0;
+  phase.report({ done, total, unit: 'bytes' });
+  return {
+    sent(bytes) {
+      done += bytes;
+      phase.report({ done, total, unit: 'bytes' });
+    },
+    end: () => phase.end(),
+  };
 }
 
 /** By dtype, in order, each list up to the limit unless a single tensor is larger. Empty tensors do not travel. */

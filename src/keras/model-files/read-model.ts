@@ -1,10 +1,11 @@
 // Reads a model as TensorFlow.js has it, model.json beside its weights, and says what is wrong with one that cannot
 // be used: missing, not a model, truncated, or changed since it was written.
 
-import { readFile } from 'node:fs/promises';
+import { open, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../errors.ts';
+import { readInPieces } from './file-progress.ts';
 import { modelJsonIn } from './location.ts';
 import { type ModelJsonExtras, sha256 } from './write-model.ts';
 
@@ -85,10 +86,15 @@ async function readText(modelJson: string): Promise<string> {
   }
 }
 
-async function readWeights(modelJson: string, name: string): Promise<Buffer> {
+async function readWeights(modelJson: string, name: string): Promise<Uint8Array<ArrayBuffer>> {
   const path = join(dirname(modelJson), name);
   try {
-    return await readFile(path);
+    const file = await open(path, 'r');
+    try {
+      return await readInPieces(file, path);
+    } finally {
+      await file.close();
+    }
   } catch (cause) {
     throw damaged(modelJson, `its weights ${path} cannot be read (${(cause as Error).message})`, cause);
   }

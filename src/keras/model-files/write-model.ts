@@ -11,6 +11,7 @@ import { mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../errors.ts';
+import { writeInPieces } from './file-progress.ts';
 
 /** What model.json has besides TensorFlow.js's own keys, which ignores it. */
 export interface ModelJsonExtras {
@@ -100,8 +101,7 @@ async function replaceFile(path: string, content: string | Uint8Array): Promise<
   try {
     const file = await open(passing, 'wx');
     try {
-      await file.writeFile(content);
-      await file.sync();
+      await writeInPieces(file, typeof content === 'string' ? Buffer.from(content) : content, path);
     } finally {
       await file.close();
     }
