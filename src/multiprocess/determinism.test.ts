@@ -1,5 +1,6 @@
 // The bits of a result depend on the inputs and the number of ranks, and on nothing else: not on the run, the plane,
-// the form, the fusion, or the kind of memory.
+// the form, the fusion, the order in which promises are asked for, or the kind of memory. On tcp they also depend on where the
+// ranks are and on what was fused; docs/guide/determinism.md says what is promised.
 
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
@@ -10,20 +11,29 @@ import { runRanks } from '../testing/run-ranks.ts';
 import { spawnRanks } from '../testing/spawn-ranks.ts';
 
 type Call = (...args: never[]) => unknown;
-type Digest = (forms: Record<string, Call>, ops: object, rank: number) => Promise<string>;
+type Order = (count: number) => number[];
+type Digest = (
+  forms: Record<string, Call>,
+  ops: object,
+  rank: number,
+  how: { order: Order },
+) => Promise<string>;
 
 const np = 3;
 
 /** What each rank of the in-memory plane gets: the definition of the others' results. */
 async function digestsInMemory(): Promise<string[]> {
-  const { digest } = (await import(coreFixture('digests.mjs'))) as { digest: Digest };
+  const { digest, anyOrder } = (await import(coreFixture('digests.mjs'))) as {
+    digest: Digest;
+    anyOrder: Order;
+  };
   return runRanks(np, (context, rank) => {
     const { allreduce, groupedAllreduce, reducescatter } = collectives;
     const bound = { allreduce, groupedAllreduce, reducescatter } as Record<string, Call>;
     const forms = Object.fromEntries(
       Object.entries(bound).map(([name, call]) => [name, call.bind(undefined, context as never)]),
     );
-    return digest(forms, { Sum, Average }, rank);
+    return digest(forms, { Sum, Average }, rank, { order: anyOrder });
   });
 }
 
@@ -57,6 +67,37 @@ describe(`the bits of results of ${np} ranks`, () => {
         const own = expected[rank];
         assert.deepEqual(JSON.parse(stdout), { plane, digests: [own, own] });
       });
+    });
+  }
+
+  // Its sums begin at another rank for each part of a tensor, so the last bits are others than in memory.
+  const tcp = { env: { ...native.env, HOROVOD_PLANE: 'tcp' } };
+  // Two hosts have two sums to add, in whatever order.
+  const hosts = { env: native.env, flags: ['-H', 'localhost:2,127.0.0.1:1'], args: ['loose'] };
+  const unfused = { env: { ...tcp.env, HOROVOD_FUSION_THRESHOLD: '0' }, args: ['loose'] };
+  const between = {
+    'tcp: in two runs the same': tcp,
+    'tcp between two hosts: the same whenever promises are asked for': hosts,
+    'tcp without fusion: the same whenever promises are asked for': unfused,
+  };
+  for (const [title, how] of Object.entries(between)) {
+    test(title, { skip: native.skip }, async () => {
+      const isLoose = 'args' in how;
+      const runs: string[][][] = [];
+      for (const _ of ['first', 'second']) {
+        const job = await spawnRanks(np, coreFixture('determinism.mjs'), { ...how, timeoutMs: 120_000 });
+        assert.equal(job.exitCode, 0, job.stderr);
+        const lines = job.ranks.map(
+          ({ stdout }) => JSON.parse(stdout) as { plane: string; digests: string[] },
+        );
+        for (const { plane, digests } of lines) {
+          assert.equal(plane, 'tcp');
+          // Of all operations there are two digests, one of them of the blocking forms, which fuse nothing.
+          if (isLoose) assert.equal(digests[0], digests[1]);
+        }
+        runs.push(lines.map(({ digests }) => digests));
+      }
+      assert.deepEqual(runs[1], runs[0]);
     });
   }
 });
