@@ -1,7 +1,7 @@
 // Where a rank leaves its flight record: the directory the user has named, or one for this job below the temporary
 // directory, of which the newest few are kept. Nothing is created before there is something to write.
 
-import { lstatSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { lstatSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
 
@@ -39,6 +39,27 @@ export function openFlightDirectory({ path, parent }: FlightDirectory): void {
     lstatSync(parent).isDirectory() && (process.getuid === undefined || uid === process.getuid());
   if (!isOurs || (mode & 0o022) !== 0) throw new Error(`${parent} is not a directory of this user alone`);
   if (mkdirSync(path, { recursive: true, mode: 0o700 }) !== undefined) prune(parent, path);
+}
+
+/** Every rank that looks here writes its record. The directory is open. */
+export function askForDumps({ path }: FlightDirectory): void {
+  writeFileSync(join(path, 'asked'), '', { mode: 0o600 });
+}
+
+/** When that was last done, as the file system's clock says; 0: never. */
+export function askedAtMs({ path }: FlightDirectory): number {
+  return statSync(join(path, 'asked'), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+}
+
+/** The ranks that have left a record here after `sinceMs`. */
+export function dumpsIn({ path }: FlightDirectory, sinceMs: number): string[] {
+  try {
+    return readdirSync(path).filter(
+      (name) => /^rank-\d+\.json$/.test(name) && statSync(join(path, name)).mtimeMs >= sinceMs,
+    );
+  } catch {
+    return [];
+  }
 }
 
 /** Removes all but the newest. Several ranks may do so at once. */

@@ -5,9 +5,7 @@
 // Of the last: a rank that writes touches the file `asked` in the directory. Other ranks look at it a few times a second,
 // from a timer and from inside blocking waits, where no signal handler of Node runs.
 
-import { statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { type FlightDirectory, openFlightDirectory } from './flight-directory.ts';
+import { askedAtMs, askForDumps, type FlightDirectory, openFlightDirectory } from './flight-directory.ts';
 import { type FlightDump, writeDump } from './flight-dump.ts';
 import type { Log } from './log.ts';
 
@@ -78,9 +76,9 @@ export class FlightDumper {
   look(): void {
     const { place } = this.#options;
     if (place === undefined) return;
-    const askedAtMs = this.#readAsked(place);
-    if (askedAtMs <= this.#askedAtMs || askedAtMs < this.#startedAtMs - 1000) return;
-    this.#askedAtMs = askedAtMs;
+    const atMs = askedAtMs(place.directory);
+    if (atMs <= this.#askedAtMs || atMs < this.#startedAtMs - 1000) return;
+    this.#askedAtMs = atMs;
     this.write('asked');
   }
 
@@ -113,13 +111,9 @@ export class FlightDumper {
 
   /** True: nobody has asked in the last seconds. */
   #ask(place: FlightPlace): boolean {
-    const before = this.#readAsked(place);
-    writeFileSync(join(place.directory.path, 'asked'), '', { mode: 0o600 });
-    this.#askedAtMs = this.#readAsked(place);
+    const before = askedAtMs(place.directory);
+    askForDumps(place.directory);
+    this.#askedAtMs = askedAtMs(place.directory);
     return this.#askedAtMs - before > 5000;
-  }
-
-  #readAsked(place: FlightPlace): number {
-    return statSync(join(place.directory.path, 'asked'), { throwIfNoEntry: false })?.mtimeMs ?? 0;
   }
 }

@@ -10,6 +10,7 @@ import { controlBlockKey } from '../rendezvous/keys.ts';
 import type { Store } from '../rendezvous/store.ts';
 import { TcpStoreServer } from '../rendezvous/tcp-store-server.ts';
 import type { ForwardingRules } from '../settings/environment.ts';
+import { FlightRecords } from './failure-report/flight-records.ts';
 import { failureReport, how, who } from './failure-report/report.ts';
 import {
   blamedRank,
@@ -52,6 +53,8 @@ export interface JobRequest {
   readonly explain: (text: string) => void;
   /** Between a polite signal and SIGKILL. */
   readonly graceMs?: number;
+  /** HOROVOD_FLIGHT_DIR. */
+  readonly flightDirectory?: string | undefined;
   /** Has been running since horovodrun began; for --verbose. */
   readonly clock?: StartClock | undefined;
 }
@@ -79,6 +82,7 @@ export class Job {
   readonly #hosts: readonly HostRanks[];
   readonly #ranks: RankRecord[] = [];
   readonly #endOrder: RankRecord[] = [];
+  readonly #records: FlightRecords;
   #hasControlBlock = false;
   #interruption: NodeJS.Signals | undefined;
   #isEnding = false;
@@ -88,7 +92,9 @@ export class Job {
     server: TcpStoreServer,
     guardian: Guardian,
     hosts: readonly HostRanks[],
+    records: FlightRecords,
   ) {
+    this.#records = records;
     this.#request = request;
     this.#server = server;
     this.#guardian = guardian;
@@ -111,7 +117,8 @@ export class Job {
       explain(`job ${identity.jobId}: ${slots.length} ranks, rendezvous at ${server.address}`);
       const graceMs = request.graceMs ?? usualGraceMs;
       const hosts = await openHosts({ ...request, ...identity, graceMs, guardian, server, clock });
-      const job = new Job(request, server, guardian, hosts);
+      const records = new FlightRecords(request.flightDirectory, identity.jobId, hosts.length > 1);
+      const job = new Job(request, server, guardian, hosts, records);
       // Each host's ranks as soon as they are there: output that nobody reads is lost when the rank ends.
       await Promise.all(
         hosts.map(async (host) => {
@@ -144,6 +151,11 @@ export class Job {
     void this.#endAll(signal === 'SIGPIPE' ? 'SIGTERM' : signal);
   }
 
+  /** SIGUSR2 to horovodrun: the ranks of this host write their flight records. */
+  askForRecords(): void {
+    this.#request.say(this.#records.ask());
+  }
+
   /** Resolves when every process has ended and all output is out: the exit code of horovodrun. */
   async finish(): Promise<number> {
     await Promise.all(this.#ranks.map((rank) => this.#watch(rank)));
@@ -160,7 +172,7 @@ export class Job {
     if (this.#interruption !== undefined) return 128 + signalNumber(this.#interruption);
     const cause = findRootCause(ends);
     if (cause === undefined) return 0;
-    this.#request.say(failureReport(cause, ends));
+    this.#request.say([failureReport(cause, ends), ...this.#records.pointer()].join('\n'));
     return exitCodeOf(cause.end);
   }
 

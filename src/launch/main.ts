@@ -1,13 +1,14 @@
 // horovodrun: from the command line to the exit code.
 
 import { fileURLToPath } from 'node:url';
+import { packageVersion } from '../diagnostics/package-version.ts';
 import { HorovodError } from '../errors.ts';
 import { parseCommandLine } from '../settings/command-line.ts';
 import { processEnvironment } from '../settings/environment.ts';
 import { helpText } from '../settings/help.ts';
 import { Job } from './job.ts';
 import { ConsoleWriter, ownOutput } from './output/console-writer.ts';
-import { packageVersion, planHosts, requestForHosts } from './plan-job.ts';
+import { planHosts, requestForHosts } from './plan-job.ts';
 import { StartClock } from './start-clock.ts';
 
 const usageExitCode = 2;
@@ -20,10 +21,11 @@ export async function main(argv: readonly string[]): Promise<never> {
   const stdout = new ConsoleWriter(ownOutput('stdout'), onBroken);
   const stderr = new ConsoleWriter(ownOutput('stderr'), onBroken);
   const say = (text: string) => void stderr.write(`horovodrun: ${text}\n`);
-  const onStart = (started: Pick<Job, 'interrupt'>) => {
+  const onStart = (started: Started) => {
     job = started;
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
       process.on(signal, () => started.interrupt(signal));
+    process.on('SIGUSR2', () => started.askForRecords?.());
   };
   let exitCode: number;
   try {
@@ -42,8 +44,10 @@ interface Surroundings {
   readonly stdout: ConsoleWriter;
   readonly stderr: ConsoleWriter;
   readonly say: (text: string) => void;
-  readonly onStart: (job: Pick<Job, 'interrupt'>) => void;
+  readonly onStart: (job: Started) => void;
 }
+
+type Started = Pick<Job, 'interrupt'> & Partial<Pick<Job, 'askForRecords'>>;
 
 async function run(argv: readonly string[], { stdout, stderr, say, onStart }: Surroundings): Promise<number> {
   const driverEnvironment = processEnvironment();

@@ -1,7 +1,7 @@
 // From options and settings to what a job is asked to do: which rank runs where, which hosts are other machines and
 // how they are reached, who gets which cores and GPUs.
 
-import { readFileSync } from 'node:fs';
+import { packageVersion } from '../diagnostics/package-version.ts';
 import { HorovodError } from '../errors.ts';
 import type { LaunchOptions, Settings } from '../settings/table.ts';
 import { parseHosts, readHostfile } from './hosts/host-list.ts';
@@ -48,13 +48,13 @@ export function requestForHosts(
   say: (text: string) => void,
 ): Pick<
   JobRequest,
-  'slots' | 'driverEnvironment' | 'forwarding' | 'remote' | 'corePinning' | 'gpus' | 'say'
+  'slots' | 'driverEnvironment' | 'forwarding' | 'remote' | 'corePinning' | 'gpus' | 'flightDirectory' | 'say'
 > {
   const localSlots = slots.filter(({ hostname }) => !remoteNames.has(hostname));
   const localSize = Math.max(0, ...localSlots.map((slot) => slot.localSize));
   const isLocal = localSize > 0;
   return {
-    ...{ slots, driverEnvironment, say },
+    ...{ slots, driverEnvironment, say, flightDirectory: settings.flightDirectory },
     forwarding: { allow: options.envAllow, deny: options.envDeny },
     // Two names of this machine share its cores.
     corePinning: isLocal && settings.pinCores ? new CorePinning(localSlots.length, say) : undefined,
@@ -65,11 +65,6 @@ export function requestForHosts(
     remote:
       remoteNames.size === 0 ? undefined : remoteHosts(remoteNames, options, settings, driverEnvironment),
   };
-}
-
-export function packageVersion(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
-  return String((JSON.parse(text) as { version: unknown }).version);
 }
 
 function remoteHosts(
