@@ -2,6 +2,7 @@
 // takes whatever it finds.
 
 import { existsSync, readFileSync } from 'node:fs';
+import { type Activity, activityOf, sampleActivity } from '../diagnostics/process-activity.ts';
 import { ControlBlock, describeEnd } from '../plane/control-block.ts';
 import type { FoundBlock } from './find-jobs.ts';
 import { decodeRankStatus, type RankStatus } from './rank-status.ts';
@@ -17,8 +18,8 @@ export interface RankView {
   readonly end?: string | undefined;
   /** It runs on this machine. */
   readonly isLocal: boolean;
-  /** Stopped by a signal or a debugger. */
-  readonly isStopped: boolean;
+  /** Since its last page; 'unknown' for those of other hosts. */
+  readonly activity: Activity;
   readonly status?: RankStatus | undefined;
 }
 
@@ -80,7 +81,7 @@ function readForeignRank(block: ControlBlock, rank: number): RankView {
   const status = readPage(block, rank);
   const isLocal = block.pid(rank) !== 0;
   const exit = block.exit(rank);
-  const common = { rank, isLocal, isStopped: false, status };
+  const common = { rank, isLocal, activity: 'unknown' as const, status };
   if (block.state(rank) === 'left') return { ...common, presence: 'left' };
   if (exit !== undefined) return { ...common, presence: 'lost', end: describeEnd(exit) };
   return { ...common, presence: isLocal || status !== undefined ? 'here' : 'starting' };
@@ -101,13 +102,20 @@ function readRank(block: ControlBlock, rank: number): RankView {
     const { signal, exitCode } = loss;
     const end = signal !== undefined ? { signal } : exitCode !== undefined ? { code: exitCode } : undefined;
     const presence = hasLeft ? 'left' : 'lost';
-    return { rank, presence, end: hasLeft ? undefined : describeEnd(end), isLocal, isStopped: false, status };
+    return {
+      rank,
+      presence,
+      end: hasLeft ? undefined : describeEnd(end),
+      isLocal,
+      activity: 'ended',
+      status,
+    };
   }
   const isKnown = isLocal || status !== undefined;
   return {
     ...{ rank, isLocal, status },
     presence: isKnown ? 'here' : 'starting',
-    isStopped: isLocal && isStopped(pid),
+    activity: isLocal ? activitySince(pid, status) : 'unknown',
   };
 }
 
@@ -131,9 +139,10 @@ function isBetter(view: RankView, known: RankView): boolean {
   return (view.status?.updatedAt ?? 0) > (known.status?.updatedAt ?? 0);
 }
 
-function isStopped(pid: number): boolean {
-  const text = read(`/proc/${pid}/stat`);
-  return /^[Tt]$/.test(text.slice(text.lastIndexOf(')') + 2, text.lastIndexOf(')') + 3));
+function activitySince(pid: number, status: RankStatus | undefined): Activity {
+  const before =
+    status?.cpuMs === undefined ? undefined : { state: '', cpuMs: status.cpuMs, atMs: status.updatedAt };
+  return activityOf(before, sampleActivity(pid, Date.now()));
 }
 
 function commandOf(pid: number): string {

@@ -23,6 +23,8 @@ export interface RankStatus {
   /** The oldest, at most `pendingLimit`. */
   readonly pending: readonly PendingCollective[];
   readonly rssBytes: number;
+  /** Processor time of all its threads so far. */
+  readonly cpuMs?: number | undefined;
   /** Of a running timeline: where its events can be read. */
   readonly timelineRing?: string | undefined;
   /** Time waited for other ranks, of each of the last steps. */
@@ -88,13 +90,14 @@ export function decodeRankStatus(text: string): RankStatus | undefined {
   if (!isWhole || !isNumber(samples) || !isCount(collectives) || !isNumber(bytes) || !isNumber(rssBytes)) {
     return undefined;
   }
-  const { timelineRing, waitMsPerStep } = value;
+  const { timelineRing, waitMsPerStep, cpuMs } = value;
   const last = toLast(value['last']);
   return {
     ...{ rank, host, pid, job, updatedAt, step, samples, collectives, bytes, rssBytes },
     rates: toRates(value['rates']),
     pending: toPending(value['pending']),
     ...(last === undefined ? {} : { last }),
+    ...(isNumber(cpuMs) ? { cpuMs } : {}),
     ...(isText(timelineRing) ? { timelineRing } : {}),
     ...(isNumber(waitMsPerStep) ? { waitMsPerStep } : {}),
     ...(value['hasLeft'] === true ? { hasLeft: true } : {}),

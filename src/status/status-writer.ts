@@ -120,6 +120,7 @@ export class StatusWriter {
       last: this.#last(updatedAt - atMs),
       pending: pending(),
       rssBytes: process.memoryUsage.rss(),
+      cpuMs: cpuMs(),
       ...this.#extras,
     };
   }
@@ -144,4 +145,9 @@ export class StatusWriter {
       bytesPerSecond: perSecond(now.bytes - oldest.bytes),
     };
   }
+}
+
+function cpuMs(): number {
+  const { user, system } = process.cpuUsage();
+  return Math.round((user + system) / 1000);
 }

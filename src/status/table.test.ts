@@ -42,7 +42,7 @@ describe('the table of a job', () => {
         'job 1a2b3c4d: 2 ranks on 1 host, 812 samples/s, node train.js',
         'rank  host    pid  step  samples/s  last collective       state                                             bytes/s   memory   late    age',
         '   0  host1  4121   120        812  allreduce.noname.841  waits 3.4 s for rank 1: allreduce "dense/kernel"   31 MiB  182 MiB         0.4 s',
-        '   1  host1  4121   120             allreduce.noname.841  computes, or is stuck, for 3.4 s                           182 MiB  3.0 s  3.4 s',
+        '   1  host1  4121   120             allreduce.noname.841  computes since 3.4 s                                       182 MiB  3.0 s  3.4 s',
         '',
       ].join('\n'),
     );
@@ -74,8 +74,9 @@ describe('the table of a job', () => {
       viewOf({ presence: 'lost', end: 'was killed by SIGKILL' }),
       viewOf({ presence: 'starting', status: undefined, isLocal: false }),
       viewOf({ presence: 'here', status: undefined }),
-      viewOf({ isStopped: true, status: old }),
-      viewOf({ isLocal: false, status: old }),
+      viewOf({ activity: 'stopped', status: old }),
+      viewOf({ activity: 'idle', status: old }),
+      viewOf({ isLocal: false, activity: 'unknown', status: old }),
     ].map((view, rank) => ({ ...view, rank }));
     const text = render(...states);
     const expected = [
@@ -84,6 +85,7 @@ describe('the table of a job', () => {
       'not here yet',
       'starting',
       'stopped (SIGSTOP, or a debugger)',
+      'sleeps in other code since 12 min',
       'no news',
     ];
     const rows = text.split('\n').slice(2);

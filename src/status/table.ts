@@ -99,18 +99,22 @@ function lastText(status: RankView['status']): string {
 }
 
 function stateText(view: RankView, now: number): string {
-  const { presence, end, status, isLocal, isStopped } = view;
+  const { presence, end, status, activity } = view;
   if (presence === 'left') return 'has shut down';
   if (presence === 'lost') return end ?? 'has ended';
   if (presence === 'starting') return 'not here yet';
-  if (isStopped) return 'stopped (SIGSTOP, or a debugger)';
+  if (activity === 'stopped') return 'stopped (SIGSTOP, or a debugger)';
   if (status === undefined) return 'starting';
   const age = ageOf(view, now);
   const [oldest] = status.pending;
   if (oldest !== undefined && oldest.waitedMs + age >= leastWaitMs) return waitText(oldest, age);
   // A blocking wait writes its page as well: this rank is in code that is not ours.
-  if (age >= staleAfterMs) return isLocal ? `computes, or is stuck, for ${seconds(age)}` : 'no news';
-  return '';
+  return age < staleAfterMs ? '' : silenceText(activity, age);
+}
+
+function silenceText(activity: RankView['activity'], ageMs: number): string {
+  if (activity === 'busy') return `computes since ${seconds(ageMs)}`;
+  return activity === 'idle' ? `sleeps in other code since ${seconds(ageMs)}` : 'no news';
 }
 
 function waitText({ label, waitedMs, missing }: PendingCollective, ageMs: number): string {

@@ -18,5 +18,5 @@ export function statusOf(given: Partial<RankStatus>): RankStatus {
 }
 
 export function viewOf(given: Partial<RankView>): RankView {
-  return { rank: 0, presence: 'here', isLocal: true, isStopped: false, status: statusOf({}), ...given };
+  return { rank: 0, presence: 'here', isLocal: true, activity: 'busy', status: statusOf({}), ...given };
 }

@@ -78,6 +78,7 @@ describe('the tarball', () => {
     for (const path of [
       'dist/index.js',
       'dist/index.d.ts',
+      'bin/horovod.js',
       'bin/horovodrun.js',
       'LICENSE',
       'README.md',
