@@ -56,6 +56,8 @@ struct Operation {
   size_t result_bytes = 0;
   std::vector<uint64_t> received;  // bytes from each member
 
+  // Bytes in the buffers for each that travels.
+  size_t width() const { return narrows ? 2 : 1; }
   // What travels is what lies in the buffers.
   bool travels_as_it_is() const { return prescale == 1.0 && !narrows; }
   size_t total_bytes() const {

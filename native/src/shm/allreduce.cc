@@ -37,7 +37,8 @@ Status ShmGroup::allreduce(Operation& operation, const Patience& patience) {
   const size_t bytes = operation.total_bytes();
   if (bytes == 0) return Status::done;
   if (bytes <= inline_bytes) return allreduce_inline(operation, bytes, patience);
-  if (everyone(post_flag::addressed) &&
+  const bool are_alike = everyone(post_flag::narrows) || !anyone(post_flag::narrows);
+  if (are_alike && everyone(post_flag::addressed) &&
       ((everyone(post_flag::can_copy) && bytes >= copy_from_bytes(size_)) ||
        (everyone(post_flag::all_in_arena) && bytes >= in_arena_from_bytes)))
     return allreduce_in_place_of_peers(operation, bytes, patience);
@@ -158,14 +159,17 @@ Status ShmGroup::allreduce_by_parts(Operation& operation, size_t bytes, const Pa
 
 // Every member reduces one part straight from everybody's memory and writes the result straight into
 // everybody's memory. One step at the end, n/N·(2N-1) bytes. Member i touches part i only, so nobody reads
-// what another one writes.
+// what another one writes. What narrows is read and written as float32: the system calls cost more than the bytes.
 Status ShmGroup::allreduce_in_place_of_peers(Operation& operation, size_t bytes, const Patience& patience) {
-  const size_t element = element_bytes(operation.dtype);
+  const size_t element = element_bytes(operation.dtype), width = operation.width();
   const size_t buffers = operation.buffers.size();
-  const size_t step = everyone(post_flag::all_in_arena) ? 32 * 1024 : size_ <= 4 ? 128 * 1024 : 64 * 1024;
+  const size_t in_memory = everyone(post_flag::all_in_arena) ? 32 * 1024 : size_ <= 4 ? 128 * 1024 : 64 * 1024;
+  const size_t step = in_memory / width;
   const bool scales = operation.prescale != 1.0;
-  scratch_.resize(std::max(scratch_.size(), step * static_cast<size_t>(size_)));
-  auto scratch_of = [&](int i) { return scratch_.data() + step * static_cast<size_t>(i); };
+  // For each member what lies in its memory, and behind that, where it narrows, what would travel.
+  const size_t room = in_memory + (operation.narrows ? step : 0);
+  scratch_.resize(std::max(scratch_.size(), room * static_cast<size_t>(size_)));
+  auto scratch_of = [&](int i) { return scratch_.data() + room * static_cast<size_t>(i); };
 
   std::vector<PeerMemory::Piece> copies;
   const size_t end = part_start(bytes, index_ + 1, size_);
@@ -178,7 +182,7 @@ Status ShmGroup::allreduce_in_place_of_peers(Operation& operation, size_t bytes,
       copies.clear();
       for_each_piece(operation.buffers, at, length, [&](size_t b, size_t within, size_t seen, size_t piece) {
         uint64_t from = entry(i, b, buffers).in;
-        if (!(from & arena_bit)) copies.push_back({from + within, scratch_of(i) + seen, piece});
+        if (!(from & arena_bit)) copies.push_back({from + within * width, scratch_of(i) + seen * width, piece * width});
       });
       if (!copies.empty()) error = peers_.read_pieces(i, copies);
       if (error) culprit = i;
@@ -190,26 +194,30 @@ Status ShmGroup::allreduce_in_place_of_peers(Operation& operation, size_t bytes,
       for (int i = 0; i < size_; i++) {
         const char* from;
         if (i == index_) {
-          from = operation.buffers[b].in + within;
+          from = operation.buffers[b].in + within * width;
         } else {
           uint64_t address = entry(i, b, buffers).in;
-          from = scratch_of(i) + seen;
+          from = scratch_of(i) + seen * width;
           if (address & arena_bit) {
-            from = peers_.arena_pointer(i, address + within);
+            from = peers_.arena_pointer(i, address + within * width);
             if (!from) {
               culprit = i;
-              from = scratch_of(i) + seen;  // anything readable; the operation fails below
+              from = scratch_of(i) + seen * width;  // anything readable; the operation fails below
             }
           }
         }
+        char* const ready = scratch_of(i) + (operation.narrows ? in_memory : 0) + seen;
+        if (operation.narrows) {
+          narrow(ready, reinterpret_cast<const float*>(from), piece / element, operation.dtype);
+          from = ready;
+        }
         if (scales) {
-          scale(scratch_of(i) + seen, from, piece / element, operation.dtype, operation.prescale);
-          from = scratch_of(i) + seen;
+          scale(ready, from, piece / element, operation.dtype, operation.prescale);
+          from = ready;
         }
         sources_[static_cast<size_t>(i)] = from;
       }
-      reduce(operation.buffers[b].out + within, sources_.data(), size_, piece / element, operation.dtype,
-             operation.op, operation.postscale);
+      reduce_to(operation, b, within, sources_.data(), size_, piece);
     });
     if (culprit >= 0) return system_failure(culprit, ENOMEM);
 
@@ -222,11 +230,11 @@ Status ShmGroup::allreduce_in_place_of_peers(Operation& operation, size_t bytes,
       copies.clear();
       for_each_piece(operation.buffers, at, length, [&](size_t b, size_t within, size_t, size_t piece) {
         uint64_t to = entry(i, b, buffers).out;
-        char* mine = operation.buffers[b].out + within;
+        char* mine = operation.buffers[b].out + within * width;
         if (!(to & arena_bit)) {
-          copies.push_back({to + within, mine, piece});
-        } else if (char* theirs = peers_.arena_pointer(i, to + within)) {
-          std::memcpy(theirs, mine, piece);
+          copies.push_back({to + within * width, mine, piece * width});
+        } else if (char* theirs = peers_.arena_pointer(i, to + within * width)) {
+          std::memcpy(theirs, mine, piece * width);
         } else {
           culprit = i;
         }

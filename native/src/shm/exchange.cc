@@ -16,6 +16,7 @@ bool ShmGroup::allocate_result(Operation& operation) {
 
 // All members answer alike: they look at the same posts.
 bool ShmGroup::pulls() const {
+  if (anyone(post_flag::narrows)) return false;  // every reader would have to convert
   bool in_arena = true;
   for (int i = 0; i < size_; i++) in_arena = in_arena && (flag(i, post_flag::is_inline) || flag(i, post_flag::all_in_arena));
   return in_arena || everyone(post_flag::can_copy);

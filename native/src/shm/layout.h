@@ -44,6 +44,7 @@ constexpr uint64_t staged = 2;       // chunk 0 is in its slot already
 constexpr uint64_t addressed = 4;    // addresses are in the header or the table
 constexpr uint64_t all_in_arena = 8; // all of them in alloc() memory
 constexpr uint64_t can_copy = 16;    // this member may read and write the others' memory
+constexpr uint64_t narrows = 32;     // what lies there is float32, and travels as halves
 constexpr int cpu_shift = 8;  // 16 bits: the processor the member was on when it posted
 constexpr int bits = 24;
 }  // namespace post_flag

@@ -69,9 +69,7 @@ void ShmGroup::start(const Operation& operation) {
   Post& mine = post(index_);
   const size_t buffers = operation.buffers.size();
   size_t bytes = operation.kind == Kind::broadcast && operation.root != index_ ? 0 : operation.total_bytes();
-  // What is converted goes through the slots: it would have to be converted by every reader.
-  const bool can_copy = can_copy_ && !operation.narrows;
-  uint64_t flags = (can_copy ? post_flag::can_copy : 0) |
+  uint64_t flags = (can_copy_ ? post_flag::can_copy : 0) | (operation.narrows ? post_flag::narrows : 0) |
                    static_cast<uint64_t>(sched_getcpu() & 0xffff) << post_flag::cpu_shift;
 
   if (operation.kind == Kind::alltoall)
@@ -80,11 +78,12 @@ void ShmGroup::start(const Operation& operation) {
   if (is_inline) {
     flags |= post_flag::is_inline;
   } else {
-    if (buffers <= table_entries && !operation.narrows) {
+    if (buffers <= table_entries) {
       bool in_arena = true;
       for (size_t b = 0; b < buffers; b++) {
         const Buffer& buffer = operation.buffers[b];
-        TableEntry entry{address(buffer.in, buffer.bytes), address(buffer.out, buffer.bytes)};
+        const size_t in_memory = buffer.bytes * operation.width();
+        TableEntry entry{address(buffer.in, in_memory), address(buffer.out, in_memory)};
         in_arena = in_arena && (entry.in & arena_bit) && (operation.kind != Kind::allreduce || (entry.out & arena_bit));
         if (buffers == 1) {
           mine.header.words[2] = entry.in;
@@ -97,7 +96,7 @@ void ShmGroup::start(const Operation& operation) {
     }
     // Worth it unless the data will be copied straight from memory to memory anyway.
     bool stages = operation.kind == Kind::allreduce && !(flags & post_flag::all_in_arena) &&
-                  !(can_copy && bytes >= copy_from_bytes(size_) && (flags & post_flag::addressed));
+                  !(can_copy_ && bytes >= copy_from_bytes(size_) && (flags & post_flag::addressed));
     if (stages) {
       const size_t first = std::min(bytes, slot_bytes);
       if (reduces_by_parts(bytes))
@@ -200,6 +199,12 @@ bool ShmGroup::everyone(uint64_t bit) const {
   for (int i = 0; i < size_; i++)
     if (!flag(i, bit)) return false;
   return true;
+}
+
+bool ShmGroup::anyone(uint64_t bit) const {
+  for (int i = 0; i < size_; i++)
+    if (flag(i, bit)) return true;
+  return false;
 }
 
 bool ShmGroup::anyone_started() {

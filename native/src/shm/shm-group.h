@@ -54,6 +54,7 @@ class ShmGroup final : public Group {
   size_t posted_bytes(int i) const { return meta(i) >> post_flag::bits; }
   bool flag(int i, uint64_t bit) const { return (meta(i) & bit) != 0; }
   bool everyone(uint64_t bit) const;
+  bool anyone(uint64_t bit) const;
   char* slot(int i, uint64_t chunk) const { return members_[i].slots[chunk % slot_count]; }
 
   void write_inline(const Operation& operation, size_t bytes, Post& post);
