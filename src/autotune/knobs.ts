@@ -17,6 +17,8 @@ export type Knob =
       /** What the value is shown in. */
       readonly unit: 'bytes' | 'ms';
       readonly usual: number;
+      /** Means something only where another knob has one of these values; elsewhere it is `usual`. */
+      readonly needs?: { readonly name: string; readonly values: readonly KnobValue[] };
     }
   | {
       readonly kind: 'choice';
@@ -59,7 +61,18 @@ export function decode(knobs: readonly Knob[], point: readonly number[]): KnobVa
       values[knob.name] = knob.choices[place] as string | boolean;
     }
   }
-  return values;
+  return canonical(knobs, values);
+}
+
+/** The same setting, with knobs that mean nothing in it as they usually are: no setting is tried under two names. */
+function canonical(knobs: readonly Knob[], values: KnobValues): KnobValues {
+  const idle = knobs.filter(
+    (knob) =>
+      knob.kind === 'size' &&
+      knob.needs !== undefined &&
+      !knob.needs.values.includes(values[knob.needs.name] ?? ''),
+  );
+  return { ...values, ...usualValues(idle) };
 }
 
 /** The part of the scale that 0 has. */

@@ -51,7 +51,7 @@ export class Reporter implements Decider {
     const values: KnobValues = comparison?.isBetter === true ? chosen : usual;
     const result: SavedResult = { format: 1, shape, values, comparison };
     if (writeResult(resultFile, result, warn))
-      say(`the result is kept in ${resultFile} for the next job of this shape.`);
+      say(`keeps the result in ${resultFile}, for the next job of this shape.`);
   }
 
   #tell({ phase, values, ms, number, of }: Sample): void {

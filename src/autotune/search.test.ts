@@ -4,7 +4,7 @@ import { decode, encode, type Knob, type KnobValues, showValues, usualValues } f
 import { mulberry32, normal } from './random.ts';
 import { Search } from './search.ts';
 
-const bucket: Knob = {
+const bucket: Extract<Knob, { kind: 'size' }> = {
   kind: 'size',
   name: 'bucketBytes',
   least: 65_536,
@@ -54,6 +54,19 @@ describe('settings in the unit cube', () => {
       const ms = values['cycleTimeMs'] as number;
       assert.ok(ms === 0 || (ms >= 0.25 && ms <= 16), String(ms));
     }
+  });
+
+  test('a knob that means nothing in a setting is as usual there', () => {
+    const needy: Knob = { ...bucket, needs: { name: 'overlap', values: ['always'] } };
+    const at = (x: number) => decode([overlap, needy], [x, 0.1]);
+    assert.deepEqual(at(0), { overlap: 'never', bucketBytes: 2 * 2 ** 20 });
+    assert.equal((at(1)['bucketBytes'] as number) < 2 ** 20, true);
+    const search = new Search([overlap, needy]);
+    for (let i = 0; i < 15; i++) {
+      const values = search.next();
+      search.tell(values, values['overlap'] === 'never' ? 1 : 2);
+    }
+    assert.equal(search.trials.filter(({ values }) => values['overlap'] === 'never').length, 1);
   });
 
   test('are shown in words', () => {
@@ -111,9 +124,9 @@ describe('the search', () => {
     assert.ok(truth(values) < 16.5, `${truth(values)} for ${JSON.stringify(values)}`);
   });
 
-  test('is over when there are only choices and all have been tried', () => {
+  test('is over when there are only choices and each has been tried twice', () => {
     const search = new Search([overlap, wire]);
-    run(search, 5, () => 1);
+    run(search, 11, () => 1);
     assert.equal(search.isExhausted, false);
     run(search, 1, () => 1);
     assert.equal(search.isExhausted, true);

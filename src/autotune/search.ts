@@ -26,6 +26,8 @@ export interface SearchOptions {
 }
 
 const candidatesPerTrial = 512;
+/** How often each setting is tried where there are only choices, a few altogether. */
+const timesEach = 2;
 
 export class Search {
   readonly knobs: readonly Knob[];
@@ -45,14 +47,17 @@ export class Search {
     return this.#trials;
   }
 
-  /** Every setting there is has been tried. */
+  /** There are few settings, and each has been tried often enough. */
   get isExhausted(): boolean {
-    return this.knobs.every(({ kind }) => kind === 'choice') && this.#untried(this.#all()).length === 0;
+    return this.#hasOnlyChoices && this.#all().every((values) => this.#countOf(values) >= timesEach);
   }
 
   next(): KnobValues {
     const fresh = this.#untried(this.#first)[0];
     if (fresh !== undefined) return fresh;
+    if (this.#hasOnlyChoices) {
+      return this.#all().reduce((least, each) => (this.#countOf(each) < this.#countOf(least) ? each : least));
+    }
     const process = this.#model();
     const best = Math.min(...this.#trials.map(({ values }) => process.predict(this.#pointOf(values)).mean));
     let chosen: { values: KnobValues; merit: number } | undefined;
@@ -76,6 +81,14 @@ export class Search {
     }));
     const [best] = judged.sort((a, b) => a.mean - b.mean);
     return best?.trial as Trial;
+  }
+
+  get #hasOnlyChoices(): boolean {
+    return this.knobs.every(({ kind }) => kind === 'choice');
+  }
+
+  #countOf(values: KnobValues): number {
+    return this.#trials.filter((trial) => sameValues(trial.values, values)).length;
   }
 
   #model(): GaussianProcess {
@@ -138,7 +151,7 @@ function firstSettings(knobs: readonly Knob[]): KnobValues[] {
   const sizes = knobs.filter(({ kind }) => kind === 'size');
   const spread = Array.from({ length: sizes.length === 0 ? 0 : sizes.length + 3 }, (_, i) => {
     const point = sizes.map((_, d) => halton(i + 1, primes[d % primes.length] as number));
-    return { ...usual, ...decode(sizes, point) };
+    return decode(knobs, encode(knobs, { ...usual, ...decode(sizes, point) }));
   });
   return [usual, ...turned, ...spread];
 }

@@ -50,6 +50,19 @@ describe('a tuning session', () => {
     );
   });
 
+  test('compares for longer where a gain may drown in noise, and then takes it', () => {
+    const random = mulberry32(21);
+    const time = (values: KnobValues) => (isOn(values) ? 9 : 10) * (1 + 0.06 * normal(random));
+    const lengths = Array.from({ length: 20 }, () => {
+      const { phases, outcome } = play([overlap], time);
+      return { turns: phases.filter((phase) => phase === 'comparing').length, outcome };
+    });
+    const counts = new Set(lengths.map(({ turns }) => turns));
+    assert.ok(counts.has(8) && counts.has(24), String([...counts]));
+    const taken = lengths.filter(({ outcome }) => outcome?.comparison?.isBetter === true).length;
+    assert.ok(taken >= 15, `${taken} of 20`);
+  });
+
   test('keeps the usual setting where the gain drowns in noise', () => {
     const random = mulberry32(4);
     for (let round = 0; round < 10; round++) {

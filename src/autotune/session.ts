@@ -7,7 +7,7 @@
 
 import { type Knob, type KnobValues, sameValues, usualValues } from './knobs.ts';
 import { Search } from './search.ts';
-import { type Comparison, compare } from './statistics.ts';
+import { type Comparison, compare, leastGain } from './statistics.ts';
 
 export interface SessionOptions {
   readonly warmupSamples: number;
@@ -40,11 +40,14 @@ export interface Outcome {
 
 /** Enough for a standard error that means something, few enough to be over soon. */
 const usualPairs = 4;
+/** So many times as many turns where the first ones do not tell. */
+const moreTimes = 3;
 
 export class Session {
   readonly #options: SessionOptions;
   readonly #knobs: () => readonly Knob[];
-  readonly #pairs: number;
+  #pairs: number;
+  #hasMore = false;
   #phase: Phase = 'warming';
   #taken = 0;
   #search: Search | undefined;
@@ -143,6 +146,14 @@ export class Session {
       return;
     }
     this.#comparison = compare(this.#before, this.#after);
+    const { gain, isBetter } = this.#comparison;
+    if (!isBetter && gain > leastGain && !this.#hasMore) {
+      // It may be a gain that drowns in noise. Asked once more only: who asks until the answer is yes, gets a yes.
+      this.#hasMore = true;
+      this.#pairs *= moreTimes;
+      this.#values = this.#usual;
+      return;
+    }
     this.#enter('over', this.#comparison.isBetter ? this.#best : this.#usual);
   }
 

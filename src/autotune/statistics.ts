@@ -35,7 +35,7 @@ export interface Comparison {
 }
 
 /** Smaller gains are not worth a setting that nobody has asked for. */
-const leastGain = 0.01;
+export const leastGain: number = 0.01;
 
 /** Times of two settings, measured in turns: the pairs share whatever slowed the machine at that time. */
 export function compare(before: readonly number[], after: readonly number[]): Comparison {

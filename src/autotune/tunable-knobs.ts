@@ -34,14 +34,17 @@ export function tunableKnobs({ tuned, given, background, hierarchies }: KnobFact
   if (tuned.hasBuckets && background !== 'none') {
     const { overlap, bucketBytes } = tuned;
     const other = background === 'spare' ? 'never' : 'always';
-    if (overlap === 'auto') {
+    const overlapping = background === 'spare' ? ['auto', 'always'] : ['always'];
+    const isFixed = overlap !== 'auto' || given.has('overlap');
+    if (!isFixed) {
       knobs.push({ kind: 'choice', name: 'overlap', choices: ['auto', other], usual: 'auto' });
     }
     // Buckets are for starting early; without overlap there are none.
-    if (overlap !== 'never') {
+    if (!isFixed || overlapping.includes(overlap)) {
       knobs.push({
         ...{ kind: 'size', name: 'bucketBytes', unit: 'bytes', usual: bucketBytes },
         ...{ least: 64 * kibi, most: 64 * mebi },
+        ...(isFixed ? {} : { needs: { name: 'overlap', values: overlapping } }),
       });
     }
   }

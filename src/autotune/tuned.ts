@@ -23,7 +23,7 @@ export class Tuned implements TunableLimits {
   onGivenUp: (() => void) | undefined;
   /** Counts changes. */
   version = 0;
-  /** Several requests have gone together: how they are gathered and fused matters. */
+  /** Several requests have been in flight at once: how they are gathered and fused matters. */
   hasBatches = false;
   /** Gradients have come in during backpropagation: when they start, and how many together, matters. */
   hasBuckets = false;

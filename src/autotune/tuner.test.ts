@@ -294,8 +294,13 @@ describe('knobs of a job', () => {
       'compression none',
     ]);
     assert.deepEqual(
-      await facts(['fusionThresholdBytes', 'cycleTimeMs', 'overlap', 'hierarchicalAllreduce'], all),
-      ['bucketBytes 2097152', 'compression none'],
+      await facts(['fusionThresholdBytes', 'cycleTimeMs', 'bucketBytes', 'hierarchicalAllreduce'], all),
+      ['overlap auto', 'compression none'],
     );
+    // No core is to spare, and overlap has to stay as it is: there will be no buckets.
+    assert.deepEqual(await facts(['overlap', 'fusionThresholdBytes', 'cycleTimeMs'], all), [
+      'hierarchicalAllreduce true',
+      'compression none',
+    ]);
   });
 });

@@ -37,7 +37,7 @@ export interface ChannelHost {
   onStall(channel: Channel): void;
   /** An optional request, of this rank or another, that not all ranks asked for at one time. Said on all of them. */
   onGivenUp?(key: string): void;
-  /** Several requests go together. */
+  /** Several requests are in flight: they might go together. */
   onBatch?(): void;
   /** The part of a rank that has joined: the same operation with zeros. */
   zeroRequest(description: Description): Request;
@@ -112,6 +112,7 @@ export class Channel {
   submit(request: Request): void {
     this.#admit(request);
     request.inputBytes = inputBytesOf(request.operations);
+    if (this.#pending.size > 1) this.#host.onBatch?.();
     this.#tick.push(request);
     if (this.#isFlushScheduled) return;
     this.#isFlushScheduled = true;
@@ -296,7 +297,6 @@ export class Channel {
 
   #launchBatch(requests: Request[], passive: boolean): void {
     const sorted = requests.sort(compareKeys);
-    if (sorted.length > 1) this.#host.onBatch?.();
     if (!this.#areIntact(sorted)) return;
     const timeoutMs = sorted.reduce(
       (least, request) => Math.min(least, this.#timeLeft(request)),

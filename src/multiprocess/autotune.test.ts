@@ -54,7 +54,7 @@ describe('autotune', () => {
           ...env,
           HOROVOD_AUTOTUNE_WARMUP_SAMPLES: '1',
           HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE: '2',
-          HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES: '5',
+          HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES: '4',
           HOROVOD_FUSION_THRESHOLD: '1000',
           HOROVOD_CYCLE_TIME: '0',
           HOROVOD_TIMEOUT_SECONDS: '30',

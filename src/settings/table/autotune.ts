@@ -70,7 +70,7 @@ export const autotuneSettings: SettingsOf<
     yaml: { key: 'autotune.bayes_opt_max_samples' },
     kind: wholeNumber(1),
     default: 20,
-    text: 'How many samples the search may take, one setting each; the final comparison takes 8 more.',
+    text: 'How many samples the search may take, one setting each; the final comparison takes 8 to 24 more.',
   },
   autotuneNoise: {
     group: 'Autotune',
