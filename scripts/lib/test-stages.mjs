@@ -219,14 +219,20 @@ function nodeTests(files, { filter, concurrency, env = {}, execPath = process.ex
     filter,
     ...files.map((path) => inRepository(path)),
   ];
+  // Ranks that fail in tests leave their flight records here, and not in the user's temporary directory.
+  const records = mkdtempSync(join(tmpdir(), 'horovod-test-flight-'));
+  const environment = { HOROVOD_FLIGHT_DIR: records, ...process.env, ...env };
   return new Promise((resolve, reject) => {
-    const child = fork(runner, args, { cwd: inRepository(), env: { ...process.env, ...env }, execPath });
+    const child = fork(runner, args, { cwd: inRepository(), env: environment, execPath });
     let counts = bad; // what a runner that dies without a word amounts to
     child.on('message', (message) => {
       counts = message;
     });
     child.on('error', reject);
-    child.on('close', () => resolve(counts));
+    child.on('close', () => {
+      rmSync(records, { recursive: true, force: true });
+      resolve(counts);
+    });
   });
 }
 
