@@ -290,6 +290,7 @@ export class HorovodContext {
   fail(error: HorovodError): void {
     if (this.#failure !== undefined) return;
     this.#failure = error;
+    this.log.write('debug', `the job fails: ${error}`, { topic: 'engine' });
     this.#parts.failJob(error);
     this.dumper.write('failure', error);
     for (const channel of this.#sets.channels()) channel.fail(error);
@@ -310,6 +311,7 @@ export class HorovodContext {
   }
 
   #addSet(set: ProcessSet, ranks: readonly number[], group: PlaneGroup | undefined): void {
+    this.log.write('debug', `process set ${this.#sets.nextId} of ${ranks.length} ranks`, { topic: 'engine' });
     this.#sets.add(set, ranks, group === undefined ? undefined : new Channel(group, this.#hostOf(ranks)));
   }
 
@@ -408,6 +410,7 @@ export class HorovodContext {
         ends.resolve();
       },
       reject: (error) => {
+        this.log.write('debug', `${labelOf(description)} ends with ${error.code}`, { topic: 'engine' });
         finish('failed', error.code);
         trace?.end(error.code);
         ends.reject(error);
