@@ -18,6 +18,7 @@ export class OperationTrace {
   #leftUs = 0;
   #exchanges = 0;
   #marks: readonly number[] = noMarks;
+  #earlier: readonly number[] = noMarks;
 
   constructor(recorder: TimelineRecorder, description: Description, processSet: number) {
     this.#recorder = recorder;
@@ -29,6 +30,8 @@ export class OperationTrace {
   /** It leaves for the plane, in a job that has this trace. */
   leave(job: JobTrace, atUs: number): void {
     if (this.#leftUs === 0) this.#leftUs = atUs;
+    // One that never got to its plane again keeps what it had.
+    if (this.#marks.length > 0) this.#earlier = this.#marks;
     this.#marks = job.marks;
   }
 
@@ -42,6 +45,7 @@ export class OperationTrace {
     const { key } = this.#description;
     const isUnnamed = key.startsWith('#');
     const overUs = recorder.nowUs();
+    const marks = this.#marks.length > 0 ? this.#marks : this.#earlier;
     const errorId = error === undefined ? 0 : recorder.textId(error);
     const args = recorder.textId(describeArguments(this.#description, this.#processSet));
     recorder.operation(
@@ -53,8 +57,8 @@ export class OperationTrace {
       overUs,
       errorId,
       this.#exchanges,
-      this.#marks,
-      this.#marks.length,
+      marks,
+      marks.length,
     );
   }
 

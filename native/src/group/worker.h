@@ -19,7 +19,7 @@ struct Job {
   std::vector<Operation> operations;
   Patience patience{};
   bool passive = false;  // posts only after another member has
-  std::unique_ptr<Trace> trace;  // while a timeline is on
+  std::shared_ptr<Trace> trace;  // while a timeline is on
   // The rest is the worker's, under its mutex, until `finished`.
   bool posted = false;
   bool finished = false;
