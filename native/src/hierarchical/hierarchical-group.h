@@ -76,6 +76,8 @@ class HierarchicalGroup final : public Group {
   }
   // The users' buffers are gathered in packed_ first, and scattered from there.
   static bool is_packed(const Operation& operation) { return operation.buffers.size() != 1 || operation.narrows; }
+  // Where the result of what is packed lies before it is scattered.
+  char* gathered_at() const { return here_count() == 1 ? shard_.data() : packed_.data(); }
   const std::vector<int>& here() const { return placement_.on(host_); }
   int here_count() const { return static_cast<int>(here().size()); }
 

@@ -47,6 +47,11 @@ bool HierarchicalGroup::describe_reduction(const Operation& operation, size_t of
   inside_.prescale = operation.prescale;
   if (!is_packed(operation)) {
     in = operation.buffers[0].in + offset;
+  } else if (here_count() == 1) {  // then this is reduced already
+    pack(operation, offset, bytes, shard_.data());
+    inside_.kind = Kind::barrier;
+    inside_.buffers.clear();
+    return true;
   } else {
     if (!packed_.reserve(bytes + 1)) return false;
     pack(operation, offset, bytes, packed_.data());
@@ -64,7 +69,7 @@ bool HierarchicalGroup::start_allreduce(const Operation& operation) {
   across_.kind = Kind::allreduce;
   across_.postscale = operation.postscale;
   across_.buffers.assign(1, {shard_.data(), shard_.data(), bytes});
-  char* out = is_packed(operation) ? packed_.data() : operation.buffers[0].out;
+  char* out = is_packed(operation) ? gathered_at() : operation.buffers[0].out;
   verdict_.kind = Kind::broadcast;
   verdict_.buffers.assign(1, {is_leader() ? shard_.data() : out, out, bytes});
   return true;
@@ -75,7 +80,7 @@ Status HierarchicalGroup::allreduce(Operation& operation, const Patience& patien
   const size_t element = element_bytes(operation.dtype);
   if (bytes <= small_bytes) {
     mark(Stage::unpack);
-    if (is_packed(operation)) unpack(operation, 0, bytes, packed_.data());
+    if (is_packed(operation)) unpack(operation, 0, bytes, gathered_at());
     return Status::done;
   }
   for (size_t offset = 0; offset < bytes; offset += piece_bytes()) {
@@ -105,6 +110,10 @@ Status HierarchicalGroup::allreduce(Operation& operation, const Patience& patien
 // Every member takes bytes [offset, offset + bytes) of the result from the lanes of its host.
 Status HierarchicalGroup::gather_shards(Operation& operation, size_t offset, size_t bytes, size_t element,
                                         const Patience& patience) {
+  if (is_packed(operation) && here_count() == 1) {
+    unpack(operation, offset, bytes, gathered_at());
+    return Status::done;
+  }
   const size_t elements = bytes / element;
   const size_t mine =
       place_ < lanes() ? (cut(elements, place_ + 1, lanes()) - cut(elements, place_, lanes())) * element : 0;
