@@ -10,7 +10,7 @@ function roundTrip(values: Float32Array): Float32Array {
   const codes = new Int8Array(values.length);
   const scale = quantize(values, 0, values.length, codes, 0);
   const back = new Float32Array(values.length);
-  dequantize(codes, 0, scale, back);
+  dequantize(codes, 0, scale, back, 0, back.length);
   return back;
 }
 

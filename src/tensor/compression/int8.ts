@@ -53,7 +53,9 @@ export function int8With(options: Int8Options = {}): ReducingCompressor {
         keepRestOfSums(mine, sums, sent);
       }
       slices.forEach((slice, i) => {
-        decode(slice, all[i] as Uint8Array, ({ tensor, from }, values) => tensor.data.set(values, from));
+        decode(slice, all[i] as Uint8Array, ({ tensor, from, length }, codes, at, scale) => {
+          dequantize(codes, at, scale, tensor.data, from, length);
+        });
       });
     },
   };
@@ -100,22 +102,20 @@ function encode(
   return bytes;
 }
 
+/** Visits the blocks of a coded slice: their codes from `at` on, and the scale. */
 function decode(
   slice: readonly Block[],
   bytes: Uint8Array,
-  take: (block: Block, values: Float32Array, at: number) => void,
+  take: (block: Block, codes: Int8Array, at: number, scale: number) => void,
 ): void {
   const scales = new DataView(bytes.buffer, bytes.byteOffset, 4 * slice.length);
   const codes = new Int8Array(bytes.buffer, bytes.byteOffset + 4 * slice.length);
-  const longest = slice.reduce((most, { length }) => Math.max(most, length), 0);
-  const buffer = new Float32Array(longest);
   let at = 0;
-  slice.forEach((block, i) => {
-    const values = block.length === longest ? buffer : buffer.subarray(0, block.length);
-    dequantize(codes, at, scales.getFloat32(4 * i, isLittleEndian), values);
-    take(block, values, at);
+  for (let i = 0; i < slice.length; i++) {
+    const block = slice[i] as Block;
+    take(block, codes, at, scales.getFloat32(4 * i, isLittleEndian));
     at += block.length;
-  });
+  }
 }
 
 const isLittleEndian = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1;
@@ -124,29 +124,30 @@ const isLittleEndian = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1;
 function sumsOf(slice: readonly Block[], received: readonly Uint8Array[]): Float32Array {
   const sums = new Float32Array(slice.reduce((sum, { length }) => sum + length, 0));
   received.forEach((bytes, member) => {
-    decode(slice, bytes, (_, values, at) => {
-      if (member === 0) sums.set(values, at);
-      else for (let i = 0; i < values.length; i++) (sums[at + i] as number) += values[i] as number;
-    });
+    const take = member === 0 ? dequantize : addDequantized;
+    decode(slice, bytes, ({ length }, codes, at, scale) => take(codes, at, scale, sums, at, length));
   });
   return sums;
 }
 
 /** residual = data − what its codes say. */
-function keepRest(slice: readonly Block[], codes: Uint8Array): void {
-  decode(slice, codes, ({ tensor: { data, residual }, from }, values) => {
+function keepRest(slice: readonly Block[], bytes: Uint8Array): void {
+  decode(slice, bytes, ({ tensor: { data, residual }, from, length }, codes, at, scale) => {
     if (residual === undefined) return;
-    for (let i = 0; i < values.length; i++) {
-      residual[from + i] = finite((data[from + i] as number) - (values[i] as number));
+    dequantize(codes, at, scale, residual, from, length);
+    for (let i = from; i < from + length; i++) {
+      residual[i] = finite((data[i] as number) - (residual[i] as number));
     }
   });
 }
 
 /** What coding the sums has lost is the loss of whoever coded them. */
-function keepRestOfSums(slice: readonly Block[], sums: Float32Array, codes: Uint8Array): void {
-  decode(slice, codes, ({ tensor: { residual }, from }, values, at) => {
+function keepRestOfSums(slice: readonly Block[], sums: Float32Array, bytes: Uint8Array): void {
+  const values = new Float32Array(slice.reduce((most, { length }) => Math.max(most, length), 0));
+  decode(slice, bytes, ({ tensor: { residual }, from, length }, codes, at, scale) => {
     if (residual === undefined) return;
-    for (let i = 0; i < values.length; i++) {
+    dequantize(codes, at, scale, values, 0, length);
+    for (let i = 0; i < length; i++) {
       (residual[from + i] as number) += finite((sums[at + i] as number) - (values[i] as number));
     }
   });
@@ -189,10 +190,33 @@ export function quantize(
   return scale;
 }
 
-/** Fills `values` with what the codes from `at` on mean. */
-export function dequantize(codes: Int8Array, at: number, scale: number, values: Float32Array): void {
-  for (let i = 0; i < values.length; i++) {
+/** target = what `length` codes mean. */
+export function dequantize(
+  codes: Int8Array,
+  at: number,
+  scale: number,
+  target: Float32Array,
+  from: number,
+  length: number,
+): void {
+  for (let i = 0; i < length; i++) {
     const code = codes[at + i] as number;
-    values[i] = code === notFinite ? Number.NaN : code * scale;
+    target[from + i] = code === notFinite ? Number.NaN : code * scale;
+  }
+}
+
+/** target += what `length` codes mean, in float32. */
+function addDequantized(
+  codes: Int8Array,
+  at: number,
+  scale: number,
+  target: Float32Array,
+  from: number,
+  length: number,
+): void {
+  for (let i = 0; i < length; i++) {
+    const code = codes[at + i] as number;
+    const value = code === notFinite ? Number.NaN : Math.fround(code * scale);
+    target[from + i] = (target[from + i] as number) + value;
   }
 }

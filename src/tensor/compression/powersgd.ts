@@ -94,9 +94,9 @@ interface Matrix {
   readonly tensor: CompressibleTensor;
   readonly rows: number;
   readonly columns: number;
-  /** columns × rank, row by row. */
+  /** rank × columns: the columns of Q one after the other, which is how the loops below read them. */
   readonly q: Float32Array;
-  /** rows × rank, row by row. */
+  /** rank × rows, likewise. */
   readonly p: Float32Array;
 }
 
@@ -115,19 +115,21 @@ function matrixOf(tensor: CompressibleTensor, rank: number, minCompressionRate: 
 /** Columns of nothing but zeros would stay so for ever: they begin anew, the same on every rank. */
 export function reseed(q: Float32Array, columns: number, rank: number): void {
   for (let k = 0; k < rank; k++) {
-    let isEmpty = true;
-    for (let j = 0; isEmpty && j < columns; j++) isEmpty = q[j * rank + k] === 0;
-    if (!isEmpty) continue;
+    const column = q.subarray(k * columns, (k + 1) * columns);
+    if (column.some((value) => value !== 0)) continue;
     let state = (k + 1) * 0x9e3779b1;
     for (let j = 0; j < columns; j++) {
       // xorshift32: whole numbers only, so no machine computes it differently.
       state ^= state << 13;
       state ^= state >>> 17;
       state ^= state << 5;
-      q[j * rank + k] = (state | 0) / 2 ** 31;
+      column[j] = (state | 0) / 2 ** 31;
     }
   }
 }
+
+// Four columns at a time: a value of the big matrix is read once for all of them, and the sums do not wait for each other.
+// Columns that are not there are zeros, or go nowhere.
 
 /** p = m·q */
 function multiply(
@@ -138,14 +140,23 @@ function multiply(
   p: Float32Array,
   rank: number,
 ): void {
-  const sums = new Float64Array(rank);
-  for (let i = 0; i < rows; i++) {
-    sums.fill(0);
-    for (let j = 0; j < columns; j++) {
-      const value = m[i * columns + j] as number;
-      for (let k = 0; k < rank; k++) (sums[k] as number) += value * (q[j * rank + k] as number);
+  for (let k = 0; k < rank; k += 4) {
+    const [a, b, c, d] = fourColumns(q, columns, k, rank);
+    for (let i = 0; i < rows; i++) {
+      const start = i * columns;
+      let [sumA, sumB, sumC, sumD] = [0, 0, 0, 0];
+      for (let j = 0; j < columns; j++) {
+        const value = m[start + j] as number;
+        sumA += value * (a[j] as number);
+        sumB += value * (b[j] as number);
+        sumC += value * (c[j] as number);
+        sumD += value * (d[j] as number);
+      }
+      p[k * rows + i] = sumA;
+      if (k + 1 < rank) p[(k + 1) * rows + i] = sumB;
+      if (k + 2 < rank) p[(k + 2) * rows + i] = sumC;
+      if (k + 3 < rank) p[(k + 3) * rows + i] = sumD;
     }
-    p.set(sums, i * rank);
   }
 }
 
@@ -157,14 +168,33 @@ function multiplyTransposed(
   p: Float32Array,
   rank: number,
 ): Float32Array {
-  const sums = new Float64Array(columns * rank);
-  for (let i = 0; i < rows; i++) {
-    for (let j = 0; j < columns; j++) {
-      const value = m[i * columns + j] as number;
-      for (let k = 0; k < rank; k++) (sums[j * rank + k] as number) += value * (p[i * rank + k] as number);
+  const q = new Float32Array(columns * rank);
+  const sums = Array.from({ length: 4 }, () => new Float64Array(columns));
+  const [sumsA, sumsB, sumsC, sumsD] = sums as [Float64Array, Float64Array, Float64Array, Float64Array];
+  for (let k = 0; k < rank; k += 4) {
+    const [a, b, c, d] = fourColumns(p, rows, k, rank);
+    for (const each of sums) each.fill(0);
+    for (let i = 0; i < rows; i++) {
+      const start = i * columns;
+      const [factorA, factorB, factorC, factorD] = [a[i], b[i], c[i], d[i]] as [
+        number,
+        number,
+        number,
+        number,
+      ];
+      for (let j = 0; j < columns; j++) {
+        const value = m[start + j] as number;
+        sumsA[j] = (sumsA[j] as number) + value * factorA;
+        sumsB[j] = (sumsB[j] as number) + value * factorB;
+        sumsC[j] = (sumsC[j] as number) + value * factorC;
+        sumsD[j] = (sumsD[j] as number) + value * factorD;
+      }
+    }
+    for (let each = 0; each < 4 && k + each < rank; each++) {
+      q.set(sums[each] as Float64Array, (k + each) * columns);
     }
   }
-  return Float32Array.from(sums);
+  return q;
 }
 
 /** target = p·qᵀ */
@@ -176,13 +206,36 @@ function expand(
   rank: number,
   target: Float32Array,
 ): void {
+  const sums = new Float64Array(columns);
+  const qs = Array.from({ length: Math.ceil(rank / 4) }, (_, i) => fourColumns(q, columns, 4 * i, rank));
   for (let i = 0; i < rows; i++) {
-    for (let j = 0; j < columns; j++) {
-      let sum = 0;
-      for (let k = 0; k < rank; k++) sum += (p[i * rank + k] as number) * (q[j * rank + k] as number);
-      target[i * columns + j] = sum;
+    sums.fill(0);
+    for (let k = 0; k < rank; k += 4) {
+      const [a, b, c, d] = qs[k / 4] as Four;
+      const factorA = p[k * rows + i] as number;
+      const factorB = k + 1 < rank ? (p[(k + 1) * rows + i] as number) : 0;
+      const factorC = k + 2 < rank ? (p[(k + 2) * rows + i] as number) : 0;
+      const factorD = k + 3 < rank ? (p[(k + 3) * rows + i] as number) : 0;
+      for (let j = 0; j < columns; j++) {
+        sums[j] =
+          (sums[j] as number) +
+          factorA * (a[j] as number) +
+          factorB * (b[j] as number) +
+          factorC * (c[j] as number) +
+          factorD * (d[j] as number);
+      }
     }
+    target.set(sums, i * columns);
   }
+}
+
+type Four = readonly [Float32Array, Float32Array, Float32Array, Float32Array];
+
+function fourColumns(matrix: Float32Array, length: number, first: number, rank: number): Four {
+  const zeros = first + 4 > rank ? new Float32Array(length) : undefined;
+  return [0, 1, 2, 3].map((k) =>
+    first + k < rank ? matrix.subarray((first + k) * length, (first + k + 1) * length) : zeros,
+  ) as unknown as Four;
 }
 
 /**
@@ -192,28 +245,26 @@ function expand(
 export function orthonormalize(p: Float32Array, rows: number, rank: number): void {
   const done: Float64Array[] = [];
   for (let k = 0; k < rank; k++) {
-    const column = Float64Array.from({ length: rows }, (_, i) => p[i * rank + k] as number);
+    const column = Float64Array.from(p.subarray(k * rows, (k + 1) * rows));
     const before = normOf(column);
     for (let pass = 0; pass < 2; pass++) {
       for (const other of done) {
         let product = 0;
         for (let i = 0; i < rows; i++) product += (other[i] as number) * (column[i] as number);
-        for (let i = 0; i < rows; i++) (column[i] as number) -= product * (other[i] as number);
+        for (let i = 0; i < rows; i++) column[i] = (column[i] as number) - product * (other[i] as number);
       }
     }
     const norm = normOf(column);
     // Below this, what is left is the rounding of float32.
     const factor = norm > before * 1e-6 ? 1 / norm : 0;
-    for (let i = 0; i < rows; i++) {
-      (column[i] as number) *= factor;
-      p[i * rank + k] = column[i] as number;
-    }
+    for (let i = 0; i < rows; i++) column[i] = (column[i] as number) * factor;
+    p.set(column, k * rows);
     done.push(column);
   }
 }
 
 function normOf(column: Float64Array): number {
   let sum = 0;
-  for (const value of column) sum += value * value;
+  for (let i = 0; i < column.length; i++) sum += (column[i] as number) ** 2;
   return Math.sqrt(sum);
 }
