@@ -1,6 +1,7 @@
-// Writes this rank's status page, at most about twice a second. Hot paths compare one number with `dueAtMs`; a timer
-// that keeps nothing alive does the rest, and blocking waits call in themselves. A status that cannot be written is no
-// error: watching never changes behaviour.
+// Writes this rank's status page: at most ten times a second while collectives run, so that of a rank that gets stuck
+// nearly the last thing it did is known, and twice a second while it waits or is idle. Hot paths compare one number with
+// `dueAtMs`; a timer that keeps nothing alive does the rest, and blocking waits call in themselves. A status that cannot
+// be written is no error: watching never changes behaviour.
 
 import type { FlightRecorder } from '../diagnostics/flight-recorder.ts';
 import type { StepClock } from '../diagnostics/step-clock.ts';
@@ -29,10 +30,12 @@ export interface StatusSource {
 /** What others have to say in this rank's page. */
 export type StatusExtras = Pick<RankStatus, 'timelineRing' | 'waitMsPerStep' | 'hasLeft'>;
 
-/** Between two pages. */
+/** Between two pages of a rank that waits, or does nothing; and between two looks at what costs more to find out. */
 export const statusPeriodMs = 500;
-/** Rates are those since the oldest of so many pages. */
-const ratePages = 10;
+/** The least between two pages. */
+const leastPeriodMs = 100;
+/** Rates are those since the oldest of so many looks. */
+const rateLooks = 10;
 
 interface Counts {
   readonly atMs: number;
@@ -48,6 +51,8 @@ export class StatusWriter {
   readonly #counts: Counts[] = [];
   readonly #timer: NodeJS.Timeout | undefined;
   #extras: StatusExtras = {};
+  #rssBytes = 0;
+  #lookedAtMs = Number.NEGATIVE_INFINITY;
   #isOver = false;
 
   constructor(source: StatusSource) {
@@ -70,14 +75,14 @@ export class StatusWriter {
 
   writeIfDue(): void {
     // A timer may come a little early.
-    if (this.#source.nowMs() >= this.dueAtMs - statusPeriodMs / 10) this.write();
+    if (this.#source.nowMs() >= this.dueAtMs - leastPeriodMs / 10) this.write();
   }
 
   write(): void {
     const { place, nowMs } = this.#source;
     if (place === undefined || this.#isOver) return;
     const atMs = nowMs();
-    this.dueAtMs = atMs + statusPeriodMs;
+    this.dueAtMs = atMs + leastPeriodMs;
     try {
       place.board.publish(this.#status(place, atMs));
     } catch {
@@ -114,12 +119,14 @@ export class StatusWriter {
     const { step, samples } = steps;
     const { bytes, count } = recorder;
     const updatedAt = Date.now();
-    const rates = this.#ratesOf({ atMs, step, samples, bytes });
+    const counts = { atMs, step, samples, bytes };
+    const rates = this.#ratesOf(counts);
+    if (atMs >= this.#lookedAtMs + statusPeriodMs * 0.9) this.#look(counts);
     return {
       ...{ rank, host, pid: process.pid, job, updatedAt, step, samples, collectives: count, bytes, rates },
       last: this.#last(updatedAt - atMs),
       pending: pending(),
-      rssBytes: process.memoryUsage.rss(),
+      rssBytes: this.#rssBytes,
       cpuMs: cpuMs(),
       ...this.#extras,
     };
@@ -133,10 +140,15 @@ export class StatusWriter {
     return { sequence, kind, name, state, bytes, atMs: clockMs === 0 ? 0 : clockMs + dateMinusClock };
   }
 
+  #look(counts: Counts): void {
+    this.#lookedAtMs = counts.atMs;
+    this.#rssBytes = process.memoryUsage.rss();
+    this.#counts.push(counts);
+    if (this.#counts.length > rateLooks) this.#counts.shift();
+  }
+
   #ratesOf(now: Counts): StatusRates {
     const oldest = this.#counts[0] ?? now;
-    this.#counts.push(now);
-    if (this.#counts.length > ratePages) this.#counts.shift();
     const seconds = (now.atMs - oldest.atMs) / 1000;
     const perSecond = (amount: number) => (seconds <= 0 ? 0 : Number((amount / seconds).toPrecision(6)));
     return {
