@@ -11,6 +11,7 @@ import { type ForwardingRules, forwardedEnvironment } from '../settings/environm
 import { environmentForOtherHosts } from './agent/forwarded-environment.ts';
 import type { StartOrder } from './agent/protocol.ts';
 import { resolveCommand } from './command.ts';
+import { HostProgress } from './host-progress.ts';
 import type { Slot } from './hosts/plan-slots.ts';
 import type { HostRanks } from './ranks/host-ranks.ts';
 import { LocalRanks } from './ranks/local-ranks.ts';
@@ -111,7 +112,7 @@ function remoteRanks(request: HostsRequest, agent: AgentConnection, slots: reado
 }
 
 async function connectAgents(
-  { remote, guardian, driverEnvironment, explain, clock }: HostsRequest,
+  { remote, guardian, driverEnvironment, say, explain, clock }: HostsRequest,
   hosts: readonly string[],
 ): Promise<Map<string, AgentConnection>> {
   if (remote === undefined) return new Map();
@@ -122,16 +123,16 @@ async function connectAgents(
     ...{ directory, node: process.execPath },
     agents: [agentPath, join(directory, 'node_modules/horovod/dist/launch/agent/main.js')],
   };
+  const others = hosts.filter((host) => remote.names.has(host));
+  const progress = new HostProgress(others, say);
   const outcomes = await Promise.all(
-    hosts
-      .filter((host) => remote.names.has(host))
-      .map((host) =>
-        AgentConnection.open({
-          ...{ host, places, ssh, version, guardian, startTimeoutMs, silenceMs },
-          environment: driverEnvironment,
-        }),
-      ),
-  );
+    others.map((host) =>
+      AgentConnection.open({
+        ...{ host, places, ssh, version, guardian, startTimeoutMs, silenceMs },
+        environment: driverEnvironment,
+      }).finally(() => progress.answered(host)),
+    ),
+  ).finally(() => progress.end());
   const agents = outcomes.filter((outcome) => outcome instanceof AgentConnection);
   const problems = outcomes.filter(
     (outcome): outcome is HostProblem => !(outcome instanceof AgentConnection),
