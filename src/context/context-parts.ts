@@ -25,6 +25,8 @@ export interface ContextLimits extends StallLimits, Readonly<TunableLimits> {
   readonly operationTimeoutMs: number;
   readonly startTimeoutMs: number;
   readonly flightRecords: number;
+  /** Undefined: 0, no warnings. */
+  readonly stragglerPercent?: number | undefined;
   readonly timelineMaxMb?: number;
   readonly shmDirectory?: string | undefined;
 }

@@ -26,6 +26,7 @@ import { QuickCall } from './quick-call.ts';
 import { fillRecord, keepRecord, nowMs, timelinePlace, zeroRequest } from './request-parts.ts';
 import { StallWatch } from './stall-watch.ts';
 import { asStartFailure, eitherOf } from './start-watch.ts';
+import { StragglerWatch } from './straggler-watch.ts';
 
 export type { ContextLimits, ContextParts, World } from './context-parts.ts';
 
@@ -41,6 +42,8 @@ export class HorovodContext {
   readonly steps: StepClock = new StepClock();
   /** What this rank says it does, and reads of others. */
   readonly status: StatusWriter;
+  /** Who comes last. */
+  readonly stragglers: StragglerWatch;
   /** Writes the flight record to a file when something goes wrong. */
   readonly dumper: FlightDumper;
   readonly timeline: Timeline;
@@ -84,6 +87,8 @@ export class HorovodContext {
     this.timeline = new Timeline(timelinePlace(parts, steps));
     const pending = () => pendingList(this.#sets.channels(), nowMs(), rank);
     this.status = new StatusWriter({ rank, size, place: parts.status, recorder, steps, nowMs, pending });
+    const straggling = { rank, percent: parts.limits.stragglerPercent ?? 0, log: parts.log };
+    this.stragglers = new StragglerWatch(steps, this.status, straggling);
   }
 
   /** Collective over all ranks. Takes over `parts`: they are closed if it fails. */
@@ -205,7 +210,7 @@ export class HorovodContext {
           reject(error);
         },
       });
-      this.#submit(channel, () => channel.submit(request), name ?? options.name);
+      this.#submit(channel, request, () => channel.submit(request), name ?? options.name);
       if (signal !== undefined) stopListening = this.#abortOn(signal, channel, request);
       this.watchStalls();
     });
@@ -221,7 +226,7 @@ export class HorovodContext {
         failure = error;
       },
     });
-    this.#submit(channel, () => channel.runSync(request), name ?? options.name);
+    this.#submit(channel, request, () => channel.runSync(request), name ?? options.name);
     if (failure !== undefined) throw failure;
     return this.#resultOf(plan, request);
   }
@@ -236,7 +241,7 @@ export class HorovodContext {
         failure = error;
       },
     });
-    this.#submit(channel, () => channel.start(request), name ?? options.name);
+    this.#submit(channel, request, () => channel.start(request), name ?? options.name);
     return () => {
       if (!request.isSettled) channel.waitSync(request);
       if (failure !== undefined) throw failure;
@@ -301,11 +306,12 @@ export class HorovodContext {
     return plan.kind === 'join' ? ((request.lastJoined ?? this.world.rank) as R) : plan.result();
   }
 
-  #submit(channel: Channel, submit: () => void, name: string | undefined): void {
+  #submit(channel: Channel, request: Request, submit: () => void, name: string | undefined): void {
     try {
       submit();
     } catch (error) {
       if (name === undefined) channel.returnUnnamed();
+      request.note?.('refused');
       throw error;
     }
   }
@@ -391,7 +397,7 @@ export class HorovodContext {
     const { low, high } = fingerprintOfPlan(plan, description, this.world.rank);
     const record = begun ?? this.recorder.begin();
     fillRecord(record, plan, description, options.processSet?.id ?? 0);
-    const { finish, note } = keepRecord(record, this.#sites, description);
+    const { finish, note } = keepRecord(record, this.#sites, this.stragglers.meter, description);
     const trace = this.timeline.begin(description, record.processSet);
     if (record.submittedAtMs >= this.status.dueAtMs) this.status.write();
     return {

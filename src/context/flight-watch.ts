@@ -54,6 +54,7 @@ export function createDumper(
           .filter((other) => other !== rank)
           .slice(0, othersLimit)
           .map(describePeer),
+        stragglers: context.stragglers.describe(),
         collectives: context.recorder.count,
         records: context.recorder.read(),
       };

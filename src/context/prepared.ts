@@ -14,6 +14,7 @@ import { type AllreduceOptions, type CollectiveOptions, checkOptions } from './o
 import { withMemory } from './plan-compressed.ts';
 import { type Plan, planAllreduce } from './plans.ts';
 import { endQuick, settleQuick } from './quick-allreduce.ts';
+import { nowMs } from './request-parts.ts';
 
 export interface PreparedCollective<T> {
   /** Reduces the buffers as they are now, in place, and resolves to them. */
@@ -192,6 +193,7 @@ function prepareQuickRun(
   const shapes = plan.operands.map(({ shape }) => shape);
   const [first] = plan.operands;
   const { operationTimeoutMs } = context.limits;
+  const { meter } = context.stragglers;
   const run = quick.prepareRun(round, {
     rounds: [round],
     passive: false,
@@ -212,7 +214,9 @@ function prepareQuickRun(
     record.shapes = shapes;
     record.bytes = bytes;
     record.submittedAtMs = 0;
+    const startedAtMs = meter.wants(bytes) ? nowMs() : 0;
     const status = run();
+    if (startedAtMs !== 0) meter.add(nowMs() - startedAtMs, bytes);
     if (status === 0) endQuick(context, quick, record);
     else settleQuick(context, channel, quick, status, plan, { processSet }, key, record);
     return true;

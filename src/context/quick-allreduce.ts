@@ -14,6 +14,7 @@ import type { HorovodContext } from './context.ts';
 import type { AllreduceOptions } from './options.ts';
 import type { Plan } from './plans.ts';
 import type { QuickCall } from './quick-call.ts';
+import { nowMs } from './request-parts.ts';
 
 /** Blocking. Undefined: take the common way. */
 export function quickAllreduceSync<T extends TensorLike>(
@@ -24,6 +25,8 @@ export function quickAllreduceSync<T extends TensorLike>(
   const call = context.quickCall;
   if (!call.prepare(context, x, options)) return undefined;
   const { data, output, quick, record, fingerprint } = call;
+  const { meter } = context.stragglers;
+  const startedAtMs = meter.wants(data.byteLength) ? nowMs() : 0;
   const status = quick.allreduceNow(
     data,
     output,
@@ -32,6 +35,7 @@ export function quickAllreduceSync<T extends TensorLike>(
     fingerprint.high,
     call.postscale,
   );
+  if (startedAtMs !== 0) meter.add(nowMs() - startedAtMs, data.byteLength);
   if (status === 0) endQuick(context, quick, record);
   else {
     const key = unnamedKey(call.count);

@@ -4,7 +4,15 @@ import { hostname } from 'node:os';
 import type { CallSites } from '../diagnostics/call-site.ts';
 import type { MutableRecord } from '../diagnostics/flight-recorder.ts';
 import type { StepClock } from '../diagnostics/step-clock.ts';
-import { type Description, fingerprintOf, isUnnamed, nameOf, type Request } from '../engine/request.ts';
+import type { WaitMeter } from '../diagnostics/straggler.ts';
+import {
+  type Description,
+  fingerprintOf,
+  isUnnamed,
+  nameOf,
+  type Request,
+  type RequestNews,
+} from '../engine/request.ts';
 import { type DType, dtypes } from '../tensor/dtype.ts';
 import { Average, Max, Min, Product, type ReduceOp, Sum } from '../tensor/reduce-op.ts';
 import type { TimelinePlace } from '../timeline/timeline.ts';
@@ -65,24 +73,30 @@ export function fillRecord<R>(
 export function keepRecord(
   record: MutableRecord,
   sites: CallSites,
+  meter: WaitMeter,
   { key }: Description,
 ): {
   finish(state: 'done' | 'failed', error?: string): void;
-  note(news: 'agreed' | 'waits long'): void;
+  note(news: RequestNews): void;
 } {
   const { sequence } = record;
   // A quick operation comes here when it has waited for a while, and is looked at in any case.
   record.callSite = sites.of(isUnnamed(key) ? undefined : key, record.submittedAtMs);
+  meter.enter(record.submittedAtMs);
+  const finish = (state: 'done' | 'failed', error?: string): void => {
+    const atMs = nowMs();
+    meter.leave(atMs);
+    if (record.sequence !== sequence) return; // the ring has gone round
+    record.state = state;
+    record.finishedAtMs = atMs;
+    record.error = error;
+  };
   return {
-    finish(state, error) {
-      if (record.sequence !== sequence) return; // the ring has gone round
-      record.state = state;
-      record.finishedAtMs = nowMs();
-      record.error = error;
-    },
+    finish,
     note(news) {
-      if (record.sequence !== sequence) return;
-      if (news === 'agreed') record.state = 'running';
+      if (news === 'refused') finish('failed', news);
+      else if (record.sequence !== sequence) return;
+      else if (news === 'agreed') record.state = 'running';
       else record.callSite ??= sites.look();
     },
   };

@@ -9,6 +9,7 @@ import { join, resolve } from 'node:path';
 const keptJobs = 20;
 
 export interface FlightDirectory {
+  readonly job: string;
   readonly path: string;
   /** Below this all jobs have theirs, and old ones are removed; undefined: the user's own directory. */
   readonly parent: string | undefined;
@@ -17,13 +18,14 @@ export interface FlightDirectory {
 /** Undefined: no records are to be written. `given` is HOROVOD_FLIGHT_DIR. */
 export function flightDirectory(
   given: string | undefined,
-  job: string,
+  jobName: string,
   temporary: string = tmpdir(),
 ): FlightDirectory | undefined {
   if (given === 'none') return undefined;
-  if (given !== undefined && given !== '') return { path: resolve(given), parent: undefined };
+  const job = jobName.replace(/[^\w.-]/g, '-').slice(0, 80);
+  if (given !== undefined && given !== '') return { job, path: resolve(given), parent: undefined };
   const parent = join(temporary, `horovod-flight-${ownId()}`);
-  return { path: join(parent, job.replace(/[^\w.-]/g, '-').slice(0, 80)), parent };
+  return { job, path: join(parent, job), parent };
 }
 
 /** Makes it, for this user alone where it is ours to make. Throws what the file system says. */
@@ -42,13 +44,18 @@ export function openFlightDirectory({ path, parent }: FlightDirectory): void {
 }
 
 /** Every rank that looks here writes its record. The directory is open. */
-export function askForDumps({ path }: FlightDirectory): void {
-  writeFileSync(join(path, 'asked'), '', { mode: 0o600 });
+export function askForDumps(directory: FlightDirectory): void {
+  writeFileSync(askedFile(directory), '', { mode: 0o600 });
 }
 
 /** When that was last done, as the file system's clock says; 0: never. */
-export function askedAtMs({ path }: FlightDirectory): number {
-  return statSync(join(path, 'asked'), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+export function askedAtMs(directory: FlightDirectory): number {
+  return statSync(askedFile(directory), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+}
+
+/** The user's own directory may be that of several jobs. */
+function askedFile({ path, job }: FlightDirectory): string {
+  return join(path, `asked-${job}`);
 }
 
 /** The ranks that have left a record here after `sinceMs`. */

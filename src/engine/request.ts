@@ -38,6 +38,9 @@ export interface Description {
   readonly detail: string;
 }
 
+/** 'waits long': said from inside the blocking call of a request. 'refused': it is not even begun, the caller hears why. */
+export type RequestNews = 'agreed' | 'waits long' | 'refused';
+
 /** A request on its way. */
 export interface Request {
   readonly description: Description;
@@ -56,8 +59,8 @@ export interface Request {
   warnedAtMs?: number;
   /** Has been in an exchange of pending lists. */
   wasExchanged?: boolean;
-  /** For the flight record. 'waits long': said from inside the blocking call of this request. */
-  note?(news: 'agreed' | 'waits long'): void;
+  /** For the flight record. */
+  note?(news: RequestNews): void;
   /** While a timeline is on. */
   readonly trace?: OperationTrace | undefined;
   resolve(): void;
