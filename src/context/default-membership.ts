@@ -111,8 +111,9 @@ export function flightRecord(): CollectiveRecord[] {
 }
 
 /**
- * A training step of this rank has ended. Not collective. DistributedOptimizer and the other adapters call it by
- * themselves; a loop of one's own calls it once per step, with the number of samples of this rank's batch.
+ * A training step of this rank has ended. Not collective. DistributedOptimizer and the other adapters say it by
+ * themselves; a loop of one's own may call it once per step, with the number of samples of this rank's batch. From its first
+ * call on only its calls count.
  */
 export function markStep(options: { samples?: number | undefined } = {}): void {
   const { steps } = defaultContext();

@@ -61,3 +61,22 @@ test('markStep() takes a number of samples, or nothing, of a rank that has calle
     await shutdown();
   }
 });
+
+test('where the user marks steps, those an optimizer has seen are the same ones', () => {
+  const clock = new StepClock();
+  for (const samples of [8, 8, 4]) {
+    clock.report();
+    clock.mark(samples);
+  }
+  assert.deepEqual([clock.step, clock.samples], [3, 20]);
+});
+
+test('an optimizer alone, and a user alone, count each step', () => {
+  const [optimizer, user] = [new StepClock(), new StepClock()];
+  for (let i = 0; i < 3; i++) {
+    optimizer.report(2);
+    user.mark(2);
+  }
+  assert.deepEqual([optimizer.step, optimizer.samples], [3, 6]);
+  assert.deepEqual([user.step, user.samples], [3, 6]);
+});

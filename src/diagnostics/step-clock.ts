@@ -20,6 +20,7 @@ export class StepClock {
   readonly #listeners = new Set<StepListener>();
   #step = 0;
   #samples = 0;
+  #saysWho: 'nobody' | 'adapter' | 'user' = 'nobody';
 
   constructor(nowMs: () => number = monotonicMs) {
     this.#nowMs = nowMs;
@@ -35,8 +36,26 @@ export class StepClock {
     return this.#samples;
   }
 
-  /** A step of this rank has ended. Listeners are called in the order they came; what one throws, the caller gets. */
+  /**
+   * The user says that a step of this rank has ended. From the first time on only the user says so: an optimizer inside of
+   * the loop has seen the same steps. The step it has seen before that is the one the user means.
+   */
   mark(samples?: number): void {
+    const isSeen = this.#saysWho === 'adapter';
+    this.#saysWho = 'user';
+    if (!isSeen) this.#end(samples);
+    else if (samples !== undefined) this.#samples += samples;
+  }
+
+  /** An optimizer or a tape has made a step. */
+  report(samples?: number): void {
+    if (this.#saysWho === 'user') return;
+    this.#saysWho = 'adapter';
+    this.#end(samples);
+  }
+
+  /** Listeners are called in the order they came; what one throws, the caller gets. */
+  #end(samples: number | undefined): void {
     const step = ++this.#step;
     if (samples !== undefined) this.#samples += samples;
     if (this.#listeners.size === 0) return;

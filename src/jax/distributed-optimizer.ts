@@ -179,7 +179,7 @@ function marking<Params, State>(
 }
 
 function markStep(): void {
-  defaultContext().steps.mark();
+  defaultContext().steps.report();
 }
 
 /** jax.valueAndGrad() options, and how the gradients are reduced. */

@@ -175,7 +175,7 @@ export class PartialDistributedGradientTape extends DistributedGradientTape {
 
 /** The gradients of a step are there, which is as near to its end as a tape can know. */
 function markStep(): void {
-  defaultContext().steps.mark();
+  defaultContext().steps.report();
 }
 
 function named(list: readonly tf.Variable[], gradients: Gradients): tf.NamedTensorMap {

@@ -26,6 +26,6 @@ export class StepMarks {
     this.passEnded();
     const samples = this.#samples;
     this.#samples = undefined;
-    defaultContext().steps.mark(samples);
+    defaultContext().steps.report(samples);
   }
 }
