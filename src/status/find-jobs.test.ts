@@ -72,17 +72,18 @@ describe('control blocks', () => {
     ]);
   });
 
-  test('of other users stay hidden, and processes that look like a job are told', {
-    skip: process.getuid?.() === 0 && 'root may look into everything',
-  }, (t) => {
+  const skip = process.getuid?.() === 0 ? 'root may look into everything' : false;
+  test('of other users stay hidden, and processes that look like a job are told', { skip }, (t) => {
     const proc = procWith(t, 42, []);
+    const fds = join(proc, '42/fd');
     writeFileSync(join(proc, '42/cmdline'), '/usr/bin/node\0/usr/bin/horovodrun\0-np\x002\0');
-    chmodSync(join(proc, '42/fd'), 0);
-    t.after(() => chmodSync(join(proc, '42/fd'), 0o700));
-    assert.deepEqual(findBlocks('/nowhere', proc), {
-      blocks: [],
-      hidden: [{ pid: 42, uid: process.getuid?.() }],
-    });
+    chmodSync(fds, 0);
+    try {
+      const hidden = [{ pid: 42, uid: process.getuid?.() }];
+      assert.deepEqual(findBlocks('/nowhere', proc), { blocks: [], hidden });
+    } finally {
+      chmodSync(fds, 0o700);
+    }
   });
 
   test('of a process that ends meanwhile are no error', (t) => {
