@@ -1,11 +1,12 @@
-// Turns a result of a bench into its page: docs/reference/bench-collectives.md, bench-training.md or bench-cluster.md.
+// Turns a result of a bench into its page: docs/reference/bench-collectives.md, bench-training.md, bench-cluster.md or bench-runtime.md.
 //
-// Usage: node bench/report.mjs [collectives | training | cluster | RESULT.json] [--output FILE]   (default: the newest of collectives)
+// Usage: node bench/report.mjs [collectives | training | cluster | runtime | RESULT.json] [--output FILE]   (default: the newest of collectives)
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { buildClusterTables } from './harness/cluster-results.mjs';
 import { notes, renderNotes } from './harness/notes.mjs';
+import { buildRuntimeTables } from './harness/runtime-results.mjs';
 import { buildTables, renderTable } from './harness/tables.mjs';
 import { buildTables as buildTrainingTables } from './harness/training-results.mjs';
 
@@ -22,6 +23,12 @@ const benches = {
     title: 'Several hosts, measured',
     results: /^cluster-.*\.json$/,
     buildTables: buildClusterTables,
+    notes: (result) => result.notes,
+  },
+  runtime: {
+    title: 'Watching, tuning, compressing, measured',
+    results: /^runtime-.*\.json$/,
+    buildTables: buildRuntimeTables,
     notes: (result) => result.notes,
   },
 };

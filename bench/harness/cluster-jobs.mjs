@@ -218,7 +218,7 @@ function job(setup, topic, series, start) {
 }
 
 /** Every host the same; setting it again would empty the queues for nothing. */
-async function setRates(box, rate) {
+export async function setRates(box, rate) {
   if (box.rates === rate || (box.rates === undefined && rate === 'off')) return;
   await Promise.all(box.hosts.map((host) => box.rate(host, rate)));
   box.rates = rate;
@@ -230,7 +230,7 @@ export function clearEnvironment() {
   for (const key of Object.keys(process.env)) if (!(key in clean)) delete process.env[key];
 }
 
-function lastWords(text) {
+export function lastWords(text) {
   return text
     .split('\n')
     .map((line) => line.trim())
