@@ -22,6 +22,7 @@ import { agreeOnGradients, describeVariables } from '../gradient-agreement.ts';
 import { type Gradients, readInto } from '../gradient-reducer.ts';
 import type { OptimizerRules } from '../options.ts';
 import { numberOfReducer } from '../reducer-numbers.ts';
+import type { StepTimer } from '../step-times.ts';
 import { layOut, type Piece } from './layout.ts';
 import {
   cutState,
@@ -42,6 +43,7 @@ export interface ShardedStepInput {
   readonly locals: ReadonlySet<tf.Variable>;
   /** Whether the user has said which variables; otherwise only those with gradients count. */
   readonly isListed: boolean;
+  readonly timer: StepTimer | undefined;
 }
 
 interface Route extends Sharding {
@@ -88,13 +90,16 @@ export class ShardedStep {
     if (this.#rules.skipNonFinite && this.#anyRank(route, 'finite', !shard.every(Number.isFinite))) {
       return false;
     }
+    input.timer?.end('exposedCommunicationMs');
     const values = this.#update(route, shard, input);
+    input.timer?.end('updateMs');
     const all = allgatherSync(context, values, { processSet, name: `${route.name}.weights` });
     route.sharded.forEach((place, k) => {
       const start = layout.starts[k] as number;
       const variable = route.variables[place] as tf.Variable;
       assignValues(variable, all.slice(start, start + variable.size));
     });
+    input.timer?.end('exposedCommunicationMs');
     return true;
   }
 

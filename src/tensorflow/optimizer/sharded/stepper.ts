@@ -137,7 +137,8 @@ export class ShardedStepper {
     const size = this.#reducer.groupSize();
     checkRegistered(this.#rules);
     if (size > 1) {
-      if (!this.#step.run({ ...given, locals: this.#locals.current() })) this.skippedSteps++;
+      if (!this.#step.run({ ...given, locals: this.#locals.current(), timer: this.#timer }))
+        this.skippedSteps++;
     } else if (this.#rules.skipNonFinite && !given.gradients.every(isFiniteOrNone)) {
       this.skippedSteps++;
     } else {
