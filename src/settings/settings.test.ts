@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
 import { HorovodError } from '../errors.ts';
@@ -317,8 +317,8 @@ test('a wrong variable of the driver is found before any rank starts; those of a
   const outer = { HOROVOD_RANK: '1', HOROVOD_SIZE: '2', HOROVOD_LOCAL_RANK: '1', OMPI_COMM_WORLD_SIZE: '2' };
   assert.equal(parseCommandLine(['x'], outer).settings.size, 1);
   assert.match(
-    parseCommandLine(['x'], { HOROVOD_TIMELINE: 'f' }).notices[0] ?? '',
-    /HOROVOD_TIMELINE is set/,
+    parseCommandLine(['x'], { HOROVOD_CACHE_CAPACITY: '7' }).notices[0] ?? '',
+    /HOROVOD_CACHE_CAPACITY is set/,
   );
 });
 
@@ -408,7 +408,6 @@ test('a wrong config file is refused with file and line', () => {
       'ERR_HVD_UNSUPPORTED',
       /c\.yaml:2: params\.torus_allreduce: .*not in this version/,
     ],
-    ['timeline:\n  filename: t', 'ERR_HVD_UNSUPPORTED', /not in this version/],
     [
       'controller: smoke',
       'ERR_HVD_SETTING',
@@ -423,6 +422,23 @@ test('a wrong config file is refused with file and line', () => {
   }
   const missing = thrownBy(() => parseCommandLine(['--config-file', '/nowhere/c.yaml', 'x'], {}));
   assert.match(missing.message, /cannot read the config file \/nowhere\/c\.yaml/);
+});
+
+test('a timeline is asked for by flag, file or variable; a flag means a file where it was given', () => {
+  const { settings, environment } = parseCommandLine(
+    ['--timeline-filename', 't.json', '--timeline-mark-cycles', 'x'],
+    {},
+  );
+  assert.equal(settings.timelineFile, resolve('t.json'));
+  assert.equal(environment['HOROVOD_TIMELINE'], resolve('t.json'));
+  assert.equal(environment['HOROVOD_TIMELINE_MARK_CYCLES'], '1');
+  assert.equal(settings.timelineMarkCycles, true);
+  assert.equal(settings.timelineMaxMb, 256);
+  const dynamic = parseCommandLine(['--timeline-filename', 'DYNAMIC', '--no-timeline-mark-cycles', 'x'], {});
+  assert.equal(dynamic.settings.timelineFile, 'DYNAMIC');
+  assert.equal(dynamic.environment['HOROVOD_TIMELINE_MARK_CYCLES'], '0');
+  const file = parseConfig('timeline:\n  filename: t.json\n  mark_cycles: true', 'c.yaml').environment;
+  assert.deepEqual(file, { HOROVOD_TIMELINE: resolve('t.json'), HOROVOD_TIMELINE_MARK_CYCLES: 'true' });
 });
 
 test('--help shows every flag and every variable a user may set', () => {
