@@ -64,7 +64,7 @@ export class StallWatch {
     const atMs = nowMs();
     this.#sampleMissing(channels, atMs);
     const { warnings, failure } = inspectStalls(channels, limits, atMs, rank, (peer) => this.describe(peer));
-    if (warnings.length > 0) dumper.write('stall');
+    if (warnings.some(({ isRepeated }) => !isRepeated)) dumper.write('stall');
     const hint = dumper.command === undefined ? '' : ` ${dumper.command} compares what the ranks did.`;
     for (const { text, isFirst } of warnings) log.write(isFirst ? 'warning' : 'info', `${text}${hint}`);
     if (failure !== undefined) this.#host.fail(failure);

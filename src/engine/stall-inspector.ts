@@ -18,6 +18,8 @@ export interface StallWarning {
   readonly text: string;
   /** Of all ranks that wait, as far as this one knows, it is the first: one warning is enough for all. */
   readonly isFirst: boolean;
+  /** This collective has been warned of before. */
+  readonly isRepeated: boolean;
 }
 
 export interface StallReport {
@@ -69,9 +71,10 @@ export function inspectStalls(
       const missing = channel.missingFor(request).filter((member) => member !== rank);
       const text = stallText(request, waitedMs, missing, describePeer);
       if (isNews) {
+        const isRepeated = request.warnedAtMs !== undefined;
         request.warnedAtMs = nowMs;
         const waiting = channel.members.filter((member) => !missing.includes(member));
-        warnings.push({ text, isFirst: waiting.length === 0 || Math.min(...waiting) === rank });
+        warnings.push({ text, isFirst: waiting.length === 0 || Math.min(...waiting) === rank, isRepeated });
       }
       if (isOver) {
         failure = new HorovodError(
