@@ -343,3 +343,52 @@ test('values of every size and block border come through int8 within its step', 
     { numRuns: 15 },
   );
 });
+
+test('least squares over two ranks end where they do without compression', async () => {
+  // Each rank has half of the equations; the solution needs both.
+  const [rows, columns] = [64, 24];
+  const matrix = (rank: number) =>
+    Float32Array.from({ length: rows * columns }, (_, i) => Math.sin((i + 1) ** 2 * (rank + 1)));
+  const solution = Float32Array.from({ length: columns * 2 }, (_, i) => Math.cos(i));
+  const residualOf = (a: Float32Array, x: Float32Array, row: number, side: number) => {
+    let sum = 0;
+    for (let j = 0; j < columns; j++)
+      sum +=
+        (a[row * columns + j] as number) * ((x[2 * j + side] as number) - (solution[2 * j + side] as number));
+    return sum;
+  };
+  const solve = async (compression: AnyCompressor) => {
+    const [result] = await runRanks(2, async (context, rank) => {
+      const a = matrix(rank);
+      const x = new Float32Array(columns * 2);
+      for (let step = 0; step < 150; step++) {
+        const gradient = new Float32Array(columns * 2);
+        for (let row = 0; row < rows; row++) {
+          for (const side of [0, 1]) {
+            const residual = residualOf(a, x, row, side) / rows;
+            for (let j = 0; j < columns; j++)
+              (gradient[2 * j + side] as number) += residual * (a[row * columns + j] as number);
+          }
+        }
+        const { data } = await allreduce(context, tensor(gradient, [columns, 2]), {
+          compression,
+          name: 'gradient',
+        });
+        for (let i = 0; i < x.length; i++) (x[i] as number) -= 0.5 * (data[i] as number);
+      }
+      return Math.hypot(...x.map((value, i) => value - (solution[i] as number))) / Math.hypot(...solution);
+    });
+    return result as number;
+  };
+  const plain = await solve(Compression.none);
+  assert.ok(plain < 0.1, `without compression it is off by ${plain}`);
+  for (const compression of [
+    Compression.bf16,
+    Compression.int8With({ blockSize: 8 }),
+    Compression.topk(0.25, { minElements: 0 }),
+    Compression.powersgd(1, { minCompressionRate: 1 }),
+  ]) {
+    const end = await solve(compression);
+    assert.ok(end < plain + 0.05, `${compression.name} is off by ${end}, without compression ${plain}`);
+  }
+});
