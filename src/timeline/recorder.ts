@@ -39,6 +39,7 @@ export class TimelineRecorder {
   #length = 0;
   #records = 0;
   #nextText = 1;
+  #readers = 0;
   #flushedAtUs = 0;
   #quickArguments = '';
   #quickBytes = -1;
@@ -161,6 +162,7 @@ export class TimelineRecorder {
   flush(): void {
     this.#flushedAtUs = this.nowUs();
     if (this.#length === 0) return;
+    this.#greetReader();
     const isWritten = this.#ring.write(this.#bytes.subarray(0, this.#length * 8), this.#records);
     this.#length = 0;
     this.#records = 0;
@@ -177,6 +179,16 @@ export class TimelineRecorder {
     this.#ring.end();
   }
 
+  /** Another collector reads from here on: it has to know who we are, and all texts. */
+  #greetReader(): void {
+    const { readers } = this.#ring;
+    if (readers === this.#readers) return;
+    this.#readers = readers;
+    const records = [textRecord(0, this.#hello)];
+    for (const [text, id] of this.#texts) records.push(textRecord(id, text));
+    this.#ring.write(Buffer.concat(records), 0);
+  }
+
   /** Numbers are never given twice: one that a flush has made void means nothing, rather than something else. */
   #forget(): void {
     this.#texts.clear();
@@ -185,12 +197,9 @@ export class TimelineRecorder {
   }
 
   #text(id: number, text: string): void {
-    const bytes = Buffer.from(text);
-    const length = id === 0 ? bytes.length : Math.min(bytes.length, mostTextBytes);
-    const at = this.#reserve(recordType.text, 3 + Math.ceil(length / 8));
-    this.#buffer[at + 1] = id;
-    this.#buffer[at + 2] = length;
-    this.#bytes.set(bytes.subarray(0, length), (at + 3) * 8);
+    const record = textRecord(id, text);
+    const at = this.#reserve(recordType.text, record.length / 8);
+    this.#bytes.set(record, at * 8);
     this.#records--; // a text is no event
   }
 
@@ -202,6 +211,18 @@ export class TimelineRecorder {
     this.#buffer[at] = headOf(type, words);
     return at;
   }
+}
+
+function textRecord(id: number, text: string): Uint8Array {
+  const bytes = Buffer.from(text);
+  const length = id === 0 ? bytes.length : Math.min(bytes.length, mostTextBytes);
+  const words = new Float64Array(3 + Math.ceil(length / 8));
+  words[0] = headOf(recordType.text, words.length);
+  words[1] = id;
+  words[2] = length;
+  const record = new Uint8Array(words.buffer);
+  record.set(bytes.subarray(0, length), 24);
+  return record;
 }
 
 /** Members of a JSON object. */

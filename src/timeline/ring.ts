@@ -5,13 +5,23 @@
 // Layout: eight float64 (little-endian, as all machines this runs on), then `capacity` bytes of data, used in a circle.
 //   0 magic   1 bytes written, ever   2 bytes read, ever   3 state (1 open, 2 closed)
 //   4 microseconds to add to its times to get those of rank 0's host   5 capacity   6 records dropped
-// Who writes what: the writer 0, 1, 3, 5, 6 and the data; the reader 2; whoever relays events of another host, 4.
+//   7 how many have opened it to read
+// Who writes what: the writer 0, 1, 3, 5, 6 and the data; the reader 2 and 7; whoever relays events of another host, 4.
 // A position is written after the data it speaks of; each is one write of eight aligned bytes.
 
 import { readSync, writeSync } from 'node:fs';
 import { createMemoryFile, type MemoryFile, openMemoryFile } from '../plane/memory-file.ts';
 
-const words = { magic: 0, written: 1, read: 2, state: 3, clockOffsetUs: 4, capacity: 5, dropped: 6 } as const;
+const words = {
+  magic: 0,
+  written: 1,
+  read: 2,
+  state: 3,
+  clockOffsetUs: 4,
+  capacity: 5,
+  dropped: 6,
+  readers: 7,
+} as const;
 const headerBytes = 64;
 const magic = 0x314c5448;
 const open = 1;
@@ -48,6 +58,11 @@ export class RingWriter {
 
   get dropped(): number {
     return this.#dropped;
+  }
+
+  /** Grows when somebody new reads it: he has not seen what came before. */
+  get readers(): number {
+    return wordOf(this.#file.fd, words.readers, this.#word);
   }
 
   /** True once everything written has been read. */
@@ -136,6 +151,8 @@ export class RingReader {
       file.close();
       return undefined;
     }
+    const readers = new Float64Array([(header[words.readers] as number) + 1]);
+    writeSync(file.fd, readers, 0, 8, words.readers * 8);
     return new RingReader(path, file, header);
   }
 

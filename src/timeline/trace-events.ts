@@ -65,6 +65,8 @@ export class RankEvents {
 
   /** Adds the events of a record; `offsetUs` makes its times those of rank 0's host. */
   convert(type: number, words: Float64Array, offsetUs: number, into: string[]): void {
+    // Written for a reader before this one: of whom is not known.
+    if (this.#hello === undefined && type !== recordType.text) return;
     const shift = offsetUs - this.#startUs;
     switch (type) {
       case recordType.text:
