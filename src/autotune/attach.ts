@@ -8,7 +8,7 @@ import { HorovodError } from '../errors.ts';
 import type { AllgatherOperation } from '../plane/plane.ts';
 import type { Settings } from '../settings/table.ts';
 import type { JobShape, SavedResult } from './files.ts';
-import type { HierarchySwitch } from './hierarchy-switch.ts';
+import type { GroupKnobs } from './group-knobs.ts';
 import type { KnobValues } from './knobs.ts';
 import { Reporter } from './reporter.ts';
 import { tunableKnobs } from './tunable-knobs.ts';
@@ -23,8 +23,8 @@ export interface Autotune {
     'autotuneLog' | 'autotuneFile' | 'autotuneWarmupSamples' | 'autotuneMaxSamples' | 'autotuneNoise'
   >;
   readonly shape: JobShape;
-  /** Undefined: the group of all ranks has one way to go. */
-  readonly switching?: HierarchySwitch | undefined;
+  /** Undefined: there are none. */
+  readonly groupKnobs?: GroupKnobs | undefined;
   /** A line that is shown whatever the log's level is. */
   say(text: string): void;
 }
@@ -32,7 +32,7 @@ export interface Autotune {
 /** All ranks call it at the same place, before anything else. Undefined where there is nothing left to tune. */
 export function attachAutotune(context: HorovodContext, autotune: Autotune): Tuner | undefined {
   const { rank, size } = context.world;
-  const { word, settings, shape, switching } = autotune;
+  const { word, settings, shape, groupKnobs } = autotune;
   const say = rank === 0 ? autotune.say : () => {};
   if (size === 1) {
     say('has nothing to do in a job of one rank.');
@@ -41,6 +41,7 @@ export function attachAutotune(context: HorovodContext, autotune: Autotune): Tun
   const values = savedValues(word, shape, say);
   if (values !== undefined) {
     context.tuned.apply(values);
+    groupKnobs?.apply(values);
     say(`uses the result in ${settings.autotuneFile}: ${describeSaved(values, word.saved as SavedResult)}.`);
     return undefined;
   }
@@ -49,7 +50,7 @@ export function attachAutotune(context: HorovodContext, autotune: Autotune): Tun
       tuned: context.tuned,
       given: new Set(word.given),
       background: context.plane.background,
-      hierarchies: switching?.usual ?? {},
+      more: groupKnobs?.knobs ?? [],
     });
   const warn = (text: string) => context.log.write('warning', text);
   const decider =
@@ -68,7 +69,7 @@ export function attachAutotune(context: HorovodContext, autotune: Autotune): Tun
     isIdle: () => context.isIdle,
     apply: (decided: KnobValues) => {
       context.tuned.apply(decided);
-      switching?.apply(decided);
+      groupKnobs?.apply(decided);
     },
     exchange: (key: string, text: string) => exchangeOptional(context, key, text),
   };

@@ -9,14 +9,14 @@ export interface KnobFacts {
   /** Names of settings that the user has given: they stay. */
   readonly given: ReadonlySet<string>;
   readonly background: Background;
-  /** What can be switched between by host and flat, with what it is now. */
-  readonly hierarchies: Readonly<Record<string, boolean>>;
+  /** Of the group of all ranks. */
+  readonly more: readonly Knob[];
 }
 
 const kibi = 2 ** 10;
 const mebi = 2 ** 20;
 
-export function tunableKnobs({ tuned, given, background, hierarchies }: KnobFacts): Knob[] {
+export function tunableKnobs({ tuned, given, background, more }: KnobFacts): Knob[] {
   const knobs: Knob[] = [];
   if (tuned.hasBatches) {
     const { fusionThresholdBytes, cycleTimeMs } = tuned;
@@ -48,9 +48,7 @@ export function tunableKnobs({ tuned, given, background, hierarchies }: KnobFact
       });
     }
   }
-  for (const [name, usual] of Object.entries(hierarchies)) {
-    knobs.push({ kind: 'choice', name, choices: [usual, !usual], usual });
-  }
+  knobs.push(...more);
   const [usual] = tuned.compressions;
   if (usual !== undefined && tuned.compressions.length > 1) {
     knobs.push({ kind: 'choice', name: 'compression', choices: tuned.compressions, usual });

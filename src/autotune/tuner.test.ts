@@ -272,7 +272,7 @@ describe('knobs of a job', () => {
       change(tuned);
       const knobs = tunableKnobs({
         ...{ tuned, given: new Set(given), background: 'crowded' },
-        hierarchies: { hierarchicalAllreduce: true },
+        more: [{ kind: 'choice', name: 'hierarchicalAllreduce', choices: [true, false], usual: true }],
       });
       return knobs.map(({ name, usual }) => `${name} ${usual}`);
     });

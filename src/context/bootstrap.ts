@@ -2,7 +2,7 @@
 // a context together. Without others there is nobody to find: a job of one rank in memory.
 
 import { type Autotune, attachAutotune } from '../autotune/attach.ts';
-import { HierarchySwitch } from '../autotune/hierarchy-switch.ts';
+import { GroupKnobs } from '../autotune/group-knobs.ts';
 import { autotuneWord, hierarchyOf, jobShape, savedValues } from '../autotune/word.ts';
 import { flightDirectory } from '../diagnostics/flight-directory.ts';
 import type { FlightPlace } from '../diagnostics/flight-dumper.ts';
@@ -186,10 +186,9 @@ async function joinedParts(
       allreduce: settings.hierarchicalAllreduce ?? true,
       allgather: settings.hierarchicalAllgather ?? true,
     };
-    const switching =
-      saved === undefined && word !== undefined
-        ? HierarchySwitch.of(plane, hosts.hostOf, usual, word.given)
-        : undefined;
+    const fixed = saved === undefined ? word?.given : ['hierarchicalAllreduce', 'hierarchicalAllgather'];
+    const groupKnobs =
+      word === undefined ? undefined : GroupKnobs.of(plane, hosts.hostOf, usual, fixed ?? []);
     let groups = 0;
     const exchangeForGroup = (text: string) =>
       start.guard(gather(store, `${prefix}group/${generation}/${++groups}`, text, tell));
@@ -199,7 +198,7 @@ async function joinedParts(
     const parts: ContextParts = {
       ...common,
       ...{ log, world: hosts.worldOf(place), plane, members, hostOf: hosts.hostOf },
-      ...{ openGroup: switching?.open, exchange: (text) => exchangeForGroup(text) },
+      ...{ openGroup: groupKnobs?.open, exchange: (text) => exchangeForGroup(text) },
       startSignal: start.signal,
       status: {
         board: new ControlBlockBoard(block, members),
@@ -234,7 +233,7 @@ async function joinedParts(
       start.end();
     };
     const autotune =
-      word === undefined ? undefined : { word, settings, shape, switching, say: announcer(settings, place) };
+      word === undefined ? undefined : { word, settings, shape, groupKnobs, say: announcer(settings, place) };
     return { parts, autotune, firstFailure: async () => failureTold, endStart };
   } catch (error) {
     progress.end();

@@ -145,6 +145,8 @@ export interface NativeGroup {
   waitSync(id: number, stallMs: number): number | [number, (NativeResult | undefined)[]] | undefined;
   takeBack(): number[];
   missing(): number[];
+  /** Up to how many bytes an allreduce between hosts takes the way for small ones; the same on all members, while nothing is in flight. */
+  setSwitchBytes?(bytes: number): void;
   culprit(): number;
   errno(): number;
   probe(allowed: number): boolean;

@@ -174,6 +174,11 @@ export interface PlaneGroup {
   takeBack(): Job[];
   /** Members that have not posted the current round. */
   missing(): number[];
+  /**
+   * Up to how many bytes an allreduce between hosts takes the way for small ones, where the plane has two. To be called
+   * while nothing is in flight, on all members at the same point.
+   */
+  setSwitchBytes?(bytes: number): void;
   close(): void;
 }
 

@@ -76,6 +76,10 @@ export class SwitchingGroup implements PlaneGroup {
     return this.#current.missing();
   }
 
+  setSwitchBytes(bytes: number): void {
+    for (const { group } of this.#ways) group.setSwitchBytes?.(bytes);
+  }
+
   close(): void {
     for (const { group } of this.#ways) group.close();
   }

@@ -39,6 +39,7 @@ class CrossGroup final : public Group {
   void stop() override;
 
   Engine& engine() { return *engine_; }
+  void set_switch_bytes(size_t bytes) override { engine_->set_switch_bytes(bytes); }
   size_t carried_bytes() const { return carried_bytes_; }
 
  private:

@@ -27,6 +27,9 @@ class Engine {
   virtual Status alltoall(const char* in, const std::vector<size_t>& send, char* out,
                           const std::vector<size_t>& receive, const Patience& patience) = 0;
 
+  // Up to so many bytes an allreduce takes the way for small ones; engines that choose by themselves do not listen. Only
+  // between operations, and the same on all members; any thread.
+  virtual void set_switch_bytes(size_t) {}
   virtual void stop() = 0;  // ends a wait with Status::stopped; any thread
   virtual int culprit() const = 0;      // member, after peer_lost, timeout, system_error
   virtual int errno_value() const = 0;

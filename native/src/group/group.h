@@ -66,6 +66,9 @@ class Group {
 
   // After a first barrier: finds out whether this member can copy from and to the others' memory. True if so.
   virtual bool probe_peer_memory(bool) { return false; }
+  // From how many bytes on an allreduce between hosts takes the way for large ones. Only while nothing is in flight, and the
+  // same on all members before the next operation; any thread.
+  virtual void set_switch_bytes(size_t) {}
   // Ends waits with Status::stopped; any thread.
   virtual void stop() { stop_.store(true, std::memory_order_release); }
 

@@ -45,6 +45,10 @@ class HierarchicalGroup final : public Group {
   void nap(int64_t timeout_ns) override;
   std::vector<int> missing() const override;
   bool probe_peer_memory(bool allowed) override { return local_->probe_peer_memory(allowed); }
+  void set_switch_bytes(size_t bytes) override {
+    if (engine_) engine_->set_switch_bytes(bytes);
+    if (flat_) flat_->set_switch_bytes(bytes);
+  }
   void stop() override;
 
   // An operation of at most so many bytes crosses together with the leaders' agreement.

@@ -406,6 +406,15 @@ napi_value missing(napi_env env, napi_callback_info info) {
   return list;
 }
 
+// setSwitchBytes(bytes): see Group::set_switch_bytes()
+napi_value set_switch_bytes(napi_env env, napi_callback_info info) {
+  size_t count = 1;
+  napi_value arguments[1];
+  auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
+  handle->group->set_switch_bytes(static_cast<size_t>(to_int(env, arguments[0])));
+  return nullptr;
+}
+
 napi_value culprit(napi_env env, napi_callback_info info) {
   size_t count = 0;
   return from_int(env, data_of<GroupHandle>(env, info, &count, nullptr)->group->culprit());
@@ -505,6 +514,7 @@ napi_value group_object(napi_env env, std::unique_ptr<Group> group, const GroupS
   set_function(env, object, "waitSync", wait_sync, raw);
   set_function(env, object, "takeBack", take_back, raw);
   set_function(env, object, "missing", missing, raw);
+  set_function(env, object, "setSwitchBytes", set_switch_bytes, raw);
   set_function(env, object, "culprit", culprit, raw);
   set_function(env, object, "errno", errno_value, raw);
   set_function(env, object, "probe", probe, raw);

@@ -10,7 +10,6 @@ namespace hvd {
 namespace {
 
 // Up to this size few steps matter more than few bytes.
-constexpr size_t doubling_bytes = 64 * 1024;
 constexpr size_t tree_bytes = 64 * 1024;
 // Most that is sent or received in one go: the other direction waits meanwhile.
 constexpr size_t piece_bytes = 128 * 1024;
@@ -173,7 +172,7 @@ Status TcpEngine::allreduce(char* data, size_t count, DType dtype, Op op, const 
   step_ = 0;
   const size_t element = element_bytes(dtype), bytes = count * element;
   if (size_ == 1 || bytes == 0) return Status::done;
-  if (bytes <= doubling_bytes) return recursive_doubling(data, bytes, dtype, op, patience);
+  if (bytes <= doubling_bytes_.load(std::memory_order_relaxed)) return recursive_doubling(data, bytes, dtype, op, patience);
   std::vector<size_t> starts(static_cast<size_t>(size_) + 1);
   for (size_t i = 0; i < starts.size(); i++)  // on cache lines, and so on elements
     starts[i] = i + 1 == starts.size() ? bytes : bytes / static_cast<size_t>(size_) * i & ~static_cast<size_t>(63);

@@ -3,6 +3,7 @@
 // as soon as it has been reduced. The algorithms, with their steps and bytes on the wire, are in tcp-engine.cc.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -22,6 +23,7 @@ class TcpEngine final : public Engine {
   Status broadcast(char* data, size_t bytes, int root, const Patience& patience) override;
   Status alltoall(const char* in, const std::vector<size_t>& send, char* out, const std::vector<size_t>& receive,
                   const Patience& patience) override;
+  void set_switch_bytes(size_t bytes) override { doubling_bytes_.store(bytes, std::memory_order_relaxed); }
   void stop() override { mesh_->stop(); }
   int culprit() const override { return mesh_->culprit(); }
   int errno_value() const override { return mesh_->errno_value(); }
@@ -46,6 +48,7 @@ class TcpEngine final : public Engine {
 
   std::shared_ptr<Mesh> mesh_;
   int size_, index_;
+  std::atomic<size_t> doubling_bytes_{64 * 1024};  // up to so many: all to a partner, in log2 N steps
   uint64_t call_ = 0;  // the same on all members
   uint64_t step_ = 0;  // flow within the call
   std::vector<char> scratch_;

@@ -149,6 +149,10 @@ export class AddonGroup implements PlaneGroup, QuickAllreduce {
     return taken;
   }
 
+  setSwitchBytes(bytes: number): void {
+    if (!this.#isClosed) this.#native.setSwitchBytes?.(bytes);
+  }
+
   missing(): number[] {
     return this.#isClosed ? [] : this.#native.missing();
   }
