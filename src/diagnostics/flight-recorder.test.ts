@@ -56,4 +56,22 @@ describe('the flight recorder', () => {
     fly(recorder, 'a');
     assert.deepEqual(recorder.read(), []);
   });
+
+  test('shapes of a quick call are made when somebody asks', () => {
+    const recorder = new FlightRecorder(3);
+    const shape = [2, 3];
+    Object.assign(recorder.begin(), { shapes: undefined, shape, elements: 6 });
+    Object.assign(recorder.begin(), { shapes: undefined, shape: undefined, elements: 6 });
+    Object.assign(recorder.begin(), { shapes: [[1], [2]] });
+    const read = recorder.read();
+    shape[0] = 9;
+    assert.deepEqual(
+      read.map(({ shapes }) => shapes),
+      [[[2, 3]], [[6]], [[1], [2]]],
+    );
+    assert.deepEqual(
+      Object.keys(read[0] ?? {}).filter((key) => /^(shape|elements|unnamed)$/.test(key)),
+      [],
+    );
+  });
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Channel } from './channel.ts';
 import type { Request } from './request.ts';
-import { inspectStalls } from './stall-inspector.ts';
+import { inspectStalls, stallNotice } from './stall-inspector.ts';
 
 const limits = { stallCheck: true, stallWarningMs: 60_000, stallShutdownMs: 0 };
 
@@ -51,5 +51,41 @@ describe('inspectStalls()', () => {
     assert.equal(failure?.code, 'ERR_HVD_TIMEOUT');
     assert.equal(failure?.rank, 2);
     assert.equal(failure?.tensor, 'grad');
+  });
+
+  test('says what each missing rank does instead', () => {
+    const { channel } = channelWith([1, 3], 0);
+    const { warnings } = inspectStalls([channel], limits, 61_000, 0, (rank) => `rank ${rank} sleeps`);
+    assert.match(
+      warnings[0]?.text ?? '',
+      /ranks 1, 3 have not asked for it\. Rank 1 sleeps\. Rank 3 sleeps\. /,
+    );
+  });
+
+  test('of all that wait the first one warns', () => {
+    const isFirst = (rank: number) => {
+      const { channel } = channelWith([0, 3], 0);
+      return inspectStalls([channel], limits, 61_000, rank).warnings[0]?.isFirst;
+    };
+    assert.deepEqual([1, 2].map(isFirst), [true, false]);
+  });
+
+  test('a join waits for the others to end, however long', () => {
+    const { channel, request } = channelWith([1], 0);
+    Object.assign(request.description, { kind: 'join' });
+    const strict = { ...limits, stallShutdownMs: 60_000 };
+    assert.deepEqual(inspectStalls([channel], strict, 1e6, 0), { warnings: [], failure: undefined });
+  });
+
+  test('a shutdown before the warning does not take place, and that is said', () => {
+    const odd = { ...limits, stallShutdownMs: 10_000 };
+    const { channel } = channelWith([1], 0);
+    assert.equal(inspectStalls([channel], odd, 61_000, 0).failure, undefined);
+    assert.match(
+      stallNotice(odd) ?? '',
+      /SHUTDOWN_TIME_SECONDS \(10\) is less than .* \(60\), will not shutdown/,
+    );
+    assert.equal(stallNotice({ ...odd, stallShutdownMs: 0 }), undefined);
+    assert.equal(stallNotice({ ...odd, stallCheck: false }), undefined);
   });
 });
