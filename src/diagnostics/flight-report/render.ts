@@ -76,8 +76,8 @@ function sideText({ ranks, record, what }: Side, dumps: readonly FlightDump[]): 
   }
   const dump = dumps.find((each) => each.rank === ranks[0]) as FlightDump;
   const site = record.callSite === undefined ? '' : `, called at ${record.callSite}`;
-  const waited =
-    record.state === 'done' ? 'done' : `${record.state}${ageOf(record.submittedAtMs, dump, ' for')}`;
+  const isWaiting = record.state === 'pending' || record.state === 'running';
+  const waited = isWaiting ? `${record.state}${ageOf(record.submittedAtMs, dump, ' for')}` : record.state;
   return `${listOf(ranks)}: ${what} (number ${record.sequence}), ${waited}${site}.`;
 }
 
