@@ -156,6 +156,16 @@ TEST("allreduce of some MiB goes around the ring, over TCP as well") {
   }
 }
 
+TEST("where few steps end and few bytes begin can change between operations, on all members") {
+  for (int members : {2, 3, 4}) {
+    Crossing crossing(members);
+    for (size_t bytes : {size_t{0}, size_t{1} << 20, size_t{64} * 1024}) {
+      for (int i = 0; i < members; i++) crossing.group(i).set_switch_bytes(bytes);
+      for (size_t count : {size_t{17}, size_t{16'385}, size_t{65'537}, size_t{300'001}}) check_allreduce(crossing, count, false);
+    }
+  }
+}
+
 TEST("reducescatter gives every member its part of the sum, empty parts included") {
   for (int size : {1, 2, 3, 5}) {
     Crossing crossing(size);
