@@ -205,7 +205,10 @@ async function joinedParts(
         host: hosts.nameOf(place),
         job: shortJobId(job.jobId),
       },
-      timelineBlock: { fd: block.fd, path: block.path, ranks: block.ranks, number: rank },
+      timelineBlock: {
+        ...{ fd: block.fd, path: block.path, ranks: block.ranks, number: rank },
+        hasOtherHosts: hosts.hosts > 1,
+      },
       flight: flightPlace(settings, [shortJobId(job.jobId), ...(prefix === '' ? [] : members)].join('-')),
       pidOf: (each) => block.pid(members[each] as number),
       failJob: (error) => {

@@ -4,7 +4,7 @@
 import { type MemoryFile, openMemoryFile } from '../plane/memory-file.ts';
 import { RecordReader } from './records.ts';
 import { RingReader } from './ring.ts';
-import { publishedRing, setCollecting } from './ring-registry.ts';
+import { collectingHere, publishedRing, setCollecting } from './ring-registry.ts';
 import { openingEvent, RankEvents } from './trace-events.ts';
 import { TraceFile, type Write } from './trace-file.ts';
 
@@ -14,7 +14,9 @@ export interface CollectorOptions {
   /** The ring of this process's rank. */
   readonly ownRing: string;
   /** The block of this host, and how many ranks it has; undefined: there are no other ranks. */
-  readonly controlBlock?: { readonly path: string; readonly ranks: number } | undefined;
+  readonly controlBlock?:
+    | { readonly path: string; readonly ranks: number; readonly hasOtherHosts?: boolean }
+    | undefined;
   /** For tests. */
   readonly write?: Write;
 }
@@ -65,8 +67,16 @@ export class Collector {
     return this.#dropped;
   }
 
+  /** Asks other hosts for what they have; isOver waits for that. */
+  finish(): void {
+    if (this.#block !== undefined && this.#options.controlBlock?.hasOtherHosts === true) {
+      setCollecting(this.#block.fd, 'finishing');
+    }
+  }
+
   /** Nothing more will come from any ring there is. */
   get isOver(): boolean {
+    if (this.#block !== undefined && collectingHere(this.#block.fd) === 'finishing') return false;
     for (const { ring } of this.#sources.values()) if (!ring.isOver) return false;
     return true;
   }

@@ -25,9 +25,12 @@ export function publishedRing(controlFd: number, rank: number): string {
   return bytes.toString('utf8', 4, 4 + Math.min(bytes.readUInt32LE(0), pathLimit));
 }
 
-/** Who reads the rings of this host: rank 0's collector, or the watch, for a collector on another host. */
-export type Collecting = 'nobody' | 'collector' | 'relay';
-const collectingWords: readonly Collecting[] = ['nobody', 'collector', 'relay'];
+/**
+ * Who reads the rings of this host: rank 0's collector, or the watch ('relay'), for a collector on another host.
+ * 'finishing': the collector ends, and asks its watch for what other hosts have; 'finished': it has got that.
+ */
+export type Collecting = 'nobody' | 'collector' | 'relay' | 'finishing' | 'finished';
+const collectingWords: readonly Collecting[] = ['nobody', 'collector', 'relay', 'finishing', 'finished'];
 
 export function setCollecting(controlFd: number, who: Collecting): void {
   writeSync(controlFd, Buffer.from([collectingWords.indexOf(who)]), 0, 1, collectingAt);

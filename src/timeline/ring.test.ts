@@ -50,7 +50,10 @@ test('a ring without room drops and counts, and goes on when it has been read', 
 
 test('what is no ring is none', () => {
   assert.equal(RingReader.open('/nonexistent'), undefined);
-  assert.equal(RingReader.open('/dev/null'), undefined);
+  assert.equal(RingReader.open('/dev/null 0'), undefined);
+  const writer = new RingWriter({ capacity: 64 });
+  assert.equal(RingReader.open(`${writer.path}0`), undefined, 'another one of the same path');
+  writer.close();
 });
 
 test('a recorder sends each text once, and again after it was dropped', (t) => {

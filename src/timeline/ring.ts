@@ -2,13 +2,14 @@
 // host. One writer, one reader, each in a thread or process of its own; both use pread and pwrite only, so no addon is
 // needed, and neither ever waits for the other. No room left: the writer drops what it has and counts it.
 //
-// Layout: eight float64 (little-endian, as all machines this runs on), then `capacity` bytes of data, used in a circle.
+// Layout: sixteen float64 (little-endian, as all machines this runs on), then `capacity` bytes of data, used in a circle.
 //   0 magic   1 bytes written, ever   2 bytes read, ever   3 state (1 open, 2 closed)
 //   4 microseconds to add to its times to get those of rank 0's host   5 capacity   6 records dropped
-//   7 how many have opened it to read
-// Who writes what: the writer 0, 1, 3, 5, 6 and the data; the reader 2 and 7; whoever relays events of another host, 4.
+//   7 how many have opened it to read   8 a number that tells it from other rings of the same path
+// Who writes what: the writer 0, 1, 3, 5, 6, 8 and the data; the reader 2 and 7; whoever relays events of another host, 4.
 // A position is written after the data it speaks of; each is one write of eight aligned bytes.
 
+import { randomInt } from 'node:crypto';
 import { readSync, writeSync } from 'node:fs';
 import { createMemoryFile, type MemoryFile, openMemoryFile } from '../plane/memory-file.ts';
 
@@ -21,8 +22,9 @@ const words = {
   capacity: 5,
   dropped: 6,
   readers: 7,
+  identity: 8,
 } as const;
-const headerBytes = 64;
+const headerBytes = 128;
 const magic = 0x314c5448;
 const open = 1;
 const closed = 2;
@@ -38,6 +40,7 @@ export interface RingOptions {
 export class RingWriter {
   readonly #file: MemoryFile;
   readonly #capacity: number;
+  readonly #identity: number;
   readonly #word = new Float64Array(1);
   #written = 0;
   #read = 0;
@@ -46,14 +49,16 @@ export class RingWriter {
   constructor({ capacity = defaultRingBytes, directory }: RingOptions = {}) {
     this.#file = createMemoryFile(headerBytes + capacity, { directory, label: 'timeline' });
     this.#capacity = capacity;
+    this.#identity = randomInt(2 ** 40);
+    this.#set(words.identity, this.#identity);
     this.#set(words.capacity, capacity);
     this.#set(words.state, open);
     this.#set(words.magic, magic);
   }
 
-  /** For RingReader.open(), in any process of this user on this host. */
+  /** For RingReader.open(), in any process of this user on this host. Descriptors are used again: it is more than a path. */
   get path(): string {
-    return this.#file.path;
+    return `${this.#file.path} ${this.#identity}`;
   }
 
   get dropped(): number {
@@ -137,7 +142,7 @@ export class RingReader {
   static open(path: string): RingReader | undefined {
     let file: MemoryFile;
     try {
-      file = openMemoryFile(path);
+      file = openMemoryFile(path.slice(0, Math.max(path.lastIndexOf(' '), 0)));
     } catch {
       return undefined;
     }
@@ -147,7 +152,8 @@ export class RingReader {
     } catch {
       // a directory, a socket …
     }
-    if (header[words.magic] !== magic) {
+    const identity = Number(path.slice(path.lastIndexOf(' ') + 1));
+    if (header[words.magic] !== magic || header[words.identity] !== identity) {
       file.close();
       return undefined;
     }

@@ -28,7 +28,13 @@ function placeOf(rank: number, block?: ControlBlock, options: Partial<TimelinePl
     log: { write() {}, tell() {} },
     steps: new StepClock(),
     mostBytes: 1 << 20,
-    block: block && { fd: block.fd, path: block.path, ranks: block.ranks, number: rank },
+    block: block && {
+      fd: block.fd,
+      path: block.path,
+      ranks: block.ranks,
+      hasOtherHosts: false,
+      number: rank,
+    },
     ...options,
   };
 }

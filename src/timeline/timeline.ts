@@ -37,6 +37,7 @@ export interface TimelineBlock {
   readonly fd: number;
   readonly path: string;
   readonly ranks: number;
+  readonly hasOtherHosts: boolean;
   /** By which it knows this rank. */
   readonly number: number;
 }
@@ -50,10 +51,12 @@ interface Running {
 }
 
 /** How long rank 0 waits for the others to end theirs. */
-const stopPatienceMs = 1000;
-const exitPatienceMs = 300;
+const stopPatienceMs = 2000;
+const exitPatienceMs = 600;
 /** How long a rank waits until what it has written is read. */
-const drainMs = 300;
+const drainMs = 500;
+/** How long it takes at most until a host knows that rank 0, on another one, collects. */
+const relayMs = 400;
 
 /** Set as HOROVOD_TIMELINE: no timeline before startTimeline(). */
 export const dynamicFile = 'DYNAMIC';
@@ -149,7 +152,11 @@ export class Timeline {
     let collector: CollectorThread | undefined;
     try {
       if (rank === 0) {
-        const controlBlock = block === undefined ? undefined : { path: block.path, ranks: block.ranks };
+        const controlBlock = block && {
+          path: block.path,
+          ranks: block.ranks,
+          hasOtherHosts: block.hasOtherHosts,
+        };
         const { mostBytes } = this.#place;
         collector = new CollectorThread({ file, mostBytes, ownRing: ring.path, controlBlock }, log, () => {
           this.recorder = undefined;
@@ -211,16 +218,22 @@ export class Timeline {
   }
 
   async #drained(ring: RingWriter): Promise<void> {
-    const deadline = performance.now() + stopPatienceMs;
-    while (this.#isRead && !ring.isDrained && performance.now() < deadline) {
+    const since = performance.now();
+    while (this.#isWorthWaiting(ring, performance.now() - since, stopPatienceMs)) {
       await new Promise((later) => setTimeout(later, 10));
     }
   }
 
   #drainSync(ring: RingWriter): void {
-    const deadline = performance.now() + drainMs;
+    const since = performance.now();
     const clock = new Int32Array(new SharedArrayBuffer(4));
-    while (this.#isRead && !ring.isDrained && performance.now() < deadline) Atomics.wait(clock, 0, 0, 5);
+    while (this.#isWorthWaiting(ring, performance.now() - since, drainMs)) Atomics.wait(clock, 0, 0, 5);
+  }
+
+  #isWorthWaiting(ring: RingWriter, waitedMs: number, patienceMs: number): boolean {
+    if (ring.isDrained || waitedMs >= patienceMs) return false;
+    // That rank 0 collects on another host is heard a moment later here.
+    return this.#isRead || (this.#place.block?.hasOtherHosts === true && waitedMs < relayMs);
   }
 
   /** Does anybody read the rings of this host? */

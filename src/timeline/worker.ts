@@ -40,8 +40,9 @@ function run(): void {
   let stopBy: number | undefined;
   const turn = () => {
     try {
+      const isOver = stopBy !== undefined && collector.isOver;
       const isMore = collector.turn();
-      if (stopBy !== undefined && (collector.isOver || performance.now() >= stopBy)) {
+      if (stopBy !== undefined && ((isOver && collector.isOver) || performance.now() >= stopBy)) {
         collector.close();
         finish({ type: 'closed', dropped: collector.dropped });
         return;
@@ -53,6 +54,7 @@ function run(): void {
   };
   port.on('message', (order: CollectorOrder) => {
     stopBy = performance.now() + order.patienceMs;
+    collector.finish();
     clearTimeout(timer);
     turn();
   });

@@ -31,6 +31,8 @@ interface Source {
   readonly path: string;
   readonly number: number;
   readonly reader: RingReader;
+  /** The collector knows of it. */
+  isAnnounced: boolean;
 }
 
 interface Relayed {
@@ -51,6 +53,8 @@ export class TimelineRelay {
   readonly #clocks = new Map<number, ClockOffset>();
   #isCollecting = false;
   #collector: number | undefined;
+  /** The collector ends: who has not answered since. */
+  #finishing: { readonly sinceUs: number; readonly awaited: Set<number> } | undefined;
   #turns = 0;
   #rings = 0;
 
@@ -68,12 +72,24 @@ export class TimelineRelay {
 
   /** Several times a second. */
   turn(): void {
-    const isCollecting = collectingHere(this.#block.fd) === 'collector';
+    const state = collectingHere(this.#block.fd);
+    const isCollecting = state === 'collector' || state === 'finishing' || state === 'finished';
     if (isCollecting !== this.#isCollecting) {
       this.#isCollecting = isCollecting;
       this.#turns = 0;
       for (const peer of this.#host.peers) this.#host.say(peer, { type: 'collect', isOn: isCollecting });
       if (!isCollecting) this.#dropRelayed();
+    }
+    if (isCollecting && this.#hasNewCollector()) {
+      // The others begin anew, and say who they are.
+      for (const peer of this.#host.peers) this.#host.say(peer, { type: 'collect', isOn: false });
+      this.#dropRelayed();
+      this.#turns = 0;
+    }
+    if (state !== 'finishing') this.#finishing = undefined;
+    else if (this.#finishing === undefined) {
+      this.#finishing = { sinceUs: this.#nowUs(), awaited: new Set(this.#host.peers) };
+      this.#turns = 0;
     }
     if (isCollecting) this.#ask();
     if (this.#collector !== undefined) this.#send(this.#collector);
@@ -88,12 +104,15 @@ export class TimelineRelay {
         if (!message.isOn) this.#closeSources();
         return;
       case 'clock?':
+        // What is here goes first: then the answer also says that all of it is there.
+        if (this.#collector === peer) this.#send(peer);
         this.#host.say(peer, { type: 'clock', askedUs: message.askedUs, nowUs: this.#nowUs() });
         return;
       case 'clock': {
         const clock = this.#clocks.get(peer) ?? new ClockOffset();
         this.#clocks.set(peer, clock);
         clock.heard(message.askedUs, message.nowUs, this.#nowUs());
+        this.#noteAnswer(peer, message.askedUs);
         for (const rank of ranks) this.#relayed.get(rank)?.writer.setClockOffset(-(clock.offsetUs ?? 0));
         return;
       }
@@ -112,6 +131,12 @@ export class TimelineRelay {
     this.#dropRelayed();
   }
 
+  /** One collector has followed another within a turn: it has not seen the beginning of what is relayed. */
+  #hasNewCollector(): boolean {
+    for (const { writer } of this.#relayed.values()) if (writer.readers > 1) return true;
+    return false;
+  }
+
   #ask(): void {
     const turn = this.#turns++;
     if (turn >= eagerTurns && turn % turnsPerQuestion !== 0) return;
@@ -119,6 +144,15 @@ export class TimelineRelay {
       // Again, for a connection that was not ready the first time.
       this.#host.say(peer, { type: 'collect', isOn: true });
       this.#host.say(peer, { type: 'clock?', askedUs: this.#nowUs() });
+    }
+  }
+
+  #noteAnswer(peer: number, askedUs: number): void {
+    const finishing = this.#finishing;
+    if (finishing === undefined || askedUs < finishing.sinceUs) return;
+    finishing.awaited.delete(peer);
+    if (finishing.awaited.size === 0 && collectingHere(this.#block.fd) === 'finishing') {
+      setCollecting(this.#block.fd, 'finished');
     }
   }
 
@@ -132,7 +166,8 @@ export class TimelineRelay {
         if (!this.#host.canSay(collector)) break;
         const bytes = reader.read(pieceBytes);
         const { dropped, isOver } = reader;
-        if (bytes.length > 0 || isOver) {
+        if (bytes.length > 0 || isOver || !source.isAnnounced) {
+          source.isAnnounced = true;
           const data = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('base64');
           this.#host.say(collector, { type: 'events', rank, ring: number, data, dropped, isOver });
         }
@@ -150,7 +185,7 @@ export class TimelineRelay {
     if (known !== undefined) this.#closeSource(rank, known);
     const reader = RingReader.open(path);
     if (reader === undefined) return undefined;
-    const source = { path, number: ++this.#rings, reader };
+    const source = { path, number: ++this.#rings, reader, isAnnounced: false };
     this.#sources.set(rank, source);
     return source;
   }
