@@ -23,7 +23,7 @@ import { ProcessSet } from './process-set.ts';
 import { ProcessSetChanges } from './process-set-changes.ts';
 import { checkDistinct, ProcessSetTable, type RegisteredSet } from './process-set-table.ts';
 import { QuickCall } from './quick-call.ts';
-import { fillRecord, keepRecord, nowMs, timelinePlace, zeroRequest } from './request-parts.ts';
+import { countName, fillRecord, keepRecord, nowMs, timelinePlace, zeroRequest } from './request-parts.ts';
 import { StallWatch } from './stall-watch.ts';
 import { asStartFailure, eitherOf } from './start-watch.ts';
 import { StragglerWatch } from './straggler-watch.ts';
@@ -227,7 +227,10 @@ export class HorovodContext {
       },
     });
     this.#submit(channel, request, () => channel.runSync(request), name ?? options.name);
-    if (failure !== undefined) throw failure;
+    if (failure !== undefined) {
+      request.note?.('failed here');
+      throw failure;
+    }
     return this.#resultOf(plan, request);
   }
 
@@ -317,11 +320,13 @@ export class HorovodContext {
   }
 
   #addSet(set: ProcessSet, ranks: readonly number[], group: PlaneGroup | undefined): void {
-    this.log.write('debug', `process set ${this.#sets.nextId} of ${ranks.length} ranks`, { topic: 'engine' });
-    this.#sets.add(set, ranks, group === undefined ? undefined : new Channel(group, this.#hostOf(ranks)));
+    const id = this.#sets.nextId;
+    this.recorder.forgetNames(id);
+    this.log.write('debug', `process set ${id} of ${ranks.length} ranks`, { topic: 'engine' });
+    this.#sets.add(set, ranks, group === undefined ? undefined : new Channel(group, this.#hostOf(id, ranks)));
   }
 
-  #hostOf(ranks: readonly number[]): ChannelHost {
+  #hostOf(processSet: number, ranks: readonly number[]): ChannelHost {
     const { fusionThresholdBytes } = this.limits;
     const { tuned } = this;
     const areAll = ranks.length === this.world.size;
@@ -347,7 +352,10 @@ export class HorovodContext {
         this.dumper.look();
         this.#stalls.inspect([channel]);
       },
-      zeroRequest: (description) => zeroRequest(description, ranks.length, this.limits.operationTimeoutMs),
+      zeroRequest: (description) => {
+        countName(this.recorder, processSet, description);
+        return zeroRequest(description, ranks.length, this.limits.operationTimeoutMs);
+      },
     };
   }
 
@@ -395,10 +403,12 @@ export class HorovodContext {
   ): Request {
     const description = describePlan(plan, name ?? options.name ?? unnamedKey(channel.nextUnnamed()));
     const { low, high } = fingerprintOfPlan(plan, description, this.world.rank);
+    const processSet = options.processSet?.id ?? 0;
+    const counter = begun === undefined ? countName(this.recorder, processSet, description) : undefined;
     const record = begun ?? this.recorder.begin();
-    fillRecord(record, plan, description, options.processSet?.id ?? 0);
-    const { finish, note } = keepRecord(record, this.#sites, this.stragglers.meter, description);
-    const trace = this.timeline.begin(description, record.processSet);
+    fillRecord(record, plan, description, processSet);
+    const { finish, note } = keepRecord(record, this.#sites, this.stragglers.meter, description, counter);
+    const trace = this.timeline.begin(description, processSet);
     if (record.submittedAtMs >= this.status.dueAtMs) this.status.write();
     return {
       description,

@@ -194,6 +194,7 @@ function prepareQuickRun(
   const [first] = plan.operands;
   const { operationTimeoutMs } = context.limits;
   const { meter } = context.stragglers;
+  const counter = context.recorder.counterOf(processSet?.id ?? 0, key);
   const run = quick.prepareRun(round, {
     rounds: [round],
     passive: false,
@@ -209,6 +210,7 @@ function prepareQuickRun(
     record.name = key;
     record.unnamed = 0;
     record.processSet = processSet?.id ?? 0;
+    if (counter !== undefined) record.occurrence = ++counter.count;
     record.dtype = first?.dtype;
     record.op = plan.op?.name;
     record.shapes = shapes;

@@ -2,7 +2,7 @@
 
 import { hostname } from 'node:os';
 import type { CallSites } from '../diagnostics/call-site.ts';
-import type { MutableRecord } from '../diagnostics/flight-recorder.ts';
+import type { FlightRecorder, MutableRecord, NameCounter } from '../diagnostics/flight-recorder.ts';
 import type { StepClock } from '../diagnostics/step-clock.ts';
 import type { WaitMeter } from '../diagnostics/straggler.ts';
 import {
@@ -58,6 +58,7 @@ export function fillRecord<R>(
   record.processSet = processSet;
   record.dtype = dtype;
   record.op = description.op;
+  record.root = description.root;
   record.shapes = description.shapes;
   record.bytes = description.shapes.reduce(
     (sum, shape, i) =>
@@ -69,12 +70,24 @@ export function fillRecord<R>(
   record.finishedAtMs = 0;
 }
 
+/** Counts a request that has a name. */
+export function countName(
+  recorder: FlightRecorder,
+  processSet: number,
+  { key }: Pick<Description, 'key'>,
+): NameCounter | undefined {
+  const counter = isUnnamed(key) ? undefined : recorder.counterOf(processSet, key);
+  if (counter !== undefined) counter.count++;
+  return counter;
+}
+
 /** The request's part of keeping its flight record: what becomes of it, and who called. */
 export function keepRecord(
   record: MutableRecord,
   sites: CallSites,
   meter: WaitMeter,
   { key }: Description,
+  counter: NameCounter | undefined,
 ): {
   finish(state: 'done' | 'failed', error?: string): void;
   note(news: RequestNews): void;
@@ -82,6 +95,7 @@ export function keepRecord(
   const { sequence } = record;
   // A quick operation comes here when it has waited for a while, and is looked at in any case.
   record.callSite = sites.of(isUnnamed(key) ? undefined : key, record.submittedAtMs);
+  if (counter !== undefined) record.occurrence = counter.count;
   meter.enter(record.submittedAtMs);
   const finish = (state: 'done' | 'failed', error?: string): void => {
     const atMs = nowMs();
@@ -94,10 +108,13 @@ export function keepRecord(
   return {
     finish,
     note(news) {
-      if (news === 'refused') finish('failed', news);
-      else if (record.sequence !== sequence) return;
+      if (news === 'refused') {
+        if (counter !== undefined) counter.count--; // no other rank has counted it
+        finish('failed', news);
+      } else if (record.sequence !== sequence) return;
       else if (news === 'agreed') record.state = 'running';
-      else record.callSite ??= sites.look();
+      // What was there may be of another call of that name.
+      else record.callSite = sites.look() ?? record.callSite;
     },
   };
 }

@@ -36,10 +36,10 @@ export function openFlightDirectory({ path, parent }: FlightDirectory): void {
   }
   mkdirSync(parent, { recursive: true, mode: 0o700 });
   // The temporary directory is everybody's: somebody else may have been there first, with plans for our files.
-  const { uid, mode } = lstatSync(parent);
-  const isOurs =
-    lstatSync(parent).isDirectory() && (process.getuid === undefined || uid === process.getuid());
-  if (!isOurs || (mode & 0o022) !== 0) throw new Error(`${parent} is not a directory of this user alone`);
+  const found = lstatSync(parent);
+  const isOurs = found.isDirectory() && (process.getuid === undefined || found.uid === process.getuid());
+  if (!isOurs || (found.mode & 0o022) !== 0)
+    throw new Error(`${parent} is not a directory of this user alone`);
   if (mkdirSync(path, { recursive: true, mode: 0o700 }) !== undefined) prune(parent, path);
 }
 
@@ -69,8 +69,16 @@ export function dumpsIn({ path }: FlightDirectory, sinceMs: number): string[] {
   }
 }
 
-/** Removes all but the newest. Several ranks may do so at once. */
+/** Removes all but the newest. What cannot be removed, because somebody else does just now, stays. */
 function prune(parent: string, own: string): void {
+  try {
+    removeOldest(parent, own);
+  } catch {
+    // The next job tries again.
+  }
+}
+
+function removeOldest(parent: string, own: string): void {
   const jobs = readdirSync(parent)
     .map((name) => join(parent, name))
     .filter((path) => path !== own)

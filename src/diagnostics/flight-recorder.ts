@@ -17,13 +17,17 @@ export interface CollectiveRecord {
   readonly kind: string;
   readonly name: string;
   readonly processSet: number;
+  /** Of one with a name: how many of that name this rank has asked for in its process set, this one included; else 0. */
+  readonly occurrence: number;
   readonly dtype: DType | undefined;
   /** Of each tensor. */
   readonly shapes: readonly (readonly number[])[];
   readonly bytes: number;
   readonly op: string | undefined;
+  /** Of a broadcast. */
+  readonly root: number | undefined;
   readonly state: CollectiveState;
-  /** Milliseconds of the host's monotonic clock (performance.timeOrigin + performance.now()); 0: not known. */
+  /** Milliseconds of the host's monotonic clock (process.hrtime); 0: not known. */
   readonly submittedAtMs: number;
   readonly finishedAtMs: number;
   /** Code of the error it ended with. */
@@ -43,11 +47,19 @@ export type MutableRecord = {
   unnamed: number;
 };
 
+export interface NameCounter {
+  count: number;
+}
+
+/** Names that are made up for every call must not be kept for ever. */
+const namesLimit = 10_000;
+
 export class FlightRecorder {
   readonly #ring: MutableRecord[];
   #count = 0;
   #last: MutableRecord = emptyRecord();
   #bytesBeforeLast = 0;
+  readonly #names = new Map<number, Map<string, NameCounter>>();
 
   constructor(capacity: number) {
     this.#ring = Array.from({ length: Math.max(capacity, 0) }, emptyRecord);
@@ -79,11 +91,36 @@ export class FlightRecorder {
     this.#bytesBeforeLast += this.#last.bytes;
     this.#last = record;
     record.sequence = sequence;
+    record.occurrence = 0;
+    record.root = undefined;
     record.bytes = 0;
     record.state = 'pending';
     record.error = undefined;
     record.callSite = undefined;
     return record;
+  }
+
+  /**
+   * Counts what has this name, so that records of several ranks can be put side by side long after their first ones are
+   * gone. Undefined: there are too many names already.
+   */
+  counterOf(processSet: number, name: string): NameCounter | undefined {
+    let names = this.#names.get(processSet);
+    if (names === undefined) {
+      names = new Map();
+      this.#names.set(processSet, names);
+    }
+    let counter = names.get(name);
+    if (counter === undefined && names.size < namesLimit) {
+      counter = { count: 0 };
+      names.set(name, counter);
+    }
+    return counter;
+  }
+
+  /** A new process set has this number: its members begin to count together. */
+  forgetNames(processSet: number): void {
+    this.#names.delete(processSet);
   }
 
   /** Oldest first. */
@@ -108,12 +145,14 @@ function emptyRecord(): MutableRecord {
     name: '',
     unnamed: 0,
     processSet: 0,
+    occurrence: 0,
     dtype: undefined,
     shapes: undefined,
     shape: undefined,
     elements: 0,
     bytes: 0,
     op: undefined,
+    root: undefined,
     state: 'pending',
     submittedAtMs: 0,
     finishedAtMs: 0,

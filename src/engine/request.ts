@@ -38,8 +38,11 @@ export interface Description {
   readonly detail: string;
 }
 
-/** 'waits long': said from inside the blocking call of a request. 'refused': it is not even begun, the caller hears why. */
-export type RequestNews = 'agreed' | 'waits long' | 'refused';
+/**
+ * 'waits long', 'failed here': said from inside the blocking call of a request. 'refused': it is not even begun, the caller
+ * hears why.
+ */
+export type RequestNews = 'agreed' | 'waits long' | 'failed here' | 'refused';
 
 /** A request on its way. */
 export interface Request {

@@ -48,7 +48,7 @@ export function describePeer({ rank, status, activity }: Peer, nowMs: number): s
 }
 
 /** Pages come twice a second, those of other hosts a second later. */
-const freshMs = { here: 1200, elsewhere: 2500 } as const;
+const freshMs = { here: 800, elsewhere: 2500 } as const;
 
 const activities: Record<Exclude<Activity, 'unknown'>, { alone: string; since: string }> & {
   unknown?: undefined;

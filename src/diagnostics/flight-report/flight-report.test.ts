@@ -52,8 +52,10 @@ function records(...texts: readonly string[]): CollectiveRecord[] {
         kind: 'allreduce',
         name,
         processSet: Number(processSet),
+        occurrence: 0,
         dtype: 'float32',
         op: 'Sum',
+        root: undefined,
       },
       ...{ shapes: [JSON.parse(shape) as number[]], bytes: 12, state: state as CollectiveRecord['state'] },
       ...{ submittedAtMs: 39_000, finishedAtMs: 40_000, error: undefined, callSite: `train.mjs:${i}` },
@@ -124,6 +126,68 @@ describe('the analysis', () => {
     ];
     const { name, culprits } = analyse(dumps);
     assert.deepEqual([name, culprits], ['end', [1]]);
+  });
+
+  test('of rings that have gone round by different lengths, puts the same step side by side', async () => {
+    const found = await runRanks(
+      3,
+      async (context, rank, { sets: [pair] }) => {
+        for (let step = 0; step < 12; step++) {
+          if (rank < 2) await allreduce(context, new Float32Array(1), { name: 'pair', processSet: pair });
+          await allreduce(context, new Float32Array(2), { name: 'a' });
+          await allreduce(context, new Float32Array(2), { name: 'b' });
+        }
+        await assert.rejects(allreduce(context, new Float32Array(rank === 1 ? 3 : 2), { name: 'b' }));
+        return dumpOf(rank, context.flightRecord(), {
+          processSets: [
+            { id: 0, ranks: [0, 1, 2] },
+            { id: 1, ranks: [0, 1] },
+          ],
+        });
+      },
+      { processSets: [[0, 1]], limits: { flightRecords: 9 } },
+    );
+    assert.deepEqual(found[2]?.records.at(-1)?.occurrence, 13);
+    const { kind, name, culprits } = analyse(found);
+    assert.deepEqual([kind, name, culprits], ['different', 'b', [1]]);
+  });
+
+  test('without a name, what counts is the number, whatever the kind', () => {
+    const kinds = ['allreduce', 'allgather', 'allreduce'];
+    const dumps = kinds.map((kind, rank) =>
+      dumpOf(
+        rank,
+        records(`${kind}.noname.7 [3] failed`).map((record) => ({ ...record, kind })),
+      ),
+    );
+    const { kind, culprits } = analyse(dumps);
+    assert.deepEqual([kind, culprits], ['different', [1]]);
+  });
+
+  test('a mismatch that records do not show is one all the same', () => {
+    const failed = records('a', 'scaled [3] failed').map((record) => ({
+      ...record,
+      error: record.state === 'failed' ? 'ERR_HVD_MISMATCH' : undefined,
+    }));
+    const { kind, name, culprits } = analyse([0, 1, 2].map((rank) => dumpOf(rank, failed)));
+    assert.deepEqual([kind, name, culprits], ['different', 'scaled', []]);
+  });
+
+  test('a rank that computes for ever, and so writes no dump, is named by those who wait for it', () => {
+    const request = { kind: 'allreduce', name: 'b', processSet: 0, waitedMs: 61_000, missing: [1] };
+    const pending = [{ ...request, label: 'allreduce "b"' }];
+    const dumps = [0, 2].map((rank) => dumpOf(rank, records('a', 'b [3] pending'), { pending }));
+    const { kind, name, culprits } = analyse(dumps);
+    assert.deepEqual([kind, name, culprits], ['absent', 'b', [1]]);
+  });
+
+  test('nobody is absent from what came before the oldest record it has', () => {
+    const dumps = [
+      dumpOf(0, records('x [3] failed', 'a', 'b', 'c')),
+      dumpOf(1, records('x [3] failed', 'a', 'b', 'c')),
+      dumpOf(2, records('x [3] failed', 'a', 'b', 'c').slice(2)),
+    ];
+    assert.equal(analyse(dumps).kind, 'none');
   });
 
   test('knows ranks that have counted more, being in more process sets', () => {

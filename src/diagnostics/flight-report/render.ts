@@ -49,7 +49,7 @@ export function verdict({ dumps, finding }: Report): string[] {
       return [
         `First mismatch: ${where}, for which the ranks asked differently.`,
         ...sides.map((side) => `  ${sideText(side, dumps)}`),
-        ...(culprit.length > 0 ? culprit : ['Culprit: one of them; neither side has more ranks.']),
+        ...(culprit.length > 0 ? culprit : [undecided(sides)]),
       ];
     case 'absent':
       return [
@@ -64,6 +64,12 @@ export function verdict({ dumps, finding }: Report): string[] {
     case 'none':
       return ['No mismatch: the records of the ranks agree with each other.'];
   }
+}
+
+function undecided(sides: readonly Side[]): string {
+  return sides.length > 1
+    ? 'Culprit: one of them; neither side has more ranks.'
+    : 'They differ in what records do not hold, such as scales or compression: the error of the call says in what.';
 }
 
 function sideText({ ranks, record, what }: Side, dumps: readonly FlightDump[]): string {
