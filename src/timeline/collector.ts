@@ -3,8 +3,8 @@
 
 import { type MemoryFile, openMemoryFile } from '../plane/memory-file.ts';
 import { RecordReader } from './records.ts';
-import { RingReader } from './ring.ts';
-import { collectingHere, publishedRing, setCollecting } from './ring-registry.ts';
+import { RingReader, sessionOf } from './ring.ts';
+import { collectingHere, publishedRing, RingFilter, setCollecting } from './ring-registry.ts';
 import { openingEvent, RankEvents } from './trace-events.ts';
 import { TraceFile, type Write } from './trace-file.ts';
 
@@ -42,12 +42,16 @@ export class Collector {
   /** Metadata of rings that are over, for files to come. */
   readonly #pastMetadata = new Map<string, readonly string[]>();
   readonly #torn = new Set<string>();
+  readonly #session: number;
+  readonly #filter = new RingFilter();
+  #isFinishing = false;
   #turn = 0;
   #dropped = 0;
 
   /** Throws what the system says if the file cannot be written. */
   constructor(options: CollectorOptions) {
     this.#options = options;
+    this.#session = sessionOf(options.file);
     this.#startUs = Number(process.hrtime.bigint()) / 1e3;
     const startedAtEpochUs = Date.now() * 1e3;
     this.#file = new TraceFile(
@@ -58,7 +62,7 @@ export class Collector {
     );
     const { controlBlock } = options;
     this.#block = controlBlock === undefined ? undefined : openMemoryFile(controlBlock.path);
-    if (this.#block !== undefined) setCollecting(this.#block.fd, 'collector');
+    if (this.#block !== undefined) setCollecting(this.#block.fd, 'collector', this.#session);
     this.#find();
   }
 
@@ -69,6 +73,7 @@ export class Collector {
 
   /** Asks other hosts for what they have; isOver waits for that. */
   finish(): void {
+    this.#isFinishing = true;
     if (this.#block !== undefined && this.#options.controlBlock?.hasOtherHosts === true) {
       setCollecting(this.#block.fd, 'finishing');
     }
@@ -146,6 +151,7 @@ export class Collector {
     }
     for (const path of paths) {
       if (this.#sources.has(path) || this.#torn.has(path)) continue;
+      if (!this.#filter.accepts(path, this.#session, this.#isFinishing)) continue;
       const ring = RingReader.open(path);
       if (ring === undefined) continue;
       const events = new RankEvents(this.#startUs);

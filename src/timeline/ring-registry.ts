@@ -4,10 +4,11 @@
 
 import { readSync, writeSync } from 'node:fs';
 import { controlLayout } from '../plane/control-block.ts';
+import { sessionIn } from './ring.ts';
 
 const pathAt = 320;
 const pathLimit = 184;
-/** In the job's page. */
+/** In the job's page: a word for who, and one for the session. */
 const collectingAt = 16;
 
 /** `path` empty: no ring. */
@@ -32,8 +33,37 @@ export function publishedRing(controlFd: number, rank: number): string {
 export type Collecting = 'nobody' | 'collector' | 'relay' | 'finishing' | 'finished';
 const collectingWords: readonly Collecting[] = ['nobody', 'collector', 'relay', 'finishing', 'finished'];
 
-export function setCollecting(controlFd: number, who: Collecting): void {
-  writeSync(controlFd, Buffer.from([collectingWords.indexOf(who)]), 0, 1, collectingAt);
+/** `session`: of the timeline that is collected; left out: as it was. */
+export function setCollecting(controlFd: number, who: Collecting, session?: number): void {
+  const words = Buffer.alloc(8);
+  words.writeUInt32LE(collectingWords.indexOf(who), 0);
+  words.writeUInt32LE(session ?? 0, 4);
+  writeSync(controlFd, words, 0, session === undefined ? 4 : 8, collectingAt);
+}
+
+export function collectedSession(controlFd: number): number {
+  const word = Buffer.alloc(4);
+  readSync(controlFd, word, 0, 4, collectingAt + 4);
+  return word.readUInt32LE(0);
+}
+
+/** How long a ring of another session has to be there. */
+const foreignMs = 1000;
+
+/**
+ * Which rings belong to a timeline: those of its session. Rings of another one are those of the timeline that comes next, or of
+ * ranks that gave another file; the latter are taken too, after a while.
+ */
+export class RingFilter {
+  readonly #foreign = new Map<string, number>();
+
+  accepts(path: string, session: number, isFinishing: boolean): boolean {
+    if (sessionIn(path) === session) return true;
+    const now = performance.now();
+    const since = this.#foreign.get(path) ?? now;
+    this.#foreign.set(path, since);
+    return now - since >= foreignMs && !isFinishing;
+  }
 }
 
 export function collectingHere(controlFd: number): Collecting {

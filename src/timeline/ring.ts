@@ -11,6 +11,7 @@
 
 import { randomInt } from 'node:crypto';
 import { readSync, writeSync } from 'node:fs';
+import { basename } from 'node:path';
 import { createMemoryFile, type MemoryFile, openMemoryFile } from '../plane/memory-file.ts';
 
 const words = {
@@ -35,18 +36,22 @@ export interface RingOptions {
   /** A multiple of 8. */
   readonly capacity?: number;
   readonly directory?: string | undefined;
+  /** Which timeline it belongs to, see sessionOf(). */
+  readonly session?: number;
 }
 
 export class RingWriter {
   readonly #file: MemoryFile;
   readonly #capacity: number;
   readonly #identity: number;
+  readonly #session: number;
   readonly #word = new Float64Array(1);
   #written = 0;
   #read = 0;
   #dropped = 0;
 
-  constructor({ capacity = defaultRingBytes, directory }: RingOptions = {}) {
+  constructor({ capacity = defaultRingBytes, directory, session = 0 }: RingOptions = {}) {
+    this.#session = session;
     this.#file = createMemoryFile(headerBytes + capacity, { directory, label: 'timeline' });
     this.#capacity = capacity;
     this.#identity = randomInt(2 ** 40);
@@ -58,7 +63,7 @@ export class RingWriter {
 
   /** For RingReader.open(), in any process of this user on this host. Descriptors are used again: it is more than a path. */
   get path(): string {
-    return `${this.#file.path} ${this.#identity}`;
+    return `${this.#file.path} ${this.#identity} ${this.#session}`;
   }
 
   get dropped(): number {
@@ -142,7 +147,7 @@ export class RingReader {
   static open(path: string): RingReader | undefined {
     let file: MemoryFile;
     try {
-      file = openMemoryFile(path.slice(0, Math.max(path.lastIndexOf(' '), 0)));
+      file = openMemoryFile(partsOf(path).file);
     } catch {
       return undefined;
     }
@@ -152,8 +157,7 @@ export class RingReader {
     } catch {
       // a directory, a socket …
     }
-    const identity = Number(path.slice(path.lastIndexOf(' ') + 1));
-    if (header[words.magic] !== magic || header[words.identity] !== identity) {
+    if (header[words.magic] !== magic || header[words.identity] !== partsOf(path).identity) {
       file.close();
       return undefined;
     }
@@ -202,4 +206,24 @@ export class RingReader {
 function wordOf(fd: number, place: number, into: Float64Array): number {
   readSync(fd, into, 0, 8, place * 8);
   return into[0] as number;
+}
+
+/** The session of a ring, by its path. */
+export function sessionIn(path: string): number {
+  return partsOf(path).session;
+}
+
+/**
+ * A number for the timeline that goes to this file: ranks start and stop at slightly different times, and the events of one
+ * timeline shall not come into the file of the one before.
+ */
+export function sessionOf(file: string): number {
+  let hash = 7;
+  for (const letter of basename(file)) hash = (hash * 31 + (letter.codePointAt(0) ?? 0)) % 0x7fffffff;
+  return hash;
+}
+
+function partsOf(path: string): { file: string; identity: number; session: number } {
+  const [, file = '', identity = '', session = ''] = /^(.*) (\d+) (\d+)$/.exec(path) ?? [];
+  return { file, identity: Number(identity), session: Number(session) };
 }

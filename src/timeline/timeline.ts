@@ -14,7 +14,7 @@ import { OperationTrace } from './operation-trace.ts';
 import type { CollectorOrder, CollectorReport, CollectorThreadData } from './orders.ts';
 import { TimelineRecorder } from './recorder.ts';
 import type { Hello } from './records.ts';
-import { RingWriter } from './ring.ts';
+import { RingWriter, sessionOf } from './ring.ts';
 import { collectingHere, publishRing } from './ring-registry.ts';
 
 export interface TimelineOptions {
@@ -141,7 +141,7 @@ export class Timeline {
     const { rank, size, host, pid, plane, shmDirectory, block, log } = this.#place;
     let ring: RingWriter;
     try {
-      ring = new RingWriter({ directory: shmDirectory });
+      ring = new RingWriter({ directory: shmDirectory, session: sessionOf(file) });
     } catch (error) {
       const why = (error as Error).message;
       throw new HorovodError('ERR_HVD_TIMELINE', `startTimeline: rank ${rank}: ${why}`, {

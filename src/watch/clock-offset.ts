@@ -15,6 +15,10 @@ export class ClockOffset {
     if (this.#answers.length > remembered) this.#answers.shift();
   }
 
+  get answers(): number {
+    return this.#answers.length;
+  }
+
   /** To be added to our time to get theirs; undefined before the first answer. */
   get offsetUs(): number | undefined {
     let best: { offsetUs: number; roundTripUs: number } | undefined;

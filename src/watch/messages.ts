@@ -16,7 +16,7 @@ export type WatchMessage =
   /** What a rank of my host said of itself `ageMs` ago. */
   | { readonly type: 'status'; readonly rank: number; readonly ageMs: number; readonly status: RankStatus }
   /** Events of the timelines of your ranks are wanted, or no longer. */
-  | { readonly type: 'collect'; readonly isOn: boolean }
+  | { readonly type: 'collect'; readonly isOn: boolean; readonly session: number }
   /** What does your clock say? `askedUs` comes back with the answer. */
   | { readonly type: 'clock?'; readonly askedUs: number }
   | { readonly type: 'clock'; readonly askedUs: number; readonly nowUs: number }
@@ -25,6 +25,8 @@ export type WatchMessage =
       readonly type: 'events';
       readonly rank: number;
       readonly ring: number;
+      /** Which timeline it is for. */
+      readonly session: number;
       readonly data: string;
       readonly dropped: number;
       readonly isOver: boolean;
@@ -62,8 +64,11 @@ export function parseMessage(text: string): WatchMessage | undefined {
       if (status === undefined || !isCount(rank) || typeof ageMs !== 'number' || ageMs < 0) return undefined;
       return { type: 'status', rank, ageMs, status };
     }
-    case 'collect':
-      return typeof value['isOn'] === 'boolean' ? { type: 'collect', isOn: value['isOn'] } : undefined;
+    case 'collect': {
+      const { isOn, session } = value;
+      if (typeof isOn !== 'boolean' || !isCount(session)) return undefined;
+      return { type: 'collect', isOn, session };
+    }
     case 'clock?': {
       const { askedUs } = value;
       return typeof askedUs === 'number' ? { type: 'clock?', askedUs } : undefined;
@@ -74,10 +79,10 @@ export function parseMessage(text: string): WatchMessage | undefined {
       return { type: 'clock', askedUs, nowUs };
     }
     case 'events': {
-      const { rank, ring, data, dropped, isOver } = value;
-      if (!isCount(rank) || !isCount(ring) || !isCount(dropped)) return undefined;
+      const { rank, ring, session, data, dropped, isOver } = value;
+      if (!isCount(rank) || !isCount(ring) || !isCount(session) || !isCount(dropped)) return undefined;
       if (typeof data !== 'string' || typeof isOver !== 'boolean') return undefined;
-      return { type: 'events', rank, ring, data, dropped, isOver };
+      return { type: 'events', rank, ring, session, data, dropped, isOver };
     }
     default:
       return undefined;

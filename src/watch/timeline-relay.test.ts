@@ -7,7 +7,7 @@ import { ControlBlock } from '../plane/control-block.ts';
 import { checkTrace } from '../testing/check-trace.ts';
 import { Collector } from '../timeline/collector.ts';
 import { TimelineRecorder } from '../timeline/recorder.ts';
-import { RingWriter } from '../timeline/ring.ts';
+import { RingWriter, sessionOf } from '../timeline/ring.ts';
 import { collectingHere, publishedRing, publishRing } from '../timeline/ring-registry.ts';
 import { encodeMessage, parseMessage } from './messages.ts';
 import { type TimelineMessage, TimelineRelay } from './timeline-relay.ts';
@@ -50,7 +50,7 @@ test('events of another host come into the file, by the clock of this one', (t) 
     for (const relay of relays) relay.turn();
   };
 
-  const ring = new RingWriter({ capacity: 256 * 1024 });
+  const ring = new RingWriter({ capacity: 256 * 1024, session: sessionOf('trace.json') });
   const recorder = new TimelineRecorder(
     ring,
     { rank: 1, size: 2, host: 'b', pid: 7, plane: 'tcp' },

@@ -4,8 +4,15 @@
 // leaves events in the rings, which drop what they have no room for.
 
 import type { ControlBlock } from '../plane/control-block.ts';
-import { RingReader, RingWriter } from '../timeline/ring.ts';
-import { collectingHere, publishedRing, publishRing, setCollecting } from '../timeline/ring-registry.ts';
+import { RingReader, RingWriter, sessionIn } from '../timeline/ring.ts';
+import {
+  collectedSession,
+  collectingHere,
+  publishedRing,
+  publishRing,
+  RingFilter,
+  setCollecting,
+} from '../timeline/ring-registry.ts';
 import { ClockOffset } from './clock-offset.ts';
 import type { WatchMessage } from './messages.ts';
 
@@ -23,8 +30,8 @@ export interface RelayHost {
 /** As base64 it fits into a frame. */
 const pieceBytes = 40 * 1024;
 const piecesPerTurn = 8;
-/** Clocks are asked in each of the first turns, and then in every so many. */
-const eagerTurns = 10;
+/** So many answers are asked for at once; before that nobody sees the events. Then clocks are asked in every so many turns. */
+const answersWanted = 8;
 const turnsPerQuestion = 20;
 
 interface Source {
@@ -36,6 +43,8 @@ interface Source {
 }
 
 interface Relayed {
+  /** Whose host it is on. */
+  readonly peer: number;
   /** Of the ring on the other host. */
   readonly number: number;
   readonly writer: RingWriter;
@@ -52,6 +61,11 @@ export class TimelineRelay {
   readonly #relayed = new Map<number, Relayed>();
   readonly #clocks = new Map<number, ClockOffset>();
   #isCollecting = false;
+  /** Of the timeline that is collected here. */
+  #session = 0;
+  /** Of the one that is collected there. */
+  #wantedSession = 0;
+  readonly #filter = new RingFilter();
   #collector: number | undefined;
   /** The collector ends: who has not answered since. */
   #finishing: { readonly sinceUs: number; readonly awaited: Set<number> } | undefined;
@@ -74,17 +88,15 @@ export class TimelineRelay {
   turn(): void {
     const state = collectingHere(this.#block.fd);
     const isCollecting = state === 'collector' || state === 'finishing' || state === 'finished';
-    if (isCollecting !== this.#isCollecting) {
+    const session = isCollecting ? collectedSession(this.#block.fd) : 0;
+    // One collector may have followed another within a turn.
+    if (isCollecting !== this.#isCollecting || session !== this.#session || this.#hasNewReader()) {
       this.#isCollecting = isCollecting;
+      this.#session = session;
       this.#turns = 0;
-      for (const peer of this.#host.peers) this.#host.say(peer, { type: 'collect', isOn: isCollecting });
-      if (!isCollecting) this.#dropRelayed();
-    }
-    if (isCollecting && this.#hasNewCollector()) {
-      // The others begin anew, and say who they are.
-      for (const peer of this.#host.peers) this.#host.say(peer, { type: 'collect', isOn: false });
+      this.#clocks.clear();
       this.#dropRelayed();
-      this.#turns = 0;
+      for (const peer of this.#host.peers) this.#host.say(peer, { type: 'collect', isOn: false, session });
     }
     if (state !== 'finishing') this.#finishing = undefined;
     else if (this.#finishing === undefined) {
@@ -92,6 +104,7 @@ export class TimelineRelay {
       this.#turns = 0;
     }
     if (isCollecting) this.#ask();
+    this.#giveUpOnTheGone();
     if (this.#collector !== undefined) this.#send(this.#collector);
   }
 
@@ -101,7 +114,8 @@ export class TimelineRelay {
       case 'collect':
         this.#collector = message.isOn ? peer : undefined;
         setCollecting(this.#block.fd, message.isOn ? 'relay' : 'nobody');
-        if (!message.isOn) this.#closeSources();
+        if (!message.isOn || message.session !== this.#wantedSession) this.#closeSources();
+        this.#wantedSession = message.session;
         return;
       case 'clock?':
         // What is here goes first: then the answer also says that all of it is there.
@@ -112,8 +126,13 @@ export class TimelineRelay {
         const clock = this.#clocks.get(peer) ?? new ClockOffset();
         this.#clocks.set(peer, clock);
         clock.heard(message.askedUs, message.nowUs, this.#nowUs());
-        this.#noteAnswer(peer, message.askedUs);
         for (const rank of ranks) this.#relayed.get(rank)?.writer.setClockOffset(-(clock.offsetUs ?? 0));
+        if (clock.answers < answersWanted) {
+          this.#host.say(peer, { type: 'clock?', askedUs: this.#nowUs() });
+          return;
+        }
+        for (const rank of ranks) this.#publish(rank);
+        this.#noteAnswer(peer, message.askedUs);
         return;
       }
       case 'events':
@@ -131,19 +150,28 @@ export class TimelineRelay {
     this.#dropRelayed();
   }
 
-  /** One collector has followed another within a turn: it has not seen the beginning of what is relayed. */
-  #hasNewCollector(): boolean {
+  /** Somebody who has not seen the beginning of what is relayed. */
+  #hasNewReader(): boolean {
     for (const { writer } of this.#relayed.values()) if (writer.readers > 1) return true;
     return false;
   }
 
   #ask(): void {
     const turn = this.#turns++;
-    if (turn >= eagerTurns && turn % turnsPerQuestion !== 0) return;
+    if (turn % turnsPerQuestion !== 0) return;
     for (const peer of this.#host.peers) {
       // Again, for a connection that was not ready the first time.
-      this.#host.say(peer, { type: 'collect', isOn: true });
+      this.#host.say(peer, { type: 'collect', isOn: true, session: this.#session });
       this.#host.say(peer, { type: 'clock?', askedUs: this.#nowUs() });
+    }
+  }
+
+  /** Hosts that have left answer no more; what they sent is all there is. */
+  #giveUpOnTheGone(): void {
+    for (const peer of this.#finishing?.awaited ?? []) {
+      if (this.#host.canSay(peer)) continue;
+      for (const [rank, relayed] of this.#relayed) if (relayed.peer === peer) this.#publish(rank);
+      this.#noteAnswer(peer, Number.MAX_VALUE);
     }
   }
 
@@ -161,6 +189,7 @@ export class TimelineRelay {
       const source = this.#sourceOf(rank);
       if (source === undefined) continue;
       const { reader, number } = source;
+      const session = sessionIn(source.path);
       for (let piece = 0; piece < piecesPerTurn; piece++) {
         // Asked first: what has been read from the ring is gone from it.
         if (!this.#host.canSay(collector)) break;
@@ -169,7 +198,7 @@ export class TimelineRelay {
         if (bytes.length > 0 || isOver || !source.isAnnounced) {
           source.isAnnounced = true;
           const data = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('base64');
-          this.#host.say(collector, { type: 'events', rank, ring: number, data, dropped, isOver });
+          this.#host.say(collector, { type: 'events', rank, ring: number, session, data, dropped, isOver });
         }
         if (bytes.length < pieceBytes) break;
       }
@@ -183,6 +212,7 @@ export class TimelineRelay {
     if (known !== undefined && (path === known.path || path === '')) return known;
     if (path === '' || path === this.#finished.get(rank)) return undefined;
     if (known !== undefined) this.#closeSource(rank, known);
+    if (!this.#filter.accepts(path, this.#wantedSession, false)) return undefined;
     const reader = RingReader.open(path);
     if (reader === undefined) return undefined;
     const source = { path, number: ++this.#rings, reader, isAnnounced: false };
@@ -207,20 +237,28 @@ export class TimelineRelay {
   }
 
   #receive(peer: number, message: Extract<TimelineMessage, { type: 'events' }>): void {
-    const { rank, ring, data, dropped, isOver } = message;
+    const { rank, ring, session, data, dropped, isOver } = message;
     let relayed = this.#relayed.get(rank);
     if (relayed?.number !== ring) {
       relayed?.writer.close();
-      relayed = { number: ring, writer: new RingWriter(), isTorn: false };
+      relayed = { peer, number: ring, writer: new RingWriter({ session }), isTorn: false };
       this.#relayed.set(rank, relayed);
       relayed.writer.setClockOffset(-(this.#clocks.get(peer)?.offsetUs ?? 0));
-      publishRing(this.#block.fd, rank, relayed.writer.path);
+      if ((this.#clocks.get(peer)?.answers ?? 0) >= answersWanted) this.#publish(rank);
     }
     const { writer } = relayed;
     if (relayed.isTorn) return;
     relayed.isTorn = !writer.write(Buffer.from(data, 'base64'), 1);
     writer.setDropped(Math.max(dropped, writer.dropped));
     if (isOver || relayed.isTorn) writer.end();
+  }
+
+  /** For the collector. */
+  #publish(rank: number): void {
+    const path = this.#relayed.get(rank)?.writer.path;
+    if (path !== undefined && publishedRing(this.#block.fd, rank) !== path) {
+      publishRing(this.#block.fd, rank, path);
+    }
   }
 
   #dropRelayed(): void {
