@@ -145,6 +145,30 @@ describe('ranks that tune', () => {
   });
 });
 
+test('a rank that has ended its part and shut down ends tuning, and not the process sets of the others', async () => {
+  await runRanks(
+    3,
+    async (context, rank, { sets }) => {
+      const { tuner, warnings } = makeTuner(context, rank === 0 ? scripted([1]) : undefined);
+      if (rank === 2) {
+        context.steps.mark();
+        context.close();
+        return;
+      }
+      for (let step = 1; step <= 20; step++) {
+        const sum = await allreduce(context, Float32Array.of(step), { op: Sum, processSet: sets[0] });
+        assert.equal(sum[0], 2 * step);
+        context.steps.mark();
+        await tuner.settled();
+      }
+      assert.equal(tuner.isOver, true);
+      assert.equal(warnings.length, rank === 0 ? 1 : 0);
+      await assert.rejects(allreduce(context, Float32Array.of(1)), { code: 'ERR_HVD_SHUT_DOWN' });
+    },
+    { processSets: [[0, 1]] },
+  );
+});
+
 describe('autotune on a context', () => {
   const settings = {
     autotuneLog: undefined,

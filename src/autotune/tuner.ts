@@ -5,9 +5,11 @@
 // none of them has anything in flight. The exchange is *optional* (engine/agreement/resolve.ts): where not all ranks come
 // to it at the same point of their work (one has joined, marks more or fewer steps, or has a promise of the user's in
 // flight), it is given up on all ranks, at once and by a decision they all know of; nothing changes and nobody waits. From
-// there all of them count steps anew, so ranks that had lost step after a join() find it again.
+// there all of them count steps anew, so ranks that had lost step after a join() find it again. Where one has shut down,
+// tuning ends.
 
 import type { StepMark } from '../diagnostics/step-clock.ts';
+import { HorovodError } from '../errors.ts';
 import type { KnobValues } from './knobs.ts';
 
 /** What a tuner needs of its context. */
@@ -101,17 +103,32 @@ export class Tuner {
     this.#decision ??= this.#decider?.decide(this.#stepMs.slice(-this.#stepsPerSample));
     const decision = this.#decision;
     const text = decision === undefined ? '' : JSON.stringify(decision);
-    const answer = this.#host.exchange(`horovod.autotune.${this.#exchanges}`, text);
-    if (!(answer instanceof Promise)) {
-      this.#take(answer);
-      return;
+    try {
+      const answer = this.#host.exchange(`horovod.autotune.${this.#exchanges}`, text);
+      if (answer instanceof Promise) this.#takeLater(answer);
+      else this.#take(answer);
+    } catch (error) {
+      this.#endIfLeft(error);
     }
-    this.#current = answer.then((texts) => {
-      this.#current = undefined;
-      this.#take(texts);
-    });
-    // An error of the job reaches the user by the collectives that fail with it.
+  }
+
+  #takeLater(answer: Promise<readonly string[] | undefined>): void {
+    this.#current = answer
+      .then((texts) => {
+        this.#current = undefined;
+        this.#take(texts);
+      })
+      .catch((error) => this.#endIfLeft(error));
+    // Other errors of the job reach the user by the collectives that fail with them.
     this.#current.catch(() => {});
+  }
+
+  /** Process sets without the rank that has left may go on, with the settings as they are: they switch together or not at all. */
+  #endIfLeft(error: unknown): void {
+    if (!HorovodError.is(error) || error.code !== 'ERR_HVD_SHUT_DOWN') throw error;
+    this.#isOver = true;
+    if (this.#host.rank === 0)
+      this.#host.warn(`autotune ends, and the settings stay as they are: ${error.message}`);
   }
 
   #take(texts: readonly string[] | undefined): void {

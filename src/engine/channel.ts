@@ -17,7 +17,7 @@ import { decodePendingLists, encodePendingList, type PendingList } from './agree
 import { resolvePending } from './agreement/resolve.ts';
 import { planRounds } from './fusion/plan-rounds.ts';
 import { compareKeys, type Description, inputBytesOf, labelOf, nameOf, type Request } from './request.ts';
-import { detachedError, duplicateNameError, overdueError } from './request-errors.ts';
+import { detachedError, duplicateNameError, isOnlyItsChannels, overdueError } from './request-errors.ts';
 
 export interface ChannelHost {
   /** Global rank of this process. */
@@ -51,7 +51,7 @@ interface Flight {
 }
 
 /** What the exchange of lists calls itself; no batch has this fingerprint but by a chance of 2^-64. */
-const exchangeFingerprint = { low: 0x4c495354, high: 0x45584348 };
+const exchangeFingerprint = { fingerprintLow: 0x4c495354, fingerprintHigh: 0x45584348 };
 
 export class Channel {
   readonly group: PlaneGroup;
@@ -336,7 +336,7 @@ export class Channel {
     if (this.#broken !== undefined) return;
     const place = this.#flights.indexOf(flight);
     if (place >= 0) this.#flights.splice(place, 1);
-    if (outcome instanceof HorovodError) this.#host.fail(outcome);
+    if (outcome instanceof HorovodError) this.#failWith(outcome);
     else flight.end(outcome);
   }
 
@@ -350,9 +350,15 @@ export class Channel {
         if (this.#blockedOn !== undefined) this.#pending.delete(this.#blockedOn.description.key);
         throw error;
       }
-      this.#host.fail(error);
+      this.#failWith(error);
       return undefined;
     }
+  }
+
+  /** An error of the plane is the end of the job, or of this channel alone. */
+  #failWith(error: HorovodError): void {
+    const end = isOnlyItsChannels(error, [...this.#pending.values()]) ? this : this.#host;
+    end.fail(error);
   }
 
   #waitFor(request: Request): void {
@@ -397,11 +403,7 @@ export class Channel {
       requests: requests.map(({ description, submittedAtMs }) => ({ ...description, submittedAtMs })),
     };
     const operation: AllgatherOperation = { kind: 'allgather', input: encodePendingList(list) };
-    const round = {
-      fingerprintLow: exchangeFingerprint.low,
-      fingerprintHigh: exchangeFingerprint.high,
-      operation,
-    };
+    const round = { ...exchangeFingerprint, operation };
     const { timeoutMs } = this.#jobOf(requests, [], false);
     this.#launch({
       job: { ...this.#jobOf([], [round], false), timeoutMs },

@@ -2,7 +2,7 @@
 
 import { HorovodError } from '../errors.ts';
 import { listRanks } from './agreement/resolve.ts';
-import { labelOf, nameOf, type Request } from './request.ts';
+import { isOptional, labelOf, nameOf, type Request } from './request.ts';
 
 export function duplicateNameError(rank: number, { description }: Request): HorovodError {
   return new HorovodError(
@@ -35,4 +35,10 @@ export function overdueError(
       'Usually an if around a collective, or an operation with another name.',
     { rank: missing[0], tensor: nameOf(description) },
   );
+}
+
+/** A rank has left in good order, and all that is pending is optional: other process sets may go on. */
+export function isOnlyItsChannels({ code }: HorovodError, pending: readonly Request[]): boolean {
+  const isAllOptional = pending.length > 0 && pending.every(({ description }) => isOptional(description));
+  return code === 'ERR_HVD_SHUT_DOWN' && isAllOptional;
 }

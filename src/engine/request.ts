@@ -89,6 +89,11 @@ export function canJoin({ kind, detail }: Pick<Description, 'kind' | 'detail'>):
   return kind === 'barrier' || (kind === 'allreduce' && !detail.startsWith(compositeMark));
 }
 
+/** Whether nobody ever has to come to it: where not all ranks ask for it at one time, it is given up. */
+export function isOptional({ kind }: Pick<Description, 'kind'>): boolean {
+  return kind === 'autotune';
+}
+
 export function unnamedKey(count: number): string {
   return `${unnamedMark}${count}`;
 }

@@ -4,7 +4,7 @@
 // asked for by all at this moment is given up: nobody ever waits for it.
 
 import type { ErrorCode } from '../../errors.ts';
-import { canJoin, compareText, compositeMark, type Description, labelOf } from '../request.ts';
+import { canJoin, compareText, compositeMark, type Description, isOptional, labelOf } from '../request.ts';
 import { findMismatch } from './mismatch.ts';
 import type { PendingEntry, PendingList } from './pending-list.ts';
 
@@ -77,7 +77,7 @@ export function resolvePending(lists: readonly PendingList[], ranks: readonly nu
 
 function optionalKeys(lists: readonly PendingList[]): string[] {
   const keys = lists.flatMap(({ requests }) =>
-    requests.flatMap(({ kind, key }) => (kind === 'autotune' ? [key] : [])),
+    requests.flatMap((entry) => (isOptional(entry) ? [entry.key] : [])),
   );
   return [...new Set(keys)].sort(compareText);
 }
