@@ -11,15 +11,8 @@
 //   node scripts/build-native.mjs [--debug] [--out folder]
 
 import { spawn, spawnSync } from 'node:child_process';
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import os from 'node:os';
 import path from 'node:path';
@@ -38,7 +31,9 @@ function skip(reason) {
 
 if (process.platform !== 'linux') skip(`the shared-memory plane is for Linux, this is ${process.platform}`);
 const compiler = process.env.CXX ?? 'g++';
-if (spawnSync(compiler, ['--version']).status !== 0) skip(`no C++ compiler: ${compiler} does not run`);
+const version = spawnSync(compiler, ['--version'], { encoding: 'utf8' });
+if (version.status !== 0) skip(`no C++ compiler: ${compiler} does not run`);
+const [compilerVersion] = version.stdout.split('\n');
 let headers;
 try {
   headers = createRequire(path.join(root, 'package.json'))('node-api-headers').include_dir;
@@ -53,10 +48,14 @@ const linkFlags = ['-shared', '-pthread', '-Wl,--as-needed', ...(options.debug ?
 const staticRuntime = ['-static-libstdc++', '-static-libgcc'];
 
 const began = performance.now();
-const sources = readdirSync(source, { recursive: true })
+const ownFiles = readdirSync(source, { recursive: true })
   .map(String)
-  .filter((name) => name.endsWith('.cc'))
+  .filter((name) => /\.(cc|h|inc)$/.test(name))
   .sort();
+const sources = ownFiles.filter((name) => name.endsWith('.cc'));
+const contentsAtStart = new Map(
+  ownFiles.map((name) => path.join(source, name)).map((file) => [file, contentOf(file)]),
+);
 const engineFolders = ['mpi', 'gloo'];
 const engineGlue = path.join('node', 'engine-object.cc');
 const folderOf = (name) => name.split(path.sep)[0];
@@ -167,56 +166,96 @@ async function buildEngine(engine, objects) {
   }
 }
 
-/** The objects of these sources, compiled where they are older than what they are made of. */
+/** The objects of these sources, compiled where they are not what the sources would make now. */
 async function compileAll(tool, names, folder, flags, env = process.env) {
   const objects = path.join(output, 'objects', options.debug ? 'debug' : 'release', folder);
   mkdirSync(objects, { recursive: true });
-  const command = [tool, ...compileFlags, ...flags];
-  const isSameCommand = readIfThere(path.join(objects, 'command.json')) === JSON.stringify(command);
+  const command = [tool, compilerVersion, ...compileFlags, ...flags];
   const work = names.map((name) => ({
     input: path.join(source, name),
     object: path.join(objects, `${name.replaceAll(path.sep, '-')}.o`),
   }));
-  const queue = work.filter(({ object }) => !isSameCommand || isStale(object, dependenciesOf(object)));
+  const queue = work.filter(({ object }) => !isFresh(object, recordOf(object), command));
   const next = async () => {
     for (let item = queue.shift(); item !== undefined; item = queue.shift()) {
       const part = `${item.object}.${process.pid}`;
-      const files = ['-MMD', '-MF', `${item.object}.d`, '-c', item.input, '-o', part];
+      const files = ['-MMD', '-MF', `${part}.d`, '-c', item.input, '-o', part];
       await run(tool, [...compileFlags, ...flags, ...files], env);
-      renameSync(part, item.object);
+      keep(part, item.object, recordOf(item.object), command, contentsOf(dependenciesIn(`${part}.d`)));
+      rmSync(`${part}.d`);
     }
   };
   await Promise.all(Array.from({ length: os.availableParallelism() }, next));
-  writeFileSync(path.join(objects, 'command.json'), JSON.stringify(command));
   return work.map(({ object }) => object);
 }
 
 /** False if there was nothing to do. */
 async function link(tool, objects, name, flags, env = process.env) {
   const file = path.join(output, name);
-  if (!isStale(file, [...objects, import.meta.filename])) return false;
+  const record = recordOf(path.join(output, 'objects', name));
+  const command = [tool, compilerVersion, ...linkFlags, ...flags];
+  if (isFresh(file, record, command, objects)) return false;
   const part = `${file}.${process.pid}`;
+  const inputs = contentsOf(objects);
   await run(tool, [...linkFlags, ...objects, ...flags, '-o', part], env);
-  renameSync(part, file);
+  keep(part, file, record, command, inputs);
   return true;
 }
 
-function isStale(file, inputs) {
-  if (!existsSync(file) || inputs === undefined) return true;
-  const made = statSync(file).mtimeMs;
-  return inputs.some((input) => !existsSync(input) || statSync(input).mtimeMs > made);
+// NOTE [Records]. Beside what was made lies a record: the command, the contents of everything it was made of, and its own
+// content. Times of change would not do: a header that changes while a compiler runs is older than the object, and not in it.
+// So contents count as they were when this build began, and what changed since leaves no record. Of two builds at a time one
+// may leave the file and the other the record: then the file's own content tells.
+
+function recordOf(file) {
+  return `${file}.json`;
+}
+
+/** `inputs`: what it has to be made of, where that is known without a compiler. */
+function isFresh(file, record, command, inputs) {
+  const text = readIfThere(record);
+  if (text === undefined) return false;
+  const made = JSON.parse(text);
+  const isSame = (list, other) => JSON.stringify(list) === JSON.stringify(other);
+  return (
+    isSame(made.command, command) &&
+    (inputs === undefined || isSame(Object.keys(made.inputs), inputs)) &&
+    Object.entries(made.inputs).every(([input, content]) => contentAtStart(input) === content) &&
+    contentOf(file) === made.output
+  );
+}
+
+function keep(part, file, record, command, inputs) {
+  const hasChanged = Object.entries(inputs).some(([input, content]) => contentOf(input) !== content);
+  const made = JSON.stringify({ command, inputs, output: contentOf(part) });
+  rmSync(record, { force: true });
+  renameSync(part, file);
+  if (hasChanged) return;
+  writeFileSync(`${record}.${process.pid}`, made);
+  renameSync(`${record}.${process.pid}`, record);
+}
+
+/** Of our own files as they were when this build began; others' headers do not change under us, and objects are made since. */
+function contentAtStart(file) {
+  return contentsAtStart.get(file) ?? contentOf(file);
+}
+
+function contentsOf(files) {
+  return Object.fromEntries(files.map((file) => [file, contentAtStart(file)]));
+}
+
+function contentOf(file) {
+  return existsSync(file) ? createHash('sha256').update(readFileSync(file)).digest('base64') : undefined;
 }
 
 /** What a compiler wrote down with -MMD. */
-function dependenciesOf(object) {
-  const text = readIfThere(`${object}.d`);
-  if (text === undefined) return undefined;
-  return text
+function dependenciesIn(file) {
+  return readFileSync(file, 'utf8')
     .replace(/^[^:]*:/, '')
     .replaceAll('\\\n', ' ')
     .split(/(?<!\\)\s+/)
     .filter((part) => part !== '')
-    .map((part) => part.replaceAll('\\ ', ' '));
+    .map((part) => path.normalize(part.replaceAll('\\ ', ' ')));
 }
 
 function readIfThere(file) {
