@@ -28,6 +28,7 @@ export interface ContextLimits extends StallLimits, Readonly<TunableLimits> {
   /** Undefined: 0, no warnings. */
   readonly stragglerPercent?: number | undefined;
   readonly timelineMaxMb?: number;
+  readonly timelineOperationsPerSecond?: number;
   readonly shmDirectory?: string | undefined;
 }
 

@@ -131,6 +131,7 @@ export function timelinePlace(parts: ContextParts, steps: StepClock): TimelinePl
     log,
     steps,
     mostBytes: (limits.timelineMaxMb ?? 256) * 2 ** 20,
+    operationsPerSecond: limits.timelineOperationsPerSecond,
     shmDirectory: limits.shmDirectory,
     block: timelineBlock,
   };

@@ -52,6 +52,9 @@ export {
   Sum,
   shutdown,
   size,
+  startTimeline,
+  stopTimeline,
+  type TimelineOptions,
 } from '../index.ts';
 export {
   allgather,

@@ -82,6 +82,8 @@ export interface TableSettings {
   readonly timelineFile: string | undefined;
   readonly timelineMarkCycles: boolean;
   readonly timelineMaxMb: number;
+  /** 0: all of them. */
+  readonly timelineOperationsPerSecond: number;
 }
 
 /** What one rank knows about its job and how it is to behave. */

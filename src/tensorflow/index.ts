@@ -63,8 +63,11 @@ export {
   Sum,
   shutdown,
   size,
+  startTimeline,
+  stopTimeline,
   type Tensor,
   type TensorLike,
+  type TimelineOptions,
   type TypedArray,
   tensor,
 } from '../index.ts';

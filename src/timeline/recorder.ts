@@ -11,6 +11,14 @@ const mostTexts = 4096;
 const mostTextBytes = 512;
 const flushMs = 50;
 
+export interface RecorderOptions {
+  readonly markCycles: boolean;
+  /** Operations; Infinity: all. */
+  readonly mostPerSecond?: number;
+}
+
+export const defaultOperationsPerSecond = 1000;
+
 /** Fields of a flight record that stay as they are during the call. */
 export interface QuickOperation {
   readonly kind: string;
@@ -29,6 +37,7 @@ export interface QuickOperation {
 
 export class TimelineRecorder {
   readonly marksCycles: boolean;
+  readonly #mostPerSecond: number;
   readonly #ring: RingWriter;
   readonly #hello: string;
   readonly #buffer = new Float64Array(bufferWords);
@@ -40,16 +49,21 @@ export class TimelineRecorder {
   #records = 0;
   #nextText = 1;
   #readers = 0;
+  #secondEndsUs = 0;
+  #shown = 0;
+  #skipped = 0;
   #flushedAtUs = 0;
+  #isOver = false;
   #quickArguments = '';
   #quickBytes = -1;
   #quickShape: readonly number[] | undefined;
   #quickDtype: string | undefined;
   #quickOp: string | undefined;
 
-  constructor(ring: RingWriter, hello: Hello, options: { markCycles: boolean }) {
+  constructor(ring: RingWriter, hello: Hello, options: RecorderOptions) {
     this.#ring = ring;
     this.marksCycles = options.markCycles;
+    this.#mostPerSecond = options.mostPerSecond ?? defaultOperationsPerSecond;
     // hrtime is the clock that all processes of a host share; performance.now() is the same one from another origin,
     // and cheaper to ask.
     this.#originUs = Number(process.hrtime.bigint()) / 1e3 - performance.now() * 1e3;
@@ -101,6 +115,7 @@ export class TimelineRecorder {
     marks: ArrayLike<number>,
     markWords: number,
   ): void {
+    if (!this.#isWithinRate(overUs)) return;
     const at = this.#reserve(recordType.operation, operationWords + markWords);
     const buffer = this.#buffer;
     buffer[at + 1] = name;
@@ -118,7 +133,9 @@ export class TimelineRecorder {
   /** A quick operation is over; its times are those of its marks. */
   quickOperation(operation: QuickOperation, marks: Float64Array): void {
     const { length } = marks;
-    if (length < 4) return;
+    // Asked here too: what is not shown shall cost nothing.
+    if (length < 4 || !this.#isWithinRate(marks[length - 1] as number)) return;
+    this.#shown--;
     const { kind, name, unnamed, dtype, op, bytes, shape, processSet } = operation;
     // Mostly the same again and again: the last arguments are kept.
     let args = this.#quickArguments;
@@ -162,8 +179,9 @@ export class TimelineRecorder {
   flush(): void {
     this.#flushedAtUs = this.nowUs();
     if (this.#length === 0) return;
-    this.#greetReader();
-    const isWritten = this.#ring.write(this.#bytes.subarray(0, this.#length * 8), this.#records);
+    if (!this.#isOver) this.#greetReader();
+    const bytes = this.#bytes.subarray(0, this.#length * 8);
+    const isWritten = this.#isOver || this.#ring.write(bytes, this.#records);
     this.#length = 0;
     this.#records = 0;
     if (isWritten) return;
@@ -172,11 +190,34 @@ export class TimelineRecorder {
     this.#text(0, this.#hello);
   }
 
-  /** Nothing may be noted down afterwards. */
+  /** What operations note down afterwards that were in flight goes nowhere: the ring may be closed at any time. */
   end(): void {
     clearInterval(this.#timer);
+    if (this.#skipped > 0) this.instant('cycles', 'EVENTS_DROPPED', `"events":${this.#skipped}`);
     this.flush();
+    this.#isOver = true;
     this.#ring.end();
+  }
+
+  /**
+   * The first operations of each second are shown, all of them, and the rest is counted: thousands a second would be gigabytes
+   * soon, and their writing would slow down what they tell about. By the host's clock, so that its ranks show the same ones.
+   */
+  #isWithinRate(nowUs: number): boolean {
+    if (nowUs >= this.#secondEndsUs) {
+      this.#secondEndsUs = (Math.floor(nowUs / 1e6) + 1) * 1e6;
+      this.#shown = 0;
+      if (this.#skipped > 0) {
+        this.instant('cycles', 'EVENTS_DROPPED', `"events":${this.#skipped}`);
+        this.#skipped = 0;
+      }
+    }
+    if (this.#shown < this.#mostPerSecond) {
+      this.#shown++;
+      return true;
+    }
+    this.#skipped++;
+    return false;
   }
 
   /** Another collector reads from here on: it has to know who we are, and all texts. */

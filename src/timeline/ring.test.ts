@@ -59,7 +59,7 @@ test('what is no ring is none', () => {
 test('a recorder sends each text once, and again after it was dropped', (t) => {
   const [writer, reader] = ringOf(t, 32 * 1024);
   const hello = { rank: 3, size: 4, host: 'h', pid: 7, plane: 'shm' };
-  const recorder = new TimelineRecorder(writer, hello, { markCycles: false });
+  const recorder = new TimelineRecorder(writer, hello, { markCycles: false, mostPerSecond: 1e9 });
   const note = () => {
     const args = recorder.textId('"kind":"allreduce"');
     recorder.operation(recorder.textId('grad'), args, 0, 1, 2, 3, 0, 0, [1, 2], 2);
@@ -118,6 +118,27 @@ test('another reader learns who writes, and all texts', (t) => {
   assert.deepEqual(seen, [JSON.stringify(hello), 'name', 'instant 1']);
   second.close();
   recorder.end();
+});
+
+test('of each second the first operations are shown, and the rest is counted', (t) => {
+  const [writer, reader] = ringOf(t, 256 * 1024);
+  const hello = { rank: 0, size: 1, host: 'h', pid: 7, plane: 'shm' };
+  const recorder = new TimelineRecorder(writer, hello, { markCycles: false, mostPerSecond: 10 });
+  for (let second = 0; second < 3; second++) {
+    for (let i = 0; i < 25; i++) recorder.operation(0, 0, i, 0, 0, second * 1e6 + i, 0, 0, [], 0);
+  }
+  recorder.end();
+  const seconds = [0, 0, 0];
+  const texts: string[] = [];
+  new RecordReader().push(reader.read(1 << 20), (type, words) => {
+    if (type === recordType.operation) {
+      const second = Math.floor((words[6] as number) / 1e6);
+      seconds[second] = (seconds[second] ?? 0) + 1;
+    }
+    if (type === recordType.text) texts.push(textOf(words));
+  });
+  assert.deepEqual(seconds, [10, 10, 10]);
+  assert.ok(texts.includes('"events":15'));
 });
 
 test('names that are made up for every call do not grow for ever', (t) => {

@@ -12,7 +12,7 @@ import { HorovodError } from '../errors.ts';
 import type { QuickAllreduce } from '../plane/plane.ts';
 import { OperationTrace } from './operation-trace.ts';
 import type { CollectorOrder, CollectorReport, CollectorThreadData } from './orders.ts';
-import { TimelineRecorder } from './recorder.ts';
+import { defaultOperationsPerSecond, TimelineRecorder } from './recorder.ts';
 import type { Hello } from './records.ts';
 import { RingWriter, sessionOf } from './ring.ts';
 import { collectingHere, publishRing } from './ring-registry.ts';
@@ -27,6 +27,8 @@ export interface TimelinePlace extends Hello {
   readonly log: Log;
   readonly steps: StepClock;
   readonly mostBytes: number;
+  /** 0: all of them. */
+  readonly operationsPerSecond?: number | undefined;
   readonly shmDirectory?: string | undefined;
   /** Where the ranks of this host meet; undefined for a rank alone. */
   readonly block?: TimelineBlock | undefined;
@@ -48,6 +50,7 @@ interface Running {
   readonly ring: RingWriter;
   readonly collector: CollectorThread | undefined;
   readonly release: () => void;
+  isRetired: boolean;
 }
 
 /** How long rank 0 waits for the others to end theirs. */
@@ -66,7 +69,11 @@ export class Timeline {
   recorder: TimelineRecorder | undefined;
   readonly #place: TimelinePlace;
   #running: Running | undefined;
-  #isStarting = false;
+  /** One that is off, and whose events are still being read. */
+  #ending: Running | undefined;
+  #starting: Promise<void> | undefined;
+  #stopping: Promise<void> | undefined;
+  #isClosed = false;
 
   constructor(place: TimelinePlace) {
     this.#place = place;
@@ -76,8 +83,8 @@ export class Timeline {
     const path = resolve(checkFile(file));
     checkOptions(options);
     const { rank } = this.#place;
-    if (this.#running?.file === path && !this.#isStarting) return;
-    if (this.#running !== undefined || this.#isStarting) {
+    if (this.#running?.file === path) return;
+    if (this.#running !== undefined || this.#starting !== undefined) {
       throw new HorovodError(
         'ERR_HVD_TIMELINE',
         `startTimeline: rank ${rank} has a timeline on already, ${this.#running?.file ?? 'which is being started'}. ` +
@@ -85,11 +92,13 @@ export class Timeline {
         { rank },
       );
     }
-    this.#isStarting = true;
+    // Both would have the same place in the control block.
+    const before = this.#stopping ?? Promise.resolve();
+    this.#starting = before.then(() => this.#start(path, options.markCycles === true));
     try {
-      await this.#start(path, options.markCycles === true);
+      await this.#starting;
     } finally {
-      this.#isStarting = false;
+      this.#starting = undefined;
     }
   }
 
@@ -108,22 +117,28 @@ export class Timeline {
 
   /** Resolves when the file is whole and closed (rank 0), or its reader has all (others). Off already: nothing happens. */
   async stop(): Promise<void> {
+    await this.#starting?.catch(() => undefined);
     const running = this.#take();
-    if (running === undefined) return;
-    const { ring, collector } = running;
-    if (collector !== undefined) await collector.stop(stopPatienceMs);
-    else await this.#drained(ring);
-    this.#retire(running);
+    if (running !== undefined) {
+      this.#ending = running;
+      this.#stopping = this.#finish(running).finally(() => {
+        this.#ending = undefined;
+        this.#stopping = undefined;
+      });
+    }
+    await this.#stopping;
   }
 
   /** The same, blocking, and with less patience: this rank leaves. */
   close(): void {
-    const running = this.#take();
-    if (running === undefined) return;
-    const { ring, collector } = running;
-    if (collector !== undefined) collector.stopSync(exitPatienceMs);
-    else this.#drainSync(ring);
-    this.#retire(running);
+    this.#isClosed = true;
+    for (const running of [this.#ending, this.#take()]) {
+      if (running === undefined || running.isRetired) continue;
+      const { ring, collector } = running;
+      if (collector !== undefined) collector.stopSync(exitPatienceMs);
+      else this.#drainSync(ring);
+      this.#retire(running);
+    }
   }
 
   /** The trace of an operation that begins now; undefined while the timeline is off. */
@@ -137,8 +152,16 @@ export class Timeline {
     this.recorder?.flush();
   }
 
+  async #finish(running: Running): Promise<void> {
+    const { collector } = running;
+    if (collector !== undefined) await collector.stop(stopPatienceMs);
+    else await this.#drained(running);
+    this.#retire(running);
+  }
+
   async #start(file: string, markCycles: boolean): Promise<void> {
     const { rank, size, host, pid, plane, shmDirectory, block, log } = this.#place;
+    const { operationsPerSecond = defaultOperationsPerSecond } = this.#place;
     let ring: RingWriter;
     try {
       ring = new RingWriter({ directory: shmDirectory, session: sessionOf(file) });
@@ -163,13 +186,29 @@ export class Timeline {
         });
         await collector.opened;
       }
+      if (this.#isClosed) {
+        collector?.stopSync(0);
+        throw new HorovodError(
+          'ERR_HVD_SHUT_DOWN',
+          `startTimeline: rank ${rank} has shut down in the meantime.`,
+          { rank },
+        );
+      }
     } catch (error) {
       ring.close();
       throw error;
     }
-    const recorder = new TimelineRecorder(ring, { rank, size, host, pid, plane }, { markCycles });
+    const recorder = new TimelineRecorder(
+      ring,
+      { rank, size, host, pid, plane },
+      {
+        markCycles,
+        mostPerSecond: operationsPerSecond === 0 ? Number.POSITIVE_INFINITY : operationsPerSecond,
+      },
+    );
     if (block !== undefined) publishRing(block.fd, block.number, ring.path);
-    this.#running = { file, recorder, ring, collector, release: this.#listen(recorder) };
+    const release = this.#listen(recorder);
+    this.#running = { file, recorder, ring, collector, release, isRetired: false };
     this.recorder = recorder;
   }
 
@@ -204,7 +243,10 @@ export class Timeline {
     return running;
   }
 
-  #retire({ ring, collector }: Running): void {
+  #retire(running: Running): void {
+    if (running.isRetired) return;
+    running.isRetired = true;
+    const { ring, collector } = running;
     const { block, log, rank } = this.#place;
     if (block !== undefined) publishRing(block.fd, block.number, '');
     if (ring.dropped > 0) {
@@ -217,9 +259,10 @@ export class Timeline {
     collector?.end();
   }
 
-  async #drained(ring: RingWriter): Promise<void> {
+  async #drained(running: Running): Promise<void> {
+    const { ring } = running;
     const since = performance.now();
-    while (this.#isWorthWaiting(ring, performance.now() - since, stopPatienceMs)) {
+    while (!running.isRetired && this.#isWorthWaiting(ring, performance.now() - since, stopPatienceMs)) {
       await new Promise((later) => setTimeout(later, 10));
     }
   }

@@ -7,7 +7,9 @@ import type { SettingsOf } from '../types.ts';
 /** Ranks may run elsewhere: a flag means a file where it was given. DYNAMIC is no file. */
 const absolute = (text: string): string => (text === '' || text === 'DYNAMIC' ? text : resolve(text));
 
-export const timelineSettings: SettingsOf<'timelineFile' | 'timelineMarkCycles' | 'timelineMaxMb'> = {
+export const timelineSettings: SettingsOf<
+  'timelineFile' | 'timelineMarkCycles' | 'timelineMaxMb' | 'timelineOperationsPerSecond'
+> = {
   timelineFile: {
     group: 'Watching',
     env: 'HOROVOD_TIMELINE',
@@ -30,6 +32,13 @@ export const timelineSettings: SettingsOf<'timelineFile' | 'timelineMarkCycles' 
     default: false,
     defaultText: '0',
     text: 'Also marks in the timeline when a batch of calls leaves for the other ranks.',
+  },
+  timelineOperationsPerSecond: {
+    group: 'Watching',
+    env: 'HOROVOD_TIMELINE_OPERATIONS_PER_SECOND',
+    kind: wholeNumber(),
+    default: 1000,
+    text: 'How many operations of each second and rank the timeline shows, the first ones; the rest is counted. 0: all.',
   },
   timelineMaxMb: {
     group: 'Watching',
