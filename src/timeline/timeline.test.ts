@@ -1,15 +1,19 @@
 import assert from 'node:assert/strict';
 import { channel } from 'node:diagnostics_channel';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { allreduce, barrier } from '../context/collectives.ts';
+import { describePlan } from '../context/describe-plan.ts';
 import { StepClock } from '../diagnostics/step-clock.ts';
 import { HorovodError } from '../errors.ts';
 import { ControlBlock } from '../plane/control-block.ts';
 import { type CheckedEvent, checkTrace } from '../testing/check-trace.ts';
 import { runRanks } from '../testing/run-ranks.ts';
+import { OperationTrace } from './operation-trace.ts';
+import { TimelineRecorder } from './recorder.ts';
+import { RingWriter } from './ring.ts';
 import { Timeline, type TimelinePlace } from './timeline.ts';
 
 interface Scope {
@@ -36,6 +40,23 @@ function placeOf(rank: number, block?: ControlBlock, options: Partial<TimelinePl
       number: rank,
     },
     ...options,
+  };
+}
+
+/** A file of the user's that gets the descriptor `fd`, which `free` closes. */
+function usersFile(directory: string, fd: number, free: () => void) {
+  const path = join(directory, 'user.bin');
+  free();
+  const opened: number[] = [];
+  // The system gives out the least that is free.
+  do opened.push(openSync(path, 'w+'));
+  while (opened.at(-1) !== fd && opened.length < 1000);
+  assert.equal(opened.at(-1), fd);
+  return {
+    size: () => statSync(path).size,
+    close: () => {
+      for (const each of opened) closeSync(each);
+    },
   };
 }
 
@@ -84,6 +105,57 @@ describe('ranks with a timeline', () => {
       assert.deepEqual(step?.args, { samples: 32 });
     }
     await timeline.stop();
+  });
+
+  test('one that is started while another is being stopped begins after it', async (t) => {
+    const block = ControlBlock.create(2);
+    t.after(() => block.close());
+    const directory = directoryOf(t);
+    const [first, second] = [0, 1].map((rank) => new Timeline(placeOf(rank, block))) as [Timeline, Timeline];
+    for (const timeline of [first, second]) await timeline.start(join(directory, 'a.json'));
+    const stopped = [first, second].map((timeline) => timeline.stop());
+    const again = [first, second].map((timeline) => timeline.start(join(directory, 'b.json')));
+    await Promise.all([...stopped, ...again]);
+    second.recorder?.instant('cycles', 'SECOND');
+    // The second call waits for what the first one does.
+    await Promise.all([first.stop(), second.stop(), first.stop()]);
+    assert.equal(named(checkTrace(join(directory, 'b.json')), 'SECOND').length, 1);
+  });
+
+  test('a stop that comes during the start ends it', async (t) => {
+    const timeline = new Timeline(placeOf(0));
+    const started = timeline.start(join(directoryOf(t), 'a.json'));
+    await timeline.stop();
+    await started;
+    assert.equal(timeline.recorder, undefined);
+  });
+
+  test('a shutdown during a stop that nobody awaited touches no descriptor afterwards', async (t) => {
+    const directory = directoryOf(t);
+    const block = ControlBlock.create(1);
+    const timeline = new Timeline(placeOf(0, block));
+    await timeline.start(join(directory, 'a.json'));
+    const stopped = timeline.stop();
+    timeline.close();
+    const users = usersFile(directory, block.fd, () => block.close());
+    t.after(users.close);
+    await stopped;
+    assert.equal(users.size(), 0);
+  });
+
+  test('an operation that ends after its timeline notes nothing down', (t) => {
+    const ring = new RingWriter();
+    const recorder = new TimelineRecorder(ring, placeOf(0), { markCycles: false });
+    recorder.end();
+    const users = usersFile(directoryOf(t), Number(ring.path.split(' ')[0]?.split('/').at(-1)), () =>
+      ring.close(),
+    );
+    t.after(users.close);
+    const plan = { kind: 'allreduce', operands: [], operations: [], result: () => undefined } as const;
+    const description = describePlan(plan, 'late');
+    for (let i = 0; i < 1000; i++) new OperationTrace(recorder, description, 0).end();
+    recorder.flush();
+    assert.equal(users.size(), 0);
   });
 
   test('shutdown leaves a whole file, without waiting for the event loop', async (t) => {

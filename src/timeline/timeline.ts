@@ -117,7 +117,7 @@ export class Timeline {
 
   /** Resolves when the file is whole and closed (rank 0), or its reader has all (others). Off already: nothing happens. */
   async stop(): Promise<void> {
-    await this.#starting?.catch(() => undefined);
+    if (this.#starting !== undefined) await this.#starting.catch(() => undefined);
     const running = this.#take();
     if (running !== undefined) {
       this.#ending = running;
