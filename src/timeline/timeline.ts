@@ -298,6 +298,7 @@ class CollectorThread {
   readonly #worker: Worker;
   readonly #over = new Int32Array(new SharedArrayBuffer(4));
   readonly #closed: Promise<void>;
+  #resolveClosed: () => void = () => {};
   #isOver = false;
 
   constructor(options: CollectorThreadData['options'], log: Log, onBroken: () => void) {
@@ -309,9 +310,8 @@ class CollectorThread {
       ...{ execArgv: [], env: {}, name: 'horovod timeline' },
       resourceLimits: { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16 },
     });
-    let resolveClosed = () => {};
     this.#closed = new Promise((done) => {
-      resolveClosed = done;
+      this.#resolveClosed = done;
     });
     this.opened = new Promise((resolveOpened, reject) => {
       this.#worker.on('message', (report: CollectorReport) => {
@@ -333,7 +333,7 @@ class CollectorThread {
       });
       this.#worker.on('exit', () => {
         this.#isOver = true;
-        resolveClosed();
+        this.#resolveClosed();
       });
     });
     this.opened.then(
@@ -353,6 +353,8 @@ class CollectorThread {
     if (this.#isOver) return;
     this.#order(patienceMs);
     Atomics.wait(this.#over, 0, 0, patienceMs + 2000);
+    // For a stop() that is being waited for.
+    this.#resolveClosed();
   }
 
   end(): void {
