@@ -185,9 +185,9 @@ function balance(text) {
   return (code.match(/[{([<]/g)?.length ?? 0) - (code.match(/[})\]>]/g)?.length ?? 0);
 }
 
-/** Without comments and strings. */
+/** Without comments, also one that is still open, and strings. */
 function codeOf(text) {
-  return text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$|'[^'\n]*'|"[^"\n]*"/gm, '');
+  return text.replaceAll(/\/\*[\s\S]*?(?:\*\/|$(?![\s\S]))|\/\/.*$|'[^'\n]*'|"[^"\n]*"/gm, '');
 }
 
 /** Lines that only one of two texts has, in order, marked as diff does. Enough to see what changed. */

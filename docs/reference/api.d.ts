@@ -53,6 +53,8 @@ export interface AlltoallResult<T> {
 /** The blocking form of alltoall(). */
 export declare function alltoallSync<T extends TensorLike>(x: T, options?: AlltoallOptions): AlltoallResult<T>;
 
+export type AnyCompressor = Compressor | ReducingCompressor;
+
 export declare const Average: ReduceOp;
 
 /** Waits until every rank is here. */
@@ -94,23 +96,65 @@ export interface CollectiveRecord {
     readonly kind: string;
     readonly name: string;
     readonly processSet: number;
+    /** Of one with a name: how many of that name this rank has asked for in its process set, this one included; else 0. */
+    readonly occurrence: number;
     readonly dtype: DType | undefined;
+    /** Of each tensor. */
+    readonly shapes: readonly (readonly number[])[];
     readonly bytes: number;
     readonly op: string | undefined;
-    readonly state: 'pending' | 'done' | 'failed';
-    /** Milliseconds of the host's monotonic clock (performance.timeOrigin + performance.now()); 0: not known. */
+    /** Of a broadcast. */
+    readonly root: number | undefined;
+    readonly state: CollectiveState;
+    /** Milliseconds of the host's monotonic clock (process.hrtime); 0: not known. */
     readonly submittedAtMs: number;
     readonly finishedAtMs: number;
     /** Code of the error it ended with. */
     readonly error: string | undefined;
+    /** file:line of the call outside of this package, or of the last call of that name; undefined: not taken. */
+    readonly callSite: string | undefined;
 }
 
-/** What `compression:` takes, besides a Compressor of one's own. */
+export interface CompressibleTensor {
+    /** This rank's values, multiplied with the prescale factor, with the residual added; a copy, free to be changed. */
+    readonly data: Float32Array;
+    readonly shape: readonly number[];
+    /**
+     * With error feedback, in calls with a name: what has been added to `data` because it was not sent last time. When the
+     * last step of the wire is done, to be filled with what was not sent this time; as it is, it comes again.
+     */
+    readonly residual: Float32Array | undefined;
+    /** What stays from call to call and is the same on all ranks, by names of the compressor's own choice. */
+    readonly shared: Map<string, Float32Array>;
+}
+
+/** What `compression:` takes, besides a Compressor or ReducingCompressor of one's own. */
 export declare const Compression: {
     readonly none: Compressor<undefined>;
+    /** Half of the bytes; 11 bits of precision, up to 65504. */
     readonly fp16: Compressor<HalfContext>;
+    /** Half of the bytes; 8 bits of precision, the range of float32. */
     readonly bf16: Compressor<HalfContext>;
+    /** A quarter of the bytes: blocks of 256 values with a scale each. */
+    readonly int8: ReducingCompressor;
+    readonly int8With: (options: Int8Options) => ReducingCompressor;
+    /** The largest values only, and the others when they have become large. */
+    readonly topk: (ratio: number, options?: TopKOptions) => ReducingCompressor;
+    /** Matrices as products of two thin ones. */
+    readonly powersgd: (rank: number, options?: PowerSgdOptions) => ReducingCompressor;
+    /** Autotune chooses one of these for gradients: some of none, fp16 and bf16. Without autotune it is the first. */
+    readonly auto: (choices: readonly Compressor[]) => AutoCompressor;
 };
+
+/** Who reduces together. */
+export interface CompressionGroup {
+    /** This rank's place in it. */
+    readonly index: number;
+    readonly size: number;
+}
+
+/** By name: `fp16`, `topk:0.01`. */
+export type CompressionName = 'none' | 'fp16' | 'bf16' | 'int8' | `topk:${number}` | `powersgd:${number}`;
 
 /** A user may write one of their own. Both functions return new tensors or their argument unchanged. */
 export interface Compressor<Context = unknown> {
@@ -207,6 +251,13 @@ export interface InitOptions {
     timeoutMs?: number | undefined;
 }
 
+export interface Int8Options {
+    /** Values that share a scale: a multiple of 4 from 4 to 65536. Default: 256. */
+    readonly blockSize?: number | undefined;
+    /** Keep what the coding lost, and add it the next time. Default: false. */
+    readonly errorFeedback?: boolean | undefined;
+}
+
 /** Do all hosts have the same number of ranks? */
 export declare function isHomogeneous(): boolean;
 
@@ -223,6 +274,15 @@ export declare function localRank(): number;
 
 /** How many processes of its host take part. */
 export declare function localSize(): number;
+
+/**
+ * A training step of this rank has ended. Not collective. DistributedOptimizer and the other adapters say it by
+ * themselves; a loop of one's own may call it once per step, with the number of samples of this rank's batch. From its first
+ * call on only its calls count.
+ */
+export declare function markStep(options?: {
+    samples?: number | undefined;
+}): void;
 
 export declare const Max: ReduceOp;
 
@@ -243,6 +303,13 @@ export declare function ncclBuilt(): boolean;
 export declare function planeName(): PlaneName;
 
 export type PlaneName = 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portable' | 'memory';
+
+export interface PowerSgdOptions {
+    /** Matrices that would not become this much smaller travel whole. Default: 2. */
+    readonly minCompressionRate?: number | undefined;
+    /** Keep what was not sent, and add it the next time. Default: true. */
+    readonly errorFeedback?: boolean | undefined;
+}
 
 /**
  * Agrees once on an allreduce of these buffers; each run then reduces them in place at the least cost. Collective:
@@ -302,7 +369,8 @@ export interface ReduceOptions extends CollectiveOptions {
     prescaleFactor?: number | undefined;
     /** Multiplied with the result. */
     postscaleFactor?: number | undefined;
-    compression?: Compressor | undefined;
+    /** One of Compression, its name, or one of your own. Default: none. Those that are lossy go with Sum and Average. */
+    compression?: AnyCompressor | CompressionName | undefined;
 }
 
 /** Reduces over all ranks and gives each rank its part of the first dimension. */
@@ -310,6 +378,22 @@ export declare function reducescatter<T extends TensorLike>(x: T, options?: Redu
 
 /** The blocking form of reducescatter(). */
 export declare function reducescatterSync<T extends TensorLike>(x: T, options?: ReduceOptions): T;
+
+/**
+ * A user may write one of their own. It takes part in allreduce with Sum and Average of float32 and float64 tensors
+ * (these travel as float32); tensors of other dtypes never come here, they are reduced as they are.
+ */
+export interface ReducingCompressor {
+    /** Part of what the ranks agree on, so it tells the parameters too: `topk(0.01)`. */
+    readonly name: string;
+    /** What is not sent is kept, and added to the tensor of that name in the next call. Default: false. */
+    readonly errorFeedback?: boolean;
+    /**
+     * Puts the sum over all members of the group into the tensors' `data`: the same bits on every member. Called on all
+     * of them with tensors of the same shapes, so what it yields must follow from these, the group's size and `shared`.
+     */
+    reduce(tensors: readonly CompressibleTensor[], group: CompressionGroup): Wire<void>;
+}
 
 /** Collective over all ranks. False if the set is not registered, or is that of all ranks. */
 export declare function removeProcessSet(set: ProcessSet, options?: {
@@ -367,6 +451,15 @@ export interface StartedCollective<T> {
     waitSync(): T;
 }
 
+/**
+ * Notes down what this rank does from now on. Rank 0 writes `file`, with the tracks of all ranks that have called this;
+ * the others need not be able to. Not collective. One at a time: the same file again is nothing new, another one is an error.
+ */
+export declare function startTimeline(file: string, options?: TimelineOptions): Promise<void>;
+
+/** Ends it. On rank 0 the file is complete when it resolves. Without a timeline nothing happens. */
+export declare function stopTimeline(): Promise<void>;
+
 export declare const Sum: ReduceOp;
 
 export interface Tensor<A extends TypedArray = TypedArray> {
@@ -385,9 +478,80 @@ export declare function tensor(data: readonly number[], shape?: readonly number[
 /** A bare typed array is a rank-1 tensor. */
 export type TensorLike = TypedArray | Tensor;
 
+export interface TimelineOptions {
+    /** Also marks when a batch of calls leaves for the other ranks. */
+    markCycles?: boolean | undefined;
+}
+
+export interface TopKOptions {
+    /** Tensors with fewer values travel whole. Default: 1024. */
+    readonly minElements?: number | undefined;
+    /** Keep what was not sent, and add it the next time. Default: true. */
+    readonly errorFeedback?: boolean | undefined;
+}
+
 export type TypedArray = Uint8Array | Int8Array | Uint8ClampedArray | Uint16Array | Int16Array | Int32Array | Uint32Array | BigInt64Array | BigUint64Array | Float32Array | Float64Array;
 
+/** Operations that are done, with their outputs filled in, when the generator goes on. */
+export type Wire<R> = Generator<readonly WireOperation[], R, void>;
+
+/** What compressors of one's own send and receive by: `yield* wire.allgather(bytes)`. */
+export declare const wire: {
+    readonly allgather: typeof allgather;
+    readonly alltoall: typeof alltoall;
+    readonly allreduce: typeof allreduce;
+    readonly together: typeof together;
+    readonly concatenate: typeof concatenate;
+    readonly float32In: typeof float32In;
+    readonly uint32In: typeof uint32In;
+};
+
+/** What planes can do (plane/plane.ts has the same in its own words), as far as compressors need it. */
+export type WireOperation = {
+    readonly kind: 'allreduce';
+    readonly dtype: DType;
+    readonly op: ReduceOp;
+    readonly inputs: readonly TypedArray[];
+    readonly outputs: readonly TypedArray[];
+    readonly prescale: number;
+    readonly postscale: number;
+} | {
+    readonly kind: 'allgather';
+    readonly input: Uint8Array;
+    output?: Uint8Array;
+    byteCounts?: number[];
+} | {
+    readonly kind: 'alltoall';
+    readonly input: Uint8Array;
+    readonly sendBytes: readonly number[];
+    output?: Uint8Array;
+    receivedBytes?: number[];
+};
+
 // ── horovod: mentioned above, not exported ──
+
+/** Every member's bytes, in order of the members. Their lengths may differ. */
+export declare function allgather(bytes: Uint8Array): Wire<Uint8Array[]>;
+
+/** Sums up (or reduces with another operator) over all members, in place. All arrays are of one type. */
+export declare function allreduce(arrays: readonly TypedArray[], op?: ReduceOp): Wire<void>;
+
+/** `parts[i]` goes to member i; gives what came from each member. */
+export declare function alltoall(parts: readonly Uint8Array[]): Wire<Uint8Array[]>;
+
+/** Without autotune, and outside of gradients, it is its first choice. */
+export interface AutoCompressor extends Compressor {
+    readonly choices: readonly Compressor[];
+}
+
+/**
+ * pending: asked for. running: all ranks were found to have asked for it; most operations learn that together with
+ * their end, and go from pending to done.
+ */
+export type CollectiveState = 'pending' | 'running' | 'done' | 'failed';
+
+/** One after the other, in new memory. */
+export declare function concatenate(parts: readonly TypedArray[]): Uint8Array;
 
 export declare const errorCodes: {
     readonly ERR_HVD_NOT_INITIALIZED: 'A call came before init().';
@@ -410,12 +574,16 @@ export declare const errorCodes: {
     readonly ERR_HVD_OUT_OF_MEMORY: 'Memory for a result or an alloc() could not be had.';
     readonly ERR_HVD_SETTING: 'A setting (flag, environment variable, config file) has a wrong value.';
     readonly ERR_HVD_MODEL_FILE: 'A saved model is missing, damaged or cannot be written.';
+    readonly ERR_HVD_TIMELINE: 'The file of a timeline cannot be written, or another timeline is on.';
     readonly ERR_HVD_NATIVE: 'The native addon failed in a way that is a bug or a broken system call.';
     readonly ERR_HVD_RUN: 'A rank of run() threw an error, or ended without a result.';
     readonly ERR_HVD_UNSUPPORTED: 'The feature does not exist in this version.';
 };
 
-type HalfContext = 'float32' | 'float64' | undefined;
+/** The bytes as float32; their number is a multiple of 4. */
+export declare function float32In(bytes: Uint8Array): Float32Array;
+
+export type HalfContext = 'float32' | 'float64' | undefined;
 
 /**
  * shm and portable: ranks of one host through memory. tcp, mpi, gloo: what moves bytes between hosts (with all ranks
@@ -423,9 +591,15 @@ type HalfContext = 'float32' | 'float64' | undefined;
  */
 export type PlaneChoice = 'auto' | 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portable';
 
+/** Both at the same time, step by step: one round trip instead of two. */
+export declare function together<A, B>(first: Wire<A>, second: Wire<B>): Wire<readonly [A, B]>;
+
+/** The bytes as uint32; their number is a multiple of 4. */
+export declare function uint32In(bytes: Uint8Array): Uint32Array;
+
 // ── horovod/tensorflow: those of horovod ──
 
-// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, Compression, Compressor, crossRank, crossSize, cudaBuilt, DType, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PlaneName, planeName, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, removeProcessSet, shutdown, size, Sum, Tensor, tensor, TensorLike, TypedArray
+// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, Compression, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DType, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PlaneName, planeName, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, ReducingCompressor, removeProcessSet, shutdown, size, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TypedArray
 
 // ── horovod/tensorflow: exported ──
 
@@ -515,7 +689,10 @@ export type DistributedGradientTape = DistributedGradientTapeClass;
 export declare function DistributedOptimizer<T extends tf.Optimizer>(optimizer: T, options?: DistributedOptimizerOptions): T & Distributed;
 
 export interface DistributedOptimizerOptions extends GradientOptions {
-    /** Gradients are summed over this many passes before they are reduced and applied. Default 1. */
+    /**
+     * Gradients are summed over this many passes before they are reduced and applied. With op Adasum: each rank makes this
+     * many steps of its own before they are combined. Default 1.
+     */
     backwardPassesPerStep?: number | undefined;
     /** Divide that sum by the number of passes. Default false. */
     averageAggregatedGradients?: boolean | undefined;
@@ -526,7 +703,28 @@ export interface DistributedOptimizerOptions extends GradientOptions {
      * leave out the same steps. Default false.
      */
     skipNonFinite?: boolean | undefined;
+    /**
+     * Each rank keeps and updates only its share of the optimizer's state (ZeRO-1). Default false. For the optimizers of
+     * tf.train; 'element-wise' vouches for one of your own: what becomes of an element depends on that element alone.
+     */
+    shardOptimizerState?: boolean | 'element-wise' | undefined;
 }
+
+/** What all ranks have kept back. Structured clone takes it; saveModel() writes it beside the model. */
+export interface ErrorFeedbackState {
+    /** The compressor's name. */
+    readonly compressor: string;
+    readonly op: string;
+    /** One for each variable, in their order; null where nothing is kept. */
+    readonly tensors: readonly (SavedTensor | null)[];
+}
+
+/**
+ * What a lossy compressor has kept back of the gradients of these variables (a model's trainableWeights, say), for a
+ * checkpoint. Collective over the ranks that reduce together: the first of them gets it, the others undefined. Undefined
+ * everywhere, without waiting, where nothing is kept. saveModel() does it by itself.
+ */
+export declare function gatherErrorFeedback(owner: tf.Optimizer | DistributedGradientTape, variables: readonly AnyVariable[]): Promise<ErrorFeedbackState | undefined>;
 
 /** The learning rate of the next step. */
 export declare function getLearningRate(optimizer: tf.Optimizer): number;
@@ -536,9 +734,10 @@ export declare function getMomentum(optimizer: tf.Optimizer): number | undefined
 
 /** What decides how gradients are reduced. */
 export interface GradientOptions {
-    /** Average (default) or Sum. */
+    /** Average (default), Sum or Adasum; for an optimizer Adasum combines the changes of the variables, not gradients. */
     op?: ReduceOp | undefined;
-    compression?: Compressor | undefined;
+    /** One of Compression, its name, or one of your own. Default: none. */
+    compression?: AnyCompressor | CompressionName | undefined;
     /** With Average: gradients are divided by this before the sum and by size / this after it. Default 1. */
     gradientPredivideFactor?: number | undefined;
     /** A number of groups of equal length, or lists of variables that are reduced together. */
@@ -599,6 +798,20 @@ export declare function reducescatter<T extends CollectiveInput>(x: T, options?:
 
 /** The blocking form of reducescatter(). */
 export declare function reducescatterSync<T extends CollectiveInput>(x: T, options?: ReduceOptions): CollectiveResult<T>;
+
+/**
+ * Gives back what gatherErrorFeedback() has saved, before training goes on: each rank takes its part, and on another number of
+ * ranks an equal share of all. Not collective, but to be called on every rank with the same state. loadModel() does it by itself.
+ */
+export declare function restoreErrorFeedback(owner: tf.Optimizer | DistributedGradientTape, variables: readonly AnyVariable[], state: ErrorFeedbackState): void;
+
+export interface SavedTensor {
+    readonly shape: readonly number[];
+    /** One for each rank. */
+    readonly residuals: readonly Float32Array[];
+    /** What is the same on all ranks. */
+    readonly shared: Readonly<Record<string, Float32Array>>;
+}
 
 /**
  * Makes TensorFlow.js compute with `name` and returns the backend's name. `auto` takes `tensorflow` (the package
@@ -705,10 +918,19 @@ export type VariableList = readonly (tf.Variable | tf.LayerVariable)[] | tf.Vari
 
 export declare const Adasum: ReduceOp;
 
+/** Every member's bytes, in order of the members. Their lengths may differ. */
+export declare function allgather(bytes: Uint8Array): Wire<Uint8Array[]>;
+
+/** Sums up (or reduces with another operator) over all members, in place. All arrays are of one type. */
+export declare function allreduce(arrays: readonly TypedArray[], op?: ReduceOp): Wire<void>;
+
 export interface AllreduceOptions extends ReduceOptions {
     /** Write the result into the tensor given, and return it. */
     inPlace?: boolean | undefined;
 }
+
+/** `parts[i]` goes to member i; gives what came from each member. */
+export declare function alltoall(parts: readonly Uint8Array[]): Wire<Uint8Array[]>;
 
 export interface AlltoallOptions extends CollectiveOptions {
     /** Rows for each rank of the set; default: equal parts. */
@@ -722,6 +944,8 @@ export interface AlltoallResult<T> {
 }
 
 type AnyClass = new (...args: any[]) => object;
+
+export type AnyCompressor = Compressor | ReducingCompressor;
 
 export declare const Average: ReduceOp;
 
@@ -742,6 +966,29 @@ export interface CollectiveOptions {
     /** Default: HOROVOD_TIMEOUT_SECONDS, 30 minutes. */
     timeoutMs?: number | undefined;
 }
+
+export interface CompressibleTensor {
+    /** This rank's values, multiplied with the prescale factor, with the residual added; a copy, free to be changed. */
+    readonly data: Float32Array;
+    readonly shape: readonly number[];
+    /**
+     * With error feedback, in calls with a name: what has been added to `data` because it was not sent last time. When the
+     * last step of the wire is done, to be filled with what was not sent this time; as it is, it comes again.
+     */
+    readonly residual: Float32Array | undefined;
+    /** What stays from call to call and is the same on all ranks, by names of the compressor's own choice. */
+    readonly shared: Map<string, Float32Array>;
+}
+
+/** Who reduces together. */
+export interface CompressionGroup {
+    /** This rank's place in it. */
+    readonly index: number;
+    readonly size: number;
+}
+
+/** By name: `fp16`, `topk:0.01`. */
+export type CompressionName = 'none' | 'fp16' | 'bf16' | 'int8' | `topk:${number}` | `powersgd:${number}`;
 
 /** A user may write one of their own. Both functions return new tensors or their argument unchanged. */
 export interface Compressor<Context = unknown> {
@@ -817,7 +1064,24 @@ export interface ReduceOptions extends CollectiveOptions {
     prescaleFactor?: number | undefined;
     /** Multiplied with the result. */
     postscaleFactor?: number | undefined;
-    compression?: Compressor | undefined;
+    /** One of Compression, its name, or one of your own. Default: none. Those that are lossy go with Sum and Average. */
+    compression?: AnyCompressor | CompressionName | undefined;
+}
+
+/**
+ * A user may write one of their own. It takes part in allreduce with Sum and Average of float32 and float64 tensors
+ * (these travel as float32); tensors of other dtypes never come here, they are reduced as they are.
+ */
+export interface ReducingCompressor {
+    /** Part of what the ranks agree on, so it tells the parameters too: `topk(0.01)`. */
+    readonly name: string;
+    /** What is not sent is kept, and added to the tensor of that name in the next call. Default: false. */
+    readonly errorFeedback?: boolean;
+    /**
+     * Puts the sum over all members of the group into the tensors' `data`: the same bits on every member. Called on all
+     * of them with tensors of the same shapes, so what it yields must follow from these, the group's size and `shared`.
+     */
+    reduce(tensors: readonly CompressibleTensor[], group: CompressionGroup): Wire<void>;
 }
 
 export declare const Sum: ReduceOp;
@@ -847,13 +1111,38 @@ export type TensorLike = TypedArray | Tensor;
 
 export type TypedArray = Uint8Array | Int8Array | Uint8ClampedArray | Uint16Array | Int16Array | Int32Array | Uint32Array | BigInt64Array | BigUint64Array | Float32Array | Float64Array;
 
+/** Operations that are done, with their outputs filled in, when the generator goes on. */
+export type Wire<R> = Generator<readonly WireOperation[], R, void>;
+
+/** What planes can do (plane/plane.ts has the same in its own words), as far as compressors need it. */
+export type WireOperation = {
+    readonly kind: 'allreduce';
+    readonly dtype: DType;
+    readonly op: ReduceOp;
+    readonly inputs: readonly TypedArray[];
+    readonly outputs: readonly TypedArray[];
+    readonly prescale: number;
+    readonly postscale: number;
+} | {
+    readonly kind: 'allgather';
+    readonly input: Uint8Array;
+    output?: Uint8Array;
+    byteCounts?: number[];
+} | {
+    readonly kind: 'alltoall';
+    readonly input: Uint8Array;
+    readonly sendBytes: readonly number[];
+    output?: Uint8Array;
+    receivedBytes?: number[];
+};
+
 // ── horovod/keras: those of horovod ──
 
-// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, Compression, Compressor, crossRank, crossSize, cudaBuilt, DType, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PlaneName, planeName, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, removeProcessSet, shutdown, size, Sum, Tensor, tensor, TensorLike, TypedArray
+// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, Compression, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DType, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PlaneName, planeName, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, ReducingCompressor, removeProcessSet, shutdown, size, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TypedArray
 
 // ── horovod/keras: those of horovod/tensorflow ──
 
-// allgather, allgatherSync, allreduce, allreduceSync, alltoall, alltoallSync, AnyVariable, BackendName, BackendOptions, broadcast, broadcastGlobalVariables, broadcastGlobalVariablesSync, broadcastOptimizerState, broadcastOptimizerStateSync, broadcastSync, broadcastVariables, broadcastVariablesSync, CollectiveInput, CollectiveResult, CollectiveResults, Distributed, DistributedGradientTape, DistributedOptimizer, DistributedOptimizerOptions, getLearningRate, getMomentum, GradientOptions, GradientTapeOptions, groupedAllgather, groupedAllgatherSync, groupedAllreduce, groupedAllreduceSync, groupedReducescatter, groupedReducescatterSync, isDistributed, PartialDistributedGradientTape, PartialDistributedOptimizer, PartialDistributedOptimizerOptions, PartialGradientTapeOptions, reducescatter, reducescatterSync, setBackend, setLearningRate, setMomentum, shard, shardIndices, ShardOptions, shardTensors, ShardTensorsOptions, shuffledIndices, ShuffleOptions, stepsPerEpoch, SyncBatchNormalization, SyncBatchNormalizationConfig, Tensors, TensorSource, Uneven, validationSteps, ValueAndGradients, VariableGradient, VariableList
+// allgather, allgatherSync, allreduce, allreduceSync, alltoall, alltoallSync, AnyVariable, BackendName, BackendOptions, broadcast, broadcastGlobalVariables, broadcastGlobalVariablesSync, broadcastOptimizerState, broadcastOptimizerStateSync, broadcastSync, broadcastVariables, broadcastVariablesSync, CollectiveInput, CollectiveResult, CollectiveResults, Distributed, DistributedGradientTape, DistributedOptimizer, DistributedOptimizerOptions, ErrorFeedbackState, gatherErrorFeedback, getLearningRate, getMomentum, GradientOptions, GradientTapeOptions, groupedAllgather, groupedAllgatherSync, groupedAllreduce, groupedAllreduceSync, groupedReducescatter, groupedReducescatterSync, isDistributed, PartialDistributedGradientTape, PartialDistributedOptimizer, PartialDistributedOptimizerOptions, PartialGradientTapeOptions, reducescatter, reducescatterSync, restoreErrorFeedback, setBackend, setLearningRate, setMomentum, shard, shardIndices, ShardOptions, shardTensors, ShardTensorsOptions, shuffledIndices, ShuffleOptions, stepsPerEpoch, SyncBatchNormalization, SyncBatchNormalizationConfig, Tensors, TensorSource, Uneven, validationSteps, ValueAndGradients, VariableGradient, VariableList
 
 // ── horovod/keras: exported ──
 
@@ -973,12 +1262,13 @@ export interface TensorBoardOptions {
 export type CustomObjects = Record<string, tf.serialization.SerializableConstructor<tf.serialization.Serializable>>;
 
 /** A tf.io handler for a path, a file:// URL or a URL object. */
-export declare function fileHandler(location: string | URL): tf.io.IOHandler;
+export declare function fileHandler(location: string | URL, extras?: ModelExtras): tf.io.IOHandler;
 
 /**
  * Loads a model from a path, a file:// URL or a tf.io handler. If it was saved with its optimizer, that comes back
  * with state and learning rate, wrapped by DistributedOptimizer(). It is no collective: call it on every rank, or on
- * one and broadcast.
+ * one and broadcast. What lossy compression had not sent yet comes back on the ranks that load it, each its own part; on another
+ * number of ranks, an equal share of all.
  */
 export declare function loadModel(location: string | URL | tf.io.IOHandler, options?: LoadModelOptions): Promise<tf.LayersModel>;
 
@@ -993,7 +1283,9 @@ export interface LoadModelOptions extends DistributedOptimizerOptions {
 
 /**
  * Saves a model into a folder, atomically. Rank 0 writes; other ranks return at once, without waiting for it: all
- * ranks have the same weights, and a barrier() makes those wait that need the file.
+ * ranks have the same weights, and a barrier() makes those wait that need the file. Where the optimizer is saved too and its
+ * state is sharded, or its compression keeps back what it has not sent (error feedback), all ranks must call it: each has a
+ * part. Error feedback is saved to paths and file:// URLs, not to handlers.
  */
 export declare function saveModel(model: tf.LayersModel, location: string | URL | tf.io.IOHandler, options?: SaveModelOptions): Promise<void>;
 
@@ -1006,7 +1298,18 @@ export interface SaveModelOptions {
 
 export declare const Adasum: ReduceOp;
 
+/** Every member's bytes, in order of the members. Their lengths may differ. */
+export declare function allgather(bytes: Uint8Array): Wire<Uint8Array[]>;
+
+/** Sums up (or reduces with another operator) over all members, in place. All arrays are of one type. */
+export declare function allreduce(arrays: readonly TypedArray[], op?: ReduceOp): Wire<void>;
+
+/** `parts[i]` goes to member i; gives what came from each member. */
+export declare function alltoall(parts: readonly Uint8Array[]): Wire<Uint8Array[]>;
+
 type AnyClass = new (...args: any[]) => object;
+
+export type AnyCompressor = Compressor | ReducingCompressor;
 
 /** A tf.Variable, or the LayerVariable of tf.layers around one. */
 export type AnyVariable = tf.Variable | tf.LayerVariable;
@@ -1033,6 +1336,29 @@ export declare class BroadcastGlobalVariablesCallback extends HorovodCallback {
 /** A class, and the function that makes its instances. It can be extended and stands on the right of instanceof. */
 export type CallableClass<C extends AnyClass> = C & ((...args: ConstructorParameters<C>) => InstanceType<C>);
 
+export interface CompressibleTensor {
+    /** This rank's values, multiplied with the prescale factor, with the residual added; a copy, free to be changed. */
+    readonly data: Float32Array;
+    readonly shape: readonly number[];
+    /**
+     * With error feedback, in calls with a name: what has been added to `data` because it was not sent last time. When the
+     * last step of the wire is done, to be filled with what was not sent this time; as it is, it comes again.
+     */
+    readonly residual: Float32Array | undefined;
+    /** What stays from call to call and is the same on all ranks, by names of the compressor's own choice. */
+    readonly shared: Map<string, Float32Array>;
+}
+
+/** Who reduces together. */
+export interface CompressionGroup {
+    /** This rank's place in it. */
+    readonly index: number;
+    readonly size: number;
+}
+
+/** By name: `fp16`, `topk:0.01`. */
+export type CompressionName = 'none' | 'fp16' | 'bf16' | 'int8' | `topk:${number}` | `powersgd:${number}`;
+
 /** A user may write one of their own. Both functions return new tensors or their argument unchanged. */
 export interface Compressor<Context = unknown> {
     /** Part of what the ranks agree on: all must use the same compressor. */
@@ -1045,7 +1371,10 @@ export interface Compressor<Context = unknown> {
 }
 
 export interface DistributedOptimizerOptions extends GradientOptions {
-    /** Gradients are summed over this many passes before they are reduced and applied. Default 1. */
+    /**
+     * Gradients are summed over this many passes before they are reduced and applied. With op Adasum: each rank makes this
+     * many steps of its own before they are combined. Default 1.
+     */
     backwardPassesPerStep?: number | undefined;
     /** Divide that sum by the number of passes. Default false. */
     averageAggregatedGradients?: boolean | undefined;
@@ -1056,9 +1385,28 @@ export interface DistributedOptimizerOptions extends GradientOptions {
      * leave out the same steps. Default false.
      */
     skipNonFinite?: boolean | undefined;
+    /**
+     * Each rank keeps and updates only its share of the optimizer's state (ZeRO-1). Default false. For the optimizers of
+     * tf.train; 'element-wise' vouches for one of your own: what becomes of an element depends on that element alone.
+     */
+    shardOptimizerState?: boolean | 'element-wise' | undefined;
 }
 
 export type DType = 'uint8' | 'int8' | 'uint16' | 'int16' | 'int32' | 'int64' | 'float16' | 'float32' | 'float64' | 'bool' | 'bfloat16';
+
+/** Of the file that error-feedback-file.ts reads. */
+export interface ErrorFeedbackEntry {
+    readonly file: string;
+    readonly sha256: string;
+    readonly compressor: string;
+    readonly op: string;
+    readonly ranks: number;
+    /** `shared`: how many numbers each of the arrays has. */
+    readonly tensors: readonly ({
+        shape: readonly number[];
+        shared: Record<string, number>;
+    } | null)[];
+}
 
 /** What fit() hands to callbacks: values may still be tensors, whose owner is fit(). */
 export type FitLogs = {
@@ -1067,9 +1415,10 @@ export type FitLogs = {
 
 /** What decides how gradients are reduced. */
 export interface GradientOptions {
-    /** Average (default) or Sum. */
+    /** Average (default), Sum or Adasum; for an optimizer Adasum combines the changes of the variables, not gradients. */
     op?: ReduceOp | undefined;
-    compression?: Compressor | undefined;
+    /** One of Compression, its name, or one of your own. Default: none. */
+    compression?: AnyCompressor | CompressionName | undefined;
     /** With Average: gradients are divided by this before the sum and by size / this after it. Default 1. */
     gradientPredivideFactor?: number | undefined;
     /** A number of groups of equal length, or lists of variables that are reduced together. */
@@ -1085,6 +1434,8 @@ export interface GradientOptions {
 
 export declare abstract class HorovodCallback extends tf.Callback {
     #private;
+    /** Says how many samples the step will have. Subclasses that have an onBatchBegin() of their own call this one. */
+    onBatchBegin(_batch: number, logs?: FitLogs): Promise<void>;
     /** Subclasses that have an onBatchEnd() of their own call this one. */
     onBatchEnd(_batch: number, _logs?: FitLogs): Promise<void>;
     /** The optimizer of the model being trained. */
@@ -1100,7 +1451,7 @@ export declare class LearningRateScheduleCallback extends HorovodCallback {
     constructor(options: LearningRateScheduleOptions);
     onTrainBegin(_logs?: FitLogs): Promise<void>;
     onEpochBegin(epoch: number, _logs?: FitLogs): Promise<void>;
-    onBatchBegin(batch: number, _logs?: FitLogs): Promise<void>;
+    onBatchBegin(batch: number, logs?: FitLogs): Promise<void>;
     onBatchEnd(batch: number, logs?: FitLogs): Promise<void>;
     onEpochEnd(_epoch: number, logs?: FitLogs): Promise<void>;
     /** What initialLr is multiplied by. */
@@ -1129,6 +1480,14 @@ export declare class MetricAverageCallback extends HorovodCallback {
 }
 
 export declare const Min: ReduceOp;
+
+/** What is saved with a model besides what TensorFlow.js saves. */
+export interface ModelExtras {
+    readonly errorFeedback?: {
+        readonly bytes: Uint8Array;
+        readonly entry: Omit<ErrorFeedbackEntry, 'file' | 'sha256'>;
+    } | undefined;
+}
 
 /** How many times the initial learning rate is used at an epoch. */
 export type Multiplier = (epoch: number) => number;
@@ -1167,6 +1526,24 @@ export interface ReduceOp {
 
 export type ReduceOpName = 'Average' | 'Sum' | 'Adasum' | 'Min' | 'Max' | 'Product';
 
+/**
+ * A user may write one of their own. It takes part in allreduce with Sum and Average of float32 and float64 tensors
+ * (these travel as float32); tensors of other dtypes never come here, they are reduced as they are.
+ */
+export interface ReducingCompressor {
+    /** Part of what the ranks agree on, so it tells the parameters too: `topk(0.01)`. */
+    readonly name: string;
+    /** What is not sent is kept, and added to the tensor of that name in the next call. Default: false. */
+    readonly errorFeedback?: boolean;
+    /**
+     * Puts the sum over all members of the group into the tensors' `data`: the same bits on every member. Called on all
+     * of them with tensors of the same shapes, so what it yields must follow from these, the group's size and `shared`.
+     */
+    reduce(tensors: readonly CompressibleTensor[], group: CompressionGroup): Wire<void>;
+}
+
+export declare function sha256(bytes: Uint8Array): string;
+
 export declare const Sum: ReduceOp;
 
 export interface Tensor<A extends TypedArray = TypedArray> {
@@ -1184,9 +1561,34 @@ export declare class TensorBoard extends HorovodCallback {
 
 export type TypedArray = Uint8Array | Int8Array | Uint8ClampedArray | Uint16Array | Int16Array | Int32Array | Uint32Array | BigInt64Array | BigUint64Array | Float32Array | Float64Array;
 
+/** Operations that are done, with their outputs filled in, when the generator goes on. */
+export type Wire<R> = Generator<readonly WireOperation[], R, void>;
+
+/** What planes can do (plane/plane.ts has the same in its own words), as far as compressors need it. */
+export type WireOperation = {
+    readonly kind: 'allreduce';
+    readonly dtype: DType;
+    readonly op: ReduceOp;
+    readonly inputs: readonly TypedArray[];
+    readonly outputs: readonly TypedArray[];
+    readonly prescale: number;
+    readonly postscale: number;
+} | {
+    readonly kind: 'allgather';
+    readonly input: Uint8Array;
+    output?: Uint8Array;
+    byteCounts?: number[];
+} | {
+    readonly kind: 'alltoall';
+    readonly input: Uint8Array;
+    readonly sendBytes: readonly number[];
+    output?: Uint8Array;
+    receivedBytes?: number[];
+};
+
 // ── horovod/jax: those of horovod ──
 
-// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, CollectiveOptions, CollectiveRecord, Compression, Compressor, crossRank, crossSize, cudaBuilt, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, init, InitOptions, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, planeName, ProcessSet, Product, rank, ReduceOp, ReduceOptions, removeProcessSet, shutdown, size, Sum
+// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, CollectiveOptions, CollectiveRecord, Compression, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, init, InitOptions, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, planeName, ProcessSet, Product, rank, ReduceOp, ReduceOptions, ReducingCompressor, removeProcessSet, shutdown, size, startTimeline, stopTimeline, Sum, TimelineOptions
 
 // ── horovod/jax: exported ──
 
@@ -1269,18 +1671,31 @@ export interface DistributedOptimizerOptions extends GradientOptions {
     readonly backwardPassesPerStep?: number | undefined;
     /** Divides them by their number. Default: false. */
     readonly averageAggregatedGradients?: boolean | undefined;
+    /**
+     * Each rank keeps and updates only its share of the optimizer's state (ZeRO-1), as one flat array. For optimizers that treat
+     * each element by itself, as sgd() and adam() do, over trees of float32 arrays. Default: false.
+     */
+    readonly shardOptimizerState?: boolean | undefined;
 }
 
 export interface DistributedTransformation<Params, State> extends GradientTransformation<Params, State> {
     /** update() without blocking the thread while other ranks are awaited. */
     updateAsync(grads: Params, state: State, params?: Params): Promise<[updates: Params, state: State]>;
+    /**
+     * The optimizer's state in one piece, the same on every rank, for checkpoints; itself unless it is sharded. Collective;
+     * uses up the state.
+     */
+    gatherState(state: State): State;
+    /** What this rank needs of what gatherState() gave, with any number of ranks. Uses it up. */
+    shardState(state: State): State;
 }
 
 /** How gradients of several ranks become one. */
 export interface GradientOptions {
-    /** Default: Average. */
+    /** Default: Average. With Adasum the optimizer's updates are combined, not the gradients. */
     readonly op?: ReduceOp | undefined;
-    readonly compression?: Compressor | undefined;
+    /** One of Compression, its name, or one of your own. Default: none. */
+    readonly compression?: AnyCompressor | CompressionName | undefined;
     /** Divides before the sum and multiplies after it, against overflow in half precision; Average only. Default: 1. */
     readonly gradientPredivideFactor?: number | undefined;
     /** Ranks outside of it keep their own gradients. Default: all ranks. */
@@ -1324,6 +1739,17 @@ export declare function valueAndGradSync<F extends Differentiable, const Argnums
 
 export declare const Adasum: ReduceOp;
 
+/** Every member's bytes, in order of the members. Their lengths may differ. */
+export declare function allgather(bytes: Uint8Array): Wire<Uint8Array[]>;
+
+/** Sums up (or reduces with another operator) over all members, in place. All arrays are of one type. */
+export declare function allreduce(arrays: readonly TypedArray[], op?: ReduceOp): Wire<void>;
+
+/** `parts[i]` goes to member i; gives what came from each member. */
+export declare function alltoall(parts: readonly Uint8Array[]): Wire<Uint8Array[]>;
+
+export type AnyCompressor = Compressor | ReducingCompressor;
+
 export declare const Average: ReduceOp;
 
 export interface CollectiveOptions {
@@ -1336,6 +1762,29 @@ export interface CollectiveOptions {
     /** Default: HOROVOD_TIMEOUT_SECONDS, 30 minutes. */
     timeoutMs?: number | undefined;
 }
+
+export interface CompressibleTensor {
+    /** This rank's values, multiplied with the prescale factor, with the residual added; a copy, free to be changed. */
+    readonly data: Float32Array;
+    readonly shape: readonly number[];
+    /**
+     * With error feedback, in calls with a name: what has been added to `data` because it was not sent last time. When the
+     * last step of the wire is done, to be filled with what was not sent this time; as it is, it comes again.
+     */
+    readonly residual: Float32Array | undefined;
+    /** What stays from call to call and is the same on all ranks, by names of the compressor's own choice. */
+    readonly shared: Map<string, Float32Array>;
+}
+
+/** Who reduces together. */
+export interface CompressionGroup {
+    /** This rank's place in it. */
+    readonly index: number;
+    readonly size: number;
+}
+
+/** By name: `fp16`, `topk:0.01`. */
+export type CompressionName = 'none' | 'fp16' | 'bf16' | 'int8' | `topk:${number}` | `powersgd:${number}`;
 
 /** A user may write one of their own. Both functions return new tensors or their argument unchanged. */
 export interface Compressor<Context = unknown> {
@@ -1391,7 +1840,24 @@ export interface ReduceOptions extends CollectiveOptions {
     prescaleFactor?: number | undefined;
     /** Multiplied with the result. */
     postscaleFactor?: number | undefined;
-    compression?: Compressor | undefined;
+    /** One of Compression, its name, or one of your own. Default: none. Those that are lossy go with Sum and Average. */
+    compression?: AnyCompressor | CompressionName | undefined;
+}
+
+/**
+ * A user may write one of their own. It takes part in allreduce with Sum and Average of float32 and float64 tensors
+ * (these travel as float32); tensors of other dtypes never come here, they are reduced as they are.
+ */
+export interface ReducingCompressor {
+    /** Part of what the ranks agree on, so it tells the parameters too: `topk(0.01)`. */
+    readonly name: string;
+    /** What is not sent is kept, and added to the tensor of that name in the next call. Default: false. */
+    readonly errorFeedback?: boolean;
+    /**
+     * Puts the sum over all members of the group into the tensors' `data`: the same bits on every member. Called on all
+     * of them with tensors of the same shapes, so what it yields must follow from these, the group's size and `shared`.
+     */
+    reduce(tensors: readonly CompressibleTensor[], group: CompressionGroup): Wire<void>;
 }
 
 export declare const Sum: ReduceOp;
@@ -1403,6 +1869,31 @@ export interface Tensor<A extends TypedArray = TypedArray> {
 }
 
 export type TypedArray = Uint8Array | Int8Array | Uint8ClampedArray | Uint16Array | Int16Array | Int32Array | Uint32Array | BigInt64Array | BigUint64Array | Float32Array | Float64Array;
+
+/** Operations that are done, with their outputs filled in, when the generator goes on. */
+export type Wire<R> = Generator<readonly WireOperation[], R, void>;
+
+/** What planes can do (plane/plane.ts has the same in its own words), as far as compressors need it. */
+export type WireOperation = {
+    readonly kind: 'allreduce';
+    readonly dtype: DType;
+    readonly op: ReduceOp;
+    readonly inputs: readonly TypedArray[];
+    readonly outputs: readonly TypedArray[];
+    readonly prescale: number;
+    readonly postscale: number;
+} | {
+    readonly kind: 'allgather';
+    readonly input: Uint8Array;
+    output?: Uint8Array;
+    byteCounts?: number[];
+} | {
+    readonly kind: 'alltoall';
+    readonly input: Uint8Array;
+    readonly sendBytes: readonly number[];
+    output?: Uint8Array;
+    receivedBytes?: number[];
+};
 
 // ── horovod/testing: exported ──
 
@@ -1455,14 +1946,15 @@ export declare function reducescatter<T extends TensorLike>(context: HorovodCont
 
 export declare function reducescatterSync<T extends TensorLike>(context: HorovodContext, x: T, options?: ReduceOptions): T;
 
-export interface ContextLimits extends StallLimits {
+export interface ContextLimits extends StallLimits, Readonly<TunableLimits> {
     readonly operationTimeoutMs: number;
     readonly startTimeoutMs: number;
-    readonly fusionThresholdBytes: number;
-    readonly cycleTimeMs: number;
     readonly flightRecords: number;
-    readonly overlap: OverlapChoice;
-    readonly bucketBytes: number;
+    /** Undefined: 0, no warnings. */
+    readonly stragglerPercent?: number | undefined;
+    readonly timelineMaxMb?: number;
+    readonly timelineOperationsPerSecond?: number;
+    readonly shmDirectory?: string | undefined;
 }
 
 export interface DataPlane {
@@ -1470,6 +1962,8 @@ export interface DataPlane {
     /** False where a blocked thread would stop other members (several ranks in one process). */
     readonly canBlock: boolean;
     readonly background: Background;
+    /** Loops of lossy compression. Undefined: those of tensor/compression/kernels.ts. */
+    readonly kernels?: CompressionKernels | undefined;
     /** Collective over the members. */
     openGroup(spec: GroupSpec): Promise<PlaneGroup>;
     /** Memory that other members can reach without a copy, where the plane has such a thing. */
@@ -1494,6 +1988,8 @@ export interface GroupSpec {
     exchange(text: string): Promise<readonly string[]>;
     readonly signal?: AbortSignal | undefined;
     readonly timeoutMs: number;
+    /** Undefined: as the plane was told when it was made. */
+    readonly hierarchy?: Hierarchy | undefined;
 }
 
 export declare class HorovodContext {
@@ -1502,7 +1998,18 @@ export declare class HorovodContext {
     readonly plane: DataPlane;
     readonly log: Log;
     readonly limits: ContextLimits;
+    /** The limits that may change at the end of a step. */
+    readonly tuned: Tuned;
     readonly recorder: FlightRecorder;
+    /** Training steps of this rank. */
+    readonly steps: StepClock;
+    /** What this rank says it does, and reads of others. */
+    readonly status: StatusWriter;
+    /** Who comes last. */
+    readonly stragglers: StragglerWatch;
+    /** Writes the flight record to a file when something goes wrong. */
+    readonly dumper: FlightDumper;
+    readonly timeline: Timeline;
     /** For quick-allreduce.ts. */
     readonly quickCall: QuickCall;
     private constructor();
@@ -1516,11 +2023,15 @@ export declare class HorovodContext {
     get hasDynamicProcessSets(): boolean;
     /** Everything still in flight ends with ERR_HVD_SHUT_DOWN. Calling it twice is fine. */
     close(): void;
+    /** Nothing of this rank is in flight, in any process set. */
+    get isIdle(): boolean;
     flightRecord(): CollectiveRecord[];
     /** The channel of a process set, if it is idle and well: the way to the quick paths. */
     quickChannel(set: ProcessSet | undefined): Channel | undefined;
     /** The members of a process set that this rank may use. */
     membersOf(set: ProcessSet | undefined, what: string): Members;
+    /** For collectives of several parts: the key of the next one without a name. */
+    nextUnnamedKey(set: ProcessSet | undefined, what: string): string;
     /** Counts prepared collectives of a process set. */
     nextPrepared(set: ProcessSet | undefined, what: string): number;
     /** Undoes nextPrepared() for one that the others never counted. */
@@ -1529,8 +2040,8 @@ export declare class HorovodContext {
     runSync<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): R;
     /** Submits at once; the function returned waits, blocking, and gives the result. It must be called, once. */
     start<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): () => R;
-    /** For the quick paths: the request of an operation that did not end at once. */
-    requestFor<R>(channel: Channel, plan: Plan<R>, options: CollectiveOptions, key: string, ends: Pick<Request, 'resolve' | 'reject'>): Request;
+    /** For the quick paths: the request of an operation that did not end at once, and its record. */
+    requestFor<R>(channel: Channel, plan: Plan<R>, options: CollectiveOptions, key: string, record: MutableRecord, ends: Pick<Request, 'resolve' | 'reject'>): Request;
     addProcessSet(set: ProcessSet, options?: {
         signal?: AbortSignal | undefined;
         timeoutMs?: number;
@@ -1539,7 +2050,7 @@ export declare class HorovodContext {
     removeProcessSet(set: ProcessSet, options?: CollectiveOptions): Promise<boolean>;
     /** The job has failed: every channel here, every rank elsewhere. */
     fail(error: HorovodError): void;
-    /** Something is in flight: look at it when the time for warnings has come. */
+    /** Something is in flight. */
     watchStalls(): void;
 }
 
@@ -1568,6 +2079,10 @@ export interface Job {
     readonly onStall?: (missing: number[]) => void;
     /** What to call the job in error texts: 'allreduce "grad"'. */
     readonly label: string;
+    /** Nobody has to come to it: where all see who has shut down, that ends the group, and not the job of all ranks. */
+    readonly isOptional?: boolean | undefined;
+    /** Filled by the plane while a timeline is on. */
+    readonly trace?: JobTrace;
 }
 
 export type MakeWorld = (ranks: number) => Promise<PlaneWorld>;
@@ -1623,6 +2138,11 @@ export interface PlaneGroup {
     takeBack(): Job[];
     /** Members that have not posted the current round. */
     missing(): number[];
+    /**
+     * Up to how many bytes an allreduce between hosts takes the way for small ones, where the plane has two. To be called
+     * while nothing is in flight, on all members at the same point.
+     */
+    setSwitchBytes?(bytes: number): void;
     close(): void;
 }
 
@@ -1723,6 +2243,9 @@ export interface World {
 
 export declare const Adasum: ReduceOp;
 
+/** Every member's bytes, in order of the members. Their lengths may differ. */
+export declare function allgather(bytes: Uint8Array): Wire<Uint8Array[]>;
+
 /** Concatenates every member's bytes in index order. Sizes may differ; the plane learns them in the round. */
 export interface AllgatherOperation {
     readonly kind: 'allgather';
@@ -1733,14 +2256,21 @@ export interface AllgatherOperation {
     byteCounts?: number[];
 }
 
+/** Sums up (or reduces with another operator) over all members, in place. All arrays are of one type. */
+export declare function allreduce(arrays: readonly TypedArray[], op?: ReduceOp): Wire<void>;
+
 /**
  * outputs[i] = postscale · reduce over members (prescale · inputs[i]). `inputs[i]` and `outputs[i]` have the
  * same length and may be the same array. `op` is never Average here: that is Sum with a postscale. The
  * result is defined by tensor/reduce.ts (`reduceInto`): members are combined in index order.
+ *
+ * With `wire`, inputs and outputs are float32 and what travels and is reduced is the wire's dtype: to the members it is
+ * the operation on halves that `narrow` makes of the inputs, whose result `widen` brings back (tensor/half-float.ts).
  */
 export interface AllreduceOperation {
     readonly kind: 'allreduce';
     readonly dtype: DType;
+    readonly wire?: HalfDType | undefined;
     readonly op: ReduceOp;
     readonly inputs: readonly TypedArray[];
     readonly outputs: readonly TypedArray[];
@@ -1752,6 +2282,9 @@ export interface AllreduceOptions extends ReduceOptions {
     /** Write the result into the tensor given, and return it. */
     inPlace?: boolean | undefined;
 }
+
+/** `parts[i]` goes to member i; gives what came from each member. */
+export declare function alltoall(parts: readonly Uint8Array[]): Wire<Uint8Array[]>;
 
 /** Sends the next sendBytes[i] bytes of `input` to member i; receives in index order. */
 export interface AlltoallOperation {
@@ -1773,6 +2306,8 @@ export interface AlltoallResult<T> {
     /** Rows that came from each rank. */
     readonly receivedSplits: Int32Array;
 }
+
+export type AnyCompressor = Compressor | ReducingCompressor;
 
 export declare const Average: ReduceOp;
 
@@ -1809,7 +2344,8 @@ export declare class Channel {
     get isIdle(): boolean;
     /** Idle, and well: a quick path may use the group directly. */
     get isQuiet(): boolean;
-    get broken(): HorovodError | undefined;
+    /** Global ranks. */
+    get members(): readonly number[];
     get pending(): Iterable<Request>;
     /** For stall warnings: the global ranks that have not asked for this. */
     missingFor(request: Request): number[];
@@ -1841,6 +2377,7 @@ export interface ChannelHost {
     readonly rank: number;
     /** Global ranks of the members. */
     readonly members: readonly number[];
+    /** The same on all ranks whenever they plan the same batch; it may change while nothing is in flight. */
     readonly fusionThresholdBytes: number;
     /** Requests of one tick are coalesced; this adds a window of time. */
     readonly cycleTimeMs: number;
@@ -1851,6 +2388,10 @@ export interface ChannelHost {
     fail(error: HorovodError): void;
     /** Requests have been waiting; called about every `stallAfterMs` of a blocking wait. */
     onStall(channel: Channel): void;
+    /** An optional request, of this rank or another, that not all ranks asked for at one time. Said on all of them. */
+    onGivenUp?(key: string): void;
+    /** Several requests are in flight: they might go together. */
+    onBatch?(): void;
     /** The part of a rank that has joined: the same operation with zeros. */
     zeroRequest(description: Description): Request;
 }
@@ -1872,16 +2413,79 @@ export interface CollectiveRecord {
     readonly kind: string;
     readonly name: string;
     readonly processSet: number;
+    /** Of one with a name: how many of that name this rank has asked for in its process set, this one included; else 0. */
+    readonly occurrence: number;
     readonly dtype: DType | undefined;
+    /** Of each tensor. */
+    readonly shapes: readonly (readonly number[])[];
     readonly bytes: number;
     readonly op: string | undefined;
-    readonly state: 'pending' | 'done' | 'failed';
-    /** Milliseconds of the host's monotonic clock (performance.timeOrigin + performance.now()); 0: not known. */
+    /** Of a broadcast. */
+    readonly root: number | undefined;
+    readonly state: CollectiveState;
+    /** Milliseconds of the host's monotonic clock (process.hrtime); 0: not known. */
     readonly submittedAtMs: number;
     readonly finishedAtMs: number;
     /** Code of the error it ended with. */
     readonly error: string | undefined;
+    /** file:line of the call outside of this package, or of the last call of that name; undefined: not taken. */
+    readonly callSite: string | undefined;
 }
+
+/**
+ * pending: asked for. running: all ranks were found to have asked for it; most operations learn that together with
+ * their end, and go from pending to done.
+ */
+export type CollectiveState = 'pending' | 'running' | 'done' | 'failed';
+
+/** The operations of one request; they are done, with their outputs filled in, when the generator is resumed. */
+export type Composite<R> = Generator<readonly PlaneOperation[], R, void>;
+
+export interface CompressibleTensor {
+    /** This rank's values, multiplied with the prescale factor, with the residual added; a copy, free to be changed. */
+    readonly data: Float32Array;
+    readonly shape: readonly number[];
+    /**
+     * With error feedback, in calls with a name: what has been added to `data` because it was not sent last time. When the
+     * last step of the wire is done, to be filled with what was not sent this time; as it is, it comes again.
+     */
+    readonly residual: Float32Array | undefined;
+    /** What stays from call to call and is the same on all ranks, by names of the compressor's own choice. */
+    readonly shared: Map<string, Float32Array>;
+}
+
+/** Who reduces together. */
+export interface CompressionGroup {
+    /** This rank's place in it. */
+    readonly index: number;
+    readonly size: number;
+}
+
+export interface CompressionKernels {
+    /**
+     * Codes `values` in blocks of `blockSize`, the last one perhaps shorter: into the packet, the blocks' scales (float32)
+     * from byte `scalesAt` on, and the codes from byte `codesAt` on.
+     */
+    quantize(values: Float32Array, blockSize: number, packet: Uint8Array, scalesAt: number, codesAt: number): void;
+    /** target = what the codes mean; `isAdded`: target += that, in float32. */
+    dequantize(target: Float32Array, blockSize: number, packet: Uint8Array, scalesAt: number, codesAt: number, isAdded: boolean): void;
+    /** residual = values − what the codes mean, 0 where that is not finite; `isAdded`: residual += that. */
+    keepRest(residual: Float32Array, values: Float32Array, blockSize: number, packet: Uint8Array, scalesAt: number, codesAt: number, isAdded: boolean): void;
+    /**
+     * As many values as there is room for, those of the largest magnitude, in order of their places. Of equal ones the
+     * first. A NaN is larger than all, so it is seen.
+     */
+    chooseLargest(data: Float32Array, places: Uint32Array, values: Float32Array): void;
+    /** p = m·q */
+    multiply(m: Float32Array, rows: number, columns: number, q: Float32Array, p: Float32Array, rank: number): void;
+    /** q = mᵀ·p */
+    multiplyTransposed(m: Float32Array, rows: number, columns: number, p: Float32Array, q: Float32Array, rank: number): void;
+    /** target = p·qᵀ */
+    expand(p: Float32Array, q: Float32Array, rows: number, columns: number, rank: number, target: Float32Array): void;
+}
+
+/** By name: `fp16`, `topk:0.01`. */
+export type CompressionName = 'none' | 'fp16' | 'bf16' | 'int8' | `topk:${number}` | `powersgd:${number}`;
 
 /** A user may write one of their own. Both functions return new tensors or their argument unchanged. */
 export interface Compressor<Context = unknown> {
@@ -1905,6 +2509,8 @@ export interface ConformanceOptions {
 export interface ContextParts {
     readonly world: World;
     readonly plane: DataPlane;
+    /** Opens the group of all ranks; undefined: the plane does, as for any other. */
+    readonly openGroup?: ((spec: GroupSpec) => Promise<PlaneGroup>) | undefined;
     readonly limits: ContextLimits;
     readonly log: Log;
     readonly hasDynamicProcessSets: boolean;
@@ -1915,6 +2521,16 @@ export interface ContextParts {
     readonly startSignal?: AbortSignal | undefined;
     /** Numbers by which the control block knows the ranks; the ranks themselves but for init({ ranks }). */
     readonly members: readonly number[];
+    /** Number of each rank's host; undefined: all on one. */
+    readonly hostOf?: readonly number[] | undefined;
+    /** Where this rank says what it does; undefined: nowhere. */
+    readonly status?: StatusPlace | undefined;
+    /** Where timelines of this host meet; undefined: this rank has its own alone. */
+    readonly timelineBlock?: TimelineBlock | undefined;
+    /** Where this rank leaves its flight record; undefined: nowhere. */
+    readonly flight?: FlightPlace | undefined;
+    /** Process of a rank of this host; 0 or undefined: of another, or not known. */
+    pidOf?(rank: number): number;
     /** Tells all ranks that the job has failed. */
     failJob(error: HorovodError): void;
     /** Says that this rank goes in good order. Before anything is closed: a plane that ends without it is a death. */
@@ -1941,6 +2557,28 @@ export interface Description {
 
 export type DType = 'uint8' | 'int8' | 'uint16' | 'int16' | 'int32' | 'int64' | 'float16' | 'float32' | 'float64' | 'bool' | 'bfloat16';
 
+export interface DumpedError {
+    readonly code: string;
+    readonly message: string;
+    /** The rank it blames. */
+    readonly rank?: number | undefined;
+}
+
+/** Asked for and not over. */
+export interface DumpedRequest {
+    readonly label: string;
+    readonly kind: string;
+    readonly name: string;
+    readonly processSet: number;
+    readonly waitedMs: number;
+    /** Ranks that had not asked for it, as far as this one knew. */
+    readonly missing: readonly number[];
+}
+
+export declare const dumpFormat = 1;
+
+export type DumpReason = 'failure' | 'stall' | 'uncaught error' | 'exit' | 'signal' | 'asked';
+
 export type ErrorCode = keyof typeof errorCodes;
 
 export declare const errorCodes: {
@@ -1964,17 +2602,102 @@ export declare const errorCodes: {
     readonly ERR_HVD_OUT_OF_MEMORY: 'Memory for a result or an alloc() could not be had.';
     readonly ERR_HVD_SETTING: 'A setting (flag, environment variable, config file) has a wrong value.';
     readonly ERR_HVD_MODEL_FILE: 'A saved model is missing, damaged or cannot be written.';
+    readonly ERR_HVD_TIMELINE: 'The file of a timeline cannot be written, or another timeline is on.';
     readonly ERR_HVD_NATIVE: 'The native addon failed in a way that is a bug or a broken system call.';
     readonly ERR_HVD_RUN: 'A rank of run() threw an error, or ended without a result.';
     readonly ERR_HVD_UNSUPPORTED: 'The feature does not exist in this version.';
 };
 
+export declare class Fingerprint {
+    #private;
+    low: number;
+    high: number;
+    /** Any number: the integer part modulo 2^32 and the rest are both taken in. */
+    number(value: number): this;
+    text(value: string): this;
+}
+
+export interface FlightDirectory {
+    readonly job: string;
+    readonly path: string;
+    /** Below this all jobs have theirs, and old ones are removed; undefined: the user's own directory. */
+    readonly parent: string | undefined;
+}
+
+export interface FlightDump {
+    readonly format: typeof dumpFormat;
+    /** Tells this job from others. */
+    readonly job: string;
+    readonly rank: number;
+    readonly size: number;
+    readonly host: string;
+    readonly pid: number;
+    /** Date.now(), and the host's monotonic clock of the records at that moment. */
+    readonly atMs: number;
+    readonly clockMs: number;
+    /** Why it was written: 'failure', 'stall', 'signal', … */
+    readonly reason: string;
+    readonly error?: DumpedError | undefined;
+    readonly step: number;
+    readonly plane: string;
+    readonly versions: Readonly<Record<string, string>>;
+    readonly processSets: readonly {
+        readonly id: number;
+        readonly ranks: readonly number[];
+    }[];
+    readonly pending: readonly DumpedRequest[];
+    /** What the other ranks were doing, as far as this one knew. */
+    readonly others: readonly string[];
+    readonly stragglers?: string | undefined;
+    /** Collectives in all; `records` has the last of them. */
+    readonly collectives: number;
+    readonly records: readonly CollectiveRecord[];
+}
+
+export declare class FlightDumper {
+    #private;
+    constructor(options: FlightDumperOptions);
+    /** `horovod flight-report <directory>`, for texts; undefined where nothing is written. */
+    get command(): string | undefined;
+    /** Signals, ends of the process, and what other ranks ask. */
+    listen(): void;
+    /** Has another rank written its record? Then this one does. */
+    look(): void;
+    write(reason: DumpReason, error?: unknown): void;
+    close(): void;
+}
+
+export interface FlightDumperOptions {
+    readonly place: FlightPlace | undefined;
+    readonly log: Log;
+    snapshot(reason: DumpReason, error: unknown): FlightDump;
+}
+
+export interface FlightPlace {
+    readonly directory: FlightDirectory;
+    /** True: the launcher says at the end where the records are. */
+    readonly isAnnounced: boolean;
+}
+
 export declare class FlightRecorder {
     #private;
     constructor(capacity: number);
     get capacity(): number;
+    /** Collectives so far. */
+    get count(): number;
+    /** Bytes given to them so far. */
+    get bytes(): number;
+    /** The newest; undefined before the first. */
+    get last(): CollectiveRecord | undefined;
     /** The record to fill; valid until `capacity` more have begun. */
     begin(): MutableRecord;
+    /**
+     * Counts what has this name, so that records of several ranks can be put side by side long after their first ones are
+     * gone. Undefined: there are too many names already.
+     */
+    counterOf(processSet: number, name: string): NameCounter | undefined;
+    /** A new process set has this number: its members begin to count together. */
+    forgetNames(processSet: number): void;
     /** Oldest first. */
     read(): CollectiveRecord[];
 }
@@ -1982,6 +2705,23 @@ export declare class FlightRecorder {
 /** A WebAssembly.Memory: growing gives it another buffer. */
 export interface GrowingMemory {
     readonly buffer: ArrayBufferLike;
+}
+
+export type HalfDType = 'float16' | 'bfloat16';
+
+/** What a rank says of itself. */
+export interface Hello {
+    readonly rank: number;
+    readonly size: number;
+    readonly host: string;
+    readonly pid: number;
+    readonly plane: string;
+}
+
+/** What goes by host first, through its shared memory, where a group has several members on a host; else it is flat. */
+export interface Hierarchy {
+    readonly allreduce: boolean;
+    readonly allgather: boolean;
 }
 
 /** Thrown, or rejected with, by every function of this package. Match on `code`. */
@@ -2012,11 +2752,46 @@ export interface HorovodErrorDetails {
     cause?: unknown;
 }
 
+export declare class JobTrace {
+    #private;
+    /** stage, microseconds of the host's monotonic clock, stage, microseconds … */
+    readonly marks: number[];
+    constructor(nowUs: () => number);
+    mark(code: number): void;
+    add(code: number, atUs: number): void;
+}
+
+/** A value as it travels and is saved. */
+export type KnobValue = number | string | boolean;
+
+export type KnobValues = Readonly<Record<string, KnobValue>>;
+
+export interface LastCollective {
+    readonly sequence: number;
+    readonly kind: string;
+    readonly name: string;
+    readonly state: CollectiveState;
+    readonly bytes: number;
+    /** Date.now() of its host at its end, or at its begin while it is pending; 0: not known. */
+    readonly atMs: number;
+}
+
 export interface Log {
-    write(level: LogLevel, message: string): void;
+    write(level: LogLevel, message: string, facts?: LogFacts): void;
+    /** What a user waits to hear: shown at every level but 'error' and 'fatal'. */
+    tell(message: string, facts?: LogFacts): void;
+}
+
+/** What a line says besides its text; in JSON as members of their own, in text not at all. */
+export interface LogFacts {
+    readonly topic?: LogTopic;
+    readonly [name: string]: unknown;
 }
 
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warning' | 'error' | 'fatal';
+
+/** What debug lines are about. */
+export type LogTopic = 'rendezvous' | 'plane' | 'engine';
 
 export declare const Max: ReduceOp;
 
@@ -2024,16 +2799,28 @@ export declare const Max: ReduceOp;
 export interface Members {
     readonly ranks: readonly number[];
     readonly index: number;
+    /** Number of each member's host, where it is known. */
+    readonly hostOf?: readonly number[] | undefined;
+    /** The plane's own kernels of lossy compression, if it has any. */
+    readonly kernels?: CompressionKernels | undefined;
 }
 
 export declare const Min: ReduceOp;
 
 export type MutableRecord = {
-    -readonly [K in keyof CollectiveRecord]: CollectiveRecord[K];
+    -readonly [K in keyof Omit<CollectiveRecord, 'shapes'>]: CollectiveRecord[K];
 } & {
+    /** Undefined: one tensor, of `shape`, or of `[elements]` where that is undefined too. */
+    shapes: readonly (readonly number[])[] | undefined;
+    shape: readonly number[] | undefined;
+    elements: number;
     /** Counter of an unnamed operation: the text of its name is made only when somebody asks. */
     unnamed: number;
 };
+
+export interface NameCounter {
+    count: number;
+}
 
 /** What the collectives work with, whatever the user gave. */
 export interface Operand {
@@ -2043,8 +2830,29 @@ export interface Operand {
     readonly isBare: boolean;
 }
 
+export declare class OperationTrace {
+    #private;
+    constructor(recorder: TimelineRecorder, description: Description, processSet: number);
+    /** It leaves for the plane, in a job that has this trace. */
+    leave(job: JobTrace, atUs: number): void;
+    /** It takes part in an exchange of pending lists. */
+    exchange(): void;
+    end(error?: string): void;
+    get recorder(): TimelineRecorder;
+}
+
 /** auto: where a core is to spare. */
 export type OverlapChoice = 'auto' | 'always' | 'never';
+
+export interface PendingCollective {
+    /** 'allreduce "dense_2/kernel"' */
+    readonly label: string;
+    readonly waitedMs: number;
+    /** Ranks that have not asked for it. */
+    readonly missing: readonly number[];
+}
+
+export declare const pendingLimit = 4;
 
 /** A request without its key. */
 export interface Plan<R> {
@@ -2057,6 +2865,10 @@ export interface Plan<R> {
     readonly postscale?: number;
     readonly root?: number;
     readonly detail?: string;
+    /** Of a collective that is made of several: then there are no `operations`, and result() is not called. */
+    readonly composite?: (() => Composite<R>) | undefined;
+    /** The operations work on the users' own arrays: they can run again and again. */
+    readonly isRepeatable?: boolean;
     /** Called once, when the operations are done. */
     result(): R;
 }
@@ -2110,8 +2922,93 @@ export interface QuickAllreduce {
     /** The same as allreduceNow for a round that runs again and again; the caller keeps its arrays alive and attached. */
     prepareRun(round: Round, job: Job): () => number;
     settleSync(status: number, job: Job): Outcome;
+    /** Whether the next quick operations note down their stages. */
+    isTraced: boolean;
+    /** Of the last one: stage, microseconds, stage, … */
+    readonly lastMarks: Float64Array;
     /** When the last quick operation ended, in ms of the host's monotonic clock, to within a few ms. */
     lastFinishedAtMs(): number;
+}
+
+/**
+ * One quick call's details. Each context has one and fills it anew for every call, so that a call allocates nothing;
+ * whoever needs them for longer copies them.
+ */
+export declare class QuickCall {
+    #private;
+    data: TypedArray;
+    /** Undefined: in place. */
+    output: TypedArray | undefined;
+    /** Undefined: a bare array. */
+    shape: readonly number[] | undefined;
+    dtype: DType;
+    op: ReduceOp;
+    postscale: number;
+    channel: Channel;
+    quick: QuickAllreduce;
+    record: MutableRecord;
+    count: number;
+    dtypeAndOp: number;
+    readonly fingerprint: Fingerprint;
+    /** False: this call must take the common way. */
+    prepare(context: QuickHost, x: TensorLike, options: AllreduceOptions): boolean;
+}
+
+/** What it needs of a context. */
+export interface QuickHost {
+    readonly recorder: FlightRecorder;
+    readonly timeline: Timeline;
+    quickChannel(set: ProcessSet | undefined): Channel | undefined;
+}
+
+/** Fields of a flight record that stay as they are during the call. */
+export interface QuickOperation {
+    readonly kind: string;
+    readonly name: string | undefined;
+    /** Its number among unnamed ones; 0: it has a name. */
+    readonly unnamed: number;
+    readonly dtype: string | undefined;
+    readonly op: string | undefined;
+    readonly bytes: number;
+    /** Undefined: [elements], or several. */
+    readonly shape?: readonly number[] | undefined;
+    readonly shapes?: readonly (readonly number[])[] | undefined;
+    readonly elements?: number;
+    readonly processSet: number;
+}
+
+export interface RankStatus {
+    readonly rank: number;
+    readonly host: string;
+    readonly pid: number;
+    /** Tells this job from others; the same on all its hosts. */
+    readonly job: string;
+    /** Date.now() of its host. */
+    readonly updatedAt: number;
+    /** Training steps so far, and samples of those that said how many they had. */
+    readonly step: number;
+    readonly samples: number;
+    /** Collectives so far, and bytes given to them. */
+    readonly collectives: number;
+    readonly bytes: number;
+    /** Over the last seconds before `updatedAt`. */
+    readonly rates: StatusRates;
+    readonly last?: LastCollective | undefined;
+    /** The oldest, at most `pendingLimit`. */
+    readonly pending: readonly PendingCollective[];
+    readonly rssBytes: number;
+    /** Processor time of all its threads so far. */
+    readonly cpuMs?: number | undefined;
+    /** Time waited for other ranks, of each of the last steps. */
+    readonly waitMsPerStep?: number | undefined;
+    /** It has shut down: this is its last page. */
+    readonly hasLeft?: true | undefined;
+}
+
+export interface RecorderOptions {
+    readonly markCycles: boolean;
+    /** Operations; Infinity: all. */
+    readonly mostPerSecond?: number;
 }
 
 /** How values of several ranks become one. Compare by identity: `op === Sum`. */
@@ -2129,13 +3026,15 @@ export interface ReduceOptions extends CollectiveOptions {
     prescaleFactor?: number | undefined;
     /** Multiplied with the result. */
     postscaleFactor?: number | undefined;
-    compression?: Compressor | undefined;
+    /** One of Compression, its name, or one of your own. Default: none. Those that are lossy go with Sum and Average. */
+    compression?: AnyCompressor | CompressionName | undefined;
 }
 
 /** As allreduce, but member i gets only elements [Σ counts[<i], + counts[i]) into `output`. */
 export interface ReducescatterOperation {
     readonly kind: 'reducescatter';
     readonly dtype: DType;
+    readonly wire?: HalfDType | undefined;
     readonly op: ReduceOp;
     readonly input: TypedArray;
     readonly output: TypedArray;
@@ -2143,6 +3042,22 @@ export interface ReducescatterOperation {
     readonly counts: readonly number[];
     readonly prescale: number;
     readonly postscale: number;
+}
+
+/**
+ * A user may write one of their own. It takes part in allreduce with Sum and Average of float32 and float64 tensors
+ * (these travel as float32); tensors of other dtypes never come here, they are reduced as they are.
+ */
+export interface ReducingCompressor {
+    /** Part of what the ranks agree on, so it tells the parameters too: `topk(0.01)`. */
+    readonly name: string;
+    /** What is not sent is kept, and added to the tensor of that name in the next call. Default: false. */
+    readonly errorFeedback?: boolean;
+    /**
+     * Puts the sum over all members of the group into the tensors' `data`: the same bits on every member. Called on all
+     * of them with tensors of the same shapes, so what it yields must follow from these, the group's size and `shared`.
+     */
+    reduce(tensors: readonly CompressibleTensor[], group: CompressionGroup): Wire<void>;
 }
 
 /** A request on its way. */
@@ -2163,16 +3078,96 @@ export interface Request {
     warnedAtMs?: number;
     /** Has been in an exchange of pending lists. */
     wasExchanged?: boolean;
+    /** For the flight record. */
+    note?(news: RequestNews): void;
+    /** While a timeline is on. */
+    readonly trace?: OperationTrace | undefined;
     resolve(): void;
     reject(error: HorovodError): void;
 }
 
 export type RequestKind = (typeof requestKinds)[number];
 
-export declare const requestKinds: readonly ['allreduce', 'allgather', 'broadcast', 'alltoall', 'reducescatter', 'barrier', 'join', 'broadcastObject', 'allgatherObject', 'prepareAllreduce', 'processSet'];
+export declare const requestKinds: readonly ['allreduce', 'allgather', 'broadcast', 'alltoall', 'reducescatter', 'barrier', 'join', 'broadcastObject', 'allgatherObject', 'prepareAllreduce', 'processSet', 'autotune'];
+
+/**
+ * 'waits long', 'failed here': said from inside the blocking call of a request. 'refused': it is not even begun, the caller
+ * hears why.
+ */
+export type RequestNews = 'agreed' | 'waits long' | 'failed here' | 'refused';
+
+export interface RingOptions {
+    /** A multiple of 8. */
+    readonly capacity?: number;
+    readonly directory?: string | undefined;
+    /** Which timeline it belongs to, see sessionOf(). */
+    readonly session?: number;
+}
+
+export declare class RingReader {
+    #private;
+    readonly path: string;
+    private constructor();
+    /** Undefined for what is no ring, or none any more. */
+    static open(path: string): RingReader | undefined;
+    /** As of the last read(). */
+    get dropped(): number;
+    get clockOffsetUs(): number;
+    /** Its writer has ended it, and all has been read. */
+    get isOver(): boolean;
+    /** The next bytes, at most `most`; empty if there are none. They make whole records together with what comes later. */
+    read(most: number): Uint8Array;
+    close(): void;
+}
+
+export declare class RingWriter {
+    #private;
+    constructor({ capacity, directory, session }?: RingOptions);
+    /** For RingReader.open(), in any process of this user on this host. Descriptors are used again: it is more than a path. */
+    get path(): string;
+    get dropped(): number;
+    /** Grows when somebody new reads it: he has not seen what came before. */
+    get readers(): number;
+    /** True once everything written has been read. */
+    get isDrained(): boolean;
+    /** False: there was no room, and `records` have been dropped. */
+    write(bytes: Uint8Array, records: number): boolean;
+    /** For who relays the ring of another rank. */
+    setDropped(records: number): void;
+    setClockOffset(offsetUs: number): void;
+    /** Says that nothing more will come; the file stays for the reader. */
+    end(): void;
+    close(): void;
+}
+
+/**
+ * A number for the timeline that goes to this file: ranks start and stop at slightly different times, and the events of one
+ * timeline shall not come into the file of the one before.
+ */
+export declare function sessionOf(file: string): number;
+
+/** What a mark begins lasts until the next one. The numbers are those of native/src/group/trace.h. */
+export declare const stage: {
+    /** This member has posted a round. */
+    readonly posted: 0;
+    /** All have, and they agree. */
+    readonly agreed: 1;
+    readonly pack: 2;
+    readonly reduce: 3;
+    /** For other members, inside an agreed operation. */
+    readonly wait: 4;
+    readonly unpack: 5;
+    readonly copy: 6;
+    /** Between hosts. */
+    readonly transfer: 7;
+    readonly over: 8;
+    /** More of what came before, in pieces that are not told apart. */
+    readonly repeats: 9;
+};
 
 export interface StallLimits {
     readonly stallCheck: boolean;
+    /** 0: do not warn. */
     readonly stallWarningMs: number;
     /** 0: warn only. */
     readonly stallShutdownMs: number;
@@ -2181,6 +3176,113 @@ export interface StallLimits {
 export interface StartedCollective<T> {
     /** Must be called, once. */
     waitSync(): T;
+}
+
+export interface StatusBoard {
+    publish(status: RankStatus): void;
+    /** Undefined: never published, or cannot be read just now. Ranks of other hosts come about a second late. */
+    read(rank: number): RankStatus | undefined;
+}
+
+/** What others have to say in this rank's page. */
+export type StatusExtras = Pick<RankStatus, 'waitMsPerStep' | 'hasLeft'>;
+
+/** Who writes, and where. */
+export interface StatusPlace {
+    readonly board: StatusBoard;
+    readonly host: string;
+    readonly job: string;
+}
+
+export interface StatusRates {
+    readonly stepsPerSecond: number;
+    readonly samplesPerSecond: number;
+    readonly bytesPerSecond: number;
+}
+
+export interface StatusSource {
+    readonly rank: number;
+    readonly size: number;
+    readonly place: StatusPlace | undefined;
+    readonly recorder: FlightRecorder;
+    readonly steps: StepClock;
+    /** Of the host's monotonic clock, as in flight records. */
+    nowMs(): number;
+    /** What waits, oldest first. */
+    pending(): readonly PendingCollective[];
+}
+
+export declare class StatusWriter {
+    #private;
+    /** A page is due when the host's monotonic clock is at or beyond this: for the hot paths. */
+    dueAtMs: number;
+    constructor(source: StatusSource);
+    /** Goes out with the next page. */
+    set(extras: StatusExtras): void;
+    writeIfDue(): void;
+    write(): void;
+    /** What `rank` of this job does, as far as it is known here; undefined where nothing is. */
+    read(rank: number): RankStatus | undefined;
+    /** By rank. */
+    readAll(): (RankStatus | undefined)[];
+    /** Writes the last page: this rank leaves. */
+    close(): void;
+}
+
+export declare class StepClock {
+    #private;
+    constructor(nowMs?: () => number);
+    /** Steps so far. */
+    get step(): number;
+    /** Samples so far, of the steps that said how many they had. */
+    get samples(): number;
+    /**
+     * The user says that a step of this rank has ended. From the first time on only the user says so: an optimizer inside of
+     * the loop has seen the same steps. The step it has seen before that is the one the user means.
+     */
+    mark(samples?: number): void;
+    /** An optimizer or a tape has made a step. */
+    report(samples?: number): void;
+    /** Returns what ends it. */
+    subscribe(listener: StepListener): () => void;
+}
+
+export type StepListener = (mark: StepMark) => void;
+
+/** A step that has just ended. */
+export interface StepMark {
+    /** Steps so far, this one included. */
+    readonly step: number;
+    /** Of this step on this rank; undefined where nobody has said. */
+    readonly samples: number | undefined;
+    /** Of all steps so far that said. */
+    readonly totalSamples: number;
+    /** Milliseconds of the host's monotonic clock, as in flight records. */
+    readonly atMs: number;
+}
+
+export interface Straggler {
+    readonly rank: number;
+    readonly host: string;
+    readonly pid: number;
+    /** How much less it waits than the others do, in each step. */
+    readonly lateMs: number;
+    /** Of a step, 0 to 1. */
+    readonly share: number;
+}
+
+export declare class StragglerWatch {
+    #private;
+    readonly meter: WaitMeter;
+    constructor(steps: StepClock, status: StatusWriter, options: {
+        rank: number;
+        percent: number;
+        log: Log;
+    });
+    /** Undefined: not known yet. */
+    find(): Straggler | undefined;
+    /** For reports. */
+    describe(): string | undefined;
 }
 
 export declare const Sum: ReduceOp;
@@ -2201,4 +3303,154 @@ export interface Tensor<A extends TypedArray = TypedArray> {
 /** A bare typed array is a rank-1 tensor. */
 export type TensorLike = TypedArray | Tensor;
 
+export declare class Timeline {
+    #private;
+    /** Undefined while it is off: what the engine looks at. */
+    recorder: TimelineRecorder | undefined;
+    constructor(place: TimelinePlace);
+    start(file: string, options?: TimelineOptions): Promise<void>;
+    /** For HOROVOD_TIMELINE: what goes wrong is logged, and training goes on. */
+    startBySettings(file: string | undefined, markCycles: boolean): Promise<void>;
+    /** Resolves when the file is whole and closed (rank 0), or its reader has all (others). Off already: nothing happens. */
+    stop(): Promise<void>;
+    /** The same, blocking, and with less patience: this rank leaves. */
+    close(): void;
+    /** The trace of an operation that begins now; undefined while the timeline is off. */
+    begin(description: Description, processSet: number): OperationTrace | undefined;
+    /** Hands over what has been gathered, before a long wait. */
+    flush(): void;
+}
+
+/** The control block of the host. */
+export interface TimelineBlock {
+    readonly fd: number;
+    readonly path: string;
+    readonly ranks: number;
+    readonly hasOtherHosts: boolean;
+    /** By which it knows this rank. */
+    readonly number: number;
+}
+
+export interface TimelineOptions {
+    /** Also marks when a batch of calls leaves for the other ranks. */
+    markCycles?: boolean | undefined;
+}
+
+/** What a timeline needs to know of its rank. */
+export interface TimelinePlace extends Hello {
+    readonly log: Log;
+    readonly steps: StepClock;
+    readonly mostBytes: number;
+    /** 0: all of them. */
+    readonly operationsPerSecond?: number | undefined;
+    readonly shmDirectory?: string | undefined;
+    /** Where the ranks of this host meet; undefined for a rank alone. */
+    readonly block?: TimelineBlock | undefined;
+}
+
+export declare class TimelineRecorder {
+    #private;
+    readonly marksCycles: boolean;
+    constructor(ring: RingWriter, hello: Hello, options: RecorderOptions);
+    /** Microseconds of the host's monotonic clock. */
+    nowUs(): number;
+    slice(track: Track, name: string, fromUs: number, toUs: number, args?: string): void;
+    instant(track: Track, name: string, args?: string): void;
+    /** `name`, `args`, `error` are numbers of texts; `marks` pairs of stage and time. */
+    operation(name: number, args: number, unnamed: number, submittedUs: number, leftUs: number, overUs: number, error: number, exchanges: number, marks: ArrayLike<number>, markWords: number): void;
+    /** A quick operation is over; its times are those of its marks. */
+    quickOperation(operation: QuickOperation, marks: Float64Array): void;
+    /** The number of a text; it is sent along if it is new. To be asked right before the record that uses it. */
+    textId(text: string): number;
+    /** Hands over what has been gathered. */
+    flush(): void;
+    /** What operations note down afterwards that were in flight goes nowhere: the ring may be closed at any time. */
+    end(): void;
+}
+
+export type Track = keyof typeof tracks;
+
+/** Tracks of a rank, and their order. Operations are spread over lanes from `operations` on. */
+export declare const tracks: {
+    readonly steps: 1;
+    readonly training: 2;
+    readonly cycles: 3;
+    readonly tuning: 4;
+    readonly operations: 10;
+};
+
+export interface TunableLimits {
+    fusionThresholdBytes: number;
+    cycleTimeMs: number;
+    overlap: OverlapChoice;
+    bucketBytes: number;
+}
+
+export declare class Tuned implements TunableLimits {
+    fusionThresholdBytes: number;
+    cycleTimeMs: number;
+    overlap: OverlapChoice;
+    bucketBytes: number;
+    /** Of compressors that may be chosen (Compression.auto): the name of the one to use. */
+    compression: string | undefined;
+    /** Called where ranks were not at the same point when they wanted to agree. */
+    onGivenUp: (() => void) | undefined;
+    /** Counts changes. */
+    version: number;
+    /** Several requests have been in flight at once: how they are gathered and fused matters. */
+    hasBatches: boolean;
+    /** Gradients have come in during backpropagation: when they start, and how many together, matters. */
+    hasBuckets: boolean;
+    /** Names of compressors that the user lets autotune choose from; the first is the usual one. */
+    compressions: readonly string[];
+    constructor({ fusionThresholdBytes, cycleTimeMs, overlap, bucketBytes }: Readonly<TunableLimits>);
+    /** Takes over what is meant for this object; says whether it changed anything. */
+    apply(values: KnobValues): boolean;
+}
+
 export type TypedArray = Uint8Array | Int8Array | Uint8ClampedArray | Uint16Array | Int16Array | Int32Array | Uint32Array | BigInt64Array | BigUint64Array | Float32Array | Float64Array;
+
+/** Time of one rank that has something in flight, step by step. */
+export declare class WaitMeter {
+    #private;
+    /** A request begins; several may overlap. */
+    enter(nowMs: number): void;
+    /** A request is over. */
+    leave(nowMs: number): void;
+    /** Is the clock to be read for this blocking operation? Small ones are sampled, because a look costs as much as they do. */
+    wants(bytes: number): boolean;
+    /** Of an operation that was wanted. */
+    add(waitedMs: number, bytes: number): void;
+    /** A step has ended. */
+    endStep(nowMs: number): void;
+    /** Averages of the last steps; undefined before there are enough. */
+    averages(): {
+        readonly waitMs: number;
+        readonly stepMs: number;
+    } | undefined;
+}
+
+/** Operations that are done, with their outputs filled in, when the generator goes on. */
+export type Wire<R> = Generator<readonly WireOperation[], R, void>;
+
+/** What planes can do (plane/plane.ts has the same in its own words), as far as compressors need it. */
+export type WireOperation = {
+    readonly kind: 'allreduce';
+    readonly dtype: DType;
+    readonly op: ReduceOp;
+    readonly inputs: readonly TypedArray[];
+    readonly outputs: readonly TypedArray[];
+    readonly prescale: number;
+    readonly postscale: number;
+} | {
+    readonly kind: 'allgather';
+    readonly input: Uint8Array;
+    output?: Uint8Array;
+    byteCounts?: number[];
+} | {
+    readonly kind: 'alltoall';
+    readonly input: Uint8Array;
+    readonly sendBytes: readonly number[];
+    output?: Uint8Array;
+    receivedBytes?: number[];
+};
