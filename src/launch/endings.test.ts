@@ -48,7 +48,7 @@ async function assertEnded(pids: readonly number[]): Promise<void> {
 
 test('the exit code is that of the first rank that fails, and the others are ended', async () => {
   const result = await spawnRanks(3, fixture('fail.mjs'), { args: ['1', '3'] });
-  assert.equal(result.exitCode, 3);
+  assert.equal(result.exitCode, 3, result.stderr);
   assert.match(
     result.stderr,
     /horovodrun: rank 1 on localhost \(pid \d+\) exited with code 3; ending the other 2\./,
@@ -66,7 +66,7 @@ for (const [signal, code] of [
 ] as const) {
   test(`a rank that dies of ${signal} gives exit code ${code}`, async () => {
     const result = await spawnRanks(2, fixture('fail.mjs'), { args: ['0', signal] });
-    assert.equal(result.exitCode, code);
+    assert.equal(result.exitCode, code, result.stderr);
     assert.match(result.stderr, new RegExp(`rank 0 on localhost \\(pid \\d+\\) was killed by ${signal}`));
   });
 }
@@ -74,14 +74,14 @@ for (const [signal, code] of [
 test('a rank that ends well before the others is no failure', async () => {
   const script = 'if (process.env.HOROVOD_RANK === "1") setTimeout(() => console.log("late"), 200)';
   const run = startHorovodrun(['-np', '2', 'node', '-e', script]);
-  assert.equal((await run.ended).exitCode, 0);
+  assert.equal((await run.ended).exitCode, 0, run.stderr);
   assert.equal(run.stdout, '[1]<stdout>:late\n');
   assert.equal(run.stderr, '');
 });
 
 test('a command that does not exist is told as such, with the exit code of a shell', async () => {
   const run = startHorovodrun(['-np', '2', 'no-such-command-anywhere']);
-  assert.equal((await run.ended).exitCode, 127);
+  assert.equal((await run.ended).exitCode, 127, run.stderr);
   assert.match(run.stderr, /could not be started: no-such-command-anywhere was not found/);
   const notExecutable = startHorovodrun(['-np', '1', '/dev/null']);
   assert.equal((await notExecutable.ended).exitCode, 126);
@@ -95,7 +95,7 @@ for (const [signal, code] of [
   test(`${signal} to horovodrun reaches every rank, and the exit code is ${code}`, async () => {
     const { run, pids } = await startWaiting(2, [fixture('wait.mjs')]);
     run.child.kill(signal);
-    assert.equal((await run.ended).exitCode, code);
+    assert.equal((await run.ended).exitCode, code, run.stderr);
     assert.match(run.stderr, new RegExp(`horovodrun: ${signal}: ending 2 rank`));
     assert.ok(!run.stderr.includes('The job has failed'));
     await assertEnded(pids);
@@ -107,7 +107,7 @@ test('a second Ctrl-C ends ranks at once that ignore the first', async () => {
   run.child.kill('SIGINT');
   for (const rank of [0, 1]) await run.waitForOutput(new RegExp(`\\[${rank}\\]<stdout>:ignored SIGINT`));
   run.child.kill('SIGINT');
-  assert.equal((await run.ended).exitCode, 130);
+  assert.equal((await run.ended).exitCode, 130, run.stderr);
   await assertEnded(pids);
 });
 
@@ -181,7 +181,7 @@ function processesWith(marker: string): number[] {
 
 test('what a rank has left running in the background ends with the job', async () => {
   const run = startHorovodrun(['-np', '1', 'sh', '-c', `sleep 1000 & echo "ready $!"`]);
-  assert.equal((await run.ended).exitCode, 0);
+  assert.equal((await run.ended).exitCode, 0, run.stderr);
   await assertEnded([Number(/ready (\d+)/.exec(run.stdout)?.[1])]);
 });
 

@@ -10,7 +10,6 @@ describe('the status of a rank', () => {
     const status: RankStatus = statusOf({
       last: { sequence: 7, kind: 'allreduce', name: 'grad', state: 'pending', bytes: 4, atMs: 5.5 },
       pending: [{ label: 'allreduce "grad"', waitedMs: 12, missing: [1, 2] }],
-      timelineRing: '/proc/12/fd/9',
       waitMsPerStep: 3.25,
     });
     assert.deepEqual(decodeRankStatus(encodeRankStatus(status, limit).toString()), status);
@@ -19,7 +18,7 @@ describe('the status of a rank', () => {
   test('without what is not known has no such fields', () => {
     const status = decodeRankStatus(encodeRankStatus(statusOf({ last: undefined }), limit).toString());
     assert.deepEqual(
-      Object.keys(status ?? {}).filter((key) => /last|timeline|wait/.test(key)),
+      Object.keys(status ?? {}).filter((key) => /last|wait/.test(key)),
       [],
     );
   });
@@ -67,16 +66,16 @@ describe('the status of a rank', () => {
       last: { kind: 5 },
       pending: [7, { label: 'x' }],
       rates: 'fast',
-      timelineRing: 3,
+      waitMsPerStep: '3',
     };
-    const { last, pending, rates, timelineRing } = decodeRankStatus(JSON.stringify(odd)) ?? {};
+    const { last, pending, rates, waitMsPerStep } = decodeRankStatus(JSON.stringify(odd)) ?? {};
     assert.deepEqual(
-      { last, pending, rates, timelineRing },
+      { last, pending, rates, waitMsPerStep },
       {
         last: undefined,
         pending: [],
         rates: { stepsPerSecond: 0, samplesPerSecond: 0, bytesPerSecond: 0 },
-        timelineRing: undefined,
+        waitMsPerStep: undefined,
       },
     );
   });

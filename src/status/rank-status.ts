@@ -25,8 +25,6 @@ export interface RankStatus {
   readonly rssBytes: number;
   /** Processor time of all its threads so far. */
   readonly cpuMs?: number | undefined;
-  /** Of a running timeline: where its events can be read. */
-  readonly timelineRing?: string | undefined;
   /** Time waited for other ranks, of each of the last steps. */
   readonly waitMsPerStep?: number | undefined;
   /** It has shut down: this is its last page. */
@@ -90,7 +88,7 @@ export function decodeRankStatus(text: string): RankStatus | undefined {
   if (!isWhole || !isNumber(samples) || !isCount(collectives) || !isNumber(bytes) || !isNumber(rssBytes)) {
     return undefined;
   }
-  const { timelineRing, waitMsPerStep, cpuMs } = value;
+  const { waitMsPerStep, cpuMs } = value;
   const last = toLast(value['last']);
   return {
     ...{ rank, host, pid, job, updatedAt, step, samples, collectives, bytes, rssBytes },
@@ -98,7 +96,6 @@ export function decodeRankStatus(text: string): RankStatus | undefined {
     pending: toPending(value['pending']),
     ...(last === undefined ? {} : { last }),
     ...(isNumber(cpuMs) ? { cpuMs } : {}),
-    ...(isText(timelineRing) ? { timelineRing } : {}),
     ...(isNumber(waitMsPerStep) ? { waitMsPerStep } : {}),
     ...(value['hasLeft'] === true ? { hasLeft: true } : {}),
   };

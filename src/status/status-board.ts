@@ -10,7 +10,10 @@ export interface StatusBoard {
   read(rank: number): RankStatus | undefined;
 }
 
-/** `members`: the numbers by which the block knows the ranks. */
+/**
+ * `members`: the numbers by which the block knows the ranks. Pages speak of ranks by these too: whoever looks at the block
+ * from outside knows no others.
+ */
 export class ControlBlockBoard implements StatusBoard {
   readonly #block: ControlBlock;
   readonly #members: readonly number[];
@@ -22,17 +25,31 @@ export class ControlBlockBoard implements StatusBoard {
   }
 
   publish(status: RankStatus): void {
-    const text = encodeRankStatus(status, controlLayout.statusBytes);
+    const page = renumbered(status, (rank) => this.#members[rank]);
+    const text = encodeRankStatus(page, controlLayout.statusBytes);
     if (text.length > controlLayout.statusBytes) return;
     this.#sequence = (this.#sequence % 0xfffffffe) + 1;
-    this.#block.writeStatus(this.#members[status.rank] as number, this.#sequence, text);
+    this.#block.writeStatus(page.rank, this.#sequence, text);
   }
 
   read(rank: number): RankStatus | undefined {
     const member = this.#members[rank];
     const page = member === undefined ? undefined : this.#block.readStatus(member);
-    return page === undefined ? undefined : decodeRankStatus(page.text);
+    const status = page === undefined ? undefined : decodeRankStatus(page.text);
+    return status && renumbered(status, (each) => this.#members.indexOf(each));
   }
+}
+
+function renumbered(status: RankStatus, numberOf: (rank: number) => number | undefined): RankStatus {
+  const toNumber = (rank: number) => numberOf(rank) ?? -1;
+  return {
+    ...status,
+    rank: toNumber(status.rank),
+    pending: status.pending.map((each) => ({
+      ...each,
+      missing: each.missing.map(toNumber).filter((rank) => rank >= 0),
+    })),
+  };
 }
 
 /** One for all ranks of a process. */

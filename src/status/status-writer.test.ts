@@ -73,14 +73,13 @@ describe('the status of a rank', () => {
     writer.close();
   });
 
-  test('carries what others have to say in it, and no timeline after the end', () => {
+  test('carries what others have to say in it, and at last that the rank has left', () => {
     const { writer, board } = writerAt({ nowMs: 0 });
-    writer.set({ timelineRing: '/ring' });
     writer.set({ waitMsPerStep: 2.5 });
     writer.write();
-    assert.deepEqual([board.read(0)?.timelineRing, board.read(0)?.waitMsPerStep], ['/ring', 2.5]);
+    assert.deepEqual([board.read(0)?.waitMsPerStep, board.read(0)?.hasLeft], [2.5, undefined]);
     writer.close();
-    assert.deepEqual([board.read(0)?.timelineRing, board.read(0)?.hasLeft], [undefined, true]);
+    assert.deepEqual([board.read(0)?.waitMsPerStep, board.read(0)?.hasLeft], [2.5, true]);
   });
 
   test('that cannot be written harms nobody', () => {

@@ -28,7 +28,7 @@ export interface StatusSource {
 }
 
 /** What others have to say in this rank's page. */
-export type StatusExtras = Pick<RankStatus, 'timelineRing' | 'waitMsPerStep' | 'hasLeft'>;
+export type StatusExtras = Pick<RankStatus, 'waitMsPerStep' | 'hasLeft'>;
 
 /** Between two pages of a rank that waits, or does nothing; and between two looks at what costs more to find out. */
 export const statusPeriodMs = 500;
@@ -108,7 +108,7 @@ export class StatusWriter {
   close(): void {
     if (this.#isOver) return;
     clearInterval(this.#timer);
-    this.set({ timelineRing: undefined, hasLeft: true });
+    this.set({ hasLeft: true });
     this.write();
     this.#isOver = true;
     this.dueAtMs = Number.POSITIVE_INFINITY;
