@@ -146,6 +146,7 @@ async function openWatch(request: PlaneRequest): Promise<HostWatch | undefined> 
     peers: otherHosts(request).map(({ host }) => host),
     networkInterfaces: settings.networkInterfaces,
     peerTimeoutMs: settings.peerTimeoutMs,
+    shmDirectory: settings.shmDirectory,
   });
 }
 

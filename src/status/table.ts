@@ -1,5 +1,6 @@
 // Jobs as text for a terminal: a headline for each, and a line for each of its ranks. Pure functions.
 
+import { plain } from '../diagnostics/terminal-text.ts';
 import { listRanks } from '../engine/agreement/resolve.ts';
 import type { JobView, RankView } from './job-view.ts';
 import type { PendingCollective } from './rank-status.ts';
@@ -178,11 +179,6 @@ function amount(value: number): string {
 
 function count(number: number, what: string): string {
   return `${number} ${what}${number === 1 ? '' : 's'}`;
-}
-
-/** Nothing that could move a terminal's cursor. */
-function plain(text: string): string {
-  return text.replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, '?');
 }
 
 function cut(text: string, limit: number): string {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -24,6 +24,17 @@ test('the file is valid after every write', (t) => {
   file.append([]);
   file.close();
   assert.deepEqual(eventsIn(path).at(-1), { b: 'ü' });
+});
+
+test('a device is written to, and never moved', (t) => {
+  const directory = directoryOf(t);
+  const path = join(directory, 'null.json');
+  symlinkSync('/dev/null', path);
+  const file = new TraceFile(path, 10, () => ['{"first":1}']);
+  file.append(['{"a":1}']);
+  file.append(['{"a":2}']);
+  file.close();
+  assert.deepEqual(readdirSync(directory), ['null.json']);
 });
 
 test('a file that has become too large gives way to a new one; two remain', (t) => {

@@ -2,7 +2,7 @@
 // each one goes over the closing bracket and ends with a new one: who is killed leaves a whole file. It grows up to a
 // limit; then it becomes `name.1.json`, in place of an older one of that name, and a new file begins.
 
-import { closeSync, constants, ftruncateSync, openSync, renameSync, writeSync } from 'node:fs';
+import { closeSync, constants, fstatSync, ftruncateSync, openSync, renameSync, writeSync } from 'node:fs';
 import { parse } from 'node:path';
 
 const ending = '\n]\n';
@@ -16,6 +16,8 @@ export class TraceFile {
   readonly #opening: () => readonly string[];
   readonly #write: Write;
   #fd: number;
+  /** Not a device such as /dev/null, which must stay where it is. */
+  #canRotate = false;
   /** Where the ending is. */
   #end = 0;
 
@@ -36,7 +38,7 @@ export class TraceFile {
     if (events.length === 0) return;
     const text = `,\n${events.join(',\n')}`;
     this.#put(text);
-    if (this.#end > this.#mostBytes) this.#rotate();
+    if (this.#end > this.#mostBytes && this.#canRotate) this.#rotate();
   }
 
   close(): void {
@@ -47,6 +49,7 @@ export class TraceFile {
   #open(): number {
     const fd = openSync(this.path, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC, 0o644);
     this.#fd = fd;
+    this.#canRotate = fstatSync(fd).isFile();
     this.#end = 0;
     try {
       this.#put(`[\n${this.#opening().join(',\n')}`);

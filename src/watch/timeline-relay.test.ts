@@ -8,7 +8,7 @@ import { checkTrace } from '../testing/check-trace.ts';
 import { Collector } from '../timeline/collector.ts';
 import { TimelineRecorder } from '../timeline/recorder.ts';
 import { RingWriter, sessionOf } from '../timeline/ring.ts';
-import { collectingHere, publishedRing, publishRing } from '../timeline/ring-registry.ts';
+import { collectingHere, publishedRing, publishRing, setCollecting } from '../timeline/ring-registry.ts';
 import { encodeMessage, parseMessage } from './messages.ts';
 import { type TimelineMessage, TimelineRelay } from './timeline-relay.ts';
 
@@ -96,4 +96,30 @@ test('events of another host come into the file, by the clock of this one', (t) 
   for (const relay of relays) relay.close();
   ring.close();
   own.close();
+});
+
+test('without memory for the rings of other hosts there is no timeline of them, and no harm', (t) => {
+  const block = ControlBlock.create(2);
+  t.after(() => block.close());
+  const relay = new TimelineRelay(block, [0], {
+    peers: [1],
+    shmDirectory: join(tmpdir(), 'no-such-directory-anywhere'),
+    canSay: () => true,
+    say() {},
+  });
+  setCollecting(block.fd, 'collector', 5);
+  relay.turn();
+  const message = {
+    type: 'events',
+    rank: 1,
+    ring: 1,
+    session: 5,
+    data: '',
+    dropped: 0,
+    isOver: false,
+  } as const;
+  for (let i = 0; i < 2; i++) relay.hear(1, [1], message);
+  relay.turn();
+  assert.equal(publishedRing(block.fd, 1), '');
+  relay.close();
 });

@@ -22,6 +22,8 @@ export type TimelineMessage = Extract<WatchMessage, { type: 'collect' | 'events'
 export interface RelayHost {
   /** Ranks that watch for other hosts. */
   readonly peers: readonly number[];
+  /** Where memory files are made. */
+  readonly shmDirectory?: string | undefined;
   /** False: the connection is full or over, and nothing would be sent. */
   canSay(peer: number): boolean;
   say(peer: number, message: TimelineMessage): void;
@@ -47,7 +49,8 @@ interface Relayed {
   readonly peer: number;
   /** Of the ring on the other host. */
   readonly number: number;
-  readonly writer: RingWriter;
+  /** Undefined: there was no memory for it. */
+  readonly writer: RingWriter | undefined;
   /** A piece is missing: what follows means nothing. */
   isTorn: boolean;
 }
@@ -126,7 +129,7 @@ export class TimelineRelay {
         const clock = this.#clocks.get(peer) ?? new ClockOffset();
         this.#clocks.set(peer, clock);
         clock.heard(message.askedUs, message.nowUs, this.#nowUs());
-        for (const rank of ranks) this.#relayed.get(rank)?.writer.setClockOffset(-(clock.offsetUs ?? 0));
+        for (const rank of ranks) this.#relayed.get(rank)?.writer?.setClockOffset(-(clock.offsetUs ?? 0));
         if (clock.answers < answersWanted) {
           this.#host.say(peer, { type: 'clock?', askedUs: this.#nowUs() });
           return;
@@ -152,7 +155,7 @@ export class TimelineRelay {
 
   /** Somebody who has not seen the beginning of what is relayed. */
   #hasNewReader(): boolean {
-    for (const { writer } of this.#relayed.values()) if (writer.readers > 1) return true;
+    for (const { writer } of this.#relayed.values()) if ((writer?.readers ?? 0) > 1) return true;
     return false;
   }
 
@@ -240,22 +243,32 @@ export class TimelineRelay {
     const { rank, ring, session, data, dropped, isOver } = message;
     let relayed = this.#relayed.get(rank);
     if (relayed?.number !== ring) {
-      relayed?.writer.close();
-      relayed = { peer, number: ring, writer: new RingWriter({ session }), isTorn: false };
+      relayed?.writer?.close();
+      const opened = this.#openRing(session);
+      relayed = { peer, number: ring, writer: opened, isTorn: opened === undefined };
       this.#relayed.set(rank, relayed);
-      relayed.writer.setClockOffset(-(this.#clocks.get(peer)?.offsetUs ?? 0));
+      opened?.setClockOffset(-(this.#clocks.get(peer)?.offsetUs ?? 0));
       if ((this.#clocks.get(peer)?.answers ?? 0) >= answersWanted) this.#publish(rank);
     }
     const { writer } = relayed;
-    if (relayed.isTorn) return;
+    if (writer === undefined || relayed.isTorn) return;
     relayed.isTorn = !writer.write(Buffer.from(data, 'base64'), 1);
     writer.setDropped(Math.max(dropped, writer.dropped));
     if (isOver || relayed.isTorn) writer.end();
   }
 
+  /** A timeline without the ranks of other hosts is better than no watch over them. */
+  #openRing(session: number): RingWriter | undefined {
+    try {
+      return new RingWriter({ session, directory: this.#host.shmDirectory });
+    } catch {
+      return undefined;
+    }
+  }
+
   /** For the collector. */
   #publish(rank: number): void {
-    const path = this.#relayed.get(rank)?.writer.path;
+    const path = this.#relayed.get(rank)?.writer?.path;
     if (path !== undefined && publishedRing(this.#block.fd, rank) !== path) {
       publishRing(this.#block.fd, rank, path);
     }
@@ -264,7 +277,7 @@ export class TimelineRelay {
   #dropRelayed(): void {
     for (const [rank, { writer }] of this.#relayed) {
       publishRing(this.#block.fd, rank, '');
-      writer.close();
+      writer?.close();
     }
     this.#relayed.clear();
   }

@@ -40,6 +40,8 @@ export interface WatcherOptions {
   readonly networkInterfaces?: readonly string[] | undefined;
   /** A host that is not heard for so long is lost. */
   readonly peerTimeoutMs: number;
+  /** Where memory files are made. */
+  readonly shmDirectory?: string | undefined;
   readonly beatMs?: number | undefined;
   readonly pollMs?: number | undefined;
 }
@@ -85,6 +87,7 @@ export class Watcher {
     this.#statuses = new StatusMirror(block, options.localRanks, (message) => this.#sayToAll(message));
     this.#timelines = new TimelineRelay(block, options.localRanks, {
       peers: options.peers.map(({ rank }) => rank),
+      shmDirectory: options.shmDirectory,
       canSay: (peer) => this.#canSay(peer),
       say: (peer, message) => this.#say(peer, message),
     });

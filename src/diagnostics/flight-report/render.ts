@@ -2,6 +2,7 @@
 
 import type { DumpedRequest, FlightDump } from '../flight-dump.ts';
 import type { CollectiveRecord } from '../flight-recorder.ts';
+import { plain } from '../terminal-text.ts';
 import type { Finding, Side } from './analyse.ts';
 import { whatOf } from './analyse.ts';
 
@@ -35,7 +36,7 @@ export function renderReport(report: Report): string {
   }
   const stragglers = dumps.find((dump) => dump.stragglers !== undefined)?.stragglers;
   if (stragglers !== undefined) lines.push('', stragglers);
-  return `${lines.join('\n')}\n`;
+  return `${lines.map(plain).join('\n')}\n`;
 }
 
 export function verdict({ dumps, finding }: Report): string[] {

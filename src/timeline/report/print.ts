@@ -1,5 +1,6 @@
 // The report as text, for a terminal.
 
+import { plain } from '../../diagnostics/terminal-text.ts';
 import {
   inBytes,
   inPercent,
@@ -110,7 +111,7 @@ export function count(number: number, what: string): string {
 /** The first column to the left, the others to the right. Long texts are cut. */
 function table(rows: readonly (readonly string[])[]): string[] {
   const cut = (text: string) => (text.length > 48 ? `${text.slice(0, 47)}…` : text);
-  const cells = rows.map((row) => row.map(cut));
+  const cells = rows.map((row) => row.map((text) => cut(plain(text))));
   const widths = (cells[0] ?? []).map((_, column) =>
     Math.max(...cells.map((row) => (row[column] ?? '').length)),
   );
