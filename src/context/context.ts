@@ -65,7 +65,7 @@ export class HorovodContext {
     this.limits = parts.limits;
     this.tuned = new Tuned(parts.limits);
     this.recorder = new FlightRecorder(parts.limits.flightRecords);
-    this.#sets = new ProcessSetTable(parts.world.rank, parts.hostOf);
+    this.#sets = new ProcessSetTable(parts.world.rank, parts.hostOf, parts.plane.kernels);
     this.dumper = createDumper(this, parts, this.#sets, (rank) => this.#stalls.describe(rank));
     this.#stalls = new StallWatch({
       rank: parts.world.rank,

@@ -3,7 +3,11 @@
 
 import { HorovodError } from '../errors.ts';
 import type { PlaneOperation } from '../plane/plane.ts';
-import type { CompressibleTensor, ReducingCompressor } from '../tensor/compression/compressor.ts';
+import type {
+  CompressibleTensor,
+  KernelGroup,
+  ReducingCompressor,
+} from '../tensor/compression/compressor.ts';
 import { CompressionMemory } from '../tensor/compression/error-feedback.ts';
 import type { TypedArray } from '../tensor/dtype.ts';
 import { scaleInto } from '../tensor/reduce.ts';
@@ -75,7 +79,7 @@ export function planCompressed(
         'Use Compression.none, .fp16 or .bf16 for that.',
     );
   }
-  const { ranks, index } = members;
+  const { ranks, index, kernels } = members;
   const scales = { prescale, postscale: op === Average ? postscale / ranks.length : postscale };
   function* composite(): Composite<TensorLike[]> {
     const outputs = operands.map(({ data }) =>
@@ -99,7 +103,8 @@ export function planCompressed(
           ]
         : [],
     );
-    const steps = lossy.length === 0 ? [] : compression.reduce(lossy, { index, size: ranks.length });
+    const group: KernelGroup = { index, size: ranks.length, kernels };
+    const steps = lossy.length === 0 ? [] : compression.reduce(lossy, group);
     let first = plain;
     let count = 0;
     for (const operations of steps) {

@@ -14,6 +14,7 @@ import type {
 import { Compression, type Compressor, compressorOf } from '../tensor/compression/compression.ts';
 import { type AnyCompressor, isReducing } from '../tensor/compression/compressor.ts';
 import { bf16, fp16, wireOf } from '../tensor/compression/half.ts';
+import type { CompressionKernels } from '../tensor/compression/kernels.ts';
 import { type DType, dtypes, type TypedArray, type TypedArrayConstructor } from '../tensor/dtype.ts';
 import type { HalfDType } from '../tensor/half-float.ts';
 import { Adasum, Average, Max, Min, Product, type ReduceOp, Sum } from '../tensor/reduce-op.ts';
@@ -65,6 +66,8 @@ export interface Members {
   readonly index: number;
   /** Number of each member's host, where it is known. */
   readonly hostOf?: readonly number[] | undefined;
+  /** The plane's own kernels of lossy compression, if it has any. */
+  readonly kernels?: CompressionKernels | undefined;
 }
 
 export function planAllreduce(

@@ -2,6 +2,7 @@
 
 import type { Channel } from '../engine/channel.ts';
 import { HorovodError } from '../errors.ts';
+import type { CompressionKernels } from '../tensor/compression/kernels.ts';
 import type { Members } from './plans.ts';
 import { ProcessSet, register, unregister } from './process-set.ts';
 
@@ -17,15 +18,21 @@ export interface RegisteredSet {
 export class ProcessSetTable {
   readonly #ownRank: number;
   readonly #hostOf: readonly number[] | undefined;
+  readonly #kernels: CompressionKernels | undefined;
   readonly #sets = new Map<number, RegisteredSet>();
   readonly #freeIds: number[] = [];
   #nextNewId = 0;
   #globalChannel: Channel | undefined;
 
-  /** `hostOf`: number of each rank's host, where it is known. */
-  constructor(ownRank: number, hostOf?: readonly number[] | undefined) {
+  /** `hostOf`: number of each rank's host, where it is known; `kernels`: the plane's own, if it has any. */
+  constructor(
+    ownRank: number,
+    hostOf?: readonly number[] | undefined,
+    kernels?: CompressionKernels | undefined,
+  ) {
     this.#ownRank = ownRank;
     this.#hostOf = hostOf;
+    this.#kernels = kernels;
   }
 
   /** The channel of the set of all ranks, which is the first one added. */
@@ -82,6 +89,7 @@ export class ProcessSetTable {
       ranks,
       index: ranks.indexOf(this.#ownRank),
       hostOf: hostOf === undefined ? undefined : ranks.map((rank) => hostOf[rank] as number),
+      kernels: this.#kernels,
     };
     this.#sets.set(id, { set, members, channel, prepared: 0 });
     if (id === 0) this.#globalChannel = channel;

@@ -1,5 +1,6 @@
 // The native addon as TypeScript sees it; native/src/node is the other side.
 
+import type { CompressionKernels } from '../tensor/compression/kernels.ts';
 import type { TypedArray } from '../tensor/dtype.ts';
 
 /** Counts changes of what the addon exports; native/src/node/addon.cc has the same number. */
@@ -102,6 +103,8 @@ export interface NativeAddon {
   /** The conversions alone, for tests; `dtype` is the code of float16 or bfloat16. */
   narrowNow(output: Uint16Array, input: Float32Array, dtype: number): void;
   widenNow(output: Float32Array, input: Uint16Array, dtype: number): void;
+  /** Functions that check their arrays and numbers, and throw a RangeError if these do not fit together. */
+  readonly compressionKernels: CompressionKernels;
   /** The names of TensorFlow's new operations, one that takes tensors and one that gives some; or why there are none. */
   connectTensorflow(): [string, string] | string;
   /** What the take operation took; undefined if it has not run. */

@@ -7,6 +7,7 @@
 // first round can mismatch (the later ones follow from it).
 
 import type { HorovodError } from '../errors.ts';
+import type { CompressionKernels } from '../tensor/compression/kernels.ts';
 import type { DType, TypedArray } from '../tensor/dtype.ts';
 import type { HalfDType } from '../tensor/half-float.ts';
 import type { ReduceOp } from '../tensor/reduce-op.ts';
@@ -218,6 +219,8 @@ export interface DataPlane {
   /** False where a blocked thread would stop other members (several ranks in one process). */
   readonly canBlock: boolean;
   readonly background: Background;
+  /** Loops of lossy compression. Undefined: those of tensor/compression/kernels.ts. */
+  readonly kernels?: CompressionKernels | undefined;
   /** Collective over the members. */
   openGroup(spec: GroupSpec): Promise<PlaneGroup>;
   /** Memory that other members can reach without a copy, where the plane has such a thing. */

@@ -5,6 +5,7 @@
 
 #include "../reduce/reduce.h"
 #include "engine-object.h"
+#include "lossy-functions.h"
 #include "tensor-exchange.h"
 
 namespace hvd::node {
@@ -172,6 +173,7 @@ NAPI_MODULE_INIT() {
   set_function(env, exports, "narrowNow", narrow_now, nullptr);
   set_function(env, exports, "widenNow", widen_now, nullptr);
   set_function(env, exports, "useInstructionSet", use_instruction_set, nullptr);
+  add_lossy_functions(env, exports);
   add_tensor_exchange(env, exports);
   if (add_engine) add_engine(env, exports);
   napi_value value;

@@ -4,6 +4,7 @@
 import { availableParallelism } from 'node:os';
 import { HorovodError } from '../../errors.ts';
 import type { NativeAddon, NativeArena, NativeControl } from '../../native/addon.ts';
+import type { CompressionKernels } from '../../tensor/compression/kernels.ts';
 import { abortedBy } from '../aborted-by.ts';
 import type { ControlBlock } from '../control-block.ts';
 import type {
@@ -46,6 +47,7 @@ export abstract class AddonPlane implements DataPlane {
   abstract readonly name: PlaneName;
   readonly canBlock = true;
   readonly background: Background;
+  readonly kernels: CompressionKernels;
   protected readonly addon: NativeAddon;
   protected readonly block: ControlBlock;
   protected readonly control: NativeControl;
@@ -60,6 +62,7 @@ export abstract class AddonPlane implements DataPlane {
   constructor(addon: NativeAddon, block: ControlBlock, options: AddonPlaneOptions, waitsForWires = false) {
     const { rank, localSize, localCores = availableParallelism() } = options;
     this.addon = addon;
+    this.kernels = addon.compressionKernels;
     this.block = block;
     this.#rank = rank;
     this.background = waitsForWires || localSize < localCores ? 'spare' : 'crowded';

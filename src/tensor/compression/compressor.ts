@@ -3,6 +3,7 @@
 // codes with scales, factors of a matrix), so it says itself how the sum comes about, step by step (wire.ts).
 
 import type { Tensor } from '../tensor.ts';
+import type { CompressionKernels } from './kernels.ts';
 import type { Wire } from './wire.ts';
 
 /** A user may write one of their own. Both functions return new tensors or their argument unchanged. */
@@ -47,6 +48,11 @@ export interface CompressionGroup {
   /** This rank's place in it. */
   readonly index: number;
   readonly size: number;
+}
+
+/** What the compressors of this folder get besides: the plane's own kernels, if it has any. */
+export interface KernelGroup extends CompressionGroup {
+  readonly kernels?: CompressionKernels | undefined;
 }
 
 export type AnyCompressor = Compressor | ReducingCompressor;

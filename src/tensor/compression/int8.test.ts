@@ -2,15 +2,16 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { compressible, reduceTogether } from '../../testing/reduce-together.ts';
-import { dequantize, int8, int8With, quantize } from './int8.ts';
+import { int8, int8With } from './int8.ts';
+import { plainKernels } from './kernels.ts';
 
 const float32 = () => fc.float({ noNaN: true, noDefaultInfinity: true });
 
 function roundTrip(values: Float32Array): Float32Array {
-  const codes = new Int8Array(values.length);
-  const scale = quantize(values, 0, values.length, codes, 0);
+  const packet = new Uint8Array(4 + values.length);
+  plainKernels.quantize(values, values.length, packet, 0, 4);
   const back = new Float32Array(values.length);
-  dequantize(codes, 0, scale, back, 0, back.length);
+  plainKernels.dequantize(back, back.length, packet, 0, 4, false);
   return back;
 }
 

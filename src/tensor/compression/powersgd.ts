@@ -14,7 +14,8 @@
 
 import { HorovodError } from '../../errors.ts';
 import { describe } from '../tensor.ts';
-import type { CompressibleTensor, ReducingCompressor } from './compressor.ts';
+import type { CompressibleTensor, KernelGroup, ReducingCompressor } from './compressor.ts';
+import { plainKernels } from './kernels.ts';
 import { allreduce } from './wire.ts';
 
 export interface PowerSgdOptions {
@@ -47,7 +48,7 @@ export function powersgd(rank: number, options: PowerSgdOptions = {}): ReducingC
   return {
     name: `powersgd(${parameters.join(', ')})`,
     errorFeedback,
-    *reduce(tensors) {
+    *reduce(tensors, { kernels = plainKernels }: KernelGroup) {
       const matrices: Matrix[] = [];
       const whole: CompressibleTensor[] = [];
       for (const tensor of tensors) {
@@ -56,7 +57,7 @@ export function powersgd(rank: number, options: PowerSgdOptions = {}): ReducingC
         else matrices.push(matrix);
       }
       for (const { tensor, rows, columns, q, p } of matrices) {
-        multiply(tensor.data, rows, columns, q, p, rank);
+        kernels.multiply(tensor.data, rows, columns, q, p, rank);
       }
       yield* allreduce([...matrices.map(({ p }) => p), ...whole.map(({ data }) => data)]);
       for (const { residual } of whole) residual?.fill(0);
@@ -64,7 +65,9 @@ export function powersgd(rank: number, options: PowerSgdOptions = {}): ReducingC
       const good = matrices.filter(({ p }) => p.every(Number.isFinite));
       const own = good.map(({ tensor, rows, columns, p }) => {
         orthonormalize(p, rows, rank);
-        return multiplyTransposed(tensor.data, rows, columns, p, rank);
+        const q = new Float32Array(columns * rank);
+        kernels.multiplyTransposed(tensor.data, rows, columns, p, q, rank);
+        return q;
       });
       const sums = own.map((q) => q.slice());
       yield* allreduce(sums);
@@ -80,10 +83,10 @@ export function powersgd(rank: number, options: PowerSgdOptions = {}): ReducingC
           return;
         }
         if (residual !== undefined) {
-          expand(p, own[i] as Float32Array, rows, columns, rank, residual);
+          kernels.expand(p, own[i] as Float32Array, rows, columns, rank, residual);
           for (let j = 0; j < data.length; j++) residual[j] = (data[j] as number) - (residual[j] as number);
         }
-        expand(p, sum, rows, columns, rank, data);
+        kernels.expand(p, sum, rows, columns, rank, data);
         shared.set('q', sum);
       });
     },
@@ -126,116 +129,6 @@ export function reseed(q: Float32Array, columns: number, rank: number): void {
       column[j] = (state | 0) / 2 ** 31;
     }
   }
-}
-
-// Four columns at a time: a value of the big matrix is read once for all of them, and the sums do not wait for each other.
-// Columns that are not there are zeros, or go nowhere.
-
-/** p = m·q */
-function multiply(
-  m: Float32Array,
-  rows: number,
-  columns: number,
-  q: Float32Array,
-  p: Float32Array,
-  rank: number,
-): void {
-  for (let k = 0; k < rank; k += 4) {
-    const [a, b, c, d] = fourColumns(q, columns, k, rank);
-    for (let i = 0; i < rows; i++) {
-      const start = i * columns;
-      let [sumA, sumB, sumC, sumD] = [0, 0, 0, 0];
-      for (let j = 0; j < columns; j++) {
-        const value = m[start + j] as number;
-        sumA += value * (a[j] as number);
-        sumB += value * (b[j] as number);
-        sumC += value * (c[j] as number);
-        sumD += value * (d[j] as number);
-      }
-      p[k * rows + i] = sumA;
-      if (k + 1 < rank) p[(k + 1) * rows + i] = sumB;
-      if (k + 2 < rank) p[(k + 2) * rows + i] = sumC;
-      if (k + 3 < rank) p[(k + 3) * rows + i] = sumD;
-    }
-  }
-}
-
-/** mᵀ·p */
-function multiplyTransposed(
-  m: Float32Array,
-  rows: number,
-  columns: number,
-  p: Float32Array,
-  rank: number,
-): Float32Array {
-  const q = new Float32Array(columns * rank);
-  const sums = Array.from({ length: 4 }, () => new Float64Array(columns));
-  const [sumsA, sumsB, sumsC, sumsD] = sums as [Float64Array, Float64Array, Float64Array, Float64Array];
-  for (let k = 0; k < rank; k += 4) {
-    const [a, b, c, d] = fourColumns(p, rows, k, rank);
-    for (const each of sums) each.fill(0);
-    for (let i = 0; i < rows; i++) {
-      const start = i * columns;
-      const [factorA, factorB, factorC, factorD] = [a[i], b[i], c[i], d[i]] as [
-        number,
-        number,
-        number,
-        number,
-      ];
-      for (let j = 0; j < columns; j++) {
-        const value = m[start + j] as number;
-        sumsA[j] = (sumsA[j] as number) + value * factorA;
-        sumsB[j] = (sumsB[j] as number) + value * factorB;
-        sumsC[j] = (sumsC[j] as number) + value * factorC;
-        sumsD[j] = (sumsD[j] as number) + value * factorD;
-      }
-    }
-    for (let each = 0; each < 4 && k + each < rank; each++) {
-      q.set(sums[each] as Float64Array, (k + each) * columns);
-    }
-  }
-  return q;
-}
-
-/** target = p·qᵀ */
-function expand(
-  p: Float32Array,
-  q: Float32Array,
-  rows: number,
-  columns: number,
-  rank: number,
-  target: Float32Array,
-): void {
-  const sums = new Float64Array(columns);
-  const qs = Array.from({ length: Math.ceil(rank / 4) }, (_, i) => fourColumns(q, columns, 4 * i, rank));
-  for (let i = 0; i < rows; i++) {
-    sums.fill(0);
-    for (let k = 0; k < rank; k += 4) {
-      const [a, b, c, d] = qs[k / 4] as Four;
-      const factorA = p[k * rows + i] as number;
-      const factorB = k + 1 < rank ? (p[(k + 1) * rows + i] as number) : 0;
-      const factorC = k + 2 < rank ? (p[(k + 2) * rows + i] as number) : 0;
-      const factorD = k + 3 < rank ? (p[(k + 3) * rows + i] as number) : 0;
-      for (let j = 0; j < columns; j++) {
-        sums[j] =
-          (sums[j] as number) +
-          factorA * (a[j] as number) +
-          factorB * (b[j] as number) +
-          factorC * (c[j] as number) +
-          factorD * (d[j] as number);
-      }
-    }
-    target.set(sums, i * columns);
-  }
-}
-
-type Four = readonly [Float32Array, Float32Array, Float32Array, Float32Array];
-
-function fourColumns(matrix: Float32Array, length: number, first: number, rank: number): Four {
-  const zeros = first + 4 > rank ? new Float32Array(length) : undefined;
-  return [0, 1, 2, 3].map((k) =>
-    first + k < rank ? matrix.subarray((first + k) * length, (first + k + 1) * length) : zeros,
-  ) as unknown as Four;
 }
 
 /**

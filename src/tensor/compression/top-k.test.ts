@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { compressible, reduceTogether } from '../../testing/reduce-together.ts';
+import { plainKernels } from './kernels.ts';
 import { countOf, largest, topk } from './top-k.ts';
 
 /** The definition: sort by magnitude, the first of equal ones first. */
@@ -28,7 +29,7 @@ describe('the largest values', () => {
         (numbers, ratio) => {
           const data = Float32Array.from(numbers);
           const count = countOf(data.length, ratio);
-          const { places, values } = largest(data, count);
+          const { places, values } = largest(data, count, plainKernels);
           assert.deepEqual([...places], largestBySorting(data, count));
           assert.deepEqual(
             [...values],
@@ -40,7 +41,7 @@ describe('the largest values', () => {
   });
 
   test('include every NaN first', () => {
-    const { places } = largest(Float32Array.of(5, Number.NaN, Number.POSITIVE_INFINITY, 1), 2);
+    const { places } = largest(Float32Array.of(5, Number.NaN, Number.POSITIVE_INFINITY, 1), 2, plainKernels);
     assert.deepEqual([...places], [1, 2]);
   });
 

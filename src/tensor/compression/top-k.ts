@@ -6,7 +6,8 @@
 
 import { HorovodError } from '../../errors.ts';
 import { describe } from '../tensor.ts';
-import type { CompressibleTensor, ReducingCompressor } from './compressor.ts';
+import type { CompressibleTensor, KernelGroup, ReducingCompressor } from './compressor.ts';
+import { type CompressionKernels, plainKernels } from './kernels.ts';
 import { allgather, allreduce, concatenate, float32In, together, uint32In } from './wire.ts';
 
 export interface TopKOptions {
@@ -39,12 +40,12 @@ export function topk(ratio: number, options: TopKOptions = {}): ReducingCompress
   return {
     name: `topk(${parameters.join(', ')})`,
     errorFeedback,
-    *reduce(tensors, { size }) {
+    *reduce(tensors, { size, kernels = plainKernels }: KernelGroup) {
       const isSparse = ({ data: { length } }: CompressibleTensor) =>
         length >= minElements && size * countOf(length, ratio) < length;
       const sparse = tensors.filter(isSparse);
       const whole = tensors.filter((tensor) => !isSparse(tensor));
-      const chosen = sparse.map(({ data }) => largest(data, countOf(data.length, ratio)));
+      const chosen = sparse.map(({ data }) => largest(data, countOf(data.length, ratio), kernels));
 
       const dense = allreduce(whole.map(({ data }) => data));
       const list = concatenate(chosen.flatMap(({ places, values }) => [places, values]));
@@ -72,50 +73,11 @@ interface Chosen {
   readonly values: Float32Array;
 }
 
-/**
- * The `count` values of the largest magnitude, in order of their places. Of equal ones the first. A NaN is larger than
- * all, so it is seen. Two passes of counting and one of picking: no sorting, and nothing depends on chance.
- */
-export function largest(data: Float32Array, count: number): Chosen {
-  const patterns = new Uint32Array(data.buffer, data.byteOffset, data.length);
-  // Without the sign, patterns are ordered like magnitudes. First the high half, then the low half within one high half.
-  const [high, aboveHigh] = cut(patterns, 16, 0x7fff, undefined, count);
-  const [low, aboveLow] = cut(patterns, 0, 0xffff, high, count - aboveHigh);
-  const threshold = ((high << 16) | low) >>> 0;
-  let ties = count - aboveHigh - aboveLow;
+export function largest(data: Float32Array, count: number, { chooseLargest }: CompressionKernels): Chosen {
   const places = new Uint32Array(count);
   const values = new Float32Array(count);
-  for (let i = 0, k = 0; k < count; i++) {
-    const magnitude = (patterns[i] as number) & 0x7fffffff;
-    if (magnitude < threshold || (magnitude === threshold && ties-- <= 0)) continue;
-    places[k] = i;
-    values[k++] = data[i] as number;
-  }
+  chooseLargest(data, places, values);
   return { places, values };
-}
-
-/** The key of which at least `count` patterns are as large or larger, and how many are larger. */
-function cut(
-  patterns: Uint32Array,
-  shift: 0 | 16,
-  mask: number,
-  within: number | undefined,
-  count: number,
-): readonly [key: number, above: number] {
-  const counts = new Uint32Array(mask + 1);
-  for (let i = 0; i < patterns.length; i++) {
-    const pattern = patterns[i] as number;
-    if (within === undefined || ((pattern >>> 16) & 0x7fff) === within) {
-      (counts[(pattern >>> shift) & mask] as number)++;
-    }
-  }
-  let above = 0;
-  for (let key = mask; key > 0; key--) {
-    const here = counts[key] as number;
-    if (above + here >= count) return [key, above];
-    above += here;
-  }
-  return [0, above];
 }
 
 /** residual = data but for what was sent; what is not finite is forgotten, lest it spoil all that follows. */

@@ -38,7 +38,7 @@ export function* allgather(bytes: Uint8Array): Wire<Uint8Array[]> {
 
 /** `parts[i]` goes to member i; gives what came from each member. */
 export function* alltoall(parts: readonly Uint8Array[]): Wire<Uint8Array[]> {
-  const input = concatenate(parts);
+  const input = adjacent(parts) ?? concatenate(parts);
   const operation: WireOperation = {
     kind: 'alltoall',
     input,
@@ -91,6 +91,19 @@ export function concatenate(parts: readonly TypedArray[]): Uint8Array {
     at += part.byteLength;
   }
   return whole;
+}
+
+/** The bytes of all parts, if they lie in the same memory one after the other. */
+function adjacent(parts: readonly Uint8Array[]): Uint8Array | undefined {
+  const [first] = parts;
+  if (first === undefined) return undefined;
+  const { buffer, byteOffset } = first;
+  let end = byteOffset;
+  for (const part of parts) {
+    if (part.buffer !== buffer || part.byteOffset !== end) return undefined;
+    end += part.byteLength;
+  }
+  return new Uint8Array(buffer, byteOffset, end - byteOffset);
 }
 
 /** What planes give may begin at any byte of a buffer. */
