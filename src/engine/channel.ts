@@ -16,7 +16,16 @@ import { traceOfJob } from '../timeline/operation-trace.ts';
 import { decodePendingLists, encodePendingList, type PendingList } from './agreement/pending-list.ts';
 import { resolvePending } from './agreement/resolve.ts';
 import { planRounds } from './fusion/plan-rounds.ts';
-import { compareKeys, type Description, inputBytesOf, labelOf, nameOf, type Request } from './request.ts';
+import {
+  areOptional,
+  compareKeys,
+  type Description,
+  inputBytesOf,
+  labelOf,
+  leastMs,
+  nameOf,
+  type Request,
+} from './request.ts';
 import { detachedError, duplicateNameError, isOnlyItsChannels, overdueError } from './request-errors.ts';
 
 export interface ChannelHost {
@@ -256,16 +265,14 @@ export class Channel {
     return {
       rounds,
       passive,
-      timeoutMs: requests.reduce(
-        (least, request) => Math.min(least, request.timeoutMs),
-        Number.MAX_SAFE_INTEGER,
-      ),
+      timeoutMs: leastMs(requests, ({ timeoutMs }) => timeoutMs),
       stallAfterMs: this.#host.stallAfterMs,
       onStall: () => {
         this.#blockedOn?.note?.('waits long');
         this.#host.onStall(this);
       },
       label: others.length === 0 ? label : `${label} and ${others.length} more`,
+      isOptional: areOptional(requests),
       ...traceOfJob(requests),
     };
   }
@@ -298,10 +305,7 @@ export class Channel {
   #launchBatch(requests: Request[], passive: boolean): void {
     const sorted = requests.sort(compareKeys);
     if (!this.#areIntact(sorted)) return;
-    const timeoutMs = sorted.reduce(
-      (least, request) => Math.min(least, this.#timeLeft(request)),
-      Number.MAX_SAFE_INTEGER,
-    );
+    const timeoutMs = leastMs(sorted, (request) => this.#timeLeft(request));
     const job = { ...this.#jobOf(sorted, this.#rounds(sorted), passive), timeoutMs: Math.max(timeoutMs, 1) };
     const flight: Flight = {
       job,
@@ -357,8 +361,7 @@ export class Channel {
 
   /** An error of the plane is the end of the job, or of this channel alone. */
   #failWith(error: HorovodError): void {
-    const end = isOnlyItsChannels(error, [...this.#pending.values()]) ? this : this.#host;
-    end.fail(error);
+    (isOnlyItsChannels(error, [...this.#pending.values()]) ? this : this.#host).fail(error);
   }
 
   #waitFor(request: Request): void {
@@ -404,9 +407,9 @@ export class Channel {
     };
     const operation: AllgatherOperation = { kind: 'allgather', input: encodePendingList(list) };
     const round = { ...exchangeFingerprint, operation };
-    const { timeoutMs } = this.#jobOf(requests, [], false);
+    const { timeoutMs, isOptional } = this.#jobOf(requests, [], false);
     this.#launch({
-      job: { ...this.#jobOf([], [round], false), timeoutMs },
+      job: { ...this.#jobOf([], [round], false), timeoutMs, isOptional },
       requests: [],
       end: (outcome) => {
         if (this.#isAgreed(outcome)) this.#decide(requests, operation);
@@ -447,14 +450,11 @@ export class Channel {
     for (const request of requests) {
       const { key, kind } = request.description;
       const found = errors.get(key);
+      const tensor = nameOf(request.description);
       const error =
         deadlock !== undefined
-          ? new HorovodError('ERR_HVD_DEADLOCK', deadlock, { rank, tensor: nameOf(request.description) })
-          : found &&
-            new HorovodError(found.code, found.message, {
-              tensor: nameOf(request.description),
-              rank: found.rank,
-            });
+          ? new HorovodError('ERR_HVD_DEADLOCK', deadlock, { rank, tensor })
+          : found && new HorovodError(found.code, found.message, { tensor, rank: found.rank });
       if (error !== undefined) {
         this.#settle(request, error);
       } else if (kind === 'join' && lastJoined !== undefined) {

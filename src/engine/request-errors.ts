@@ -2,7 +2,7 @@
 
 import { HorovodError } from '../errors.ts';
 import { listRanks } from './agreement/resolve.ts';
-import { isOptional, labelOf, nameOf, type Request } from './request.ts';
+import { areOptional, labelOf, nameOf, type Request } from './request.ts';
 
 export function duplicateNameError(rank: number, { description }: Request): HorovodError {
   return new HorovodError(
@@ -39,6 +39,5 @@ export function overdueError(
 
 /** A rank has left in good order, and all that is pending is optional: other process sets may go on. */
 export function isOnlyItsChannels({ code }: HorovodError, pending: readonly Request[]): boolean {
-  const isAllOptional = pending.length > 0 && pending.every(({ description }) => isOptional(description));
-  return code === 'ERR_HVD_SHUT_DOWN' && isAllOptional;
+  return code === 'ERR_HVD_SHUT_DOWN' && areOptional(pending);
 }

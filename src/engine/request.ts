@@ -94,6 +94,11 @@ export function isOptional({ kind }: Pick<Description, 'kind'>): boolean {
   return kind === 'autotune';
 }
 
+/** There are some, and all are optional. */
+export function areOptional(requests: readonly Request[]): boolean {
+  return requests.length > 0 && requests.every(({ description }) => isOptional(description));
+}
+
 export function unnamedKey(count: number): string {
   return `${unnamedMark}${count}`;
 }
@@ -182,6 +187,11 @@ export function finishQuickFingerprint(
 function mixKey(fingerprint: Fingerprint, key: string): void {
   if (key.startsWith(unnamedMark)) fingerprint.number(0).number(Number(key.slice(1)));
   else fingerprint.number(1).text(key);
+}
+
+/** The least of the requests' times; without any, a very long one. */
+export function leastMs(requests: readonly Request[], timeOf: (request: Request) => number): number {
+  return requests.reduce((least, request) => Math.min(least, timeOf(request)), Number.MAX_SAFE_INTEGER);
 }
 
 export function compareKeys(a: Request, b: Request): number {

@@ -111,6 +111,8 @@ export interface Job {
   readonly onStall?: (missing: number[]) => void;
   /** What to call the job in error texts: 'allreduce "grad"'. */
   readonly label: string;
+  /** Nobody has to come to it: where all see who has shut down, that ends the group, and not the job of all ranks. */
+  readonly isOptional?: boolean | undefined;
   /** Filled by the plane while a timeline is on. */
   readonly trace?: JobTrace;
 }

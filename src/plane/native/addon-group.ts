@@ -28,6 +28,8 @@ export class AddonGroup implements PlaneGroup, QuickAllreduce {
   readonly size: number;
   readonly quick: QuickAllreduce = this;
   onClose: () => void = () => {};
+  /** Every member sees by itself who is gone; otherwise some wait for what others see. */
+  seesAll = false;
   /** The error for a member that is gone and of whom the control block knows nothing. */
   describeLoss: (rank: number, errno: number) => HorovodError = (rank) =>
     new HorovodError('ERR_HVD_PEER_LOST', `rank ${rank} is gone`, { rank });
@@ -313,12 +315,13 @@ export class AddonGroup implements PlaneGroup, QuickAllreduce {
     if (this.#broken !== undefined) throw this.#broken;
   }
 
-  /** The job has failed for good, here and, through the control block, everywhere. */
+  /** The job has failed for good, here and, through the control block, everywhere; an optional one here alone. */
   #fail(code: number, job: Job): HorovodError {
     if (this.#broken !== undefined) return this.#broken;
     const error = this.#errorOf(code, job);
-    const isFirst =
-      code === status.failed || code === status.stopped || this.#block.fail(toFailureRecord(error));
+    const isKnown = code === status.failed || code === status.stopped;
+    const isOnlyOurs = code === status.peerLeft && job.isOptional === true && this.seesAll;
+    const isFirst = isKnown || isOnlyOurs || this.#block.fail(toFailureRecord(error));
     const known = isFirst ? undefined : this.#block.failure();
     this.#broken = known === undefined ? error : toError(known);
     return this.#broken;

@@ -183,7 +183,9 @@ export class PortableGroup implements PlaneGroup {
     const error = this.#watch.check(head.job, isSync, lacking, this.#others, (index) => this.#rankOf(index));
     if (error === undefined) return;
     // What is found out about a member may be younger than its last word: look once more.
-    if (this.#pump() === 'waiting' && this.#jobs.head === head) this.#host.fail(error);
+    if (this.#pump() !== 'waiting' || this.#jobs.head !== head) return;
+    if (head.job.isOptional === true && error.code === 'ERR_HVD_SHUT_DOWN') this.fail(error);
+    else this.#host.fail(error);
   }
 
   #pump(): Turn {

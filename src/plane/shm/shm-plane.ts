@@ -44,6 +44,7 @@ export class ShmPlane extends AddonPlane {
           mailbox,
         ),
       );
+      group.seesAll = true;
       await this.admit(group, spec);
       group.probe(cma);
       return group;
