@@ -89,7 +89,7 @@ function summaryOf(
     return `is over: of ${samples} settings none looked better than the usual one (${showValues(knobs, usual)}); it stays.`;
   }
   const { beforeMs, afterMs, gain, noise, isBetter } = comparison;
-  const figures = `before ${show(beforeMs)} a step, after ${show(afterMs)}: ${percent(gain)} saved, and up to ${percent(noise)} may be chance`;
+  const figures = `before ${show(beforeMs)} a step, after ${show(afterMs)}: ${gain < 0 ? `${percent(-gain)} lost` : `${percent(gain)} saved`}, and up to ${percent(noise)} may be chance`;
   return isBetter
     ? `is over: ${figures}. Kept: ${showChanges(knobs, usual, chosen)}.`
     : `is over: ${figures}. That is no gain: the usual settings stay.`;

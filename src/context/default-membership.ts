@@ -105,7 +105,7 @@ export async function removeProcessSet(
   return defaultContext().removeProcessSet(set, options);
 }
 
-/** The last collectives of this rank (HOROVOD_FLIGHT_RECORDS, 256), newest last. */
+/** The last collectives of this rank (HOROVOD_FLIGHT_RECORDS, 2000), newest last. */
 export function flightRecord(): CollectiveRecord[] {
   return defaultContext().flightRecord();
 }

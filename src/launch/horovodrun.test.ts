@@ -39,10 +39,11 @@ test('each rank learns who it is, and gets the environment of the driver', async
   assert.equal(result.exitCode, 0, result.stderr);
   for (const [rank, output] of result.ranks.entries()) {
     const [environment = '', args] = output.stdout.split('\n');
-    const { HOROVOD_RENDEZVOUS_ADDR, HOROVOD_JOB_ID, ...rest } = JSON.parse(environment) as Record<
-      string,
-      string
-    >;
+    // HOROVOD_FLIGHT_DIR is set by npm test.
+    const { HOROVOD_RENDEZVOUS_ADDR, HOROVOD_JOB_ID, HOROVOD_FLIGHT_DIR, ...rest } = JSON.parse(
+      environment,
+    ) as Record<string, string>;
+    assert.equal(HOROVOD_FLIGHT_DIR, process.env['HOROVOD_FLIGHT_DIR']);
     assert.match(String(HOROVOD_RENDEZVOUS_ADDR), /^127\.0\.0\.1:\d+$/);
     assert.match(String(HOROVOD_JOB_ID), /^\w+$/);
     assert.deepEqual(rest, {

@@ -9,7 +9,7 @@ import { printReport } from './print.ts';
 import { readTrace, type TraceEnd, TraceFileError } from './read-trace.ts';
 import { SummaryBuilder, type TraceSummary } from './summary.ts';
 
-export const timelineHelp = `Usage: horovod timeline report FILE [--html OUT.html] [--json]
+export const timelineHelp = `usage: horovod timeline report FILE [--html OUT.html] [--json]
 
 Says where the time of a timeline went: for each rank compute, exposed communication and waiting for other ranks; the
 slowest rank; the operations that took longest; the largest tensors. FILE is what --timeline-filename or startTimeline()
