@@ -51,6 +51,16 @@ describe('a composite', () => {
     });
   });
 
+  test('has its parts in the flight record, under readable names', async () => {
+    await runRanks(2, async (context) => {
+      await runPlan(context, planOf(1), { name: 'x' }, 'twice');
+      await runPlan(context, planOf(1), {}, 'twice');
+      const names = context.flightRecord().map(({ name }) => name);
+      const expected = ['x', 'x (part 2)', 'allreduce.noname.1', 'allreduce.noname.1 (part 2)'];
+      assert.deepEqual(names.slice(-4), expected);
+    });
+  });
+
   test('that differs between ranks is told as one thing, and the job goes on', async () => {
     await runRanks(2, async (context, rank) => {
       const failed = runPlan(context, planOf(1, rank === 0 ? 'twice' : 'thrice'), { name: 'x' }, 'twice');

@@ -3,7 +3,7 @@
 // blocking. The first request carries the description of the whole, and with it what the ranks must agree on; the
 // others follow from it under names of their own.
 
-import { compositeMark } from '../engine/request.ts';
+import { compositeMark, partKey } from '../engine/request.ts';
 import type { PlaneOperation } from '../plane/plane.ts';
 import type { HorovodContext } from './context.ts';
 import type { CollectiveOptions } from './options.ts';
@@ -98,10 +98,6 @@ function keyOf(
   name: string | undefined,
 ): string {
   return name ?? options.name ?? context.nextUnnamedKey(options.processSet, what);
-}
-
-function partKey(key: string, part: number): string {
-  return part === 1 ? key : `horovod.part.${part}.${key}`;
 }
 
 function partOf<R>(plan: Plan<R>, operations: readonly PlaneOperation[], part: number): Plan<void> {

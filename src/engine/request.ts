@@ -107,19 +107,29 @@ export function isUnnamed(key: string): boolean {
   return key.startsWith(unnamedMark);
 }
 
-/** `allreduce "grad"`, or `allreduce (unnamed, number 3)`. */
-export function labelOf(description: Pick<Description, 'key' | 'kind'>): string {
-  if (description.kind === 'join') return 'join';
-  return description.key.startsWith(unnamedMark)
-    ? `${description.kind} (unnamed, number ${description.key.slice(1)})`
-    : `${description.kind} "${description.key}"`;
+/** The key of a later part of a composite; the first has the key of the whole. */
+export function partKey(key: string, part: number): string {
+  return part === 1 ? key : `horovod.part.${part}.${key}`;
+}
+
+function partOfKey(key: string): { whole: string; part: string } | undefined {
+  const [, part, whole] = /^horovod\.part\.(\d+)\.(.*)$/s.exec(key) ?? [];
+  return part === undefined || whole === undefined ? undefined : { whole, part };
+}
+
+/** `allreduce "grad"`, `allreduce "grad", part 2`, or `allreduce (unnamed, number 3)`. */
+export function labelOf({ key, kind }: Pick<Description, 'key' | 'kind'>): string {
+  if (kind === 'join') return 'join';
+  const later = partOfKey(key);
+  if (later !== undefined) return `${labelOf({ key: later.whole, kind })}, part ${later.part}`;
+  return key.startsWith(unnamedMark) ? `${kind} (unnamed, number ${key.slice(1)})` : `${kind} "${key}"`;
 }
 
 /** The name as flight records and errors show it. */
-export function nameOf(description: Pick<Description, 'key' | 'kind'>): string {
-  return description.key.startsWith(unnamedMark)
-    ? `${description.kind}.noname.${description.key.slice(1)}`
-    : description.key;
+export function nameOf({ key, kind }: Pick<Description, 'key' | 'kind'>): string {
+  const later = partOfKey(key);
+  if (later !== undefined) return `${nameOf({ key: later.whole, kind })} (part ${later.part})`;
+  return key.startsWith(unnamedMark) ? `${kind}.noname.${key.slice(1)}` : key;
 }
 
 /** Do the members' first dimensions have to agree? */
