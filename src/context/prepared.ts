@@ -218,7 +218,7 @@ function prepareQuickRun(
     record.submittedAtMs = 0;
     const startedAtMs = meter.wants(bytes) ? nowMs() : 0;
     const status = run();
-    if (startedAtMs !== 0) meter.add(nowMs() - startedAtMs, bytes);
+    if (startedAtMs !== 0) meter.add(nowMs() - startedAtMs);
     if (status === 0) endQuick(context, quick, record);
     else settleQuick(context, channel, quick, status, plan, { processSet }, key, record);
     return true;

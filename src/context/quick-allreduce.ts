@@ -35,7 +35,7 @@ export function quickAllreduceSync<T extends TensorLike>(
     fingerprint.high,
     call.postscale,
   );
-  if (startedAtMs !== 0) meter.add(nowMs() - startedAtMs, data.byteLength);
+  if (startedAtMs !== 0) meter.add(nowMs() - startedAtMs);
   if (status === 0) endQuick(context, quick, record);
   else {
     const key = unnamedKey(call.count);
@@ -101,7 +101,7 @@ export function endQuick(context: HorovodContext, quick: QuickAllreduce, record:
   const finishedAtMs = quick.lastFinishedAtMs();
   record.finishedAtMs = finishedAtMs;
   record.state = 'done';
-  context.timeline.recorder?.quickOperation(record, quick.lastMarks);
+  context.timeline.recorder?.quickOperation(record, quick);
   if (finishedAtMs >= context.status.dueAtMs) context.status.write();
 }
 

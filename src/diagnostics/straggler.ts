@@ -8,8 +8,12 @@ import type { RankStatus } from '../status/rank-status.ts';
 export const stragglerSteps = 100;
 /** Smaller differences are noise, however short the steps are. */
 const leastMs = 1;
-/** A clock is read for each collective of this size; of smaller ones, for every 16th or so. */
+/**
+ * A clock is read for each collective of this size; of smaller ones for the first of a step, which are those that wait for a
+ * late rank, and then for every 16th or so.
+ */
 const timedBytes = 16 * 1024;
+const timedPerStep = 16;
 const averageStride = 16;
 
 /** Time of one rank that has something in flight, step by step. */
@@ -24,6 +28,8 @@ export class WaitMeter {
   #stride = 1;
   #countdown = 1;
   #random = 1;
+  #timedLeft = timedPerStep;
+  #isSampled = false;
 
   /** A request begins; several may overlap. */
   enter(nowMs: number): void {
@@ -37,12 +43,20 @@ export class WaitMeter {
 
   /** Is the clock to be read for this blocking operation? Small ones are sampled, because a look costs as much as they do. */
   wants(bytes: number): boolean {
-    return bytes >= timedBytes || --this.#countdown <= 0;
+    if (bytes >= timedBytes) this.#isSampled = false;
+    else if (this.#timedLeft > 0) {
+      this.#timedLeft--;
+      this.#isSampled = false;
+    } else {
+      this.#isSampled = true;
+      return --this.#countdown <= 0;
+    }
+    return true;
   }
 
   /** Of an operation that was wanted. */
-  add(waitedMs: number, bytes: number): void {
-    if (bytes >= timedBytes) {
+  add(waitedMs: number): void {
+    if (!this.#isSampled) {
       this.#current += waitedMs;
       return;
     }
@@ -64,6 +78,7 @@ export class WaitMeter {
     this.#waits[place] = this.#current;
     this.#ends[place] = nowMs;
     this.#current = 0;
+    this.#timedLeft = timedPerStep;
   }
 
   /** Averages of the last steps; undefined before there are enough. */
