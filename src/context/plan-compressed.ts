@@ -9,6 +9,7 @@ import type {
   ReducingCompressor,
 } from '../tensor/compression/compressor.ts';
 import { CompressionMemory } from '../tensor/compression/error-feedback.ts';
+import { plainKernels } from '../tensor/compression/kernels.ts';
 import type { TypedArray } from '../tensor/dtype.ts';
 import { scaleInto } from '../tensor/reduce.ts';
 import { Average, type ReduceOp, Sum } from '../tensor/reduce-op.ts';
@@ -79,7 +80,7 @@ export function planCompressed(
         'Use Compression.none, .fp16 or .bf16 for that.',
     );
   }
-  const { ranks, index, kernels } = members;
+  const { ranks, index, kernels = plainKernels } = members;
   const scales = { prescale, postscale: op === Average ? postscale / ranks.length : postscale };
   function* composite(): Composite<TensorLike[]> {
     const outputs = operands.map(({ data }) =>
@@ -117,7 +118,10 @@ export function planCompressed(
     return operands.map((operand, i) => {
       const output = outputs[i] as TypedArray;
       const sum = tensors[i]?.data;
-      if (sum !== undefined) scaleInto(output, asDtype(sum, operand), operand.dtype, scales.postscale);
+      if (sum !== undefined && output instanceof Float32Array) kernels.scale(output, sum, scales.postscale);
+      else if (sum !== undefined) {
+        scaleInto(output, Float64Array.from(sum), operand.dtype, scales.postscale);
+      }
       return options.inPlace === true ? (xs[i] as TensorLike) : likeOperand(operand, output, operand.shape);
     });
   }
@@ -126,13 +130,11 @@ export function planCompressed(
   const compressible = ({ data: given, shape }: Operand, key: string | undefined): CompressibleTensor => {
     const data = new Float32Array(given.length);
     data.set(given as Float32Array);
-    if (prescale !== 1) scaleInto(data, data, 'float32', prescale);
+    if (prescale !== 1) kernels.scale(data, data, prescale);
     const memory =
       key === undefined ? undefined : compressionMemory?.of(`${name}/${key}`, shape, errorFeedback);
     const residual = errorFeedback ? memory?.residual : undefined;
-    if (residual !== undefined) {
-      for (let i = 0; i < data.length; i++) (data[i] as number) += residual[i] as number;
-    }
+    if (residual !== undefined) kernels.add(data, residual);
     return { data, shape, residual, shared: memory?.shared ?? new Map() };
   };
   return {
@@ -163,8 +165,4 @@ function keyOf(
 ): string | undefined {
   if (compressionKeys !== undefined) return compressionKeys[place];
   return name === undefined || !isGrouped ? name : `${name}[${place}]`;
-}
-
-function asDtype(data: Float32Array, { dtype }: Operand): TypedArray {
-  return dtype === 'float32' ? data : Float64Array.from(data);
 }

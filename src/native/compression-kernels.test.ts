@@ -102,6 +102,28 @@ describe('the native kernels of compression equal the definition in compression/
           }
       });
 
+      test(`${instructions}, ${kind}: the same sums and multiples`, (t) => {
+        if (!addon.useInstructionSet(instructions)) return t.skip(`no ${instructions} here`);
+        const next = random(kind.length + 3);
+        for (const length of lengths) {
+          const [a, b] = [values(length, like, next), values(length, like, next)];
+          const [sum, wanted] = [a.slice(), a.slice()];
+          plainKernels.add(wanted, b);
+          kernels.add(sum, b);
+          assertSame(sum, wanted, `sum of ${length}`);
+          for (const factor of [1, 0.5, 1 / 3, -1e-3, 1e30]) {
+            const isInPlace = next() < 0.5;
+            const [out, expected] = [
+              isInPlace ? a.slice() : new Float32Array(length),
+              new Float32Array(length),
+            ];
+            plainKernels.scale(expected, a, factor);
+            kernels.scale(out, isInPlace ? out : a, factor);
+            assertSame(out, expected, `${length} times ${factor}`);
+          }
+        }
+      });
+
       test(`${instructions}, ${kind}: the same of the largest values, the same of equal ones`, (t) => {
         if (!addon.useInstructionSet(instructions)) return t.skip(`no ${instructions} here`);
         const next = random(kind.length + 1);
@@ -152,6 +174,9 @@ describe('the native kernels of compression equal the definition in compression/
     const floats = new Float32Array(16);
     const packet = new Uint8Array(32);
     const wrong: readonly (() => void)[] = [
+      () => kernels.add(floats, new Float32Array(15)),
+      () => kernels.scale(floats, new Float32Array(17), 2),
+      () => kernels.scale(floats, floats, undefined as unknown as number),
       () => kernels.quantize(floats, 4, packet, 0, 17),
       () => kernels.quantize(floats, 4, packet, 17, 16),
       () => kernels.quantize(floats, 4, packet, 0, -1),

@@ -1,6 +1,7 @@
 #include "lossy-functions.h"
 
 #include "../reduce/lossy.h"
+#include "../reduce/reduce.h"
 #include "values.h"
 
 namespace hvd::node {
@@ -32,6 +33,12 @@ class Arguments {
     return good_ ? static_cast<size_t>(value) : 0;
   }
 
+  double factor(size_t i) {
+    double value = 0;
+    check(i < count_ && napi_get_value_double(env_, values_[i], &value) == napi_ok);
+    return value;
+  }
+
   bool flag(size_t i) {
     bool value = false;
     check(i < count_ && napi_get_value_bool(env_, values_[i], &value) == napi_ok);
@@ -39,6 +46,8 @@ class Arguments {
   }
 
   void check(bool condition) { good_ = good_ && condition; }
+
+  bool are_good_so_far() const { return good_; }
 
   // Throws if something was wrong.
   bool are_good() const {
@@ -63,6 +72,29 @@ class Arguments {
   bool good_ = true;
 };
 
+// add(target, values)
+napi_value add(napi_env env, napi_callback_info info) {
+  Arguments arguments(env, info);
+  auto target = arguments.floats(0), values = arguments.floats(1);
+  arguments.check(target.length == values.length);
+  if (!arguments.are_good()) return nullptr;
+  const void* sources[] = {target.data, values.data};
+  reduce(target.data, sources, 2, target.length, DType::float32, Op::sum, 1.0);
+  return nullptr;
+}
+
+// scale(target, source, factor)
+napi_value scale_into(napi_env env, napi_callback_info info) {
+  Arguments arguments(env, info);
+  auto target = arguments.floats(0), source = arguments.floats(1);
+  double factor = arguments.factor(2);
+  arguments.check(target.length == source.length);
+  if (!arguments.are_good()) return nullptr;
+  const void* sources[] = {source.data};
+  reduce(target.data, sources, 1, target.length, DType::float32, Op::sum, factor);
+  return nullptr;
+}
+
 // Where scales and codes of values lie in a packet.
 struct Coded {
   size_t block;
@@ -79,6 +111,7 @@ Coded coded(Arguments& arguments, size_t i, size_t elements) {
   size_t blocks = block > 0 ? elements / block + (elements % block > 0 ? 1 : 0) : 0;
   arguments.check(scales_at <= packet.length && 4 * blocks <= packet.length - scales_at);
   arguments.check(codes_at <= packet.length && elements <= packet.length - codes_at);
+  if (!arguments.are_good_so_far()) return {1, nullptr, nullptr};
   return {block, packet.data + scales_at, reinterpret_cast<int8_t*>(packet.data) + codes_at};
 }
 
@@ -170,6 +203,8 @@ napi_value expand(napi_env env, napi_callback_info info) {
 void add_lossy_functions(napi_env env, napi_value exports) {
   napi_value kernels;
   napi_create_object(env, &kernels);
+  set_function(env, kernels, "add", add, nullptr);
+  set_function(env, kernels, "scale", scale_into, nullptr);
   set_function(env, kernels, "quantize", quantize, nullptr);
   set_function(env, kernels, "dequantize", dequantize, nullptr);
   set_function(env, kernels, "keepRest", keep_rest, nullptr);

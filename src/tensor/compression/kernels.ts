@@ -1,7 +1,13 @@
 // The loops of the lossy compressors, and the definition of what they compute. Planes with native code bring functions that
 // give the same bits sooner (native/src/reduce/lossy.h); everywhere else it is the ones here that run.
 
+import { scaleInto } from '../reduce.ts';
+
 export interface CompressionKernels {
+  /** target += values, in float32. */
+  add(target: Float32Array, values: Float32Array): void;
+  /** target = source · factor, as scaleInto() in reduce.ts has it; they may be the same array. */
+  scale(target: Float32Array, source: Float32Array, factor: number): void;
   /**
    * Codes `values` in blocks of `blockSize`, the last one perhaps shorter: into the packet, the blocks' scales (float32)
    * from byte `scalesAt` on, and the codes from byte `codesAt` on.
@@ -66,6 +72,14 @@ export interface CompressionKernels {
     rank: number,
     target: Float32Array,
   ): void;
+}
+
+function add(target: Float32Array, values: Float32Array): void {
+  for (let i = 0; i < target.length; i++) (target[i] as number) += values[i] as number;
+}
+
+function scale(target: Float32Array, source: Float32Array, factor: number): void {
+  scaleInto(target, source, 'float32', factor);
 }
 
 const notFinite = -128;
@@ -317,6 +331,8 @@ function fourColumns(matrix: Float32Array, length: number, first: number, rank: 
 }
 
 export const plainKernels: CompressionKernels = {
+  add,
+  scale,
   quantize,
   dequantize,
   keepRest,

@@ -62,7 +62,7 @@ export function powersgd(rank: number, options: PowerSgdOptions = {}): ReducingC
       yield* allreduce([...matrices.map(({ p }) => p), ...whole.map(({ data }) => data)]);
       for (const { residual } of whole) residual?.fill(0);
 
-      const good = matrices.filter(({ p }) => p.every(Number.isFinite));
+      const good = matrices.filter(({ p }) => areFinite(p));
       const own = good.map(({ tensor, rows, columns, p }) => {
         orthonormalize(p, rows, rank);
         const q = new Float32Array(columns * rank);
@@ -78,7 +78,7 @@ export function powersgd(rank: number, options: PowerSgdOptions = {}): ReducingC
       good.forEach(({ tensor, rows, columns, p }, i) => {
         const sum = sums[i] as Float32Array;
         const { data, residual, shared } = tensor;
-        if (!sum.every(Number.isFinite)) {
+        if (!areFinite(sum)) {
           data.fill(Number.NaN);
           return;
         }
@@ -91,6 +91,11 @@ export function powersgd(rank: number, options: PowerSgdOptions = {}): ReducingC
       });
     },
   };
+}
+
+function areFinite(values: Float32Array): boolean {
+  for (let i = 0; i < values.length; i++) if (!Number.isFinite(values[i])) return false;
+  return true;
 }
 
 interface Matrix {
