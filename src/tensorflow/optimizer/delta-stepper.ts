@@ -6,8 +6,8 @@
 import * as tf from '@tensorflow/tfjs';
 import { readTensor } from '../tensor-access.ts';
 import { GradientReducer, type Pass } from './gradient-reducer.ts';
-import type { LocalVariables } from './local-variables.ts';
-import { entriesOf, type NamedGradients, variablesOf } from './named-gradients.ts';
+import { type LocalVariables, trainableVariables } from './local-variables.ts';
+import { areOf, entriesOf, type NamedGradients, variablesOf } from './named-gradients.ts';
 import { checkRegistered, type OptimizerRules } from './options.ts';
 import { StepMarks } from './step-marks.ts';
 import { type StepTimer, timeStep } from './step-times.ts';
@@ -20,7 +20,11 @@ export class DeltaStepper {
   readonly #rules: OptimizerRules;
   readonly #locals: LocalVariables;
   readonly #reducer: GradientReducer;
-  /** What variables were when the deltas began to count. */
+  /** Of the last computeGradients(): the gradients that come back may be fewer, and on each rank others. */
+  #computed: readonly tf.Variable[] | undefined;
+  /** Variables that may have deltas, in an order that is the same on all ranks. */
+  readonly #variables = new Set<tf.Variable>();
+  /** What those with a gradient here were when the deltas began to count. */
   readonly #starts = new Map<tf.Variable, tf.Tensor>();
   #passes = 0;
   #timer: StepTimer | undefined;
@@ -38,6 +42,7 @@ export class DeltaStepper {
     f: () => tf.Scalar,
     varList?: tf.Variable[],
   ): { value: tf.Scalar; grads: tf.NamedTensorMap } {
+    this.#computed = undefined; // whatever becomes of this pass
     this.#timer = timeStep();
     const timed = () => {
       const value = f();
@@ -46,6 +51,7 @@ export class DeltaStepper {
     };
     const result = this.#base.computeGradients.call(this.#optimizer, timed, varList);
     this.#timer?.end('backwardMs');
+    this.#computed = varList ?? trainableVariables();
     return result;
   }
 
@@ -54,7 +60,8 @@ export class DeltaStepper {
     const size = this.#reducer.groupSize();
     checkRegistered(this.#rules);
     const variables = variablesOf(given, this.#rules.what);
-    if (size > 1) this.#rememberStarts(variables);
+    if (size > 1) this.#rememberStarts(given, variables);
+    this.#computed = undefined;
     // A rank that leaves its step out has a delta of zero, which Adasum passes over.
     if (this.#rules.skipNonFinite && !areFinite(given)) this.skippedSteps++;
     else this.#base.applyGradients.call(this.#optimizer, given);
@@ -74,26 +81,31 @@ export class DeltaStepper {
     this.#base.dispose.call(this.#optimizer);
   }
 
-  #rememberStarts(variables: readonly tf.Variable[]): void {
+  #rememberStarts(given: NamedGradients, variables: readonly tf.Variable[]): void {
     const locals = this.#locals.current();
-    for (const variable of variables) {
-      if (locals.has(variable) || this.#starts.has(variable)) continue;
+    const computed = this.#computed;
+    const all = computed !== undefined && areOf(given, computed) ? computed : variables;
+    for (const variable of all) if (!locals.has(variable)) this.#variables.add(variable);
+    entriesOf(given).forEach(({ tensor }, place) => {
+      const variable = variables[place] as tf.Variable;
+      if (tensor == null || locals.has(variable) || this.#starts.has(variable)) return;
       // The clone shares the memory; a variable gets other memory when it is assigned to.
       this.#starts.set(variable, tf.keep(variable.clone()));
-    }
+    });
   }
 
   #combine(): void {
-    const variables = [...this.#starts.keys()];
+    const variables = [...this.#variables];
     const pass: Pass = this.#reducer.begin(variables);
-    const deltas = variables.map((variable) =>
-      tf.tidy(() => variable.sub(this.#starts.get(variable) as tf.Tensor)),
-    );
+    const deltas = variables.map((variable) => {
+      const start = this.#starts.get(variable);
+      return start === undefined ? undefined : tf.tidy(() => variable.sub(start));
+    });
     const combined = pass.finishOwn(deltas);
     tf.tidy(() => {
       variables.forEach((variable, place) => {
         const delta = combined[place];
-        const start = this.#starts.get(variable) as tf.Tensor;
+        const start = this.#starts.get(variable) ?? variable;
         if (delta !== undefined) variable.assign(start.add(delta));
       });
     });
@@ -104,6 +116,7 @@ export class DeltaStepper {
   #forgetStarts(): void {
     tf.dispose([...this.#starts.values()]);
     this.#starts.clear();
+    this.#variables.clear();
   }
 }
 

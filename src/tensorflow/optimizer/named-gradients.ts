@@ -14,6 +14,12 @@ export function entriesOf(given: NamedGradients): NamedGradient[] {
   return Array.isArray(given) ? given : Object.entries(given).map(([name, tensor]) => ({ name, tensor }));
 }
 
+/** Whether there are gradients of these variables only, of all or some of them. */
+export function areOf(given: NamedGradients, variables: readonly tf.Variable[]): boolean {
+  const names = new Set(variables.map(({ name }) => name));
+  return entriesOf(given).every(({ name }) => names.has(name));
+}
+
 /** The variables that are meant, in order. */
 export function variablesOf(given: NamedGradients, what: string): tf.Variable[] {
   const { registeredVariables } = tf.engine();

@@ -9,7 +9,7 @@ import { readTensor } from '../../tensor-access.ts';
 import { Aggregation } from '../aggregation.ts';
 import { GradientReducer, type Gradients } from '../gradient-reducer.ts';
 import { type LocalVariables, trainableVariables } from '../local-variables.ts';
-import { entriesOf, type NamedGradients, variablesOf } from '../named-gradients.ts';
+import { areOf, entriesOf, type NamedGradients, variablesOf } from '../named-gradients.ts';
 import { checkRegistered, type OptimizerRules } from '../options.ts';
 import { Loss } from '../own-gradients.ts';
 import { StepMarks } from '../step-marks.ts';
@@ -155,11 +155,10 @@ export class ShardedStepper {
     const entries = entriesOf(named);
     const byName = new Map(entries.map(({ name, tensor }) => [name, tensor ?? undefined]));
     const computed = this.#computed;
-    const isOfComputed = new Set(computed?.variables.map(({ name }) => name));
-    const isComputed = computed !== undefined && entries.every(({ name }) => isOfComputed.has(name));
-    const { variables, isListed } = isComputed
-      ? computed
-      : { variables: variablesOf(named, this.#rules.what), isListed: true };
+    const { variables, isListed } =
+      computed !== undefined && areOf(named, computed.variables)
+        ? computed
+        : { variables: variablesOf(named, this.#rules.what), isListed: true };
     return { variables, gradients: variables.map(({ name }) => byName.get(name)), isListed };
   }
 }
