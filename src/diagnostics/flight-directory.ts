@@ -1,9 +1,9 @@
 // Where a rank leaves its flight record: the directory the user has named, or one for this job below the temporary
 // directory, of which the newest few are kept. Nothing is created before there is something to write.
 
-import { lstatSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 
 /** Jobs whose records are kept below the temporary directory. */
 const keptJobs = 20;
@@ -31,16 +31,31 @@ export function flightDirectory(
 /** Makes it, for this user alone where it is ours to make. Throws what the file system says. */
 export function openFlightDirectory({ path, parent }: FlightDirectory): void {
   if (parent === undefined) {
-    mkdirSync(path, { recursive: true });
+    makeDirectory(path, 0o777);
     return;
   }
-  mkdirSync(parent, { recursive: true, mode: 0o700 });
+  makeDirectory(parent, 0o700);
   // The temporary directory is everybody's: somebody else may have been there first, with plans for our files.
   const found = lstatSync(parent);
   const isOurs = found.isDirectory() && (process.getuid === undefined || found.uid === process.getuid());
   if (!isOurs || (found.mode & 0o022) !== 0)
     throw new Error(`${parent} is not a directory of this user alone`);
-  if (mkdirSync(path, { recursive: true, mode: 0o700 }) !== undefined) prune(parent, path);
+  if (makeDirectory(path, 0o700)) prune(parent, path);
+}
+
+/** With those above it; false: it was there. Node's own way never ends where the system says ENOENT for good, as in /proc. */
+function makeDirectory(path: string, mode: number): boolean {
+  const above = dirname(path);
+  if (above !== path && !existsSync(above)) makeDirectory(above, mode);
+  try {
+    mkdirSync(path, mode);
+    return true;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    // Other ranks make it too.
+    if (code === 'EEXIST' && statSync(path).isDirectory()) return false;
+    throw error;
+  }
 }
 
 /** Every rank that looks here writes its record. The directory is open. */

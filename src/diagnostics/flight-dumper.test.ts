@@ -74,6 +74,19 @@ describe('the directory of flight records', () => {
     assert.equal(flightDirectory('none', 'abc'), undefined);
   });
 
+  test('of the user is made with those above it, or said to be impossible', () => {
+    const opened = (path: string) =>
+      openFlightDirectory(flightDirectory(join(temporary, path), 'abc') as FlightDirectory);
+    opened('a/b/c');
+    opened('a/b/c');
+    assert.ok(statSync(join(temporary, 'a/b/c')).isDirectory());
+    writeFileSync(join(temporary, 'file'), '');
+    assert.throws(() => opened('file'), { code: 'EEXIST' });
+    assert.throws(() => opened('file/below'), { code: 'ENOTDIR' });
+    const nowhere = flightDirectory('/proc/nowhere/at/all', 'abc') as FlightDirectory;
+    if (existsSync('/proc/self')) assert.throws(() => openFlightDirectory(nowhere), { code: 'ENOENT' });
+  });
+
   test('is not taken from somebody who has left it open to others', () => {
     const directory = jobDirectory();
     mkdirSync(directory.parent ?? '');
