@@ -1,6 +1,6 @@
 // One rank of the bench of the timeline's cost: the same work again and again with the timeline off and on by turns, so
 // that whatever else the machine does meets both alike. Rank 0 prints one JSON line:
-//   { workload, offUs, onUs, cost, units, windows, fileBytes }   medians of a unit of work in microseconds; cost 0.01 is 1 %
+//   { workload, offUs, onUs, cost, cpuCost, units, windows, fileBytes }   medians of a unit of work in microseconds; 0.01 is 1 %
 //
 //   horovodrun -np 2 bench/ranks/timeline-cost.mjs --workload allreduce|training [--windows 11] [--units N] [--library URL]
 import { mkdtempSync, rmSync, statSync } from 'node:fs';
@@ -14,36 +14,44 @@ const { values: flags } = parseArgs({
     windows: { type: 'string', default: '11' },
     units: { type: 'string' },
     bytes: { type: 'string', default: '65536' },
-    library: { type: 'string', default: 'horovod' },
+    library: { type: 'string' },
   },
 });
 const windows = Number(flags.windows);
 const isTraining = flags.workload === 'training';
-const units = Number(flags.units ?? (isTraining ? 20 : 2000));
+const units = Number(flags.units ?? (isTraining ? 20 : 60_000));
 
-const hvd = await import(isTraining ? `${flags.library}/tensorflow` : flags.library);
+const hvd = await import(flags.library ?? (isTraining ? 'horovod/tensorflow' : 'horovod'));
 await hvd.init();
 const unit = isTraining ? await trainingStep() : allreduceOf(Number(flags.bytes));
 const directory = mkdtempSync(join(tmpdir(), 'hvd-bench-'));
 const file = join(directory, 'trace.json');
 const times = { off: [], on: [] };
+/** Of all threads of this rank, starting and stopping the timeline included: says more than time on a machine that is busy. */
+const processor = { off: [], on: [] };
 await run(Math.ceil(units / 2));
 for (let window = 0; window < windows; window++) {
   // Which one comes first changes, so that neither profits from what the other has warmed up.
   for (const state of window % 2 === 0 ? ['off', 'on'] : ['on', 'off']) {
+    const before = process.cpuUsage();
     if (state === 'on') await hvd.startTimeline(file);
     await hvd.barrier();
     times[state].push(await run(units));
     await hvd.barrier();
     if (state === 'on') await hvd.stopTimeline();
+    const { user, system } = process.cpuUsage(before);
+    processor[state].push((user + system) / units);
   }
 }
 if (hvd.rank() === 0) {
   const [offUs, onUs] = [median(times.off), median(times.on)];
   // Of pairs that were measured right after each other.
   const cost = median(times.on.map((on, i) => on / times.off[i] - 1));
+  const cpuCost = median(processor.on) / median(processor.off) - 1;
   const fileBytes = statSync(file).size;
-  console.log(JSON.stringify({ workload: flags.workload, offUs, onUs, cost, units, windows, fileBytes }));
+  console.log(
+    JSON.stringify({ workload: flags.workload, offUs, onUs, cost, cpuCost, units, windows, fileBytes }),
+  );
 }
 rmSync(directory, { recursive: true, force: true });
 await hvd.shutdown();

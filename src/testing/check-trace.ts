@@ -26,6 +26,7 @@ export function checkTrace(path: string): CheckedEvent[] {
     assert.equal(typeof event.name, 'string', text);
     for (const field of ['ts', 'pid', 'tid'] as const)
       assert.ok(Number.isFinite(event[field]), `${field}: ${text}`);
+    assert.ok(event.ts >= 0, text);
     assert.ok(Number.isInteger(event.pid) && Number.isInteger(event.tid), text);
     const track = `${event.pid}/${event.tid}`;
     if (event.ph === 'M') {

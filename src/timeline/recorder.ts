@@ -19,6 +19,12 @@ export interface RecorderOptions {
 
 export const defaultOperationsPerSecond = 1000;
 
+/** What it needs of a plane's quick way. */
+export interface QuickTrace {
+  readonly isTraced: boolean;
+  readonly lastMarks: Float64Array;
+}
+
 /** Fields of a flight record that stay as they are during the call. */
 export interface QuickOperation {
   readonly kind: string;
@@ -130,12 +136,20 @@ export class TimelineRecorder {
     if (overUs - this.#flushedAtUs > flushMs * 1e3) this.flush();
   }
 
-  /** A quick operation is over; its times are those of its marks. */
-  quickOperation(operation: QuickOperation, marks: Float64Array): void {
+  /** Whether an operation that begins about now is to be shown: what is not costs next to nothing. */
+  shows(nowMs: number): boolean {
+    return this.#shown < this.#mostPerSecond || nowMs * 1e3 >= this.#secondEndsUs;
+  }
+
+  /** A quick operation is over; its times are those of its marks. Without a trace it is only counted. */
+  quickOperation(operation: QuickOperation, quick: QuickTrace): void {
+    if (!quick.isTraced) {
+      this.#skipped++;
+      return;
+    }
+    const marks = quick.lastMarks;
     const { length } = marks;
-    // Asked here too: what is not shown shall cost nothing.
-    if (length < 4 || !this.#isWithinRate(marks[length - 1] as number)) return;
-    this.#shown--;
+    if (length < 4) return;
     const { kind, name, unnamed, dtype, op, bytes, shape, processSet } = operation;
     // Mostly the same again and again: the last arguments are kept.
     let args = this.#quickArguments;

@@ -288,7 +288,8 @@ export class Timeline {
 
 /** Before a quick operation: its plane notes down its stages while the timeline is on. */
 export function traceQuick(timeline: Timeline, quick: QuickAllreduce): void {
-  const isOn = timeline.recorder !== undefined;
+  const { recorder } = timeline;
+  const isOn = recorder?.shows(quick.lastFinishedAtMs()) ?? false;
   if (quick.isTraced !== isOn) quick.isTraced = isOn;
 }
 

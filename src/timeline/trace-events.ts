@@ -91,7 +91,7 @@ export class RankEvents {
         const name = this.#text(words[2] as number);
         const members = membersOf(this.#text(words[4] as number)).slice(1);
         this.#nameTrack(track, trackNames[track] ?? `track ${track}`, into);
-        const at = round((words[3] as number) + shift);
+        const at = round(Math.max(0, (words[3] as number) + shift));
         into.push(
           `{"name":${name.quoted},"ph":"i","s":"p","ts":${at},"pid":${this.#pid},"tid":${track},"args":{${members}}}`,
         );
@@ -207,7 +207,8 @@ export class RankEvents {
     toUs: number,
     members: string,
   ): string {
-    const from = round(fromUs);
+    // What began before the file did begins with it: viewers do not like times below 0.
+    const from = round(Math.max(0, fromUs));
     const duration = round(Math.max(0, round(toUs) - from));
     const args = members === '' ? '' : `,"args":{${members.slice(1)}}`;
     return `{"name":${name},"cat":"${category}","ph":"X","ts":${from},"dur":${duration},"pid":${this.#pid},"tid":${track}${args}}`;
