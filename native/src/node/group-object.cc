@@ -6,166 +6,17 @@
 
 #include <sched.h>
 
-#include <cstdlib>
-#include <cstring>
-#include <initializer_list>
-#include <unordered_map>
+#include <algorithm>
 
-#include "../group/worker.h"
+#include "mailbox.h"
 #include "read-operation.h"
+#include "results.h"
 
 namespace hvd::node {
 
 namespace {
 
 constexpr int queued = -1;
-
-struct AddonJob final : Job {
-  uint32_t id = 0;
-  napi_ref keep = nullptr;  // the arrays it works on
-  bool consumed = false;    // somebody waited for it; the callback has nothing to say any more
-};
-
-struct GroupHandle {
-  std::unique_ptr<Group> group;
-  std::unique_ptr<Worker> worker;  // started with the first job it has to run
-  napi_threadsafe_function report = nullptr;
-  std::unordered_map<uint32_t, AddonJob*> jobs;
-  int spins = 0;
-  double* mailbox = nullptr;
-  Patience defaults{};
-  Operation fast;     // reused by allreduceNow
-  Operation current;  // of run()
-  Patience current_patience{};
-  napi_value current_result = nullptr;  // while run() is on the stack
-  Trace trace;                          // of what runs on the main thread
-  napi_env env = nullptr;
-};
-
-// --- results ---------------------------------------------------------------------------------------------
-
-char* allocate_now(void* context, size_t bytes) {
-  auto* handle = static_cast<GroupHandle*>(context);
-  void* data = nullptr;
-  if (napi_create_arraybuffer(handle->env, bytes, &data, &handle->current_result) != napi_ok) {
-    napi_value ignored;
-    napi_get_and_clear_last_exception(handle->env, &ignored);
-    return nullptr;
-  }
-  static char nothing;
-  return bytes == 0 ? &nothing : static_cast<char*>(data);
-}
-
-char* allocate_later(void*, size_t bytes) { return static_cast<char*>(std::malloc(bytes == 0 ? 1 : bytes)); }
-
-napi_value received_counts(napi_env env, const Operation& operation) {
-  napi_value list;
-  napi_create_array_with_length(env, operation.received.size(), &list);
-  for (uint32_t i = 0; i < operation.received.size(); i++)
-    napi_set_element(env, list, i, from_int(env, static_cast<int64_t>(operation.received[i])));
-  return list;
-}
-
-napi_value result_pair(napi_env env, napi_value buffer, const Operation& operation) {
-  napi_value pair;
-  napi_create_array_with_length(env, 2, &pair);
-  napi_set_element(env, pair, 0, buffer);
-  napi_set_element(env, pair, 1, received_counts(env, operation));
-  return pair;
-}
-
-// Takes over operation.result.
-napi_value adopt_result(napi_env env, Operation& operation) {
-  napi_value buffer = nullptr;
-  char* memory = operation.result;
-  operation.result = nullptr;
-  auto release = [](napi_env, void* data, void*) { std::free(data); };
-  if (operation.result_bytes > 0 &&
-      napi_create_external_arraybuffer(env, memory, operation.result_bytes, release, nullptr, &buffer) == napi_ok)
-    return result_pair(env, buffer, operation);
-  void* copy = nullptr;  // empty, or a build of V8 that takes no external memory
-  napi_create_arraybuffer(env, operation.result_bytes, &copy, &buffer);
-  if (operation.result_bytes > 0) std::memcpy(copy, memory, operation.result_bytes);
-  std::free(memory);
-  return result_pair(env, buffer, operation);
-}
-
-napi_value results_of(napi_env env, AddonJob& job) {
-  napi_value list;
-  napi_create_array_with_length(env, job.operations.size(), &list);
-  for (uint32_t i = 0; i < job.operations.size(); i++)
-    if (job.operations[i].result) napi_set_element(env, list, i, adopt_result(env, job.operations[i]));
-  return list;
-}
-
-void discard(napi_env env, AddonJob* job) {
-  for (Operation& operation : job->operations) std::free(operation.result);
-  // See keep_for_ever.
-  bool clean = !job->finished || job->status == Status::done || job->status == Status::mismatch;
-  if (job->keep && clean) napi_delete_reference(env, job->keep);
-  delete job;
-}
-
-// After a failure a peer may still write into the arrays of an operation (one that was stopped and goes on
-// later): such arrays are never freed.
-void keep_for_ever(napi_env env, Status status, std::initializer_list<napi_value> values) {
-  if (status == Status::done || status == Status::mismatch || status == Status::stalled) return;
-  for (napi_value value : values) {
-    napi_valuetype type;
-    napi_typeof(env, value, &type);
-    napi_ref reference;
-    if (type == napi_object) napi_create_reference(env, value, 1, &reference);
-  }
-}
-
-// --- group functions -----------------------------------------------------------------------------------------
-
-// The coarse clock costs a few nanoseconds; a fine one would be a tenth of a small operation.
-void stamp(GroupHandle* handle) {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  handle->mailbox[0] = static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
-}
-
-// What a quick call says besides its arrays, in memory that both sides see: each argument of a call across
-// Node-API costs some nanoseconds. src/plane/shm/shm-group.ts has the same places.
-enum Mailbox { finished_at, dtype_and_op, fingerprint_lower, fingerprint_upper, quick_postscale, has_output, is_traced, mark_count, marks };
-
-// The caller wants to know the stages of what it is about to run on this thread, or no longer.
-void begin_trace(GroupHandle* handle) {
-  handle->trace.count = 0;
-  handle->group->set_trace(handle->mailbox[is_traced] != 0 ? &handle->trace : nullptr);
-}
-
-// Pairs of stage and microseconds, in the mailbox.
-void tell_trace(GroupHandle* handle, const Trace& trace) {
-  double* to = handle->mailbox + marks;
-  for (size_t i = 0; i < trace.count; i++) {
-    *to++ = static_cast<double>(trace.marks[i].stage);
-    *to++ = static_cast<double>(trace.marks[i].at_ns) * 1e-3;
-  }
-  handle->mailbox[mark_count] = static_cast<double>(trace.count);
-}
-
-void end_trace(GroupHandle* handle) {
-  if (handle->mailbox[is_traced] != 0) tell_trace(handle, handle->trace);
-}
-
-// Fills the group's reusable operation from (input, output) and the mailbox.
-Operation& read_quick(napi_env env, GroupHandle* handle, const napi_value* arguments) {
-  Operation& operation = handle->fast;
-  const double* mailbox = handle->mailbox;
-  Typed in = typed_array(env, arguments[0]);
-  char* out = mailbox[has_output] != 0 ? typed_array(env, arguments[1]).data : in.data;
-  auto code = static_cast<uint32_t>(mailbox[dtype_and_op]);
-  operation.dtype = static_cast<DType>(code & 0xff);
-  operation.op = static_cast<Op>(code >> 8);
-  operation.fingerprint = static_cast<uint32_t>(static_cast<int32_t>(mailbox[fingerprint_lower])) |
-                          static_cast<uint64_t>(static_cast<int32_t>(mailbox[fingerprint_upper])) << 32;
-  operation.postscale = mailbox[quick_postscale];
-  operation.buffers[0] = {in.data, out, in.bytes};
-  return operation;
-}
 
 // allreduceNow(input, output) → status; the rest is in the mailbox
 napi_value allreduce_now(napi_env env, napi_callback_info info) {
@@ -178,7 +29,7 @@ napi_value allreduce_now(napi_env env, napi_callback_info info) {
   end_trace(handle);
   stamp(handle);
   if (status != Status::done) {
-    keep_for_ever(env, status, {arguments[0], arguments[1]});
+    keep_current(env, handle, status, array_of(env, {arguments[0], arguments[1]}));
     handle->current = operation;  // for resume()
     handle->current_patience = handle->defaults;
     handle->current_result = nullptr;
@@ -216,7 +67,7 @@ napi_value run(napi_env env, napi_callback_info info) {
   begin_trace(handle);
   if (status == Status::done) status = handle->group->run(operation, handle->current_patience);
   end_trace(handle);
-  keep_for_ever(env, status, {arguments[1], arguments[2]});
+  if (status != Status::done) keep_current(env, handle, status, array_of(env, {arguments[1], arguments[2]}));
   if (status == Status::done && handle->current_result) return result_pair(env, handle->current_result, operation);
   return from_int(env, static_cast<int>(status));
 }
@@ -228,6 +79,7 @@ napi_value resume(napi_env env, napi_callback_info info) {
   handle->env = env;
   Status status = handle->group->resume(handle->current, handle->current_patience);
   end_trace(handle);
+  release_current(env, handle, status);
   if (status == Status::done && handle->current_result) return result_pair(env, handle->current_result, handle->current);
   return from_int(env, static_cast<int>(status));
 }
@@ -264,11 +116,7 @@ bool arrive_soon(GroupHandle* handle, double within_us) {
 
 // Hands the job to the group's thread; `first` and `second` stay alive until it is over.
 napi_value enqueue(napi_env env, GroupHandle* handle, std::unique_ptr<AddonJob> job, napi_value first, napi_value second) {
-  napi_value keep;
-  napi_create_array_with_length(env, 2, &keep);
-  napi_set_element(env, keep, 0, first);
-  napi_set_element(env, keep, 1, second);
-  napi_create_reference(env, keep, 1, &job->keep);
+  napi_create_reference(env, array_of(env, {first, second}), 1, &job->keep);
   if (handle->jobs.empty()) napi_ref_threadsafe_function(env, handle->report);
   handle->jobs.emplace(job->id, job.get());
   if (!handle->worker)
@@ -316,10 +164,8 @@ napi_value submit(napi_env env, napi_callback_info info) {
       Status status = group.resume(job->operations[0], job->patience);
       group.set_trace(nullptr);
       if (job->trace) tell_trace(handle, *job->trace);
-      if (status == Status::done && job->operations[0].result) {
-        napi_value pair = adopt_result(env, job->operations[0]);
-        return pair;
-      }
+      if (status != Status::done) keep_for_ever(env, status, array_of(env, {arguments[2], arguments[3]}));
+      if (status == Status::done && job->operations[0].result) return adopt_result(env, job->operations[0]);
       return from_int(env, static_cast<int>(status));
     }
   }
@@ -343,7 +189,7 @@ napi_value allreduce_soon(napi_env env, napi_callback_info info) {
       Status status = handle->group->resume(operation, patience);
       end_trace(handle);
       stamp(handle);
-      keep_for_ever(env, status, {arguments[0], arguments[1]});
+      if (status != Status::done) keep_for_ever(env, status, array_of(env, {arguments[0], arguments[1]}));
       return from_int(env, static_cast<int>(status));
     }
   }
@@ -371,11 +217,7 @@ napi_value wait_sync(napi_env env, napi_callback_info info) {
   if (status == Status::stalled) return from_int(env, static_cast<int>(status));
   job->consumed = true;
   if (job->trace) tell_trace(handle, *job->trace);
-  napi_value pair;
-  napi_create_array_with_length(env, 2, &pair);
-  napi_set_element(env, pair, 0, from_int(env, static_cast<int>(status)));
-  napi_set_element(env, pair, 1, results_of(env, *job));
-  return pair;
+  return array_of(env, {from_int(env, static_cast<int>(status)), results_of(env, *job)});
 }
 
 // takeBack() → ids of the jobs taken back
@@ -411,7 +253,8 @@ napi_value set_switch_bytes(napi_env env, napi_callback_info info) {
   size_t count = 1;
   napi_value arguments[1];
   auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
-  handle->group->set_switch_bytes(static_cast<size_t>(to_int(env, arguments[0])));
+  constexpr double most = 0x1p40;  // and no NaN
+  handle->group->set_switch_bytes(static_cast<size_t>(std::max(0.0, std::min(most, to_double(env, arguments[0])))));
   return nullptr;
 }
 
@@ -437,6 +280,7 @@ napi_value probe(napi_env env, napi_callback_info info) {
 struct PreparedHandle {
   GroupHandle* handle;
   Operation operation;
+  napi_ref arrays;
 };
 
 napi_value run_prepared(napi_env env, napi_callback_info info) {
@@ -447,7 +291,10 @@ napi_value run_prepared(napi_env env, napi_callback_info info) {
   Status status = handle->group->run(prepared->operation, handle->defaults);
   end_trace(handle);
   stamp(handle);
-  if (status == Status::stalled) {
+  if (status != Status::done) {
+    napi_value arrays;
+    napi_get_reference_value(env, prepared->arrays, &arrays);
+    keep_current(env, handle, status, arrays);
     handle->current = prepared->operation;
     handle->current_patience = handle->defaults;
     handle->current_result = nullptr;
@@ -455,16 +302,21 @@ napi_value run_prepared(napi_env env, napi_callback_info info) {
   return from_int(env, static_cast<int>(status));
 }
 
-// prepareRun(description, inputs, outputs) → function () → status. The caller keeps the arrays alive.
+// prepareRun(description, inputs, outputs) → function () → status. It keeps the arrays; the caller sees to it that they are attached.
 napi_value prepare_run(napi_env env, napi_callback_info info) {
   size_t count = 3;
   napi_value arguments[3], function;
   auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
-  auto* prepared = new PreparedHandle{handle, {}};
+  auto* prepared = new PreparedHandle{handle, {}, nullptr};
   read_operation(env, arguments[0], arguments[1], arguments[2], prepared->operation);
+  napi_create_reference(env, array_of(env, {arguments[1], arguments[2]}), 1, &prepared->arrays);
   napi_create_function(env, "runPrepared", NAPI_AUTO_LENGTH, run_prepared, prepared, &function);
-  napi_add_finalizer(env, function, prepared, [](napi_env, void* data, void*) { delete static_cast<PreparedHandle*>(data); },
-                     nullptr, nullptr);
+  auto release = [](napi_env finalizing, void* data, void*) {
+    auto* unused = static_cast<PreparedHandle*>(data);
+    napi_delete_reference(finalizing, unused->arrays);
+    delete unused;
+  };
+  napi_add_finalizer(env, function, prepared, release, nullptr, nullptr);
   return function;
 }
 
@@ -480,8 +332,12 @@ void close_group(void* data) {
 napi_value close(napi_env env, napi_callback_info info) {
   size_t count = 0;
   auto* handle = data_of<GroupHandle>(env, info, &count, nullptr);
+  if (!handle->group) return undefined(env);
   napi_remove_env_cleanup_hook(env, close_group, handle);
   close_group(handle);
+  // Late reports of these come without an environment, and look at nothing.
+  for (const auto& [id, job] : handle->jobs) discard(env, job);
+  handle->jobs.clear();
   return undefined(env);
 }
 

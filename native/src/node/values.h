@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <system_error>
 
@@ -48,6 +49,14 @@ inline napi_value undefined(napi_env env) {
   napi_value value;
   napi_get_undefined(env, &value);
   return value;
+}
+
+inline napi_value array_of(napi_env env, std::initializer_list<napi_value> values) {
+  napi_value array;
+  napi_create_array_with_length(env, values.size(), &array);
+  uint32_t i = 0;
+  for (napi_value value : values) napi_set_element(env, array, i++, value);
+  return array;
 }
 
 template <class T>

@@ -1,0 +1,86 @@
+#include "results.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace hvd::node {
+
+char* allocate_now(void* context, size_t bytes) {
+  auto* handle = static_cast<GroupHandle*>(context);
+  void* data = nullptr;
+  if (napi_create_arraybuffer(handle->env, bytes, &data, &handle->current_result) != napi_ok) {
+    napi_value ignored;
+    napi_get_and_clear_last_exception(handle->env, &ignored);
+    return nullptr;
+  }
+  static char nothing;
+  return bytes == 0 ? &nothing : static_cast<char*>(data);
+}
+
+char* allocate_later(void*, size_t bytes) { return static_cast<char*>(std::malloc(bytes == 0 ? 1 : bytes)); }
+
+namespace {
+napi_value received_counts(napi_env env, const Operation& operation) {
+  napi_value list;
+  napi_create_array_with_length(env, operation.received.size(), &list);
+  for (uint32_t i = 0; i < operation.received.size(); i++)
+    napi_set_element(env, list, i, from_int(env, static_cast<int64_t>(operation.received[i])));
+  return list;
+}
+}  // namespace
+
+napi_value result_pair(napi_env env, napi_value buffer, const Operation& operation) {
+  return array_of(env, {buffer, received_counts(env, operation)});
+}
+
+napi_value adopt_result(napi_env env, Operation& operation) {
+  napi_value buffer = nullptr;
+  char* memory = operation.result;
+  operation.result = nullptr;
+  auto release = [](napi_env, void* data, void*) { std::free(data); };
+  if (operation.result_bytes > 0 &&
+      napi_create_external_arraybuffer(env, memory, operation.result_bytes, release, nullptr, &buffer) == napi_ok)
+    return result_pair(env, buffer, operation);
+  void* copy = nullptr;  // empty, or a build of V8 that takes no external memory
+  napi_create_arraybuffer(env, operation.result_bytes, &copy, &buffer);
+  if (operation.result_bytes > 0) std::memcpy(copy, memory, operation.result_bytes);
+  std::free(memory);
+  return result_pair(env, buffer, operation);
+}
+
+napi_value results_of(napi_env env, AddonJob& job) {
+  napi_value list;
+  napi_create_array_with_length(env, job.operations.size(), &list);
+  for (uint32_t i = 0; i < job.operations.size(); i++)
+    if (job.operations[i].result) napi_set_element(env, list, i, adopt_result(env, job.operations[i]));
+  return list;
+}
+
+namespace {
+// Peers are through with its arrays, or have never heard of them.
+bool is_over_for_peers(Status status) { return status == Status::done || status == Status::mismatch; }
+}  // namespace
+
+void keep_for_ever(napi_env env, Status status, napi_value arrays) {
+  napi_ref reference;
+  if (!is_over_for_peers(status)) napi_create_reference(env, arrays, 1, &reference);
+}
+
+void keep_current(napi_env env, GroupHandle* handle, Status status, napi_value arrays) {
+  if (status != Status::stalled) return keep_for_ever(env, status, arrays);
+  napi_create_reference(env, arrays, 1, &handle->current_keep);
+}
+
+void release_current(napi_env env, GroupHandle* handle, Status status) {
+  if (status == Status::stalled) return;
+  if (handle->current_keep && is_over_for_peers(status)) napi_delete_reference(env, handle->current_keep);
+  handle->current_keep = nullptr;
+}
+
+void discard(napi_env env, AddonJob* job) {
+  const bool is_clean = !job->posted || (job->finished && is_over_for_peers(job->status));
+  if (job->keep && is_clean) napi_delete_reference(env, job->keep);
+  delete job;
+}
+
+}  // namespace hvd::node
