@@ -18,7 +18,7 @@ type Complete = (outcome: Outcome | HorovodError) => void;
 
 /** A promise form waits this long on the main thread for its peers before it goes to the group's thread. */
 const tryForMicroseconds = 20;
-/** Places in the mailbox; `Mailbox` in native/src/node/group-object.cc has the same. */
+/** Places in the mailbox; `Mailbox` in native/src/node/mailbox.h has the same. */
 const isTracedAt = 6;
 const markCountAt = 7;
 const marksAt = 8;
@@ -115,7 +115,6 @@ export class AddonGroup implements PlaneGroup, QuickAllreduce {
         outputsOf(operation),
       );
       isFirst = false;
-      this.#takeMarks(job.trace);
       if (this.settleSync(code, job, round) === 'mismatch') return 'mismatch';
     }
     return 'done';
@@ -128,7 +127,7 @@ export class AddonGroup implements PlaneGroup, QuickAllreduce {
       const over = this.#native.waitSync(id, job.stallAfterMs);
       if (over === undefined) throw new TypeError('waitSync: this job is over');
       if (typeof over === 'number') {
-        job.onStall?.(this.missing());
+        this.#tellStall(job);
         continue;
       }
       this.#forget(id, job);
@@ -202,7 +201,7 @@ export class AddonGroup implements PlaneGroup, QuickAllreduce {
     return code === status.queued ? undefined : code;
   }
 
-  /** In the order of `Mailbox` in native/src/node/group-object.cc. */
+  /** In the order of `Mailbox` in native/src/node/mailbox.h. */
   #fillMailbox(
     output: TypedArray | undefined,
     dtypeAndOp: number,
@@ -263,11 +262,17 @@ export class AddonGroup implements PlaneGroup, QuickAllreduce {
   settleSync(code: number | NativeResult, job: Job, round: Round | undefined = job.rounds[0]): Outcome {
     let current = code;
     while (current === status.stalled) {
-      job.onStall?.(this.missing());
+      this.#tellStall(job);
       current = this.#native.resume();
-      this.#takeMarks(job.trace);
     }
+    this.#takeMarks(job.trace);
     return this.#outcome(current, job, round);
+  }
+
+  /** Whoever hears of it may have shut down. */
+  #tellStall(job: Job): void {
+    job.onStall?.(this.missing());
+    if (this.#isClosed) throw this.#broken;
   }
 
   #outcome(code: number | NativeResult, job: Job, round: Round | undefined): Outcome {
