@@ -166,6 +166,20 @@ TEST("where few steps end and few bytes begin can change between operations, on 
   }
 }
 
+TEST("members that disagree where few bytes begin end with an error, not with wrong sums") {
+  Crossing crossing(2);
+  crossing.group(0).set_switch_bytes(1 << 20);
+  crossing.together([&](int me) {
+    std::vector<float> data(100'000, 1);
+    Operation operation;
+    operation.kind = Kind::allreduce;
+    operation.dtype = DType::float32;
+    operation.buffers = {in_place(data.data(), data.size() * 4)};
+    CHECK(crossing.group(me).run(operation, patient()) == Status::system_error);
+    CHECK_EQ(crossing.group(me).culprit(), 1 - me);
+  });
+}
+
 TEST("reducescatter gives every member its part of the sum, empty parts included") {
   for (int size : {1, 2, 3, 5}) {
     Crossing crossing(size);

@@ -9,7 +9,7 @@
 //          an error: who has finished a round has had everybody's post of it, and nobody posts twice.
 //   data   bytes of an agreed operation, moved by TcpEngine. `number` counts the engine's calls, equal on all members;
 //          `detail` is the step within the call.
-// A header with another magic, kind, sender, number or length than expected ends the group with EPROTO.
+// A header with another magic, kind, flags, sender, number or length than expected ends the group with EPROTO.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@ enum class FrameKind : uint8_t { post = 1, data = 2 };
 
 namespace flag {
 constexpr uint8_t carries = 1;  // `bytes` bytes follow the post; set in all of a member's posts of a round or in none
+constexpr uint8_t doubles = 2;  // data of an allreduce in few steps: members that take different ways must not take it for theirs
 }  // namespace flag
 
 struct Header {

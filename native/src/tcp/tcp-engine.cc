@@ -9,7 +9,7 @@ namespace hvd {
 
 namespace {
 
-// Up to this size few steps matter more than few bytes.
+// Up to this size few steps of a broadcast matter more than few bytes.
 constexpr size_t tree_bytes = 64 * 1024;
 // Most that is sent or received in one go: the other direction waits meanwhile.
 constexpr size_t piece_bytes = 128 * 1024;
@@ -52,7 +52,7 @@ TcpEngine::TcpEngine(std::shared_ptr<Mesh> mesh)
 Status TcpEngine::run(Flow& flow, const Patience& patience) {
   step_++;
   const size_t to_send = flow.to < 0 ? 0 : total_of(flow.out), to_receive = flow.from < 0 ? 0 : total_of(flow.in);
-  Header header{frame_magic, FrameKind::data, 0, static_cast<uint16_t>(index_), call_, step_, to_send};
+  Header header{frame_magic, FrameKind::data, flow.flags, static_cast<uint16_t>(index_), call_, step_, to_send};
   Header theirs{};
   size_t header_sent = 0, sent = 0, received = 0;  // `received`: and reduced, where that is to be done
   size_t kept = 0;                                 // bytes in scratch_ that make no whole element yet
@@ -98,8 +98,8 @@ Status TcpEngine::run(Flow& flow, const Patience& patience) {
       const int result = mesh_->receive_header(flow.from, theirs);
       if (result < 0) return mesh_->broken(flow.from);
       if (result > 0) {
-        if (theirs.magic != frame_magic || theirs.kind != FrameKind::data || theirs.sender != flow.from ||
-            theirs.number != call_ || theirs.detail != step_ || theirs.bytes != to_receive)
+        if (theirs.magic != frame_magic || theirs.kind != FrameKind::data || theirs.flags != flow.flags ||
+            theirs.sender != flow.from || theirs.number != call_ || theirs.detail != step_ || theirs.bytes != to_receive)
           return mesh_->protocol_error(flow.from);
         has_header = moved = true;
       }
@@ -190,6 +190,7 @@ Status TcpEngine::recursive_doubling(char* data, size_t bytes, DType dtype, Op o
   if (other_.size() < bytes) other_.resize(bytes);
   auto send = [&](int to) {
     Flow flow;
+    flow.flags = flag::doubles;
     flow.to = to;
     flow.out = {{data, bytes}};
     flow.ready = bytes;
@@ -197,6 +198,7 @@ Status TcpEngine::recursive_doubling(char* data, size_t bytes, DType dtype, Op o
   };
   auto receive = [&](int from, char* into) {
     Flow flow;
+    flow.flags = flag::doubles;
     flow.from = from;
     flow.in = {{into, bytes}};
     return run(flow, patience);
@@ -223,6 +225,7 @@ Status TcpEngine::recursive_doubling(char* data, size_t bytes, DType dtype, Op o
   for (int bit = 1; bit < power; bit *= 2) {
     const int other = place ^ bit, partner = other < extra ? 2 * other + 1 : other + extra;
     Flow flow;
+    flow.flags = flag::doubles;
     flow.to = flow.from = partner;
     flow.out = {{data, bytes}};
     flow.in = {{other_.data(), bytes}};

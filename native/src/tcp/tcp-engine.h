@@ -40,6 +40,7 @@ class TcpEngine final : public Engine {
     size_t reduced_segments = 0;   // the first so many of `in` are combined with what is there
     DType dtype = DType::uint8;
     Op op = Op::sum;
+    uint8_t flags = 0;
   };
   Status run(Flow& flow, const Patience& patience);
   Status ring(char* data, const std::vector<size_t>& starts, int first, int reduced, int segments, DType dtype, Op op,
