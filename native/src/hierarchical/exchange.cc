@@ -48,6 +48,18 @@ Status HierarchicalGroup::malformed() {
   return Status::system_error;
 }
 
+// The leaders gather their messages, which are known later, and the verdict brings them to everybody.
+void HierarchicalGroup::exchange_tables() {
+  auto gather_into = [](Operation& operation, Blob& blob) {
+    operation.kind = Kind::allgather;
+    operation.buffers.assign(1, {nullptr, nullptr, 0});
+    operation.allocate = Blob::allocate;
+    operation.allocate_context = &blob;
+  };
+  gather_into(across_, across_blob_);
+  gather_into(verdict_, verdict_blob_);
+}
+
 // --- allgather --------------------------------------------------------------------------------------------------------------
 
 void HierarchicalGroup::start_allgather(const Operation& operation) {
@@ -55,14 +67,7 @@ void HierarchicalGroup::start_allgather(const Operation& operation) {
   inside_.buffers = operation.buffers;
   inside_.allocate = allocate_in;
   inside_.allocate_context = &gathered_;
-  verdict_.kind = Kind::allgather;
-  verdict_.buffers.assign(1, {nullptr, nullptr, 0});
-  verdict_.allocate = Blob::allocate;
-  verdict_.allocate_context = &verdict_blob_;
-  across_.kind = Kind::allgather;
-  across_.buffers.assign(1, {nullptr, nullptr, 0});
-  across_.allocate = Blob::allocate;
-  across_.allocate_context = &across_blob_;
+  exchange_tables();
 }
 
 // The leader's message: the sizes of its host's members, and the data if there is little.
@@ -166,14 +171,7 @@ void HierarchicalGroup::start_alltoall(const Operation&) {
   inside_.buffers.assign(1, {row, row, asked_.counts.size() * sizeof(uint64_t)});
   inside_.allocate = Blob::allocate;
   inside_.allocate_context = &inside_blob_;
-  verdict_.kind = Kind::allgather;
-  verdict_.buffers.assign(1, {nullptr, nullptr, 0});
-  verdict_.allocate = Blob::allocate;
-  verdict_.allocate_context = &verdict_blob_;
-  across_.kind = Kind::allgather;
-  across_.buffers.assign(1, {nullptr, nullptr, 0});
-  across_.allocate = Blob::allocate;
-  across_.allocate_context = &across_blob_;
+  exchange_tables();
 }
 
 void HierarchicalGroup::alltoall_across() {

@@ -113,6 +113,7 @@ class HierarchicalGroup final : public Group {
   // exchange.cc
   void start_allgather(const Operation& operation);
   void start_alltoall(const Operation& operation);
+  void exchange_tables();
   Status malformed();
   void allgather_across();
   void alltoall_across();
