@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { AllgatherOperation, AllreduceOperation } from '../plane/plane.ts';
+import type { AllgatherOperation, AllreduceOperation, PlaneOperation } from '../plane/plane.ts';
 import { Sum } from '../tensor/reduce-op.ts';
 import { errorOf } from '../testing/error-of.ts';
 import { runRanks } from '../testing/run-ranks.ts';
@@ -69,6 +69,29 @@ describe('a composite', () => {
       assert.match(error.message, /twice.*thrice/);
       assert.equal(await runPlan(context, planOf(1), { name: 'x' }, 'twice'), 4);
     });
+  });
+
+  test('that is refused at the door is not counted', async () => {
+    await runRanks(2, async (context, rank) => {
+      if (rank === 0) {
+        const aborted = runPlan(context, planOf(1), { signal: AbortSignal.abort() }, 'twice');
+        assert.equal((await errorOf(aborted)).code, 'ERR_HVD_ABORTED');
+      }
+      assert.equal(await runPlan(context, planOf(1), {}, 'twice'), 4);
+    });
+  });
+
+  test('that ends between its parts on one rank ends the job, and the others hear why', async () => {
+    function* stumbling(): Composite<number> {
+      yield sumTwice(1).next().value as PlaneOperation[];
+      throw new TypeError('no more of this');
+    }
+    const messages = await runRanks(2, async (context, rank) => {
+      const plan = rank === 0 ? { ...planOf(1), composite: stumbling } : planOf(1);
+      return runPlan(context, plan, { name: 'x' }, 'twice').catch((error: Error) => error.message);
+    });
+    assert.equal(messages[0], 'no more of this');
+    assert.match(String(messages[1]), /rank 0: twice cannot go on after some of its parts: no more of this/);
   });
 
   test('cannot go on with a rank that has joined, and says so', async () => {

@@ -4,6 +4,7 @@
 // others follow from it under names of their own.
 
 import { compositeMark, partKey } from '../engine/request.ts';
+import { HorovodError } from '../errors.ts';
 import type { PlaneOperation } from '../plane/plane.ts';
 import type { HorovodContext } from './context.ts';
 import type { CollectiveOptions } from './options.ts';
@@ -32,13 +33,19 @@ async function runComposite<R>(
   what: string,
   name: string | undefined,
 ): Promise<R> {
-  const key = keyOf(context, options, what, name);
-  let step = composite.next();
-  for (let part = 1; step.done !== true; part++) {
-    await context.run(partOf(plan, step.value, part), options, what, partKey(key, part));
-    step = composite.next();
+  const next = partsOf(plan, options, what, name);
+  const first = composite.next();
+  if (first.done === true) return first.value;
+  await context.run(...next(first.value));
+  for (;;) {
+    // A rejection of the promise is known to all ranks; what is thrown before there is one, to this rank alone.
+    const going = orFail(context, what, () => {
+      const step = composite.next();
+      return step.done === true ? step : { done: false as const, ended: context.run(...next(step.value)) };
+    });
+    if (going.done === true) return going.value;
+    await going.ended;
   }
-  return step.value;
 }
 
 /** The blocking form of runPlan(). */
@@ -50,8 +57,12 @@ export function runPlanSync<R>(
   name?: string,
 ): R {
   if (plan.composite === undefined) return context.runSync(plan, options, what, name);
-  const key = keyOf(context, options, what, name);
-  return finishSync(context, plan, plan.composite(), options, what, key, 1);
+  const next = partsOf(plan, options, what, name);
+  const composite = plan.composite();
+  const first = composite.next();
+  if (first.done === true) return first.value;
+  context.runSync(...next(first.value));
+  return finishSync(context, composite, next, what);
 }
 
 /** Begins at once; the function returned waits, blocking, and gives the result. It must be called, once. */
@@ -63,53 +74,66 @@ export function startPlan<R>(
   name?: string,
 ): () => R {
   if (plan.composite === undefined) return context.start(plan, options, what, name);
-  const key = keyOf(context, options, what, name);
+  const next = partsOf(plan, options, what, name);
   const composite = plan.composite();
-  const step = composite.next();
-  if (step.done === true) return () => step.value;
-  const wait = context.start(partOf(plan, step.value, 1), options, what, key);
+  const first = composite.next();
+  if (first.done === true) return () => first.value;
+  const wait = context.start(...next(first.value));
   return () => {
     wait();
-    return finishSync(context, plan, composite, options, what, key, 2);
+    return finishSync(context, composite, next, what);
   };
 }
 
-function finishSync<R>(
-  context: HorovodContext,
-  plan: Plan<R>,
-  composite: Composite<R>,
-  options: CollectiveOptions,
-  what: string,
-  key: string,
-  firstPart: number,
-): R {
-  let step = composite.next();
-  for (let part = firstPart; step.done !== true; part++) {
-    context.runSync(partOf(plan, step.value, part), options, what, partKey(key, part));
-    step = composite.next();
+/** The first part is done. */
+function finishSync<R>(context: HorovodContext, composite: Composite<R>, next: NextPart, what: string): R {
+  for (;;) {
+    const step = orFail(context, what, () => composite.next());
+    if (step.done === true) return step.value;
+    context.runSync(...next(step.value));
   }
-  return step.value;
 }
 
-function keyOf(
-  context: HorovodContext,
+/** The others wait for the parts that do not come: the job ends, and they learn why. */
+function orFail<T>(context: HorovodContext, what: string, go: () => T): T {
+  try {
+    return go();
+  } catch (error) {
+    const { rank } = context.world;
+    const reason = `rank ${rank}: ${what} cannot go on after some of its parts: ${(error as Error)?.message ?? error}`;
+    const failure = HorovodError.is(error)
+      ? error
+      : new HorovodError('ERR_HVD_ABORTED', reason, { rank, cause: error });
+    context.fail(failure);
+    throw error;
+  }
+}
+
+/** What context.run() and its like are given for a part. */
+type NextPart = (
+  operations: readonly PlaneOperation[],
+) => [plan: Plan<void>, options: CollectiveOptions, what: string, name: string | undefined];
+
+/** The parts, one after the other. The first is numbered or named as any collective; the others are called after it. */
+function partsOf<R>(
+  plan: Plan<R>,
   options: CollectiveOptions,
   what: string,
   name: string | undefined,
-): string {
-  return name ?? options.name ?? context.nextUnnamedKey(options.processSet, what);
-}
-
-function partOf<R>(plan: Plan<R>, operations: readonly PlaneOperation[], part: number): Plan<void> {
+): NextPart {
   const result = () => undefined;
-  if (part === 1) {
-    return {
-      ...plan,
-      composite: undefined,
-      operations,
-      detail: `${compositeMark}${plan.detail ?? ''}`,
-      result,
+  let key = '';
+  let part = 0;
+  return (operations) => {
+    part++;
+    if (part > 1) {
+      const later = { kind: plan.kind, operands: [], operations, detail: compositeMark, result };
+      return [later, options, what, partKey(key, part)];
+    }
+    const onKey = (given: string) => {
+      key = given;
     };
-  }
-  return { kind: plan.kind, operands: [], operations, detail: compositeMark, result };
+    const detail = `${compositeMark}${plan.detail ?? ''}`;
+    return [{ ...plan, composite: undefined, operations, detail, onKey, result }, options, what, name];
+  };
 }

@@ -179,11 +179,6 @@ export class HorovodContext {
     return this.#registered(set, what).members;
   }
 
-  /** For collectives of several parts: the key of the next one without a name. */
-  nextUnnamedKey(set: ProcessSet | undefined, what: string): string {
-    return unnamedKey((this.#registered(set, what).channel as Channel).nextUnnamed());
-  }
-
   /** Counts prepared collectives of a process set. */
   nextPrepared(set: ProcessSet | undefined, what: string): number {
     return ++this.#registered(set, what).prepared;
@@ -402,6 +397,7 @@ export class HorovodContext {
     begun?: MutableRecord,
   ): Request {
     const description = describePlan(plan, name ?? options.name ?? unnamedKey(channel.nextUnnamed()));
+    plan.onKey?.(description.key);
     const { low, high } = fingerprintOfPlan(plan, description, this.world.rank);
     const processSet = options.processSet?.id ?? 0;
     const counter = begun === undefined ? countName(this.recorder, processSet, description) : undefined;

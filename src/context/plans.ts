@@ -56,6 +56,8 @@ export interface Plan<R> {
   readonly composite?: (() => Composite<R>) | undefined;
   /** The operations work on the users' own arrays: they can run again and again. */
   readonly isRepeatable?: boolean;
+  /** Told the key of its request: the name, or the number of one without. */
+  readonly onKey?: (key: string) => void;
   /** Called once, when the operations are done. */
   result(): R;
 }
