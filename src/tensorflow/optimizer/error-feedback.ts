@@ -15,7 +15,7 @@ import { isReducing } from '../../tensor/compression/compressor.ts';
 import type { CompressionMemory } from '../../tensor/compression/error-feedback.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
 import { Average } from '../../tensor/reduce-op.ts';
-import { bytesOf, describe, type TensorLike } from '../../tensor/tensor.ts';
+import { bytesOf, describe, elementsIn, type TensorLike } from '../../tensor/tensor.ts';
 import type { DistributedGradientTape } from './distributed-gradient-tape.ts';
 import { type AnyVariable, variableOf } from './local-variables.ts';
 import type { GradientRules } from './options.ts';
@@ -43,6 +43,8 @@ export class ErrorFeedback {
   #memory: CompressionMemory | undefined;
   #context: HorovodContext | undefined;
   #restored: { variables: readonly tf.Variable[]; state: ErrorFeedbackState } | undefined;
+  /** Those whose gradients may be in the memory, by key. */
+  readonly #variables = new Map<string, tf.Variable>();
 
   constructor(rules: GradientRules) {
     this.#rules = rules;
@@ -51,6 +53,7 @@ export class ErrorFeedback {
   /** What an allreduce of these variables' gradients needs besides; nothing without a compressor that remembers. */
   optionsFor(context: HorovodContext, variables: readonly tf.Variable[]): MemoryOptions {
     if (!isReducing(this.#rules.compression)) return {};
+    for (const variable of variables) this.#variables.set(keyOf(variable), variable);
     return { compressionMemory: this.#memoryFor(context), compressionKeys: variables.map(keyOf) };
   }
 
@@ -58,6 +61,26 @@ export class ErrorFeedback {
   operands(arrays: readonly TypedArray[], variables: readonly tf.Variable[]): readonly TensorLike[] {
     if (!isReducing(this.#rules.compression)) return arrays;
     return arrays.map((data, i) => ({ data, shape: (variables[i] as tf.Variable).shape, dtype: 'float32' }));
+  }
+
+  /** Waits for reductions whose results nobody will use: what is kept back stays as it was before them. */
+  discard(wait: () => void): void {
+    const memory = this.#memory;
+    const before = this.isKept ? memory?.keys().map((key) => memory.get(key)?.residual?.slice()) : undefined;
+    wait();
+    memory?.keys().forEach((key, i) => {
+      const residual = before?.[i];
+      if (residual !== undefined) memory.get(key)?.residual?.set(residual);
+    });
+  }
+
+  /** Variables that are gone have no next gradient to add anything to. */
+  forgetDisposed(): void {
+    for (const [key, { isDisposed }] of this.#variables) {
+      if (!isDisposed) continue;
+      this.#variables.delete(key);
+      this.#memory?.delete(this.#memoryKey(key));
+    }
   }
 
   restore(variables: readonly tf.Variable[], state: ErrorFeedbackState): void {
@@ -77,18 +100,19 @@ export class ErrorFeedback {
 
   /** Collective over the ranks that reduce together; the first of them gets the state, the others undefined. */
   async gather(variables: readonly tf.Variable[]): Promise<ErrorFeedbackState | undefined> {
-    const { compression, op, processSet, what } = this.#rules;
+    const { compression, op, processSet, what, name } = this.#rules;
     const context = defaultContext();
     const { ranks, index } = context.membersOf(processSet, what);
     const memory = this.#memoryFor(context);
-    const tensors = variables.map((variable) => memory.get(`${compression.name}/${keyOf(variable)}`));
+    const tensors = variables.map((variable) => memory.get(this.#memoryKey(keyOf(variable))));
     const residuals = tensors.map((tensor) => tensor?.residual ?? new Float32Array(0));
     const own = Buffer.concat(residuals.map(bytesOf));
     const splits = ranks.map((_, i) => (i === 0 ? own.byteLength : 0));
     const { output, receivedSplits } = await alltoall(context, new Uint8Array(own), {
       splits,
       processSet,
-      name: `${this.#rules.name ?? 'DistributedOptimizer'}.error-feedback`,
+      // Without a name of the optimizer's the order of the calls tells which one is meant.
+      ...(name === undefined ? {} : { name: `${name}.error-feedback` }),
     });
     if (index !== 0) return undefined;
     if (receivedSplits.some((bytes) => bytes !== own.byteLength)) {
@@ -127,6 +151,11 @@ export class ErrorFeedback {
     return this.#memory;
   }
 
+  /** As plan-compressed.ts has it. */
+  #memoryKey(key: string): string {
+    return `${this.#rules.compression.name}/${key}`;
+  }
+
   #forgetShared(memory: CompressionMemory): void {
     for (const key of memory.keys()) memory.get(key)?.shared.clear();
   }
@@ -142,7 +171,8 @@ export class ErrorFeedback {
       const variable = variables[i];
       if (saved === null || variable?.shape.join() !== saved.shape.join()) return;
       const isSame = state.compressor === compression.name && state.op === op.name;
-      memory.set(`${compression.name}/${keyOf(variable)}`, {
+      this.#variables.set(keyOf(variable), variable);
+      memory.set(this.#memoryKey(keyOf(variable)), {
         shape: saved.shape,
         residual: this.isKept ? shareOf(saved.residuals, index, ranks.length, op === Average) : undefined,
         shared: new Map(
@@ -164,6 +194,17 @@ export function shareOf(
   if (residuals.length === size) return (residuals[index] as Float32Array).slice();
   const parts = isMean ? residuals.length : size;
   return first.map((_, i) => residuals.reduce((sum, residual) => sum + (residual[i] as number), 0) / parts);
+}
+
+function isState(state: Partial<ErrorFeedbackState> | undefined): boolean {
+  if (!Array.isArray(state?.tensors) || typeof state.compressor !== 'string') return false;
+  return state.tensors.every((tensor: SavedTensor | null) => {
+    if (tensor === null) return true;
+    const { shape, residuals, shared } = Object(tensor) as Partial<SavedTensor>;
+    if (!Array.isArray(shape) || !Array.isArray(residuals) || typeof shared !== 'object') return false;
+    const length = elementsIn(shape);
+    return residuals.length > 0 && residuals.every((each) => each?.length === length);
+  });
 }
 
 function keyOf({ id }: tf.Variable): string {
@@ -206,7 +247,7 @@ export function restoreErrorFeedback(
   state: ErrorFeedbackState,
 ): void {
   const what = 'restoreErrorFeedback';
-  if (!Array.isArray(state?.tensors) || typeof state.compressor !== 'string') {
+  if (!isState(state)) {
     throw new HorovodError(
       'ERR_HVD_INVALID_ARGUMENT',
       `${what}() takes what gatherErrorFeedback() gave, not ${describe(state)}.`,

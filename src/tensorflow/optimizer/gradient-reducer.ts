@@ -76,6 +76,7 @@ export class GradientReducer {
   readonly errorFeedback: ErrorFeedback;
   readonly #mayOverlap: boolean;
   readonly #routes = new Map<string, Route>();
+  #context: HorovodContext | undefined;
   #name: string | undefined;
   #routesMade = 0;
   #callsLater = 0;
@@ -141,11 +142,13 @@ export class GradientReducer {
       for (const { staging } of known.buckets.slice(known.inFlight.length)) {
         if (staging !== undefined) known.inFlight.push(staging.prepared.start());
       }
-      waitForAll(known);
+      this.discardStarted(known);
     }
     if (known !== undefined) releaseRoute(known);
     this.#forgetOldRoutes();
+    this.errorFeedback.forgetDisposed();
     const { what, processSet } = this.rules;
+    this.#countAnewIn(context);
     this.#name ??= this.rules.name ?? `DistributedOptimizer.${numberOfReducer(context, processSet)}`;
     const name = `${this.#name}.${this.#routesMade++}`;
     const proposal = { variables: describeVariables(variables), present, finished, transports };
@@ -168,6 +171,20 @@ export class GradientReducer {
     };
     this.#routes.set(signature, route);
     return route;
+  }
+
+  /** What was started is waited for, and the results are left where they are. */
+  discardStarted(route: Route): void {
+    if (route.inFlight.length > 0) this.errorFeedback.discard(() => waitForAll(route));
+  }
+
+  /** Other ranks may have come, who begin to count: names must be the same on all. */
+  #countAnewIn(context: HorovodContext): void {
+    if (this.#context === context) return;
+    this.#context = context;
+    this.#name = undefined;
+    this.#routesMade = 0;
+    this.#callsLater = 0;
   }
 
   release(): void {
@@ -313,7 +330,7 @@ export class Pass {
     this.#mayOverlap = mayOverlap;
     this.#placeOf = new Map(variables.map((variable, place) => [variable, place]));
     // A pass before this one ended in an exception of the user's: what it had started is still going on.
-    if (this.#route !== undefined) waitForAll(this.#route);
+    if (this.#route !== undefined) reducer.discardStarted(this.#route);
   }
 
   /** The loss function, with ears. */
