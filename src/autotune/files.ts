@@ -64,6 +64,10 @@ export interface SavedResult {
   readonly comparison?: Comparison | undefined;
 }
 
+/** No search goes beyond these; a file that does was changed by hand, and could keep all ranks waiting. */
+const mostMs = 1000;
+const mostBytes = 2 ** 40;
+
 /** Undefined where there is none, or none that can be read; the latter is warned about. */
 export function readResult(path: string, warn: Warn): SavedResult | undefined {
   let text: string;
@@ -124,7 +128,9 @@ function isShape(shape: JobShape | undefined): boolean {
 
 function areValues(values: KnobValues | undefined): boolean {
   if (typeof values !== 'object' || values === null) return false;
-  return Object.values(values).every((value: KnobValue) =>
-    ['number', 'string', 'boolean'].includes(typeof value),
+  return Object.entries(values).every(([name, value]: [string, KnobValue]) =>
+    typeof value === 'number'
+      ? value >= 0 && value <= (name.endsWith('Ms') ? mostMs : mostBytes)
+      : ['string', 'boolean'].includes(typeof value),
   );
 }

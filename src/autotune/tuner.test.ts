@@ -285,6 +285,11 @@ describe('autotune on a context', () => {
     const result: SavedResult = { format: 1, shape: jobShape('shm', [0, 0]), values: { overlap: 'always' } };
     assert.equal(writeResult(file, result, assert.fail), true);
     assert.deepEqual(readResult(file, assert.fail), result);
+    for (const values of [{ cycleTimeMs: 1e6 }, { bucketBytes: -1 }, { overlap: null }]) {
+      writeFileSync(file, JSON.stringify({ ...result, values }));
+      assert.equal(readResult(file, warn), undefined);
+    }
+    assert.equal(warnings.length, 4);
     assert.equal(writeResult(join(directory, 'no', 'such'), result, warn), false);
     assert.equal(existsSync(join(directory, 'no')), false);
   });

@@ -1,7 +1,7 @@
 // What rank 0 says about autotune when the ranks meet, before there is a context: its options, and the result of an earlier
 // job. The others follow it, whatever their own environment says.
 
-import { readFileSync } from 'node:fs';
+import { packageVersion } from '../diagnostics/package-version.ts';
 import type { Settings } from '../settings/table.ts';
 import { type JobShape, misfit, readResult, type SavedResult } from './files.ts';
 import type { KnobValues } from './knobs.ts';
@@ -57,9 +57,4 @@ export function hierarchyOf(values: KnobValues | undefined): {
     ...(typeof hierarchicalAllreduce === 'boolean' ? { hierarchicalAllreduce } : {}),
     ...(typeof hierarchicalAllgather === 'boolean' ? { hierarchicalAllgather } : {}),
   };
-}
-
-function packageVersion(): string {
-  const file = new URL('../../package.json', import.meta.url);
-  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
 }
