@@ -76,6 +76,7 @@ export class Watcher {
   #hasToldFailure = false;
   #isLeaving = false;
   #isOver = false;
+  #isBlind = false;
   /** Resolves when there is nothing left to watch for. */
   readonly over: Promise<void>;
   #resolveOver: () => void = () => undefined;
@@ -134,8 +135,8 @@ export class Watcher {
     this.#every(beatMs ?? Math.min(1000, peerTimeoutMs / 5), () => this.#sayToAll({ type: 'beat' }));
     this.#every(pollMs ?? 100, () => this.tell());
     this.#every(Math.min(250, peerTimeoutMs / 10), () => this.#checkSilence());
-    this.#every(this.#statuses.periodMs, () => this.#statuses.tell());
-    this.#every(pollMs ?? 100, () => this.#timelines.turn());
+    this.#every(this.#statuses.periodMs, () => this.#forPeople(() => this.#statuses.tell()));
+    this.#every(pollMs ?? 100, () => this.#forPeople(() => this.#timelines.turn()));
     this.#sayToAll({ type: 'beat' });
   }
 
@@ -244,16 +245,26 @@ export class Watcher {
         this.#block.fail(message.record);
         return;
       case 'status':
-        if (link.host.ranks.includes(message.rank)) this.#statuses.hear(message);
+        if (link.host.ranks.includes(message.rank)) this.#forPeople(() => this.#statuses.hear(message));
         return;
       case 'collect':
       case 'events':
       case 'clock?':
       case 'clock':
-        this.#timelines.hear(link.host.rank, link.host.ranks, message);
+        this.#forPeople(() => this.#timelines.hear(link.host.rank, link.host.ranks, message));
         return;
       default:
         message satisfies never;
+    }
+  }
+
+  /** Status and timelines are for people: what goes wrong there, a full memory say, ends them and not the job. */
+  #forPeople(act: () => void): void {
+    if (this.#isBlind) return;
+    try {
+      act();
+    } catch {
+      this.#isBlind = true;
     }
   }
 
