@@ -203,6 +203,27 @@ describe('an allreduce with a reducing compressor', () => {
 });
 
 describe('error feedback', () => {
+  test('is kept by a prepared collective without a name, for itself', async () => {
+    const compression = Compression.topk(1 / 8, { minElements: 0 });
+    await runRanks(2, async (context) => {
+      const [x, y] = [new Float32Array(8), new Float32Array(8)];
+      const prepared = await prepareAllreduce(context, [x, y], { op: Sum, compression });
+      const other = await prepareAllreduce(context, x, { op: Sum, compression });
+      const seen: number[][] = [];
+      for (const each of [prepared, prepared, other]) {
+        x.set([8, 7]);
+        y.set([1, 2]);
+        await each.run();
+        seen.push([...x.slice(0, 2), ...y.slice(0, 2)]);
+      }
+      assert.deepEqual(seen, [
+        [16, 0, 0, 4],
+        [0, 28, 4, 0],
+        [16, 0, 1, 2],
+      ]);
+    });
+  });
+
   test('is kept by name; a call without a name has none', async () => {
     await runRanks(1, async (context) => {
       const compression = Compression.topk(0.1, { minElements: 0 });

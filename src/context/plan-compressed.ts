@@ -58,6 +58,20 @@ export function withMemory(
   return { ...options, compressionMemory: memoryOf(context, processSet, what) };
 }
 
+/** The same for a prepared one: it runs again and again on the same tensors, so without a name it has a memory of its own. */
+export function withOwnMemory(
+  context: HorovodContext,
+  options: AllreduceOptions & MemoryOptions,
+  tensors: number,
+  what: string,
+): AllreduceOptions & MemoryOptions {
+  const { compression, compressionMemory, name } = options;
+  if (compression === undefined || name !== undefined || compressionMemory !== undefined)
+    return withMemory(context, options, what);
+  const compressionKeys = Array.from({ length: tensors }, (_, place) => `${place}`);
+  return { ...options, compressionMemory: newMemory(context), compressionKeys };
+}
+
 export function planCompressed(
   xs: readonly TensorLike[],
   operands: readonly Operand[],

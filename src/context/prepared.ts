@@ -11,7 +11,7 @@ import { runPlan, runPlanSync, startPlan } from './composite.ts';
 import type { HorovodContext } from './context.ts';
 import { describePlan, fingerprintOfPlan } from './describe-plan.ts';
 import { type AllreduceOptions, type CollectiveOptions, checkOptions } from './options.ts';
-import { withMemory } from './plan-compressed.ts';
+import { withOwnMemory } from './plan-compressed.ts';
 import { type Plan, planAllreduce } from './plans.ts';
 import { endQuick, settleQuick } from './quick-allreduce.ts';
 import { nowMs } from './request-parts.ts';
@@ -81,7 +81,7 @@ function planPrepared<T extends TensorLike | readonly TensorLike[]>(
   checkOptions(options, 'prepareAllreduce');
   const what = options.name === undefined ? 'prepareAllreduce' : `prepareAllreduce "${options.name}"`;
   const members = context.membersOf(options.processSet, what);
-  const planned = { ...withMemory(context, options, what), inPlace: true };
+  const planned = { ...withOwnMemory(context, options, list.length, what), inPlace: true };
   const planOnce = () => planAllreduce(list, isGrouped, planned, members, what);
   const plan = planOnce();
   const key = `horovod.prepared.${options.processSet?.id ?? 0}.${options.name ?? context.nextPrepared(options.processSet, what)}`;
