@@ -100,7 +100,6 @@ export class Channel {
     return this.#pending.size === 0 && this.#flights.length === 0 && this.#broken === undefined;
   }
 
-  /** Global ranks. */
   get members(): readonly number[] {
     return this.#host.members;
   }

@@ -37,7 +37,7 @@ import { planBuckets } from './bucket-plan.ts';
 import { ErrorFeedback } from './error-feedback.ts';
 import { agreeOnGradients, describeVariables, type Transport } from './gradient-agreement.ts';
 import type { GradientRules } from './options.ts';
-import { numberOfReducer } from './reducer-numbers.ts';
+import { RouteNames } from './reducer-numbers.ts';
 import { listenToTape } from './tape-hook.ts';
 
 /** One for each variable, in its order; undefined where the loss does not depend on the variable. */
@@ -64,6 +64,8 @@ interface Route {
   /** Before each step the ranks ask each other whether one has a gradient that this route lacks. */
   readonly mayGrow: boolean;
   readonly name: string;
+  /** Of reduceLater(). */
+  callsLater: number;
   /** Started and not yet waited for. */
   readonly inFlight: StartedCollective<unknown>[];
 }
@@ -76,13 +78,11 @@ export class GradientReducer {
   readonly errorFeedback: ErrorFeedback;
   readonly #mayOverlap: boolean;
   readonly #routes = new Map<string, Route>();
-  #context: HorovodContext | undefined;
-  #name: string | undefined;
-  #routesMade = 0;
-  #callsLater = 0;
+  readonly #names: RouteNames;
 
   constructor(rules: GradientRules, mayOverlap: boolean) {
     this.rules = rules;
+    this.#names = new RouteNames(rules);
     this.errorFeedback = new ErrorFeedback(rules);
     this.#mayOverlap = mayOverlap;
   }
@@ -104,7 +104,7 @@ export class GradientReducer {
     const route = this.routeFor(variables, gradients, [], ['staged']);
     // The next call may come before this one has ended. Numbered before the first await: reading takes its time, and on
     // each rank another.
-    const name = `${route.name}.later.${this.#callsLater++}`;
+    const name = `${route.name}.later.${route.callsLater++}`;
     const places = [...route.places].sort((a, b) => a - b);
     const list = places.map((place) => variables[place] as tf.Variable);
     const inputs: TypedArray[] = [];
@@ -148,9 +148,7 @@ export class GradientReducer {
     this.#forgetOldRoutes();
     this.errorFeedback.forgetDisposed();
     const { what, processSet } = this.rules;
-    this.#countAnewIn(context);
-    this.#name ??= this.rules.name ?? `DistributedOptimizer.${numberOfReducer(context, processSet)}`;
-    const name = `${this.#name}.${this.#routesMade++}`;
+    const name = this.#names.next(context);
     const proposal = { variables: describeVariables(variables), present, finished, transports };
     const { order, transport, mayGrow } = agreeOnGradients(context, proposal, {
       what,
@@ -167,6 +165,7 @@ export class GradientReducer {
       buckets,
       mayGrow,
       name,
+      callsLater: 0,
       inFlight: [],
     };
     this.#routes.set(signature, route);
@@ -176,15 +175,6 @@ export class GradientReducer {
   /** What was started is waited for, and the results are left where they are. */
   discardStarted(route: Route): void {
     if (route.inFlight.length > 0) this.errorFeedback.discard(() => waitForAll(route));
-  }
-
-  /** Other ranks may have come, who begin to count: names must be the same on all. */
-  #countAnewIn(context: HorovodContext): void {
-    if (this.#context === context) return;
-    this.#context = context;
-    this.#name = undefined;
-    this.#routesMade = 0;
-    this.#callsLater = 0;
   }
 
   release(): void {
