@@ -21,11 +21,18 @@ const events = run({
   ...(filter === '' ? {} : { testNamePatterns: [new RegExp(filter, 'i')] }),
 });
 
+// A test may be declared by a helper in another file; the test file is the one that was taken up last.
+let takenUp;
+events.on('test:dequeue', ({ name }) => {
+  if (files.includes(name)) takenUp = name;
+});
+const fileOf = ({ file }) => (files.includes(file) ? file : (takenUp ?? file));
+
 const nameOf = (path) => (path === undefined ? 'tests' : relative(repositoryRoot, path));
 
 function heading(data) {
-  if (data.file !== currentFile) {
-    currentFile = data.file;
+  if (fileOf(data) !== currentFile) {
+    currentFile = fileOf(data);
     ancestors = [];
     printedDepth = 0;
     console.log(nameOf(currentFile));
@@ -80,8 +87,8 @@ events.on('test:fail', (data) => {
   counts.failed += 1;
   line('✖', data, took(data));
   failures.push({
-    file: data.file,
-    title: `${nameOf(data.file)} › ${[...ancestors.slice(0, data.nesting), data.name].join(' › ')}`,
+    file: fileOf(data),
+    title: `${nameOf(fileOf(data))} › ${[...ancestors.slice(0, data.nesting), data.name].join(' › ')}`,
     error,
   });
 });
@@ -93,7 +100,11 @@ events.on('test:stderr', (data) => {
   const warning = /^\(node:\d+\) (?!ExperimentalWarning).*Warning: .*/m.exec(data.message);
   if (warning === null) return;
   counts.failed += 1;
-  failures.push({ file: data.file, title: nameOf(data.file), error: `a warning from Node: ${warning[0]}` });
+  failures.push({
+    file: fileOf(data),
+    title: nameOf(fileOf(data)),
+    error: `a warning from Node: ${warning[0]}`,
+  });
 });
 
 events.on('end', () => {
