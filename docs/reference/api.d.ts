@@ -180,7 +180,7 @@ export type DType = 'uint8' | 'int8' | 'uint16' | 'int16' | 'int32' | 'int64' | 
 
 export type ErrorCode = keyof typeof errorCodes;
 
-/** The last collectives of this rank (HOROVOD_FLIGHT_RECORDS, 256), newest last. */
+/** The last collectives of this rank (HOROVOD_FLIGHT_RECORDS, 2000), newest last. */
 export declare function flightRecord(): CollectiveRecord[];
 
 /** All ranks. Its ranks are known after init(). */
@@ -2030,8 +2030,6 @@ export declare class HorovodContext {
     quickChannel(set: ProcessSet | undefined): Channel | undefined;
     /** The members of a process set that this rank may use. */
     membersOf(set: ProcessSet | undefined, what: string): Members;
-    /** For collectives of several parts: the key of the next one without a name. */
-    nextUnnamedKey(set: ProcessSet | undefined, what: string): string;
     /** Counts prepared collectives of a process set. */
     nextPrepared(set: ProcessSet | undefined, what: string): number;
     /** Undoes nextPrepared() for one that the others never counted. */
@@ -2344,7 +2342,6 @@ export declare class Channel {
     get isIdle(): boolean;
     /** Idle, and well: a quick path may use the group directly. */
     get isQuiet(): boolean;
-    /** Global ranks. */
     get members(): readonly number[];
     get pending(): Iterable<Request>;
     /** For stall warnings: the global ranks that have not asked for this. */
@@ -2462,6 +2459,10 @@ export interface CompressionGroup {
 }
 
 export interface CompressionKernels {
+    /** target += values, in float32. */
+    add(target: Float32Array, values: Float32Array): void;
+    /** target = source · factor, as scaleInto() in reduce.ts has it; they may be the same array. */
+    scale(target: Float32Array, source: Float32Array, factor: number): void;
     /**
      * Codes `values` in blocks of `blockSize`, the last one perhaps shorter: into the packet, the blocks' scales (float32)
      * from byte `scalesAt` on, and the codes from byte `codesAt` on.
@@ -2869,6 +2870,8 @@ export interface Plan<R> {
     readonly composite?: (() => Composite<R>) | undefined;
     /** The operations work on the users' own arrays: they can run again and again. */
     readonly isRepeatable?: boolean;
+    /** Told the key of its request: the name, or the number of one without. */
+    readonly onKey?: (key: string) => void;
     /** Called once, when the operations are done. */
     result(): R;
 }
@@ -2975,6 +2978,12 @@ export interface QuickOperation {
     readonly shapes?: readonly (readonly number[])[] | undefined;
     readonly elements?: number;
     readonly processSet: number;
+}
+
+/** What it needs of a plane's quick way. */
+export interface QuickTrace {
+    readonly isTraced: boolean;
+    readonly lastMarks: Float64Array;
 }
 
 export interface RankStatus {
@@ -3358,8 +3367,10 @@ export declare class TimelineRecorder {
     instant(track: Track, name: string, args?: string): void;
     /** `name`, `args`, `error` are numbers of texts; `marks` pairs of stage and time. */
     operation(name: number, args: number, unnamed: number, submittedUs: number, leftUs: number, overUs: number, error: number, exchanges: number, marks: ArrayLike<number>, markWords: number): void;
-    /** A quick operation is over; its times are those of its marks. */
-    quickOperation(operation: QuickOperation, marks: Float64Array): void;
+    /** Whether an operation that begins about now is to be shown: what is not costs next to nothing. */
+    shows(nowMs: number): boolean;
+    /** A quick operation is over; its times are those of its marks. Without a trace it is only counted. */
+    quickOperation(operation: QuickOperation, quick: QuickTrace): void;
     /** The number of a text; it is sent along if it is new. To be asked right before the record that uses it. */
     textId(text: string): number;
     /** Hands over what has been gathered. */
@@ -3420,7 +3431,7 @@ export declare class WaitMeter {
     /** Is the clock to be read for this blocking operation? Small ones are sampled, because a look costs as much as they do. */
     wants(bytes: number): boolean;
     /** Of an operation that was wanted. */
-    add(waitedMs: number, bytes: number): void;
+    add(waitedMs: number): void;
     /** A step has ended. */
     endStep(nowMs: number): void;
     /** Averages of the last steps; undefined before there are enough. */
