@@ -173,9 +173,9 @@ describe('ranks with a timeline', () => {
     await timeline.start(file);
     const now = performance.now();
     const phases = [
-      { phase: 'forwardMs', fromMs: now - 3, toMs: now - 2 },
-      { phase: 'backwardMs', fromMs: now - 2, toMs: now - 1 },
-      { phase: 'exposedCommunicationMs', fromMs: now - 1, toMs: now },
+      { phase: 'forwardMs', fromMs: now, toMs: now + 1 },
+      { phase: 'backwardMs', fromMs: now + 1, toMs: now + 2 },
+      { phase: 'exposedCommunicationMs', fromMs: now + 2, toMs: now + 3 },
     ];
     channel('horovod.tensorflow.step').publish({ phases });
     channel('horovod.autotune').publish({ name: 'TRIAL', args: { bucketBytes: 1 } });
