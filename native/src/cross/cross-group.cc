@@ -166,6 +166,7 @@ Status CrossGroup::arrive(const Patience& patience) {
       mesh_->want(i, lacks, owes);
       if (waiting_for < 0 && (lacks || owes)) waiting_for = i;
     }
+    engine_->keep_going();
     const Status status = mesh_->idle(patience, wait_, waiting_for);
     mesh_->want_nothing();
     if (status == Status::stalled) return status;

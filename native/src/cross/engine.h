@@ -27,6 +27,9 @@ class Engine {
   virtual Status alltoall(const char* in, const std::vector<size_t>& send, char* out,
                           const std::vector<size_t>& receive, const Patience& patience) = 0;
 
+  // Called again and again while the group waits for its members: a library that moves bytes only while it is asked may
+  // still have some of an operation that is done here, and others wait for them.
+  virtual void keep_going() {}
   // Up to so many bytes an allreduce takes the way for small ones; engines that choose by themselves do not listen. Only
   // between operations, and the same on all members; any thread.
   virtual void set_switch_bytes(size_t) {}

@@ -22,6 +22,7 @@ namespace {
 MpiLibrary& library() { return MpiLibrary::instance(); }
 
 constexpr size_t most_elements = size_t{1} << 28;
+constexpr int unused_tag = 2;
 constexpr size_t most_at_once = std::numeric_limits<int>::max();
 
 MPI_Datatype mpi_type(DType dtype) {
@@ -202,6 +203,13 @@ class MpiEngine final : public Engine {
     }
     if (code != MPI_SUCCESS) return broken(code);
     return wait(requests, patience);
+  }
+
+  // A send of MPI's is done when its bytes are in MPI's hands; they may wait there for a connection to be made.
+  void keep_going() override {
+    if (is_broken_ || control_.failed()) return;
+    int is_there = 0;
+    library().locked([&] { return MPI_Iprobe(MPI_ANY_SOURCE, unused_tag, communicator_, &is_there, MPI_STATUS_IGNORE); });
   }
 
   void stop() override { stop_.store(true, std::memory_order_release); }
