@@ -25,7 +25,7 @@ const fromCode = (code) => (code === 0 ? ok : bad);
 
 /** Tests that try both planes by themselves, or are about who starts ranks. */
 const choosesItsPlane =
-  /\/(fault-launcher|fault-start|mpi-engine|mpirun|run|two-names|without-launcher)\.test\.js$/;
+  /\/(fault-launcher|fault-start|logs|mpi-engine|mpirun|run|status|two-names|without-launcher)\.test\.js$/;
 
 export const stages = [
   { name: 'packages', about: 'system packages: hosts in a box, MPI, Gloo, Slurm', run: systemPackages },

@@ -171,7 +171,13 @@ describe('a dump', () => {
     assert.deepEqual(dumpsIn(jobDirectory(), 0), []);
   });
 
-  test('is written at SIGUSR2, unless the user has a handler', async () => {
+  test('is written at SIGUSR2, unless the user has a handler', async (t) => {
+    // The test runner of Node 24 has one: --report-on-signal.
+    const before = process.listeners('SIGUSR2');
+    process.removeAllListeners('SIGUSR2');
+    t.after(() => {
+      for (const listener of before) process.on('SIGUSR2', listener);
+    });
     const { dumper, read } = dumperIn(jobDirectory());
     dumper.listen();
     try {

@@ -49,7 +49,6 @@ describe(`the bits of results of ${np} ranks`, () => {
   ];
   const variants = [
     native,
-    { ...native, title: 'native, a second run' },
     { ...native, title: 'native, without direct copies', env: { ...native.env, HOROVOD_CMA: '0' } },
     {
       ...native,
@@ -57,7 +56,6 @@ describe(`the bits of results of ${np} ranks`, () => {
       env: { ...native.env, HOROVOD_FUSION_THRESHOLD: '1024' },
     },
     portable,
-    { ...portable, title: 'portable, a second run' },
   ];
   for (const { title, plane, env, skip } of variants) {
     test(`${title}: the same as in memory, in both forms`, { skip }, async () => {
