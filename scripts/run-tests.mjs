@@ -84,8 +84,9 @@ function shortened(text) {
 
 function chooseStages() {
   if (values.only !== undefined) return stages.filter((stage) => values.only.includes(stage.name));
-  if (values.filter !== undefined) return stages.filter((stage) => stage.takesFilter || stage.isRequired);
-  return stages;
+  const usual = stages.filter(({ whenAsked }) => !whenAsked);
+  if (values.filter !== undefined) return usual.filter((stage) => stage.takesFilter || stage.isRequired);
+  return usual;
 }
 
 function summarise(results, leftovers) {

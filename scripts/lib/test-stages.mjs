@@ -44,7 +44,11 @@ export const stages = [
   { name: 'build', about: 'TypeScript and the native addon', isRequired: true, run: build },
   ...Object.keys(flavours).map((flavour) => ({
     name: `native-${flavour}`,
-    about: `C++ tests, ${flavour === 'plain' ? 'no sanitizer' : `${flavour} sanitizer`}`,
+    about:
+      flavour === 'plain'
+        ? 'C++ tests, no sanitizer; when asked for only: those with sanitizers are the same'
+        : `C++ tests, ${flavour} sanitizer`,
+    whenAsked: flavour === 'plain',
     takesFilter: true,
     run: ({ filter }) => nativeTests(flavour, filter),
   })),
@@ -276,8 +280,9 @@ async function onNode24({ filter, fetched }) {
   try {
     if (reason !== undefined) return skip(reason);
     await run(execPath, ['--version']);
-    // What takes long and has little to do with Node: planes between hosts, and the kernels of TensorFlow.
-    const files = testFiles().unit.filter((path) => !/cluster-plane|\/tensorflow\/backend\//.test(path));
+    // What takes long and has little to do with Node: planes between hosts, kernels, searches.
+    const isAside = /cluster-plane|cluster-processes|\/(tensorflow\/backend|tensor|autotune)\//;
+    const files = testFiles().unit.filter((path) => !isAside.test(path));
     return await nodeTests(files, { filter, concurrency: unitConcurrency, execPath });
   } finally {
     rmSync(folder, { recursive: true, force: true });
