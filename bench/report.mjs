@@ -83,7 +83,7 @@ function report(kind, result) {
     ['memory', `${machine.memoryGiB} GiB, transparent huge pages: ${machine.hugePages}`],
     ['kernel', machine.kernel],
     ['Node.js', machine.node],
-    ...Object.entries(peers).map(([name, { version, why }]) => [
+    ...Object.entries(peers ?? {}).map(([name, { version, why }]) => [
       `peer ${name}`,
       version ?? `missing: ${why}`,
     ]),

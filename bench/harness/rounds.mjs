@@ -40,7 +40,7 @@ export async function interleave(jobs, rounds, { say, signal }, onResult) {
       const seconds = Number(((performance.now() - start) / 1000).toFixed(2));
       const { foreign, steal } = shares();
       const disturbed = foreign > FOREIGN_LIMIT || steal > FOREIGN_LIMIT;
-      runs.push({ round, job: job.name, seconds, foreign, steal, failure: result.failure });
+      runs.push({ round, job: job.name, topic: job.topic, seconds, foreign, steal, failure: result.failure });
       if (result.failure) failures[job.name] = { topic: job.topic, series: job.series, why: result.failure };
       onResult(job, result, round);
       const note = result.failure ? ` FAILED: ${result.failure}` : disturbed ? ' (machine not idle)' : '';
