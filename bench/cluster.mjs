@@ -45,10 +45,10 @@ async function main(argv, signal) {
     process.stdout.write(HELP);
     return 0;
   }
-  if (!existsSync(path.join(root, 'dist/testing/box.js')))
+  if (!existsSync(path.join(root, '.dist-test/test/support/box.js')))
     throw new Error('dist/ is missing: build first, with "npm install" or "npm run build".');
   clearEnvironment();
-  const { canUseBox, startBox } = await import('../dist/testing/box.js');
+  const { canUseBox, startBox } = await import('../.dist-test/test/support/box.js');
   const reason = canUseBox();
   if (reason !== undefined) throw new Error(reason);
   const machine = describeMachine();
@@ -106,9 +106,9 @@ async function onBox(startBox, { topics }, use) {
   }
 }
 
-/** The engines that are there; tcp without the addon would be measured as portable. */
+/** The transports that are there; tcp without the addon would be measured as portable. */
 function hasSeries(series) {
-  const addon = { mpi: 'horovod-mpi', 'gloo-engine': 'horovod-gloo' }[series] ?? 'horovod.node';
+  const addon = { mpi: 'horovod-mpi', 'gloo-transport': 'horovod-gloo' }[series] ?? 'horovod.node';
   const built = path.join(root, 'native/build');
   return series === 'portable' || readdirSync(built).some((name) => name.startsWith(addon));
 }

@@ -43,7 +43,7 @@ async function main(argv, signal) {
     process.stdout.write(HELP);
     return 0;
   }
-  if (!existsSync(path.join(root, 'dist/testing/box.js')))
+  if (!existsSync(path.join(root, '.dist-test/test/support/box.js')))
     throw new Error('dist/ is missing: build first, with "npm install" or "npm run build".');
   clearEnvironment();
   const before = await sampleIdleness(signal);
@@ -85,7 +85,7 @@ async function main(argv, signal) {
 
 async function withBox({ topics }, use) {
   if (!topics.some((topic) => TOPICS[topic].hosts > 1)) return await use(undefined);
-  const { canUseBox, startBox } = await import('../dist/testing/box.js');
+  const { canUseBox, startBox } = await import('../.dist-test/test/support/box.js');
   const reason = canUseBox();
   if (reason !== undefined) throw new Error(`${reason} (--topics leaves out those with hosts)`);
   const box = await startBox({ hosts: 2 });

@@ -48,7 +48,7 @@ async function main(argv, signal) {
     return 0;
   }
   const root = path.resolve(options.root ?? path.join(benchFolder, '..'));
-  if (!existsSync(path.join(root, 'dist/tensorflow/index.js')))
+  if (!existsSync(path.join(root, 'dist/tensorflow.js')))
     throw new Error('dist/ is missing: build first, with "npm install" or "npm run build".');
   const tfjsNode = findTfjsNode(root);
   const torch = options.backends.includes('torch')

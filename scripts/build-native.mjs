@@ -6,7 +6,7 @@
 //
 // They have their objects in common. HOROVOD_WITH_MPI and HOROVOD_WITH_GLOO: 0 leaves the addon out, 1 makes it an error that
 // it cannot be built; without them it is a line of output. Without a compiler, or off Linux, the script says so in one line
-// and exits 0: the portable plane serves.
+// and exits 0: the portable transport serves.
 //
 //   node scripts/build-native.mjs [--debug] [--out folder]
 
@@ -25,11 +25,12 @@ const source = path.join(root, 'native/src');
 const output = path.resolve(options.out ?? path.join(root, 'native/build'));
 
 function skip(reason) {
-  console.log(`horovod: native addon not built (${reason}); the portable plane will be used.`);
+  console.log(`horovod: native addon not built (${reason}); the portable transport will be used.`);
   process.exit(0);
 }
 
-if (process.platform !== 'linux') skip(`the shared-memory plane is for Linux, this is ${process.platform}`);
+if (process.platform !== 'linux')
+  skip(`the shared-memory transport is for Linux, this is ${process.platform}`);
 const compiler = process.env.CXX ?? 'g++';
 const version = spawnSync(compiler, ['--version'], { encoding: 'utf8' });
 if (version.status !== 0) skip(`no C++ compiler: ${compiler} does not run`);
@@ -56,20 +57,22 @@ const sources = ownFiles.filter((name) => name.endsWith('.cc'));
 const contentsAtStart = new Map(
   ownFiles.map((name) => path.join(source, name)).map((file) => [file, contentOf(file)]),
 );
-const engineFolders = ['mpi', 'gloo'];
-const engineGlue = path.join('node', 'engine-object.cc');
+const transportFolders = ['mpi', 'gloo'];
+const transportGlue = path.join('node', 'transport-object.cc');
 const folderOf = (name) => name.split(path.sep)[0];
 const commonSources = sources.filter(
-  (name) => !engineFolders.includes(folderOf(name)) && name !== engineGlue,
+  (name) => !transportFolders.includes(folderOf(name)) && name !== transportGlue,
 );
 
 try {
   const objects = await compileAll(compiler, commonSources, 'common', []);
   if (await link(compiler, objects, 'horovod.node', staticRuntime)) say('native addon built');
-  for (const engine of engines()) await buildEngine(engine, objects);
+  for (const transport of transports()) await buildTransport(transport, objects);
 } catch (error) {
   console.error(error.message);
-  console.error(`horovod: ${compiler} could not build the native addon; the portable plane would be used.`);
+  console.error(
+    `horovod: ${compiler} could not build the native addon; the portable transport would be used.`,
+  );
   process.exit(1);
 }
 
@@ -78,14 +81,14 @@ function say(what) {
 }
 
 /** What can be built here besides the main addon: { name, tool, file, flags, env } or { name, reason }. */
-function engines() {
+function transports() {
   const list = [];
-  if (process.env.HOROVOD_WITH_MPI !== '0') list.push(...mpiEngines());
-  if (process.env.HOROVOD_WITH_GLOO !== '0') list.push(glooEngine());
+  if (process.env.HOROVOD_WITH_MPI !== '0') list.push(...mpiTransports());
+  if (process.env.HOROVOD_WITH_GLOO !== '0') list.push(glooTransport());
   return list;
 }
 
-function mpiEngines() {
+function mpiTransports() {
   const given = process.env.HOROVOD_MPICXX;
   const wrappers = given ? [given] : ['mpicxx', 'mpicxx.openmpi', 'mpicxx.mpich', 'mpic++'];
   const found = wrappers.filter((name) => name.includes('/') || findCommand(name) !== undefined);
@@ -121,7 +124,7 @@ function mpiEngines() {
   }));
 }
 
-function glooEngine() {
+function glooTransport() {
   const found = spawnSync(compiler, ['-M', '-x', 'c++', '-'], { input: '#include <gloo/context.h>\n' });
   if (found.status !== 0) {
     return {
@@ -144,25 +147,33 @@ function glooEngine() {
   };
 }
 
-async function buildEngine(engine, objects) {
-  let reason = engine.reason;
+async function buildTransport(transport, objects) {
+  let reason = transport.reason;
   if (reason === undefined) {
     try {
-      const own = sources.filter((name) => folderOf(name) === engine.folder || name === engineGlue);
-      const compiled = await compileAll(engine.tool, own, engine.objects, engine.compile, engine.env);
-      if (await link(engine.tool, [...objects, ...compiled], engine.file, engine.link, engine.env)) {
-        say(`addon for ${engine.name} built`);
+      const own = sources.filter((name) => folderOf(name) === transport.folder || name === transportGlue);
+      const compiled = await compileAll(
+        transport.tool,
+        own,
+        transport.objects,
+        transport.compile,
+        transport.env,
+      );
+      if (
+        await link(transport.tool, [...objects, ...compiled], transport.file, transport.link, transport.env)
+      ) {
+        say(`addon for ${transport.name} built`);
       }
       return;
     } catch (error) {
       console.error(error.message);
-      reason = `${engine.tool} could not; see above`;
+      reason = `${transport.tool} could not; see above`;
     }
   }
-  const isDemanded = process.env[engine.setting] === '1';
+  const isDemanded = process.env[transport.setting] === '1';
   if (isDemanded) process.exitCode = 1;
-  if (isDemanded || engine.reason === undefined) {
-    console.error(`horovod: addon for ${engine.name} not built: ${reason}`);
+  if (isDemanded || transport.reason === undefined) {
+    console.error(`horovod: addon for ${transport.name} not built: ${reason}`);
   }
 }
 

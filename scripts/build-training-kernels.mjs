@@ -1,4 +1,4 @@
-// Compiles native/wasm/*.c and writes the module, as base64, into src/tensorflow/backend/wasm/training-module.ts.
+// Compiles native/wasm/*.c and writes the module, as base64, into src/adapters/tensorflow/backend/wasm/training-module.ts.
 // Run it after a change of a C file; needs clang and lld (`apt-get install clang lld`), which nothing else does.
 
 import { execFileSync } from 'node:child_process';
@@ -38,7 +38,7 @@ try {
     `${lines.map((line) => `  '${line}'`).join(' +\n')};`,
     '',
   ].join('\n');
-  writeFileSync(new URL('../src/tensorflow/backend/wasm/training-module.ts', import.meta.url), text);
+  writeFileSync(new URL('../src/adapters/tensorflow/backend/wasm/training-module.ts', import.meta.url), text);
   console.log(`training-module.ts: ${bytes.length} bytes`);
 } finally {
   rmSync(folder, { recursive: true, force: true });

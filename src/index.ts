@@ -1,6 +1,5 @@
 // The public face of `horovod`. Everything a user may call is listed here; docs/reference/api.d.ts shows changes.
 
-export type { InitOptions } from './context/bootstrap.ts';
 export {
   allgather,
   allgatherObject,
@@ -28,8 +27,8 @@ export {
   prepareAllreduceSync,
   reducescatter,
   reducescatterSync,
-} from './context/default-collectives.ts';
-export { globalProcessSet, init, isInitialized, shutdown } from './context/default-context.ts';
+} from './context/default/default-collectives.ts';
+export { globalProcessSet, init, isInitialized, shutdown } from './context/default/default-context.ts';
 export {
   addProcessSet,
   alloc,
@@ -47,12 +46,18 @@ export {
   mpiEnabled,
   nativeBuilt,
   ncclBuilt,
-  planeName,
   rank,
   removeProcessSet,
   size,
-} from './context/default-membership.ts';
-export { startTimeline, stopTimeline } from './context/default-timeline.ts';
+  transportName,
+} from './context/default/default-membership.ts';
+export { startTimeline, stopTimeline } from './context/default/default-timeline.ts';
+export { ProcessSet } from './context/process-set.ts';
+export type { InitOptions } from './context/start/bootstrap.ts';
+export { type ErrorCode, HorovodError, type HorovodErrorDetails } from './errors.ts';
+export { type RunOptions, run } from './launch/run/run.ts';
+export type { CollectiveRecord } from './observe/flight-recorder/flight-recorder.ts';
+export type { TimelineOptions } from './observe/timeline/timeline.ts';
 export type {
   AllreduceOptions,
   AlltoallOptions,
@@ -60,13 +65,8 @@ export type {
   BroadcastOptions,
   CollectiveOptions,
   ReduceOptions,
-} from './context/options.ts';
-export type { PreparedCollective, StartedCollective } from './context/prepared.ts';
-export { ProcessSet } from './context/process-set.ts';
-export type { CollectiveRecord } from './diagnostics/flight-recorder.ts';
-export { type ErrorCode, HorovodError, type HorovodErrorDetails } from './errors.ts';
-export type { PlaneName } from './plane/plane.ts';
-export { type RunOptions, run } from './run/run.ts';
+} from './operations/options.ts';
+export type { PreparedCollective, StartedCollective } from './operations/prepared.ts';
 export { Compression, type CompressionName } from './tensor/compression/compression.ts';
 export type {
   AnyCompressor,
@@ -91,4 +91,4 @@ export {
   Sum,
 } from './tensor/reduce-op.ts';
 export { type Tensor, type TensorLike, tensor } from './tensor/tensor.ts';
-export type { TimelineOptions } from './timeline/timeline.ts';
+export type { TransportName } from './transport/transport.ts';

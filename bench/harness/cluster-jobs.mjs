@@ -37,25 +37,25 @@ const QUICK_SIZES = {
 const flat = { HOROVOD_HIERARCHICAL_ALLREDUCE: '0', HOROVOD_HIERARCHICAL_ALLGATHER: '0' };
 const OURS = {
   '2x1': [
-    ['tcp', { HOROVOD_PLANE: 'tcp' }],
-    ['mpi', { HOROVOD_PLANE: 'mpi' }],
-    ['gloo-engine', { HOROVOD_PLANE: 'gloo' }],
-    ['portable', { HOROVOD_PLANE: 'portable' }],
+    ['tcp', { HOROVOD_TRANSPORT: 'tcp' }],
+    ['mpi', { HOROVOD_TRANSPORT: 'mpi' }],
+    ['gloo-transport', { HOROVOD_TRANSPORT: 'gloo' }],
+    ['portable', { HOROVOD_TRANSPORT: 'portable' }],
   ],
   '2x1-1gbit': [
-    ['tcp', { HOROVOD_PLANE: 'tcp' }],
-    ['tcp-fp16', { HOROVOD_PLANE: 'tcp' }, 'fp16'],
-    ['portable', { HOROVOD_PLANE: 'portable' }],
+    ['tcp', { HOROVOD_TRANSPORT: 'tcp' }],
+    ['tcp-fp16', { HOROVOD_TRANSPORT: 'tcp' }, 'fp16'],
+    ['portable', { HOROVOD_TRANSPORT: 'portable' }],
   ],
-  '2x1-10gbit': [['tcp', { HOROVOD_PLANE: 'tcp' }]],
+  '2x1-10gbit': [['tcp', { HOROVOD_TRANSPORT: 'tcp' }]],
   '2x2': [
-    ['hierarchical', { HOROVOD_PLANE: 'tcp' }],
-    ['flat', { HOROVOD_PLANE: 'tcp', ...flat }],
-    ['portable', { HOROVOD_PLANE: 'portable' }],
+    ['hierarchical', { HOROVOD_TRANSPORT: 'tcp' }],
+    ['flat', { HOROVOD_TRANSPORT: 'tcp', ...flat }],
+    ['portable', { HOROVOD_TRANSPORT: 'portable' }],
   ],
   '4x2': [
-    ['hierarchical', { HOROVOD_PLANE: 'tcp' }],
-    ['flat', { HOROVOD_PLANE: 'tcp', ...flat }],
+    ['hierarchical', { HOROVOD_TRANSPORT: 'tcp' }],
+    ['flat', { HOROVOD_TRANSPORT: 'tcp', ...flat }],
   ],
 };
 

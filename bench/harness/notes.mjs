@@ -12,7 +12,7 @@ export function notes(result) {
   }
   for (const [job, { why }] of Object.entries(failures)) sentences.push(`${job}: failed: ${why}.`);
   if (native === false) {
-    sentences.push('The native addon is not built here: every figure of ours is the portable plane.');
+    sentences.push('The native addon is not built here: every figure of ours is the portable transport.');
   }
   const disturbed = runs.filter(({ foreign, steal }) => foreign > FOREIGN_LIMIT || steal > FOREIGN_LIMIT);
   if (disturbed.length > 0) {

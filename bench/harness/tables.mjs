@@ -14,7 +14,7 @@ const NAMES = {
   prepared: 'prepared',
   alloc: '`alloc()`ed',
   await: '`await allreduce`',
-  portable: 'portable plane',
+  portable: 'portable transport',
   'no-fingerprint': 'no fingerprint',
   read: 'with a read, ordinary',
   'alloc-read': 'with a read, `alloc()`ed',
@@ -96,7 +96,7 @@ function allreduceTables(result) {
       ...against('horovod', ['gloo'], []),
     },
     {
-      title: 'Portable plane against Gloo',
+      title: 'Portable transport against Gloo',
       text: 'µs. `HOROVOD_NATIVE=0`: no native code at all.',
       ...against('portable', ['gloo'], []),
     },

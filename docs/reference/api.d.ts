@@ -22,7 +22,7 @@ export declare function allgatherObjectSync<T>(value: T, options?: CollectiveOpt
 /** The blocking form of allgather(). */
 export declare function allgatherSync<T extends TensorLike>(x: T, options?: CollectiveOptions): T;
 
-/** Memory the planes can reach without a copy; a zeroed tensor. */
+/** Memory the transports can reach without a copy; a zeroed tensor. */
 export declare function alloc(lengthOrShape: number | readonly number[], dtype?: DType): Tensor;
 
 /** Reduces a tensor over all ranks; Average unless `op` says otherwise. */
@@ -299,11 +299,6 @@ export declare function nativeBuilt(): boolean;
 
 export declare function ncclBuilt(): boolean;
 
-/** Who moves the bytes: 'shm' (native), 'portable', or 'memory' for a job of one. */
-export declare function planeName(): PlaneName;
-
-export type PlaneName = 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portable' | 'memory';
-
 export interface PowerSgdOptions {
     /** Matrices that would not become this much smaller travel whole. Default: 2. */
     readonly minCompressionRate?: number | undefined;
@@ -325,7 +320,7 @@ export interface PreparedCollective<T> {
     run(options?: Pick<CollectiveOptions, 'signal' | 'timeoutMs'>): Promise<T>;
     runSync(): T;
     /**
-     * Begins now and goes on in the background, where the plane has a thread for it (shm); waitSync() blocks until
+     * Begins now and goes on in the background, where the transport has a thread for it (shm); waitSync() blocks until
      * the buffers are reduced. Only one run at a time, and until then the buffers belong to it.
      */
     start(): StartedCollective<T>;
@@ -428,8 +423,8 @@ export interface RunOptions<A extends readonly unknown[] = readonly unknown[]> {
     outputFilename?: string | undefined;
     /** Names of interfaces, or subnets, that may be used. */
     networkInterfaces?: readonly string[] | undefined;
-    /** What moves the bytes: HOROVOD_PLANE. With 'mpi' the ranks are started by mpirun. */
-    engine?: PlaneChoice | undefined;
+    /** What moves the bytes: HOROVOD_TRANSPORT. With 'mpi' the ranks are started by mpirun. */
+    transport?: TransportChoice | undefined;
     /** False: the output of the ranks is not shown. */
     showOutput?: boolean | undefined;
     /** False: it is shown without `[rank]<stdout>:` in front of each line. */
@@ -490,6 +485,11 @@ export interface TopKOptions {
     readonly errorFeedback?: boolean | undefined;
 }
 
+/** Who moves the bytes: 'shm' (native), 'portable', or 'memory' for a job of one. */
+export declare function transportName(): TransportName;
+
+export type TransportName = 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portable' | 'memory';
+
 export type TypedArray = Uint8Array | Int8Array | Uint8ClampedArray | Uint16Array | Int16Array | Int32Array | Uint32Array | BigInt64Array | BigUint64Array | Float32Array | Float64Array;
 
 /** Operations that are done, with their outputs filled in, when the generator goes on. */
@@ -506,7 +506,7 @@ export declare const wire: {
     readonly uint32In: typeof uint32In;
 };
 
-/** What planes can do (plane/plane.ts has the same in its own words), as far as compressors need it. */
+/** What transports can do (transport/transport.ts has the same in its own words), as far as compressors need it. */
 export type WireOperation = {
     readonly kind: 'allreduce';
     readonly dtype: DType;
@@ -585,21 +585,21 @@ export declare function float32In(bytes: Uint8Array): Float32Array;
 
 export type HalfContext = 'float32' | 'float64' | undefined;
 
+/** Both at the same time, step by step: one round trip instead of two. */
+export declare function together<A, B>(first: Wire<A>, second: Wire<B>): Wire<readonly [A, B]>;
+
 /**
  * shm and portable: ranks of one host through memory. tcp, mpi, gloo: what moves bytes between hosts (with all ranks
  * on one host: between them, over the loopback interface). portable also goes across hosts.
  */
-export type PlaneChoice = 'auto' | 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portable';
-
-/** Both at the same time, step by step: one round trip instead of two. */
-export declare function together<A, B>(first: Wire<A>, second: Wire<B>): Wire<readonly [A, B]>;
+export type TransportChoice = 'auto' | 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portable';
 
 /** The bytes as uint32; their number is a multiple of 4. */
 export declare function uint32In(bytes: Uint8Array): Uint32Array;
 
 // ── horovod/tensorflow: those of horovod ──
 
-// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, Compression, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DType, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PlaneName, planeName, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, ReducingCompressor, removeProcessSet, shutdown, size, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TypedArray
+// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, Compression, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DType, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, ReducingCompressor, removeProcessSet, shutdown, size, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TransportName, transportName, TypedArray
 
 // ── horovod/tensorflow: exported ──
 
@@ -1114,7 +1114,7 @@ export type TypedArray = Uint8Array | Int8Array | Uint8ClampedArray | Uint16Arra
 /** Operations that are done, with their outputs filled in, when the generator goes on. */
 export type Wire<R> = Generator<readonly WireOperation[], R, void>;
 
-/** What planes can do (plane/plane.ts has the same in its own words), as far as compressors need it. */
+/** What transports can do (transport/transport.ts has the same in its own words), as far as compressors need it. */
 export type WireOperation = {
     readonly kind: 'allreduce';
     readonly dtype: DType;
@@ -1138,7 +1138,7 @@ export type WireOperation = {
 
 // ── horovod/keras: those of horovod ──
 
-// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, Compression, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DType, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PlaneName, planeName, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, ReducingCompressor, removeProcessSet, shutdown, size, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TypedArray
+// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, Compression, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DType, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, ReducingCompressor, removeProcessSet, shutdown, size, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TransportName, transportName, TypedArray
 
 // ── horovod/keras: those of horovod/tensorflow ──
 
@@ -1564,7 +1564,7 @@ export type TypedArray = Uint8Array | Int8Array | Uint8ClampedArray | Uint16Arra
 /** Operations that are done, with their outputs filled in, when the generator goes on. */
 export type Wire<R> = Generator<readonly WireOperation[], R, void>;
 
-/** What planes can do (plane/plane.ts has the same in its own words), as far as compressors need it. */
+/** What transports can do (transport/transport.ts has the same in its own words), as far as compressors need it. */
 export type WireOperation = {
     readonly kind: 'allreduce';
     readonly dtype: DType;
@@ -1588,7 +1588,7 @@ export type WireOperation = {
 
 // ── horovod/jax: those of horovod ──
 
-// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, CollectiveOptions, CollectiveRecord, Compression, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, init, InitOptions, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, planeName, ProcessSet, Product, rank, ReduceOp, ReduceOptions, ReducingCompressor, removeProcessSet, shutdown, size, startTimeline, stopTimeline, Sum, TimelineOptions
+// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, CollectiveOptions, CollectiveRecord, Compression, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, init, InitOptions, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, ProcessSet, Product, rank, ReduceOp, ReduceOptions, ReducingCompressor, removeProcessSet, shutdown, size, startTimeline, stopTimeline, Sum, TimelineOptions, transportName
 
 // ── horovod/jax: exported ──
 
@@ -1873,7 +1873,7 @@ export type TypedArray = Uint8Array | Int8Array | Uint8ClampedArray | Uint16Arra
 /** Operations that are done, with their outputs filled in, when the generator goes on. */
 export type Wire<R> = Generator<readonly WireOperation[], R, void>;
 
-/** What planes can do (plane/plane.ts has the same in its own words), as far as compressors need it. */
+/** What transports can do (transport/transport.ts has the same in its own words), as far as compressors need it. */
 export type WireOperation = {
     readonly kind: 'allreduce';
     readonly dtype: DType;
@@ -1957,45 +1957,10 @@ export interface ContextLimits extends StallLimits, Readonly<TunableLimits> {
     readonly shmDirectory?: string | undefined;
 }
 
-export interface DataPlane {
-    readonly name: PlaneName;
-    /** False where a blocked thread would stop other members (several ranks in one process). */
-    readonly canBlock: boolean;
-    readonly background: Background;
-    /** Loops of lossy compression. Undefined: those of tensor/compression/kernels.ts. */
-    readonly kernels?: CompressionKernels | undefined;
-    /** Collective over the members. */
-    openGroup(spec: GroupSpec): Promise<PlaneGroup>;
-    /** Memory that other members can reach without a copy, where the plane has such a thing. */
-    alloc(bytes: number): ArrayBufferLike;
-    /**
-     * Lets other members reach the memory of a WebAssembly module, as it is now, without a copy, where the plane can. Cheap
-     * to ask again; to be asked again after the memory has grown. The plane keeps the memory alive until it is closed.
-     */
-    adopt(memory: GrowingMemory): void;
-    close(): void;
-}
-
-export declare function describePlane(name: string, makeWorld: MakeWorld, options?: ConformanceOptions): void;
-
-export interface GroupSpec {
-    /** Two groups that are opened at the same time may have the same one, but then not the same members. */
-    readonly id: number;
-    /** Global ranks of the members; a member's index is its place here. */
-    readonly members: readonly number[];
-    readonly index: number;
-    /** Every member gives a text and gets those of all, in order of index. For one call by each member. */
-    exchange(text: string): Promise<readonly string[]>;
-    readonly signal?: AbortSignal | undefined;
-    readonly timeoutMs: number;
-    /** Undefined: as the plane was told when it was made. */
-    readonly hierarchy?: Hierarchy | undefined;
-}
-
 export declare class HorovodContext {
     #private;
     readonly world: World;
-    readonly plane: DataPlane;
+    readonly transport: Transport;
     readonly log: Log;
     readonly limits: ContextLimits;
     /** The limits that may change at the end of a step. */
@@ -2019,7 +1984,7 @@ export declare class HorovodContext {
         signal?: AbortSignal | undefined;
         timeoutMs?: number;
     }): Promise<HorovodContext>;
-    get planeName(): PlaneName;
+    get transportName(): TransportName;
     get hasDynamicProcessSets(): boolean;
     /** Everything still in flight ends with ERR_HVD_SHUT_DOWN. Calling it twice is fine. */
     close(): void;
@@ -2066,92 +2031,6 @@ export interface HorovodrunProcess {
     waitForOutput(pattern: RegExp): Promise<RegExpExecArray>;
 }
 
-export interface Job {
-    readonly rounds: readonly Round[];
-    /** Do not post the first round before another member has posted it: this member has nothing new to say. */
-    readonly passive: boolean;
-    /** From the start of waiting; after it the wait fails with ERR_HVD_TIMEOUT. */
-    readonly timeoutMs: number;
-    /** Sync forms only: called each time the wait has lasted another `stallAfterMs`; 0 turns it off. */
-    readonly stallAfterMs: number;
-    readonly onStall?: (missing: number[]) => void;
-    /** What to call the job in error texts: 'allreduce "grad"'. */
-    readonly label: string;
-    /** Nobody has to come to it: where all see who has shut down, that ends the group, and not the job of all ranks. */
-    readonly isOptional?: boolean | undefined;
-    /** Filled by the plane while a timeline is on. */
-    readonly trace?: JobTrace;
-}
-
-export type MakeWorld = (ranks: number) => Promise<PlaneWorld>;
-
-/** Where the ranks of one process meet. */
-export declare class MemoryHub {
-    #private;
-    readonly ranks: number;
-    constructor(ranks: number);
-    plane(rank: number): MemoryPlane;
-    get failure(): HorovodError | undefined;
-    /** Every wait of every member, now and later, ends with this error. The first one stays. */
-    fail(error: HorovodError): void;
-    /** For MemoryPlane: a new meeting place, by the name that member 0 tells the others. */
-    create(members: readonly number[]): string;
-    enter(name: string, index: number): PlaneGroup;
-}
-
-export declare class MemoryPlane implements DataPlane {
-    #private;
-    readonly name = "memory";
-    readonly canBlock: boolean;
-    readonly background = "none";
-    constructor(hub: MemoryHub);
-    openGroup(spec: GroupSpec): Promise<PlaneGroup>;
-    adopt(): void;
-    alloc(bytes: number): ArrayBufferLike;
-    close(): void;
-}
-
-/** Opens one group on the planes of `members`; the result is in order of `members`. */
-export declare function openGroups(planes: readonly DataPlane[], members?: readonly number[], id?: number, timeoutMs?: number): Promise<PlaneGroup[]>;
-
-export type Outcome = 'done' | 'mismatch';
-
-export interface PlaneGroup {
-    readonly index: number;
-    readonly size: number;
-    readonly quick?: QuickAllreduce;
-    /**
-     * Queues the job; `complete` is called once, on the main thread, at the earliest after submit() has
-     * returned unless `submit` itself returns the outcome (it could run at once). Jobs run in order of submission.
-     */
-    submit(job: Job, complete: (outcome: Outcome | HorovodError) => void): Outcome | undefined;
-    /** Runs the job, blocking this thread. Only while no other job of this group is queued. */
-    runSync(job: Job): Outcome;
-    /** Blocks until a submitted job is over; its `complete` will not be called. */
-    waitSync(job: Job): Outcome;
-    /**
-     * Takes back every queued job whose first round has not been posted. After a mismatch the group starts no
-     * further job until this has been called.
-     */
-    takeBack(): Job[];
-    /** Members that have not posted the current round. */
-    missing(): number[];
-    /**
-     * Up to how many bytes an allreduce between hosts takes the way for small ones, where the plane has two. To be called
-     * while nothing is in flight, on all members at the same point.
-     */
-    setSwitchBytes?(bytes: number): void;
-    close(): void;
-}
-
-export type PlaneOperation = AllreduceOperation | ReducescatterOperation | AllgatherOperation | BroadcastOperation | AlltoallOperation | BarrierOperation;
-
-export interface PlaneWorld {
-    /** One per rank. */
-    readonly planes: readonly DataPlane[];
-    close(): void | Promise<void>;
-}
-
 /** Collective: every rank prepares the same shapes, in the same order or under the same name. */
 export declare function prepareAllreduce<T extends TensorLike | readonly TensorLike[]>(context: HorovodContext, xs: T, options?: AllreduceOptions): Promise<PreparedCollective<T>>;
 
@@ -2172,13 +2051,6 @@ export declare class RanksFailed extends Error {
     readonly name = "RanksFailed";
     readonly rank: number;
     constructor(rank: number, cause: unknown, transcript: string);
-}
-
-export interface Round {
-    /** 64 bits that say what this is; two unsigned 32-bit halves. */
-    readonly fingerprintLow: number;
-    readonly fingerprintHigh: number;
-    readonly operation: PlaneOperation;
 }
 
 /** Runs `body` once per rank, and resolves to what each returned. Rejects with RanksFailed. */
@@ -2206,7 +2078,7 @@ export interface SpawnRanksOptions {
     readonly cwd?: string;
     /** Against hanging, not against slowness: after it everything is killed. */
     readonly timeoutMs?: number;
-    /** False: the portable plane. */
+    /** False: the portable transport. */
     readonly native?: boolean;
 }
 
@@ -2244,13 +2116,13 @@ export declare const Adasum: ReduceOp;
 /** Every member's bytes, in order of the members. Their lengths may differ. */
 export declare function allgather(bytes: Uint8Array): Wire<Uint8Array[]>;
 
-/** Concatenates every member's bytes in index order. Sizes may differ; the plane learns them in the round. */
+/** Concatenates every member's bytes in index order. Sizes may differ; the transport learns them in the round. */
 export interface AllgatherOperation {
     readonly kind: 'allgather';
     readonly input: Uint8Array;
-    /** Set by the plane when the job is done. */
+    /** Set by the transport when the job is done. */
     output?: Uint8Array;
-    /** Bytes of each member; set by the plane when the job is done. */
+    /** Bytes of each member; set by the transport when the job is done. */
     byteCounts?: number[];
 }
 
@@ -2289,7 +2161,7 @@ export interface AlltoallOperation {
     readonly kind: 'alltoall';
     readonly input: Uint8Array;
     readonly sendBytes: readonly number[];
-    /** Set by the plane when the job is done. */
+    /** Set by the transport when the job is done. */
     output?: Uint8Array;
     receivedBytes?: number[];
 }
@@ -2319,6 +2191,32 @@ export interface BarrierOperation {
     readonly kind: 'barrier';
 }
 
+export interface Batch {
+    readonly rounds: readonly Round[];
+    /** Do not post the first round before another member has posted it: this member has nothing new to say. */
+    readonly passive: boolean;
+    /** From the start of waiting; after it the wait fails with ERR_HVD_TIMEOUT. */
+    readonly timeoutMs: number;
+    /** Sync forms only: called each time the wait has lasted another `stallAfterMs`; 0 turns it off. */
+    readonly stallAfterMs: number;
+    readonly onStall?: (missing: number[]) => void;
+    /** What to call the job in error texts: 'allreduce "grad"'. */
+    readonly label: string;
+    /** Nobody has to come to it: where all see who has shut down, that ends the group, and not the job of all ranks. */
+    readonly isOptional?: boolean | undefined;
+    /** Filled by the transport while a timeline is on. */
+    readonly trace?: BatchTrace;
+}
+
+export declare class BatchTrace {
+    #private;
+    /** stage, microseconds of the host's monotonic clock, stage, microseconds … */
+    readonly marks: number[];
+    constructor(nowUs: () => number);
+    mark(code: number): void;
+    add(code: number, atUs: number): void;
+}
+
 /** `output` becomes the root's `input` (on the root too, where they may be one array). */
 export interface BroadcastOperation {
     readonly kind: 'broadcast';
@@ -2333,8 +2231,8 @@ export interface BroadcastOptions extends CollectiveOptions {
 
 export declare class Channel {
     #private;
-    readonly group: PlaneGroup;
-    constructor(group: PlaneGroup, host: ChannelHost);
+    readonly group: TransportGroup;
+    constructor(group: TransportGroup, host: ChannelHost);
     /** Counter for requests without a name: they are matched by their order in this process set. */
     nextUnnamed(): number;
     /** Undoes nextUnnamed() for a request that was refused at the door. */
@@ -2355,13 +2253,13 @@ export declare class Channel {
     /** Blocks until a request given to start() is settled. */
     waitSync(request: Request): void;
     /** For the quick path: `request` has begun on its own and goes on in the background. */
-    adopt(request: Request, adopt: (job: Job, complete: (outcome: Outcome | HorovodError) => void) => void): void;
+    adopt(request: Request, adopt: (batch: Batch, complete: (outcome: Outcome | HorovodError) => void) => void): void;
     /** For the quick path: `request` ran on its own and met something else. */
     resolve(request: Request): void;
     /** The same, blocking until it is settled. */
     resolveSync(request: Request): void;
     /** The job of a request that runs on its own, for the quick paths' error texts and stall warnings. */
-    quickJob(request: Request): Job;
+    quickBatch(request: Request): Batch;
     /** Takes back a request that has not left this tick. False: it has, and other ranks may count on it. */
     withdraw(request: Request): boolean;
     /** Ends everything with this error, now and later. */
@@ -2436,7 +2334,7 @@ export interface CollectiveRecord {
 export type CollectiveState = 'pending' | 'running' | 'done' | 'failed';
 
 /** The operations of one request; they are done, with their outputs filled in, when the generator is resumed. */
-export type Composite<R> = Generator<readonly PlaneOperation[], R, void>;
+export type Composite<R> = Generator<readonly TransportOperation[], R, void>;
 
 export interface CompressibleTensor {
     /** This rank's values, multiplied with the prescale factor, with the residual added; a copy, free to be changed. */
@@ -2499,19 +2397,12 @@ export interface Compressor<Context = unknown> {
     decompress(tensor: Tensor, context: Context): Tensor;
 }
 
-export interface ConformanceOptions {
-    /** In which order the plane combines members. */
-    readonly order?: 'index' | 'any';
-    /** Sizes of groups to try. */
-    readonly members?: readonly number[];
-}
-
 /** What a context is made of; bootstrap.ts and horovod/testing put it together. */
 export interface ContextParts {
     readonly world: World;
-    readonly plane: DataPlane;
-    /** Opens the group of all ranks; undefined: the plane does, as for any other. */
-    readonly openGroup?: ((spec: GroupSpec) => Promise<PlaneGroup>) | undefined;
+    readonly transport: Transport;
+    /** Opens the group of all ranks; undefined: the transport does, as for any other. */
+    readonly openGroup?: ((spec: GroupSpec) => Promise<TransportGroup>) | undefined;
     readonly limits: ContextLimits;
     readonly log: Log;
     readonly hasDynamicProcessSets: boolean;
@@ -2534,7 +2425,7 @@ export interface ContextParts {
     pidOf?(rank: number): number;
     /** Tells all ranks that the job has failed. */
     failJob(error: HorovodError): void;
-    /** Says that this rank goes in good order. Before anything is closed: a plane that ends without it is a death. */
+    /** Says that this rank goes in good order. Before anything is closed: a transport that ends without it is a death. */
     leave(): void;
     /** After everything else has been closed. */
     close(): void;
@@ -2640,7 +2531,7 @@ export interface FlightDump {
     readonly reason: string;
     readonly error?: DumpedError | undefined;
     readonly step: number;
-    readonly plane: string;
+    readonly transport: string;
     readonly versions: Readonly<Record<string, string>>;
     readonly processSets: readonly {
         readonly id: number;
@@ -2703,6 +2594,20 @@ export declare class FlightRecorder {
     read(): CollectiveRecord[];
 }
 
+export interface GroupSpec {
+    /** Two groups that are opened at the same time may have the same one, but then not the same members. */
+    readonly id: number;
+    /** Global ranks of the members; a member's index is its place here. */
+    readonly members: readonly number[];
+    readonly index: number;
+    /** Every member gives a text and gets those of all, in order of index. For one call by each member. */
+    exchange(text: string): Promise<readonly string[]>;
+    readonly signal?: AbortSignal | undefined;
+    readonly timeoutMs: number;
+    /** Undefined: as the transport was told when it was made. */
+    readonly hierarchy?: Hierarchy | undefined;
+}
+
 /** A WebAssembly.Memory: growing gives it another buffer. */
 export interface GrowingMemory {
     readonly buffer: ArrayBufferLike;
@@ -2716,7 +2621,7 @@ export interface Hello {
     readonly size: number;
     readonly host: string;
     readonly pid: number;
-    readonly plane: string;
+    readonly transport: string;
 }
 
 /** What goes by host first, through its shared memory, where a group has several members on a host; else it is flat. */
@@ -2753,15 +2658,6 @@ export interface HorovodErrorDetails {
     cause?: unknown;
 }
 
-export declare class JobTrace {
-    #private;
-    /** stage, microseconds of the host's monotonic clock, stage, microseconds … */
-    readonly marks: number[];
-    constructor(nowUs: () => number);
-    mark(code: number): void;
-    add(code: number, atUs: number): void;
-}
-
 /** A value as it travels and is saved. */
 export type KnobValue = number | string | boolean;
 
@@ -2792,7 +2688,7 @@ export interface LogFacts {
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warning' | 'error' | 'fatal';
 
 /** What debug lines are about. */
-export type LogTopic = 'rendezvous' | 'plane' | 'engine';
+export type LogTopic = 'rendezvous' | 'transport' | 'engine';
 
 export declare const Max: ReduceOp;
 
@@ -2802,7 +2698,7 @@ export interface Members {
     readonly index: number;
     /** Number of each member's host, where it is known. */
     readonly hostOf?: readonly number[] | undefined;
-    /** The plane's own kernels of lossy compression, if it has any. */
+    /** The transport's own kernels of lossy compression, if it has any. */
     readonly kernels?: CompressionKernels | undefined;
 }
 
@@ -2834,13 +2730,15 @@ export interface Operand {
 export declare class OperationTrace {
     #private;
     constructor(recorder: TimelineRecorder, description: Description, processSet: number);
-    /** It leaves for the plane, in a job that has this trace. */
-    leave(job: JobTrace, atUs: number): void;
+    /** It leaves for the transport, in a job that has this trace. */
+    leave(batch: BatchTrace, atUs: number): void;
     /** It takes part in an exchange of pending lists. */
     exchange(): void;
     end(error?: string): void;
     get recorder(): TimelineRecorder;
 }
+
+export type Outcome = 'done' | 'mismatch';
 
 /** auto: where a core is to spare. */
 export type OverlapChoice = 'auto' | 'always' | 'never';
@@ -2858,7 +2756,7 @@ export declare const pendingLimit = 4;
 /** A request without its key. */
 export interface Plan<R> {
     readonly kind: Description['kind'];
-    readonly operations: readonly PlaneOperation[];
+    readonly operations: readonly TransportOperation[];
     readonly operands: readonly Pick<Operand, 'shape' | 'dtype'>[];
     readonly isGrouped?: boolean;
     readonly op?: ReduceOp;
@@ -2876,14 +2774,12 @@ export interface Plan<R> {
     result(): R;
 }
 
-export type PlaneName = 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portable' | 'memory';
-
 export interface PreparedCollective<T> {
     /** Reduces the buffers as they are now, in place, and resolves to them. */
     run(options?: Pick<CollectiveOptions, 'signal' | 'timeoutMs'>): Promise<T>;
     runSync(): T;
     /**
-     * Begins now and goes on in the background, where the plane has a thread for it (shm); waitSync() blocks until
+     * Begins now and goes on in the background, where the transport has a thread for it (shm); waitSync() blocks until
      * the buffers are reduced. Only one run at a time, and until then the buffers belong to it.
      */
     start(): StartedCollective<T>;
@@ -2910,7 +2806,7 @@ export declare class ProcessSet {
 export declare const Product: ReduceOp;
 
 /**
- * A shorter way for the engine's most frequent operation, where a plane has one. Numbers: 0 is done, anything
+ * A shorter way for the transport's most frequent operation, where a transport has one. Numbers: 0 is done, anything
  * else goes to settleSync(), which waits on, returns an outcome or throws, as runSync() would.
  */
 export interface QuickAllreduce {
@@ -2921,10 +2817,10 @@ export interface QuickAllreduce {
      * must at once say adopt(job, complete), which is submit() for what has begun already.
      */
     allreduceSoon(input: TypedArray, output: TypedArray | undefined, dtypeAndOp: number, fingerprintLow: number, fingerprintHigh: number, postscale: number): number | undefined;
-    adopt(job: Job, complete: (outcome: Outcome | HorovodError) => void): void;
+    adopt(batch: Batch, complete: (outcome: Outcome | HorovodError) => void): void;
     /** The same as allreduceNow for a round that runs again and again; the caller keeps its arrays alive and attached. */
-    prepareRun(round: Round, job: Job): () => number;
-    settleSync(status: number, job: Job): Outcome;
+    prepareRun(round: Round, batch: Batch): () => number;
+    settleSync(status: number, batch: Batch): Outcome;
     /** Whether the next quick operations note down their stages. */
     isTraced: boolean;
     /** Of the last one: stage, microseconds, stage, … */
@@ -2980,7 +2876,7 @@ export interface QuickOperation {
     readonly processSet: number;
 }
 
-/** What it needs of a plane's quick way. */
+/** What it needs of a transport's quick way. */
 export interface QuickTrace {
     readonly isTraced: boolean;
     readonly lastMarks: Float64Array;
@@ -3074,7 +2970,7 @@ export interface Request {
     readonly description: Description;
     readonly low: number;
     readonly high: number;
-    readonly operations: readonly PlaneOperation[];
+    readonly operations: readonly TransportOperation[];
     readonly timeoutMs: number;
     /** On the host's monotonic clock, which all its ranks share. */
     readonly submittedAtMs: number;
@@ -3147,6 +3043,13 @@ export declare class RingWriter {
     /** Says that nothing more will come; the file stays for the reader. */
     end(): void;
     close(): void;
+}
+
+export interface Round {
+    /** 64 bits that say what this is; two unsigned 32-bit halves. */
+    readonly fingerprintLow: number;
+    readonly fingerprintHigh: number;
+    readonly operation: TransportOperation;
 }
 
 /**
@@ -3390,6 +3293,57 @@ export declare const tracks: {
     readonly operations: 10;
 };
 
+export interface Transport {
+    readonly name: TransportName;
+    /** False where a blocked thread would stop other members (several ranks in one process). */
+    readonly canBlock: boolean;
+    readonly background: Background;
+    /** Loops of lossy compression. Undefined: those of tensor/compression/kernels.ts. */
+    readonly kernels?: CompressionKernels | undefined;
+    /** Collective over the members. */
+    openGroup(spec: GroupSpec): Promise<TransportGroup>;
+    /** Memory that other members can reach without a copy, where the transport has such a thing. */
+    alloc(bytes: number): ArrayBufferLike;
+    /**
+     * Lets other members reach the memory of a WebAssembly module, as it is now, without a copy, where the transport can. Cheap
+     * to ask again; to be asked again after the memory has grown. The transport keeps the memory alive until it is closed.
+     */
+    adopt(memory: GrowingMemory): void;
+    close(): void;
+}
+
+export interface TransportGroup {
+    readonly index: number;
+    readonly size: number;
+    readonly quick?: QuickAllreduce;
+    /**
+     * Queues the job; `complete` is called once, on the main thread, at the earliest after submit() has
+     * returned unless `submit` itself returns the outcome (it could run at once). Jobs run in order of submission.
+     */
+    submit(batch: Batch, complete: (outcome: Outcome | HorovodError) => void): Outcome | undefined;
+    /** Runs the job, blocking this thread. Only while no other job of this group is queued. */
+    runSync(batch: Batch): Outcome;
+    /** Blocks until a submitted job is over; its `complete` will not be called. */
+    waitSync(batch: Batch): Outcome;
+    /**
+     * Takes back every queued job whose first round has not been posted. After a mismatch the group starts no
+     * further job until this has been called.
+     */
+    takeBack(): Batch[];
+    /** Members that have not posted the current round. */
+    missing(): number[];
+    /**
+     * Up to how many bytes an allreduce between hosts takes the way for small ones, where the transport has two. To be called
+     * while nothing is in flight, on all members at the same point.
+     */
+    setSwitchBytes?(bytes: number): void;
+    close(): void;
+}
+
+export type TransportName = 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portable' | 'memory';
+
+export type TransportOperation = AllreduceOperation | ReducescatterOperation | AllgatherOperation | BroadcastOperation | AlltoallOperation | BarrierOperation;
+
 export interface TunableLimits {
     fusionThresholdBytes: number;
     cycleTimeMs: number;
@@ -3444,7 +3398,7 @@ export declare class WaitMeter {
 /** Operations that are done, with their outputs filled in, when the generator goes on. */
 export type Wire<R> = Generator<readonly WireOperation[], R, void>;
 
-/** What planes can do (plane/plane.ts has the same in its own words), as far as compressors need it. */
+/** What transports can do (transport/transport.ts has the same in its own words), as far as compressors need it. */
 export type WireOperation = {
     readonly kind: 'allreduce';
     readonly dtype: DType;

@@ -36,8 +36,10 @@ const ranks = size === 1 ? '1 rank' : `${size} ranks`;
 const say = (text: string): void => {
   if (isLeader) console.log(text);
 };
-const plane = hvd.planeName();
-say(`${ranks}, plane: ${plane}; drawing ${trainingSamples} digits to learn and ${testSamples} to test …`);
+const transport = hvd.transportName();
+say(
+  `${ranks}, transport: ${transport}; drawing ${trainingSamples} digits to learn and ${testSamples} to test …`,
+);
 
 const startedAt = performance.now();
 const training = drawDigits(Math.floor(trainingSamples / size), rank, size); // ② every rank takes its share
@@ -96,7 +98,7 @@ const areEqual = checksums.every((each) => each === checksums[0]);
 say(`
 test accuracy   ${percent((correct as number) / (tested as number))} of ${tested} digits
 training        ${trainingSeconds.toFixed(1)} s, ${Math.round((epochs * steps * batch * size) / trainingSeconds)} samples/s on ${ranks}
-total           ${((performance.now() - startedAt) / 1000).toFixed(1)} s, plane: ${plane}
+total           ${((performance.now() - startedAt) / 1000).toFixed(1)} s, transport: ${transport}
 weights         ${areEqual ? `same weights on all ${ranks}` : `DIFFERENT: checksums ${checksums.join(', ')}`}`);
 await hvd.shutdown();
 if (!areEqual) throw new Error('the ranks ended with different weights');

@@ -58,7 +58,7 @@ const lossAndGradients = jit(valueAndGrad(loss));
 const apply = jit(hvd.applyUpdates<Params>);
 const predict = jit((parameters: Params, images: JaxArray) => np.argmax(logits(parameters, images), -1));
 
-say(`${hvd.size()} rank(s), ${stepsPerEpoch} steps per epoch, plane: ${hvd.planeName()}`);
+say(`${hvd.size()} rank(s), ${stepsPerEpoch} steps per epoch, transport: ${hvd.transportName()}`);
 for (let epoch = 0; epoch < epochs; epoch++) {
   const order = shuffled(training.count);
   let [reportedAt, reportedStep] = [performance.now(), 0];

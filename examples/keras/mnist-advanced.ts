@@ -58,7 +58,7 @@ const model =
 
 if (isLeader) {
   const from = startEpoch > 0 ? `, going on after epoch ${startEpoch}` : '';
-  console.log(`${hvd.size()} rank(s), backend: ${backend}, plane: ${hvd.planeName()}${from}`);
+  console.log(`${hvd.size()} rank(s), backend: ${backend}, transport: ${hvd.transportName()}${from}`);
 }
 
 /** Each epoch is kept, optimizer and all. Rank 0 writes. */

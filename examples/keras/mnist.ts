@@ -68,7 +68,7 @@ model.compile({ optimizer, loss: 'sparseCategoricalCrossentropy', metrics: ['acc
 if (isLeader) {
   console.log(
     `${training.count * hvd.size()} pictures on ${hvd.size()} rank(s), ${model.countParams()} weights, ` +
-      `backend: ${backend}, plane: ${hvd.planeName()}`,
+      `backend: ${backend}, transport: ${hvd.transportName()}`,
   );
 }
 

@@ -56,7 +56,7 @@ const tape = new hvd.DistributedGradientTape(); // ④ its gradients are average
 const optimizer = tf.train.adam(0.001 * hvd.size()); // ⑤ an update sees the pictures of all ranks
 
 say(
-  `${hvd.size()} rank(s), ${stepsPerEpoch} steps per epoch, backend: ${backend}, plane: ${hvd.planeName()}`,
+  `${hvd.size()} rank(s), ${stepsPerEpoch} steps per epoch, backend: ${backend}, transport: ${hvd.transportName()}`,
 );
 for (let epoch = 0; epoch < epochs; epoch++) {
   const order = tf.util.createShuffledIndices(training.count);

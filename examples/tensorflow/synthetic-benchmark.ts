@@ -76,7 +76,7 @@ function trainOneBatch(): void {
 
 say(`Model: ${modelName}, ${model.parameters.toLocaleString('en')} parameters, optimizer: ${optimizerName}`);
 say(`Batch size: ${batchSize}`);
-say(`Number of ranks: ${hvd.size()}, backend: ${backendName}, plane: ${hvd.planeName()}`);
+say(`Number of ranks: ${hvd.size()}, backend: ${backendName}, transport: ${hvd.transportName()}`);
 
 say('Running warmup...');
 for (let batch = 0; batch < warmupBatches; batch++) trainOneBatch();

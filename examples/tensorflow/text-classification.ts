@@ -71,7 +71,7 @@ const say = (text: string): void => {
 
 say(
   `${training.length} sentences, ${vocabulary.size} words, ${hvd.size()} rank(s), ` +
-    `backend: ${tf.getBackend()}, plane: ${hvd.planeName()}`,
+    `backend: ${tf.getBackend()}, transport: ${hvd.transportName()}`,
 );
 const startedAt = performance.now();
 await model.fit(sentences, labels, {

@@ -41,9 +41,9 @@ struct Cluster {
       std::unique_ptr<hvd::CrossGroup> cross;
       if (place < placement.lanes)
         cross = crossing(lanes[static_cast<size_t>(place)]->mesh(host, control, placement.lane(place)));
-      hvd::Engine* engine = cross ? &cross->engine() : nullptr;
+      hvd::Transport* transport = cross ? &cross->transport() : nullptr;
       groups.push_back(std::make_unique<hvd::HierarchicalGroup>(placement, i, ranks, control, arenas.back().get(),
-                                                                std::move(local), std::move(cross), engine));
+                                                                std::move(local), std::move(cross), transport));
       if (flat) groups.back()->send_flat(*flat, crossing(everybody.mesh(i, control)));
     }
     for (auto& group : groups) group->probe_peer_memory(true);
@@ -69,7 +69,7 @@ struct Cluster {
 
  private:
   static std::unique_ptr<hvd::CrossGroup> crossing(const std::shared_ptr<hvd::Mesh>& mesh) {
-    return std::make_unique<hvd::CrossGroup>(mesh, std::make_shared<hvd::TcpEngine>(mesh),
+    return std::make_unique<hvd::CrossGroup>(mesh, std::make_shared<hvd::TcpTransport>(mesh),
                                              hvd::CrossGroup::default_carried_bytes(mesh->size()));
   }
 };

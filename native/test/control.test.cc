@@ -88,7 +88,7 @@ TEST("a process that leaves has left, and is not dead") {
   block.leave(0);
 }
 
-TEST("one that closes its plane without leaving counts as dead, though its process lives on") {
+TEST("one that closes its transport without leaving counts as dead, though its process lives on") {
   world::Block block(2);
   Control control(block.fd(), 0, 2);
   { Control other(block.fd(), 1, 2); }

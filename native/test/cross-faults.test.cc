@@ -86,22 +86,22 @@ TEST("who waits passively sees that another has begun") {
 
 TEST("passive jobs of a worker run when another member begins") {
   Crossing crossing(2);
-  Worker worker(crossing.group(0), [](Job*) {});
-  Job job;
-  job.patience = patient();
-  job.passive = true;
-  job.operations = {barrier(5)};
-  worker.submit(&job);
-  CHECK(worker.wait(&job, 5'000'000) == Status::stalled);
+  Worker worker(crossing.group(0), [](Batch*) {});
+  Batch batch;
+  batch.patience = patient();
+  batch.passive = true;
+  batch.operations = {barrier(5)};
+  worker.submit(&batch);
+  CHECK(worker.wait(&batch, 5'000'000) == Status::stalled);
   CHECK(!crossing.group(1).anyone_started());
   Operation operation = barrier(5);
   CHECK(crossing.group(1).run(operation, patient()) == Status::done);
-  CHECK(worker.wait(&job, 0) == Status::done);
+  CHECK(worker.wait(&batch, 0) == Status::done);
 }
 
 TEST("who takes a passive job back has the group for itself, while others begin rounds") {
   Crossing crossing(2);
-  Worker worker(crossing.group(0), [](Job*) {});
+  Worker worker(crossing.group(0), [](Batch*) {});
   const int times = 2000;
   std::thread other([&] {
     for (int i = 0; i < times; i++) {
@@ -112,13 +112,13 @@ TEST("who takes a passive job back has the group for itself, while others begin 
   int rounds = 0;
   bool fine = true;
   while (fine && rounds < times) {
-    Job job;
-    job.patience = patient();
-    job.passive = true;
-    job.operations = {barrier(7)};
-    worker.submit(&job);
+    Batch batch;
+    batch.patience = patient();
+    batch.passive = true;
+    batch.operations = {barrier(7)};
+    worker.submit(&batch);
     if (worker.take_back().empty()) {  // the worker was quicker: it runs the round
-      fine = worker.wait(&job, 0) == Status::done;
+      fine = worker.wait(&batch, 0) == Status::done;
       rounds++;
     }
     if (!fine || rounds == times) break;
@@ -262,7 +262,7 @@ TEST("a process that is killed in the middle of an operation is lost for all oth
       Control control(block.fd(), me, size);
       auto mesh = wires.mesh(me, control);
       wires.close_of(me);
-      CrossGroup group(mesh, std::make_shared<TcpEngine>(mesh), 0);
+      CrossGroup group(mesh, std::make_shared<TcpTransport>(mesh), 0);
       std::vector<float> data(3'000'000);
       for (int n = 0; n < 10'000; n++) {
         if (me == 1 && n == 5) {  // agrees, sends something, and is gone
@@ -296,7 +296,7 @@ TEST("garbage in place of a post, and a post of another round, are an error that
     Wires wires(2, Wire::pair);
     Control control(block.fd(), 0, 2);
     auto mesh = wires.mesh(0, control);
-    CrossGroup group(mesh, std::make_shared<TcpEngine>(mesh), 1024);
+    CrossGroup group(mesh, std::make_shared<TcpTransport>(mesh), 1024);
     Header header{frame_magic, FrameKind::post, flag::carries, 1, 1, 5, 16};
     std::vector<char> bytes(sizeof header + random() % 300);
     for (char& byte : bytes) byte = static_cast<char>(random());
@@ -325,7 +325,7 @@ TEST("equal fingerprints with other sizes, and garbage in place of data, are err
     Wires wires(2, Wire::pair);
     Control control(block.fd(), 0, 2);
     auto mesh = wires.mesh(0, control);
-    CrossGroup group(mesh, std::make_shared<TcpEngine>(mesh), 1024);
+    CrossGroup group(mesh, std::make_shared<TcpTransport>(mesh), 1024);
     const size_t count = way == 0 ? 10 : 1000;
     std::vector<float> data(count, 1);
     const Header header{frame_magic, FrameKind::post, way == 0 ? flag::carries : uint8_t{0}, 1, 1, 5,
@@ -347,7 +347,7 @@ TEST("nothing is sent to who accepted the connection before the ready byte has c
   Wires wires(2, Wire::pair);
   Control control(block.fd(), 1, 2);
   auto mesh = wires.mesh(1, control);  // member 1 accepted the connection of member 0
-  CrossGroup group(mesh, std::make_shared<TcpEngine>(mesh), 1024);
+  CrossGroup group(mesh, std::make_shared<TcpTransport>(mesh), 1024);
   group.start(barrier());
   CHECK(!group.everyone_arrived());
   const int peer = wires.sockets[0][1];
@@ -359,7 +359,7 @@ TEST("nothing is sent to who accepted the connection before the ready byte has c
 
   Wires others(2, Wire::pair);
   auto deceived = others.mesh(1, control);
-  CrossGroup second(deceived, std::make_shared<TcpEngine>(deceived), 1024);
+  CrossGroup second(deceived, std::make_shared<TcpTransport>(deceived), 1024);
   CHECK_EQ(write(others.sockets[0][1], "x", 1), ssize_t{1});
   Operation operation = barrier();
   CHECK(second.run(operation, patient()) == Status::system_error);
@@ -374,10 +374,10 @@ TEST("who reads nothing for longer than a silence may last is not lost, and gets
   Control controls[2] = {{block.fd(), 0, 2}, {block.fd(), 1, 2}};
   const size_t bytes = 16 << 20;
   world::together(2, [&](int me) {
-    TcpEngine engine(wires.mesh(me, controls[me], {}, second_ns));
+    TcpTransport transport(wires.mesh(me, controls[me], {}, second_ns));
     std::vector<char> data(bytes, static_cast<char>(me));
     if (me == 1) usleep(2'500'000);
-    CHECK(engine.broadcast(data.data(), bytes, 0, patient()) == Status::done);
+    CHECK(transport.broadcast(data.data(), bytes, 0, patient()) == Status::done);
     CHECK_EQ(data[bytes - 1], 0);
   });
 }
@@ -386,16 +386,16 @@ TEST("a peer whose kernel answers nothing is lost when the silence has lasted lo
   Block block(2);
   Wires wires(2, Wire::tcp);
   Control control(block.fd(), 0, 2);
-  TcpEngine engine(wires.mesh(0, control, {}, second_ns));
+  TcpTransport transport(wires.mesh(0, control, {}, second_ns));
   sock_filter drop = {BPF_RET | BPF_K, 0, 0, 0};  // as if the cable had been cut
   sock_fprog program = {1, &drop};
   CHECK_EQ(setsockopt(wires.sockets[1][0], SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program), 0);
   std::vector<char> data(1000);
-  CHECK(engine.broadcast(data.data(), data.size(), 0, patient()) == Status::done);  // the kernel has taken it
+  CHECK(transport.broadcast(data.data(), data.size(), 0, patient()) == Status::done);  // the kernel has taken it
   const int64_t began = monotonic_ns();
-  CHECK(engine.broadcast(data.data(), data.size(), 1, patient()) == Status::peer_lost);
-  CHECK_EQ(engine.culprit(), 1);
-  CHECK_EQ(engine.errno_value(), ETIMEDOUT);
+  CHECK(transport.broadcast(data.data(), data.size(), 1, patient()) == Status::peer_lost);
+  CHECK_EQ(transport.culprit(), 1);
+  CHECK_EQ(transport.errno_value(), ETIMEDOUT);
   CHECK(monotonic_ns() - began >= second_ns);
 }
 
@@ -404,7 +404,7 @@ TEST("a size that no tensor has is nonsense, whatever the fingerprint says") {
   Wires wires(2, Wire::pair);
   Control control(block.fd(), 0, 2);
   auto mesh = wires.mesh(0, control);
-  CrossGroup group(mesh, std::make_shared<TcpEngine>(mesh), 1000);
+  CrossGroup group(mesh, std::make_shared<TcpTransport>(mesh), 1000);
   Header post{frame_magic, FrameKind::post, 0, 1, 1, 7, ~uint64_t{0} - 3};
   CHECK_EQ(send(wires.sockets[1][0], &post, sizeof post, 0), static_cast<ssize_t>(sizeof post));
   std::vector<float> data(2000);

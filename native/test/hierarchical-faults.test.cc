@@ -140,7 +140,7 @@ TEST("a disagreement touches nothing, in what goes flat as well, and the next ro
   }
 }
 
-// In each round one member at least comes by itself; the others come by themselves as well, or as passive jobs of a worker, some of
+// In each round one member at least comes by itself; the others come by themselves as well, or as passive batches of a worker, some of
 // which are taken back and come by themselves then. Whatever the order, everybody gets the same answer.
 TEST("passive and active members in any order, over two and three hosts, with disagreements between") {
   int seed = 1;
@@ -160,7 +160,7 @@ TEST("passive and active members in any order, over two and three hosts, with di
                          shared() % 4 == 0 ? static_cast<int>(shared() % hosts.size()) : -1});
       cluster.together([&](int me) {
         std::mt19937 random(static_cast<unsigned>(seed * 100 + me));
-        Worker worker(cluster.group(me), [](Job*) {});
+        Worker worker(cluster.group(me), [](Batch*) {});
         for (const Plan& plan : plans) {
           const uint64_t fingerprint = plan.odd == me ? 5 : 6;
           Trial trial(plan.kind, plan.count, me, cluster.size(), fingerprint);
@@ -168,18 +168,18 @@ TEST("passive and active members in any order, over two and three hosts, with di
           if (random() % 2) usleep(random() % 2000);
           bool is_over = false;
           if (me != plan.active && random() % 3 != 0) {
-            Job job;
-            job.patience = patient();
-            job.passive = true;
-            job.operations = {trial.operation};
-            worker.submit(&job);
+            Batch batch;
+            batch.patience = patient();
+            batch.passive = true;
+            batch.operations = {trial.operation};
+            worker.submit(&batch);
             bool is_back = false;
             if (random() % 2) {
               usleep(random() % 1500);
               is_back = !worker.take_back().empty();
             }
             if (!is_back) {
-              CHECK_EQ(worker.wait(&job, 0), expected);
+              CHECK_EQ(worker.wait(&batch, 0), expected);
               worker.take_back();  // lifts the halt
               is_over = true;
             }

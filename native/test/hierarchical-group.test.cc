@@ -21,10 +21,10 @@ char* allocate(void* context, size_t bytes) {
   return memory.data();
 }
 
-// An engine over a segment.
-class SegmentEngine final : public Engine {
+// An transport over a segment.
+class SegmentTransport final : public Transport {
  public:
-  explicit SegmentEngine(std::unique_ptr<Group> group) : group_(std::move(group)) {}
+  explicit SegmentTransport(std::unique_ptr<Group> group) : group_(std::move(group)) {}
   Status allreduce(char* data, size_t count, DType dtype, Op op, const Patience& patience) override {
     return run(Kind::allreduce, {data, data, count * element_bytes(dtype)}, dtype, op, {}, 0, nullptr, patience);
   }
@@ -115,14 +115,14 @@ struct Cluster {
       Control& control = *controls.back();
       auto local = std::make_unique<ShmGroup>(inside[static_cast<size_t>(host)], placement.on(host), place, control, arenas.back().get());
       std::unique_ptr<Group> cross;
-      std::shared_ptr<SegmentEngine> engine;
+      std::shared_ptr<SegmentTransport> transport;
       if (place < placement.lanes) {
         auto over = [&](int fd) { return std::make_unique<ShmGroup>(fd, placement.lane(place), host, control, nullptr); };
         cross = over(posts[static_cast<size_t>(place)]);
-        engine = std::make_shared<SegmentEngine>(over(data[static_cast<size_t>(place)]));
+        transport = std::make_shared<SegmentTransport>(over(data[static_cast<size_t>(place)]));
       }
       groups.push_back(std::make_unique<HierarchicalGroup>(placement, i, ranks, control, arenas.back().get(),
-                                                           std::move(local), std::move(cross), engine.get(), engine));
+                                                           std::move(local), std::move(cross), transport.get(), transport));
     }
   }
   ~Cluster() {

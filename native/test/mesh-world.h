@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 
 #include "cross/cross-group.h"
-#include "tcp/tcp-engine.h"
+#include "tcp/tcp-transport.h"
 #include "world.h"
 
 namespace world {
@@ -78,7 +78,7 @@ struct Crossing {
     for (int i = 0; i < count; i++) controls.push_back(std::make_unique<hvd::Control>(block.fd(), i, count));
     for (int i = 0; i < count; i++) {
       auto mesh = wires.mesh(i, *controls[static_cast<size_t>(i)]);
-      groups.push_back(std::make_unique<hvd::CrossGroup>(mesh, std::make_shared<hvd::TcpEngine>(mesh), most));
+      groups.push_back(std::make_unique<hvd::CrossGroup>(mesh, std::make_shared<hvd::TcpTransport>(mesh), most));
       wires.close_of(i);  // the mesh has its own
     }
   }

@@ -56,25 +56,25 @@ TEST("a job of the worker has a trace of its own, and a group without one notes 
   Members members(2, false);
   members.together([&](int me) {
     std::vector<float> data(100, 1.0f), more(100, 1.0f);
-    Job job;
-    job.operations = {allreduce_in_place(data), allreduce_in_place(more)};
-    job.operations[1].fingerprint = 2;
-    job.patience = patient();
-    job.trace = std::make_unique<Trace>();
-    Worker worker(members.group(me), [](Job*) {});
-    worker.submit(&job);
-    CHECK(worker.wait(&job, 0) == Status::done);
-    check_order(*job.trace);
+    Batch batch;
+    batch.operations = {allreduce_in_place(data), allreduce_in_place(more)};
+    batch.operations[1].fingerprint = 2;
+    batch.patience = patient();
+    batch.trace = std::make_unique<Trace>();
+    Worker worker(members.group(me), [](Batch*) {});
+    worker.submit(&batch);
+    CHECK(worker.wait(&batch, 0) == Status::done);
+    check_order(*batch.trace);
     int rounds = 0;
-    for (size_t i = 0; i < job.trace->count; i++) rounds += job.trace->marks[i].stage == Stage::posted;
+    for (size_t i = 0; i < batch.trace->count; i++) rounds += batch.trace->marks[i].stage == Stage::posted;
     CHECK_EQ(rounds, 2);
-    const size_t before = job.trace->count;
-    Job plain;
+    const size_t before = batch.trace->count;
+    Batch plain;
     plain.operations = {allreduce_in_place(data)};
     plain.patience = patient();
     worker.submit(&plain);
     CHECK(worker.wait(&plain, 0) == Status::done);
-    CHECK_EQ(job.trace->count, before);
+    CHECK_EQ(batch.trace->count, before);
   });
 }
 

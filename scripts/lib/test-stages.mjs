@@ -23,9 +23,9 @@ const bad = { passed: 0, failed: 1, skipped: 0 };
 const skip = (reason) => ({ passed: 0, failed: 0, skipped: 1, reason });
 const fromCode = (code) => (code === 0 ? ok : bad);
 
-/** Tests that try both planes by themselves, or are about who starts ranks. */
-const choosesItsPlane =
-  /\/(fault-launcher|fault-start|logs|mpi-engine|mpirun|run|status|two-names|without-launcher)\.test\.js$/;
+/** Tests that try both transports by themselves, or are about who starts ranks. */
+const choosesItsTransport =
+  /\/(fault-launcher|fault-start|logs|mpi-transport|mpirun|run|status|two-names|without-launcher)\.test\.js$/;
 
 export const stages = [
   { name: 'packages', about: 'system packages: hosts in a box, MPI, Gloo, Slurm', run: systemPackages },
@@ -71,7 +71,7 @@ export const stages = [
     run: ({ filter }) =>
       withSecondAttempt(
         testFiles().processes.filter(
-          (path) => path.startsWith('dist/multiprocess/') && !choosesItsPlane.test(path),
+          (path) => path.startsWith('.dist-test/test/multiprocess/') && !choosesItsTransport.test(path),
         ),
         { filter, concurrency: 1, env: { HOROVOD_NATIVE: '0' } },
       ),
@@ -130,10 +130,7 @@ export async function runStage(stage, context) {
 async function build() {
   await ensureCompiler();
   removeStaleOutputs();
-  const outside = ['test/multiprocess', 'test/end-to-end'].flatMap(filesBelow);
-  const hasTests = outside.some((path) => path.endsWith('.ts')); // tsc refuses a project without files
-  const projects = ['tsconfig.json', ...(hasTests ? ['test/tsconfig.json'] : [])];
-  for (const project of projects) {
+  for (const project of ['tsconfig.json', 'test/tsconfig.json']) {
     const code = await runTool('typescript', 'tsc', ['-p', project]);
     if (code !== 0) return bad;
   }
@@ -149,7 +146,7 @@ async function systemPackages() {
 
 async function onBoxHosts(files, filter) {
   const { reason: incomplete } = await ensureClusterPackages();
-  const { canUseBox } = await import(inRepository('dist/testing/box.js'));
+  const { canUseBox } = await import(inRepository('.dist-test/test/support/box.js'));
   const reason = canUseBox();
   if (reason !== undefined) return skip(incomplete === undefined ? reason : `${reason}; ${incomplete}`);
   return await withSecondAttempt(files, { filter, concurrency: 1 });
@@ -166,23 +163,21 @@ async function nativeTests(flavour, filter) {
 
 /** Sources decide what is run, so that a compiled test whose source is gone is not. */
 function testFiles() {
-  const everySource = filesBelow('src').filter((path) => path.endsWith('.test.ts'));
+  const everySource = [...filesBelow('src'), ...filesBelow('test')].filter((path) =>
+    path.endsWith('.test.ts'),
+  );
   const needsTfjsNode = (path) => path.endsWith('.tfjs-node.test.ts');
-  const needsBox = (path) => path.startsWith('src/cluster/');
-  const inSource = everySource.filter((path) => !needsTfjsNode(path) && !needsBox(path));
-  const outside = [...filesBelow('test/multiprocess'), ...filesBelow('test/end-to-end')];
+  const needsBox = (path) => path.startsWith('test/cluster/');
+  const onThisMachine = everySource.filter((path) => !needsTfjsNode(path) && !needsBox(path));
   const benchTests = filesBelow('bench').filter((path) => path.endsWith('.test.mjs'));
   const starts = (path) =>
-    path.startsWith('src/multiprocess/') || startsProcesses.test(readFileSync(inRepository(path), 'utf8'));
-  const compiled = (path) =>
-    path.replace(/^src/, 'dist').replace(/^test/, '.dist-test').replace(/\.ts$/, '.js');
+    path.startsWith('test/multiprocess/') || startsProcesses.test(readFileSync(inRepository(path), 'utf8'));
+  const compiled = (path) => `.dist-test/${path.replace(/\.ts$/, '.js')}`;
   return {
     cluster: everySource.filter(needsBox).map(compiled),
     tfjsNode: everySource.filter(needsTfjsNode).map(compiled),
-    unit: [...inSource.filter((path) => !starts(path)).map(compiled), ...benchTests],
-    processes: [...inSource.filter(starts), ...outside.filter((path) => /\.test\.(ts|mjs)$/.test(path))].map(
-      (path) => (path.endsWith('.mjs') ? path : compiled(path)),
-    ),
+    unit: [...onThisMachine.filter((path) => !starts(path)).map(compiled), ...benchTests],
+    processes: onThisMachine.filter(starts).map(compiled),
   };
 }
 
@@ -280,8 +275,9 @@ async function onNode24({ filter, fetched }) {
   try {
     if (reason !== undefined) return skip(reason);
     await run(execPath, ['--version']);
-    // What takes long and has little to do with Node: planes between hosts, kernels, searches.
-    const isAside = /cluster-plane|cluster-processes|\/(tensorflow\/backend|tensor|autotune)\//;
+    // What takes long and has little to do with Node: transports between hosts, kernels, searches.
+    const isAside =
+      /(hierarchical|cluster)-transport|cluster-processes|\/(tensorflow\/backend|tensor|autotune)\//;
     const files = testFiles().unit.filter((path) => !isAside.test(path));
     return await nodeTests(files, { filter, concurrency: unitConcurrency, execPath });
   } finally {

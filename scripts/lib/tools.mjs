@@ -90,8 +90,13 @@ export function filesBelow(folder) {
 
 /** Deletes compiled files whose source is gone: tsc leaves them, and a stale one would be packed. */
 export function removeStaleOutputs() {
-  for (const path of filesBelow('dist')) {
-    const source = path.replace(/^dist/, 'src').replace(/(\.d\.ts|\.js|\.js\.map)$/, '.ts');
-    if (source !== path && !existsSync(inRepository(source))) rmSync(inRepository(path));
+  for (const path of [...filesBelow('dist'), ...filesBelow('.dist-test')]) {
+    const source = path
+      .replace(/^dist\//, 'src/')
+      .replace(/^\.dist-test\//, '')
+      .replace(/(\.d\.ts|\.js|\.js\.map)$/, '.ts');
+    const isStale =
+      !existsSync(inRepository(source)) || (path.startsWith('dist/') && source.endsWith('.test.ts'));
+    if (source !== path && isStale) rmSync(inRepository(path));
   }
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { keepOutput } from '../testing/command-output.ts';
+import { keepOutput } from '../../test/support/command-output.ts';
 import { run } from './main.ts';
 
 async function horovod(...argv: string[]): Promise<{ exitCode: number; out: string; error: string }> {

@@ -1,9 +1,9 @@
 // The command `horovod`: finds the subcommand and ends the process with its exit code.
 
 import { fileURLToPath } from 'node:url';
-import { packageVersion } from '../diagnostics/package-version.ts';
 import { HorovodError } from '../errors.ts';
 import { ConsoleWriter, ownOutput } from '../launch/output/console-writer.ts';
+import { packageVersion } from '../settings/package.ts';
 import type { CommandOutput } from './subcommand.ts';
 import { subcommands } from './subcommands.ts';
 

@@ -4,13 +4,13 @@ import type { CommandOutput, Subcommand } from './subcommand.ts';
 
 export const subcommands: readonly Subcommand[] = [
   lazy('status', 'show what the ranks of running jobs are doing', async () => {
-    return (await import('../status/command.ts')).statusCommand;
+    return (await import('./status/command.ts')).statusCommand;
   }),
   lazy('timeline', 'report where the time of a timeline went', async () => {
-    return (await import('../timeline/report/command.ts')).timelineCommand;
+    return (await import('./timeline/command.ts')).timelineCommand;
   }),
   lazy('flight-report', 'compare what the ranks of a failed job did, and name the culprit', async () => {
-    return (await import('../diagnostics/flight-report/command.ts')).flightReportCommand;
+    return (await import('./flight-report/command.ts')).flightReportCommand;
   }),
 ];
 

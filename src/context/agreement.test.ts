@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { errorOf } from '../../test/support/error-of.ts';
+import * as hvd from '../operations/collectives.ts';
+import { prepareAllreduce } from '../operations/prepared.ts';
 import { Compression } from '../tensor/compression/compression.ts';
 import type { TypedArray } from '../tensor/dtype.ts';
 import { Average, Max, Sum } from '../tensor/reduce-op.ts';
 import { tensor } from '../tensor/tensor.ts';
-import { errorOf } from '../testing/error-of.ts';
 import { runRanks } from '../testing/run-ranks.ts';
-import * as hvd from './collectives.ts';
 import type { HorovodContext } from './context.ts';
-import { prepareAllreduce } from './prepared.ts';
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 const turns = async (count: number) => {

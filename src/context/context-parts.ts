@@ -1,13 +1,13 @@
 // What a context is made of, and where its rank stands.
 
-import type { TunableLimits } from '../autotune/tuned.ts';
-import type { FlightPlace } from '../diagnostics/flight-dumper.ts';
-import type { Log } from '../diagnostics/log.ts';
-import type { StallLimits } from '../engine/stall-inspector.ts';
+import type { Log } from '../console/log.ts';
+import type { TunableLimits } from '../engine/autotune/tuned.ts';
 import type { HorovodError } from '../errors.ts';
-import type { DataPlane, GroupSpec, PlaneGroup } from '../plane/plane.ts';
-import type { StatusPlace } from '../status/status-writer.ts';
-import type { TimelineBlock } from '../timeline/timeline.ts';
+import type { FlightPlace } from '../observe/flight-recorder/flight-dumper.ts';
+import type { StallLimits } from '../observe/stalls/stall-inspector.ts';
+import type { StatusPlace } from '../observe/status/status-writer.ts';
+import type { TimelineBlock } from '../observe/timeline/timeline.ts';
+import type { GroupSpec, Transport, TransportGroup } from '../transport/transport.ts';
 import type { ProcessSet } from './process-set.ts';
 
 /** Where this rank stands. */
@@ -35,9 +35,9 @@ export interface ContextLimits extends StallLimits, Readonly<TunableLimits> {
 /** What a context is made of; bootstrap.ts and horovod/testing put it together. */
 export interface ContextParts {
   readonly world: World;
-  readonly plane: DataPlane;
-  /** Opens the group of all ranks; undefined: the plane does, as for any other. */
-  readonly openGroup?: ((spec: GroupSpec) => Promise<PlaneGroup>) | undefined;
+  readonly transport: Transport;
+  /** Opens the group of all ranks; undefined: the transport does, as for any other. */
+  readonly openGroup?: ((spec: GroupSpec) => Promise<TransportGroup>) | undefined;
   readonly limits: ContextLimits;
   readonly log: Log;
   readonly hasDynamicProcessSets: boolean;
@@ -60,7 +60,7 @@ export interface ContextParts {
   pidOf?(rank: number): number;
   /** Tells all ranks that the job has failed. */
   failJob(error: HorovodError): void;
-  /** Says that this rank goes in good order. Before anything is closed: a plane that ends without it is a death. */
+  /** Says that this rank goes in good order. Before anything is closed: a transport that ends without it is a death. */
   leave(): void;
   /** After everything else has been closed. */
   close(): void;

@@ -1,38 +1,42 @@
 // A context: one rank's membership, its process sets and its way to every collective. The functions of the
 // package are a façade over one default context (default-context.ts); tests make several in one process.
 
-import { Tuned } from '../autotune/tuned.ts';
-import { CallSites } from '../diagnostics/call-site.ts';
-import type { FlightDumper } from '../diagnostics/flight-dumper.ts';
-import { type CollectiveRecord, FlightRecorder, type MutableRecord } from '../diagnostics/flight-recorder.ts';
-import type { Log } from '../diagnostics/log.ts';
-import { StepClock } from '../diagnostics/step-clock.ts';
+import type { Log } from '../console/log.ts';
+import { Tuned } from '../engine/autotune/tuned.ts';
 import { Channel, type ChannelHost } from '../engine/channel.ts';
 import { labelOf, type Request, unnamedKey } from '../engine/request.ts';
+import { StepClock } from '../engine/step-clock.ts';
 import { HorovodError } from '../errors.ts';
-import type { DataPlane, PlaneGroup, PlaneName } from '../plane/plane.ts';
-import { pendingList } from '../status/pending-list.ts';
-import { StatusWriter, statusPeriodMs } from '../status/status-writer.ts';
-import { Timeline } from '../timeline/timeline.ts';
+import { CallSites } from '../observe/flight-recorder/call-site.ts';
+import type { FlightDumper } from '../observe/flight-recorder/flight-dumper.ts';
+import {
+  type CollectiveRecord,
+  FlightRecorder,
+  type MutableRecord,
+} from '../observe/flight-recorder/flight-recorder.ts';
+import { createDumper } from '../observe/flight-recorder/flight-watch.ts';
+import { StallWatch } from '../observe/stalls/stall-watch.ts';
+import { pendingList } from '../observe/status/pending-list.ts';
+import { StatusWriter, statusPeriodMs } from '../observe/status/status-writer.ts';
+import { StragglerWatch } from '../observe/stragglers/straggler-watch.ts';
+import { Timeline } from '../observe/timeline/timeline.ts';
+import { describePlan, fingerprintOfPlan } from '../operations/describe-plan.ts';
+import { type CollectiveOptions, checkOptions } from '../operations/options.ts';
+import type { Members, Plan } from '../operations/plans.ts';
+import { QuickCall } from '../operations/quick-call.ts';
+import type { Transport, TransportGroup, TransportName } from '../transport/transport.ts';
 import type { ContextLimits, ContextParts, World } from './context-parts.ts';
-import { describePlan, fingerprintOfPlan } from './describe-plan.ts';
-import { createDumper } from './flight-watch.ts';
-import { type CollectiveOptions, checkOptions } from './options.ts';
-import type { Members, Plan } from './plans.ts';
 import { ProcessSet } from './process-set.ts';
 import { ProcessSetChanges } from './process-set-changes.ts';
 import { checkDistinct, ProcessSetTable, type RegisteredSet } from './process-set-table.ts';
-import { QuickCall } from './quick-call.ts';
 import { countName, fillRecord, keepRecord, nowMs, timelinePlace, zeroRequest } from './request-parts.ts';
-import { StallWatch } from './stall-watch.ts';
-import { asStartFailure, eitherOf } from './start-watch.ts';
-import { StragglerWatch } from './straggler-watch.ts';
+import { asStartFailure, eitherOf } from './start/start-watch.ts';
 
 export type { ContextLimits, ContextParts, World } from './context-parts.ts';
 
 export class HorovodContext {
   readonly world: World;
-  readonly plane: DataPlane;
+  readonly transport: Transport;
   readonly log: Log;
   readonly limits: ContextLimits;
   /** The limits that may change at the end of a step. */
@@ -60,12 +64,12 @@ export class HorovodContext {
   private constructor(parts: ContextParts) {
     this.#parts = parts;
     this.world = parts.world;
-    this.plane = parts.plane;
+    this.transport = parts.transport;
     this.log = parts.log;
     this.limits = parts.limits;
     this.tuned = new Tuned(parts.limits);
     this.recorder = new FlightRecorder(parts.limits.flightRecords);
-    this.#sets = new ProcessSetTable(parts.world.rank, parts.hostOf, parts.plane.kernels);
+    this.#sets = new ProcessSetTable(parts.world.rank, parts.hostOf, parts.transport.kernels);
     this.dumper = createDumper(this, parts, this.#sets, (rank) => this.#stalls.describe(rank));
     this.#stalls = new StallWatch({
       rank: parts.world.rank,
@@ -106,7 +110,7 @@ export class HorovodContext {
       const ranks = Array.from({ length: world.size }, (_, rank) => rank);
       const timeoutMs = options.timeoutMs ?? parts.limits.startTimeoutMs;
       const { exchange, members, startSignal } = parts;
-      const openGroup = parts.openGroup ?? parts.plane.openGroup.bind(parts.plane);
+      const openGroup = parts.openGroup ?? parts.transport.openGroup.bind(parts.transport);
       const group = await openGroup({
         id: 0,
         members,
@@ -132,8 +136,8 @@ export class HorovodContext {
     }
   }
 
-  get planeName(): PlaneName {
-    return this.plane.name;
+  get transportName(): TransportName {
+    return this.transport.name;
   }
 
   get hasDynamicProcessSets(): boolean {
@@ -155,7 +159,7 @@ export class HorovodContext {
     this.timeline.close();
     this.#parts.leave();
     this.#sets.removeAll(error);
-    this.plane.close();
+    this.transport.close();
     this.#parts.close();
   }
 
@@ -314,7 +318,7 @@ export class HorovodContext {
     }
   }
 
-  #addSet(set: ProcessSet, ranks: readonly number[], group: PlaneGroup | undefined): void {
+  #addSet(set: ProcessSet, ranks: readonly number[], group: TransportGroup | undefined): void {
     const id = this.#sets.nextId;
     this.recorder.forgetNames(id);
     this.log.write('debug', `process set ${id} of ${ranks.length} ranks`, { topic: 'engine' });

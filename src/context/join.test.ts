@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { errorOf } from '../../test/support/error-of.ts';
+import * as hvd from '../operations/collectives.ts';
+import { prepareAllreduce } from '../operations/prepared.ts';
 import { Average, Max, Min, Sum } from '../tensor/reduce-op.ts';
-import { errorOf } from '../testing/error-of.ts';
 import { runRanks } from '../testing/run-ranks.ts';
-import * as hvd from './collectives.ts';
-import { prepareAllreduce } from './prepared.ts';
 import { ProcessSet } from './process-set.ts';
 
 const turns = async (count: number) => {

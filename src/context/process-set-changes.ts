@@ -1,10 +1,10 @@
 // How process sets come and go after init(): every rank takes part in every change, in the same order, members or not.
 
 import { HorovodError } from '../errors.ts';
-import type { AllgatherOperation, PlaneGroup } from '../plane/plane.ts';
+import type { CollectiveOptions } from '../operations/options.ts';
+import { type Plan, textsOf } from '../operations/plans.ts';
+import type { AllgatherOperation, TransportGroup } from '../transport/transport.ts';
 import type { ContextParts } from './context-parts.ts';
-import type { CollectiveOptions } from './options.ts';
-import { type Plan, textsOf } from './plans.ts';
 import type { ProcessSet } from './process-set.ts';
 import type { ProcessSetTable } from './process-set-table.ts';
 
@@ -12,7 +12,7 @@ export interface ChangesHost {
   readonly parts: ContextParts;
   readonly sets: ProcessSetTable;
   run<R>(plan: Plan<R>, options: CollectiveOptions, what: string, key: string): Promise<R>;
-  addSet(set: ProcessSet, ranks: readonly number[], group: PlaneGroup | undefined): void;
+  addSet(set: ProcessSet, ranks: readonly number[], group: TransportGroup | undefined): void;
 }
 
 export type ChangeOptions = { signal?: AbortSignal | undefined; timeoutMs?: number };
@@ -43,7 +43,7 @@ export class ProcessSetChanges {
   }
 
   async open(set: ProcessSet, options: ChangeOptions): Promise<void> {
-    const { plane, world, limits, members: numbers } = this.#host.parts;
+    const { transport, world, limits, members: numbers } = this.#host.parts;
     const { sets } = this.#host;
     const { ranks } = set;
     sets.checkNew(set, world.size);
@@ -54,7 +54,7 @@ export class ProcessSetChanges {
     const members = ranks.map((member) => numbers[member] as number);
     const { signal } = options;
     // Everybody takes part in telling, members or not: it goes over the set of all ranks.
-    let group: PlaneGroup | undefined;
+    let group: TransportGroup | undefined;
     if (index < 0) {
       await this.#exchangeAmongAll('', options);
     } else {
@@ -65,8 +65,8 @@ export class ProcessSetChanges {
         return ranks.map((member) => texts[member] as string);
       };
       const id = sets.nextId;
-      group = await plane.openGroup({ id, members, index, exchange, signal, timeoutMs });
-      // A plane with nothing to tell; the ranks outside the set expect it all the same.
+      group = await transport.openGroup({ id, members, index, exchange, signal, timeoutMs });
+      // A transport with nothing to tell; the ranks outside the set expect it all the same.
       if (!hasTold) await exchange('');
     }
     await this.agreeOn(`added ${text}`, options);

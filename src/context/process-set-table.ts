@@ -2,8 +2,8 @@
 
 import type { Channel } from '../engine/channel.ts';
 import { HorovodError } from '../errors.ts';
+import type { Members } from '../operations/plans.ts';
 import type { CompressionKernels } from '../tensor/compression/kernels.ts';
-import type { Members } from './plans.ts';
 import { ProcessSet, register, unregister } from './process-set.ts';
 
 export interface RegisteredSet {
@@ -24,7 +24,7 @@ export class ProcessSetTable {
   #nextNewId = 0;
   #globalChannel: Channel | undefined;
 
-  /** `hostOf`: number of each rank's host, where it is known; `kernels`: the plane's own, if it has any. */
+  /** `hostOf`: number of each rank's host, where it is known; `kernels`: the transport's own, if it has any. */
   constructor(
     ownRank: number,
     hostOf?: readonly number[] | undefined,

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { errorOf } from '../../test/support/error-of.ts';
 import { HorovodError } from '../errors.ts';
+import * as hvd from '../operations/collectives.ts';
 import { Average, Sum } from '../tensor/reduce-op.ts';
-import { errorOf } from '../testing/error-of.ts';
 import { type RanksFailed, runRanks } from '../testing/run-ranks.ts';
-import * as hvd from './collectives.ts';
 import { ProcessSet } from './process-set.ts';
 
 const of = (...values: number[]) => Float32Array.from(values);

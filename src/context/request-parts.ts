@@ -1,10 +1,6 @@
 // Parts of requests that do not need a context: a joined rank's zeros, flight records, the clock.
 
 import { hostname } from 'node:os';
-import type { CallSites } from '../diagnostics/call-site.ts';
-import type { FlightRecorder, MutableRecord, NameCounter } from '../diagnostics/flight-recorder.ts';
-import type { StepClock } from '../diagnostics/step-clock.ts';
-import type { WaitMeter } from '../diagnostics/straggler.ts';
 import {
   type Description,
   fingerprintOf,
@@ -13,11 +9,19 @@ import {
   type Request,
   type RequestNews,
 } from '../engine/request.ts';
+import type { StepClock } from '../engine/step-clock.ts';
+import type { CallSites } from '../observe/flight-recorder/call-site.ts';
+import type {
+  FlightRecorder,
+  MutableRecord,
+  NameCounter,
+} from '../observe/flight-recorder/flight-recorder.ts';
+import type { WaitMeter } from '../observe/stragglers/straggler.ts';
+import type { TimelinePlace } from '../observe/timeline/timeline.ts';
+import { type Plan, zeroOperations } from '../operations/plans.ts';
 import { type DType, dtypes } from '../tensor/dtype.ts';
 import { Average, Max, Min, Product, type ReduceOp, Sum } from '../tensor/reduce-op.ts';
-import type { TimelinePlace } from '../timeline/timeline.ts';
 import type { ContextParts } from './context-parts.ts';
-import { type Plan, zeroOperations } from './plans.ts';
 
 /** Milliseconds of the host's monotonic clock, the same for all its processes. */
 export function nowMs(): number {
@@ -121,13 +125,13 @@ export function keepRecord(
 
 /** What the timeline of a context knows of its rank. */
 export function timelinePlace(parts: ContextParts, steps: StepClock): TimelinePlace {
-  const { world, plane, limits, log, status, timelineBlock } = parts;
+  const { world, transport, limits, log, status, timelineBlock } = parts;
   return {
     rank: world.rank,
     size: world.size,
     host: status?.host ?? hostname(),
     pid: process.pid,
-    plane: plane.name,
+    transport: transport.name,
     log,
     steps,
     mostBytes: (limits.timelineMaxMb ?? 256) * 2 ** 20,

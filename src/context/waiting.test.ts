@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { errorOf } from '../../test/support/error-of.ts';
+import { until } from '../../test/support/transport-world.ts';
 import type { HorovodError } from '../errors.ts';
+import * as hvd from '../operations/collectives.ts';
+import { prepareAllreduce } from '../operations/prepared.ts';
 import { Sum } from '../tensor/reduce-op.ts';
-import { errorOf } from '../testing/error-of.ts';
-import { until } from '../testing/plane-world.ts';
 import { runRanks } from '../testing/run-ranks.ts';
-import * as hvd from './collectives.ts';
-import { prepareAllreduce } from './prepared.ts';
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 const turns = async (count: number) => {
@@ -200,7 +200,7 @@ describe('shutdown', () => {
   });
 });
 
-describe('Sync forms on a plane where blocking would stop the others', () => {
+describe('Sync forms on a transport where blocking would stop the others', () => {
   test('are refused without a trace, and work when all others have asked', async () => {
     await runRanks(2, async (context, rank) => {
       if (rank === 0) {

@@ -1,5 +1,5 @@
 // A channel: one process set's way through submit → coalesce → agree → fuse → execute → settle. It holds what
-// this rank has asked for and drives the plane's group; it knows nothing of tensors or sockets.
+// this rank has asked for and drives the transport's group; it knows nothing of tensors or sockets.
 //
 // NOTE [Life of a batch]. Requests of one tick are sorted and become one job (a *flight*). 'done' settles
 // them. 'mismatch' starts a resolution: take back what has not begun, exchange pending lists, decide
@@ -7,12 +7,12 @@
 // again as soon as another rank has something new to say. No step polls, and no two ranks can wait for each
 // other's next move: a round begins only if some rank has something new, and then all join it.
 //
-// Blocking and promise forms share every step. The promise forms are called back by the plane; a Sync form
+// Blocking and promise forms share every step. The promise forms are called back by the transport; a Sync form
 // waits for the first flight, handles its end, and so on until its own request is settled.
 
 import { HorovodError } from '../errors.ts';
-import type { AllgatherOperation, Job, Outcome, PlaneGroup, Round } from '../plane/plane.ts';
-import { traceOfJob } from '../timeline/operation-trace.ts';
+import { traceOfBatch } from '../observe/timeline/operation-trace.ts';
+import type { AllgatherOperation, Batch, Outcome, Round, TransportGroup } from '../transport/transport.ts';
 import { decodePendingLists, encodePendingList, type PendingList } from './agreement/pending-list.ts';
 import { resolvePending } from './agreement/resolve.ts';
 import { planRounds } from './fusion/plan-rounds.ts';
@@ -53,7 +53,7 @@ export interface ChannelHost {
 }
 
 interface Flight {
-  readonly job: Job;
+  readonly batch: Batch;
   readonly end: (outcome: Outcome) => void;
   /** The requests it carries; none for an exchange of lists. */
   readonly requests: readonly Request[];
@@ -63,7 +63,7 @@ interface Flight {
 const exchangeFingerprint = { fingerprintLow: 0x4c495354, fingerprintHigh: 0x45584348 };
 
 export class Channel {
-  readonly group: PlaneGroup;
+  readonly group: TransportGroup;
   readonly #host: ChannelHost;
   readonly #pending = new Map<string, Request>();
   readonly #flights: Flight[] = [];
@@ -76,7 +76,7 @@ export class Channel {
   #unnamed = 0;
   #lists: readonly PendingList[] = [];
 
-  constructor(group: PlaneGroup, host: ChannelHost) {
+  constructor(group: TransportGroup, host: ChannelHost) {
     this.group = group;
     this.#host = host;
   }
@@ -140,7 +140,7 @@ export class Channel {
       try {
         const requests = [request];
         const outcome = this.#attempt(() =>
-          this.group.runSync(this.#jobOf(requests, this.#rounds(requests), false)),
+          this.group.runSync(this.#batchOf(requests, this.#rounds(requests), false)),
         );
         if (outcome !== undefined) this.#endBatch(requests, outcome);
         this.#waitFor(request);
@@ -175,16 +175,16 @@ export class Channel {
   /** For the quick path: `request` has begun on its own and goes on in the background. */
   adopt(
     request: Request,
-    adopt: (job: Job, complete: (outcome: Outcome | HorovodError) => void) => void,
+    adopt: (batch: Batch, complete: (outcome: Outcome | HorovodError) => void) => void,
   ): void {
     this.#admit(request);
     const flight: Flight = {
-      job: this.quickJob(request),
+      batch: this.quickBatch(request),
       requests: [request],
       end: (outcome) => this.#endBatch([request], outcome),
     };
     this.#flights.push(flight);
-    adopt(flight.job, (outcome) => this.#land(flight, outcome));
+    adopt(flight.batch, (outcome) => this.#land(flight, outcome));
   }
 
   /** For the quick path: `request` ran on its own and met something else. */
@@ -206,18 +206,18 @@ export class Channel {
   }
 
   /** The job of a request that runs on its own, for the quick paths' error texts and stall warnings. */
-  quickJob(request: Request): Job {
-    const job = this.#jobOf([request], this.#rounds([request]), false);
+  quickBatch(request: Request): Batch {
+    const batch = this.#batchOf([request], this.#rounds([request]), false);
     const { key } = request.description;
     // A quick operation becomes a request only when it has stalled for the first time: that long it has waited.
-    const stalled = { ...request, submittedAtMs: request.submittedAtMs - job.stallAfterMs };
+    const stalled = { ...request, submittedAtMs: request.submittedAtMs - batch.stallAfterMs };
     const onStall = () => {
       const isListed = this.#pending.has(key);
       if (!isListed) this.#pending.set(key, stalled);
       this.#host.onStall(this);
       if (!isListed) this.#pending.delete(key);
     };
-    return { ...job, onStall };
+    return { ...batch, onStall };
   }
 
   /** Takes back a request that has not left this tick. False: it has, and other ranks may count on it. */
@@ -258,7 +258,7 @@ export class Channel {
     return planRounds(requests, this.#host.fusionThresholdBytes);
   }
 
-  #jobOf(requests: readonly Request[], rounds: readonly Round[], passive: boolean): Job {
+  #batchOf(requests: readonly Request[], rounds: readonly Round[], passive: boolean): Batch {
     const [first, ...others] = requests;
     const label = first === undefined ? 'an exchange of pending lists' : labelOf(first.description);
     return {
@@ -272,7 +272,7 @@ export class Channel {
       },
       label: others.length === 0 ? label : `${label} and ${others.length} more`,
       isOptional: areOptional(requests),
-      ...traceOfJob(requests),
+      ...traceOfBatch(requests),
     };
   }
 
@@ -293,7 +293,7 @@ export class Channel {
     const requests: Request[] = [];
     for (let i = this.#flights.length - 1; i >= 0; i--) {
       const flight = this.#flights[i] as Flight;
-      if (!taken.has(flight.job)) continue;
+      if (!taken.has(flight.batch)) continue;
       this.#flights.splice(i, 1);
       if (flight === this.#leftover) this.#leftover = undefined;
       requests.push(...flight.requests);
@@ -305,9 +305,12 @@ export class Channel {
     const sorted = requests.sort(compareKeys);
     if (!this.#areIntact(sorted)) return;
     const timeoutMs = leastMs(sorted, (request) => this.#timeLeft(request));
-    const job = { ...this.#jobOf(sorted, this.#rounds(sorted), passive), timeoutMs: Math.max(timeoutMs, 1) };
+    const batch = {
+      ...this.#batchOf(sorted, this.#rounds(sorted), passive),
+      timeoutMs: Math.max(timeoutMs, 1),
+    };
     const flight: Flight = {
-      job,
+      batch,
       requests: sorted,
       end: (outcome) => {
         if (flight === this.#leftover) this.#leftover = undefined;
@@ -331,7 +334,7 @@ export class Channel {
 
   #launch(flight: Flight): void {
     this.#flights.push(flight);
-    const outcome = this.#attempt(() => this.group.submit(flight.job, (late) => this.#land(flight, late)));
+    const outcome = this.#attempt(() => this.group.submit(flight.batch, (late) => this.#land(flight, late)));
     if (outcome !== undefined) this.#land(flight, outcome);
   }
 
@@ -343,7 +346,7 @@ export class Channel {
     else flight.end(outcome);
   }
 
-  /** Runs a plane's call; its error is the end of the job. */
+  /** Runs a transport's call; its error is the end of the job. */
   #attempt(call: () => Outcome | undefined): Outcome | undefined {
     try {
       return call();
@@ -358,7 +361,7 @@ export class Channel {
     }
   }
 
-  /** An error of the plane is the end of the job, or of this channel alone. */
+  /** An error of the transport is the end of the job, or of this channel alone. */
   #failWith(error: HorovodError): void {
     (isOnlyItsChannels(error, [...this.#pending.values()]) ? this : this.#host).fail(error);
   }
@@ -368,7 +371,7 @@ export class Channel {
       const flight = this.#flights[0];
       if (flight === undefined)
         throw new Error(`internal: ${labelOf(request.description)} waits for nothing`);
-      const outcome = this.#attempt(() => this.group.waitSync(flight.job));
+      const outcome = this.#attempt(() => this.group.waitSync(flight.batch));
       if (outcome !== undefined) this.#land(flight, outcome);
     }
   }
@@ -406,9 +409,9 @@ export class Channel {
     };
     const operation: AllgatherOperation = { kind: 'allgather', input: encodePendingList(list) };
     const round = { ...exchangeFingerprint, operation };
-    const { timeoutMs, isOptional } = this.#jobOf(requests, [], false);
+    const { timeoutMs, isOptional } = this.#batchOf(requests, [], false);
     this.#launch({
-      job: { ...this.#jobOf([], [round], false), timeoutMs, isOptional },
+      batch: { ...this.#batchOf([], [round], false), timeoutMs, isOptional },
       requests: [],
       end: (outcome) => {
         if (this.#isAgreed(outcome)) this.#decide(requests, operation);
@@ -473,7 +476,7 @@ export class Channel {
     if (!this.#areIntact(batch)) return;
     for (const request of batch) request.note?.('agreed');
     this.#launch({
-      job: this.#jobOf(batch, this.#rounds(batch), false),
+      batch: this.#batchOf(batch, this.#rounds(batch), false),
       requests: [],
       end: (outcome) => {
         if (!this.#isAgreed(outcome)) return;

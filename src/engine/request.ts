@@ -1,9 +1,9 @@
 // What one rank asks for. The description is what the ranks must agree on; it travels when they do not.
 
 import type { HorovodError } from '../errors.ts';
-import type { PlaneOperation } from '../plane/plane.ts';
+import type { OperationTrace } from '../observe/timeline/operation-trace.ts';
 import type { DType } from '../tensor/dtype.ts';
-import type { OperationTrace } from '../timeline/operation-trace.ts';
+import type { TransportOperation } from '../transport/transport.ts';
 import { Fingerprint } from './fingerprint.ts';
 
 export const requestKinds = [
@@ -49,7 +49,7 @@ export interface Request {
   readonly description: Description;
   readonly low: number;
   readonly high: number;
-  readonly operations: readonly PlaneOperation[];
+  readonly operations: readonly TransportOperation[];
   readonly timeoutMs: number;
   /** On the host's monotonic clock, which all its ranks share. */
   readonly submittedAtMs: number;
@@ -70,7 +70,7 @@ export interface Request {
   reject(error: HorovodError): void;
 }
 
-export function inputBytesOf(operations: readonly PlaneOperation[]): number {
+export function inputBytesOf(operations: readonly TransportOperation[]): number {
   let bytes = 0;
   for (const operation of operations) {
     if (operation.kind === 'allreduce') for (const input of operation.inputs) bytes += input.byteLength;

@@ -1,7 +1,7 @@
 // `horovodrun --check-build`: what this installation can do, in Python Horovod's layout, and why not the rest.
 
-import { describeNative } from '../native/load.ts';
 import type { Settings } from '../settings/table.ts';
+import { describeNative } from '../transport/native/load.ts';
 import { describeMpi, findMpirun } from './mpirun/mpi-family.ts';
 
 type Described = ReturnType<typeof describeNative>;
@@ -14,9 +14,9 @@ export async function checkBuild(
   const search = { native: settings.native, nativePath: settings.nativePath };
   const native = describeNative(search);
   // Open MPI and MPICH need an addon each, and a job that of the mpirun which starts it.
-  const openMpi = describeNative({ ...search, engine: 'mpi', launcher: { kind: 'open-mpi' } });
-  const mpich = describeNative({ ...search, engine: 'mpi', launcher: { kind: 'pmi' } });
-  const gloo = describeNative({ ...search, engine: 'gloo' });
+  const openMpi = describeNative({ ...search, transport: 'mpi', launcher: { kind: 'open-mpi' } });
+  const mpich = describeNative({ ...search, transport: 'mpi', launcher: { kind: 'pmi' } });
+  const gloo = describeNative({ ...search, transport: 'gloo' });
   const mpirun = await findMpirun(settings.mpirun, env);
   const launcher = typeof mpirun === 'string' ? mpirun : `${describeMpi(mpirun)}, --mpi`;
   return `Horovod for TypeScript v${version}:

@@ -8,16 +8,15 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { Writable } from 'node:stream';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-import { processStatus } from '../plane/process-status.ts';
+import { fixturePath } from '../../test/support/repository.ts';
+import { processStatus } from '../control/process-status.ts';
 import { type HorovodrunProcess, spawnRanks, startHorovodrun } from '../testing/spawn-ranks.ts';
 import { planSlots } from './hosts/plan-slots.ts';
 import { Job } from './job.ts';
 import { ConsoleWriter } from './output/console-writer.ts';
 import { Guardian } from './spawn/guardian.ts';
 
-const fixture = (name: string) =>
-  fileURLToPath(new URL(`../../test/fixtures/launch/${name}`, import.meta.url));
+const fixture = (name: string) => fixturePath(`launch/${name}`);
 const started = new Set<HorovodrunProcess>();
 after(() => {
   for (const { child } of started) child.kill('SIGKILL');

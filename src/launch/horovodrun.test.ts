@@ -7,10 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { fixturePath, repository } from '../../test/support/repository.ts';
 import { spawnRanks, startHorovodrun } from '../testing/spawn-ranks.ts';
 
-const fixture = (name: string) =>
-  fileURLToPath(new URL(`../../test/fixtures/launch/${name}`, import.meta.url));
+const fixture = (name: string) => fixturePath(`launch/${name}`);
 
 function temporaryDirectory(t: { after(fn: () => void): void }): string {
   const directory = mkdtempSync(join(tmpdir(), 'hvd-launch-'));
@@ -230,7 +230,7 @@ test('--check-build shows what there is, and why not the rest', async () => {
 });
 
 test('--version and --help go to stdout', async () => {
-  const version = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')).version;
+  const version = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8')).version;
   assert.equal((await horovodrun(['--version'])).stdout, `${version}\n`);
   const help = await horovodrun(['--help']);
   assert.equal(help.exitCode, 0);
@@ -246,14 +246,14 @@ test('a reader that leaves early ends the job', () => {
 });
 
 test('bin/horovodrun.js runs it, or says how to build it', async (t) => {
-  const bin = fileURLToPath(new URL('../../bin/horovodrun.js', import.meta.url));
+  const bin = join(repository, 'bin/horovodrun.js');
   const directory = temporaryDirectory(t);
   const copy = join(directory, 'horovodrun.mjs');
   writeFileSync(copy, readFileSync(bin));
   const alone = spawnSync(process.execPath, [copy, '--version'], { encoding: 'utf8' });
   assert.equal(alone.status, 1);
   assert.match(alone.stderr, /dist\/ is missing.*npm run build/);
-  if (!existsSync(new URL('../../dist/launch/main.js', import.meta.url))) return t.skip('dist/ is not built');
+  if (!existsSync(join(repository, 'dist/launch/main.js'))) return t.skip('dist/ is not built');
   const installed = spawnSync(process.execPath, [bin, '-np', '1', 'echo', 'x'], { encoding: 'utf8' });
   assert.equal(installed.stdout, '[0]<stdout>:x\n');
   return undefined;

@@ -1,6 +1,6 @@
 // Says which hosts have not answered yet, when that takes long.
 
-import { type Phase, type ProgressClock, startPhase } from '../diagnostics/progress.ts';
+import { type Phase, type ProgressClock, startPhase } from '../console/progress.ts';
 
 export class HostProgress {
   readonly #missing: Set<string>;

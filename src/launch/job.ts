@@ -3,13 +3,13 @@
 
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describeEnd } from '../plane/control-block.ts';
-import { signalNumber } from '../plane/process-status.ts';
-import { JobSecret } from '../rendezvous/job-secret.ts';
-import { controlBlockKey } from '../rendezvous/keys.ts';
-import type { Store } from '../rendezvous/store.ts';
-import { TcpStoreServer } from '../rendezvous/tcp-store-server.ts';
+import { describeEnd } from '../control/control-block.ts';
+import { signalNumber } from '../control/process-status.ts';
+import { controlBlockKey } from '../rendezvous/store/keys.ts';
+import type { Store } from '../rendezvous/store/store.ts';
+import { TcpStoreServer } from '../rendezvous/store/tcp-store-server.ts';
 import type { ForwardingRules } from '../settings/environment.ts';
+import { JobSecret } from '../settings/job-secret.ts';
 import { FlightRecords } from './failure-report/flight-records.ts';
 import { failureReport, how, who } from './failure-report/report.ts';
 import {

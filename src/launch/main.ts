@@ -1,11 +1,11 @@
 // horovodrun: from the command line to the exit code.
 
 import { fileURLToPath } from 'node:url';
-import { packageVersion } from '../diagnostics/package-version.ts';
 import { HorovodError } from '../errors.ts';
 import { parseCommandLine } from '../settings/command-line.ts';
 import { processEnvironment } from '../settings/environment.ts';
 import { helpText } from '../settings/help.ts';
+import { packageVersion } from '../settings/package.ts';
 import { Job } from './job.ts';
 import { ConsoleWriter, ownOutput } from './output/console-writer.ts';
 import { planHosts, requestForHosts } from './plan-job.ts';
@@ -68,7 +68,7 @@ async function run(argv: readonly string[], { stdout, stderr, say, onStart }: Su
     throw usage('the command is missing: what is to be started?');
   const plan = await planHosts(options, settings.startTimeoutMs);
   clock.mark('resolve');
-  if (settings.plane === 'mpi') {
+  if (settings.transport === 'mpi') {
     const { startMpirunJob } = await import('./mpirun/start.ts');
     const console = { stdout, stderr, say };
     const mpirun = await startMpirunJob({

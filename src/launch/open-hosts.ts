@@ -4,10 +4,10 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { HorovodError } from '../errors.ts';
-import { formatAddress } from '../rendezvous/addresses.ts';
-import type { JobSecret } from '../rendezvous/job-secret.ts';
-import type { TcpStoreServer } from '../rendezvous/tcp-store-server.ts';
+import { formatAddress } from '../net/addresses.ts';
+import type { TcpStoreServer } from '../rendezvous/store/tcp-store-server.ts';
 import { type ForwardingRules, forwardedEnvironment } from '../settings/environment.ts';
+import type { JobSecret } from '../settings/job-secret.ts';
 import { environmentForOtherHosts } from './agent/forwarded-environment.ts';
 import type { StartOrder } from './agent/protocol.ts';
 import { resolveCommand } from './command.ts';

@@ -1,8 +1,8 @@
 // From options and settings to what a job is asked to do: which rank runs where, which hosts are other machines and
 // how they are reached, who gets which cores and GPUs.
 
-import { packageVersion } from '../diagnostics/package-version.ts';
 import { HorovodError } from '../errors.ts';
+import { packageVersion } from '../settings/package.ts';
 import type { LaunchOptions, Settings } from '../settings/table.ts';
 import { parseHosts, readHostfile } from './hosts/host-list.ts';
 import { isLocalHost } from './hosts/local-host.ts';

@@ -1,18 +1,18 @@
 // How a process comes into its job: finds the store through which the ranks meet, its rank and the job's secret,
 // whoever has started it.
 
-import { createLog } from '../diagnostics/log.ts';
+import { createLog } from '../console/log.ts';
 import { HorovodError } from '../errors.ts';
+import { JobSecret } from '../settings/job-secret.ts';
 import type { LauncherEnvironment } from '../settings/launcher-environment.ts';
 import type { Settings } from '../settings/table.ts';
-import { JobSecret } from './job-secret.ts';
 import { meet } from './meet.ts';
 import { meetingPlace } from './meeting-places.ts';
-import { MemoryStore } from './memory-store.ts';
 import { pmiMeetingPlace } from './pmi-meeting-place.ts';
 import { meetBySignpost } from './signpost.ts';
-import type { Store, WaitOptions } from './store.ts';
-import { TcpStore } from './tcp-store.ts';
+import { MemoryStore } from './store/memory-store.ts';
+import type { Store, WaitOptions } from './store/store.ts';
+import { TcpStore } from './store/tcp-store.ts';
 
 export interface JoinedJob {
   readonly store: Store;

@@ -4,12 +4,12 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
 import { HorovodError } from '../errors.ts';
-import { formatAddress } from './addresses.ts';
+import { formatAddress } from '../net/addresses.ts';
+import { JobSecret } from '../settings/job-secret.ts';
 import { type Arrival, arrivalKey, notedKey } from './arrival.ts';
-import { JobSecret } from './job-secret.ts';
-import { gatheringJob } from './job-server.ts';
 import { type Meeting, type MeetingPlace, meet } from './meet.ts';
-import { TcpStore } from './tcp-store.ts';
+import { gatheringJob } from './store/job-server.ts';
+import { TcpStore } from './store/tcp-store.ts';
 
 const secret = JobSecret.generate();
 const timeoutMs = 20_000;

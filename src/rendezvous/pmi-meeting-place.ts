@@ -1,13 +1,13 @@
 // Where ranks meet that have a process manager to talk to (PMI): rank 0 tells the others its addresses and a secret.
 
 import { HorovodError } from '../errors.ts';
+import { listLocalAddresses } from '../net/addresses.ts';
+import { JobSecret } from '../settings/job-secret.ts';
 import type { LauncherEnvironment } from '../settings/launcher-environment.ts';
 import type { Settings } from '../settings/table.ts';
-import { listLocalAddresses } from './addresses.ts';
-import { JobSecret } from './job-secret.ts';
 import { derivePorts, introduce, type NoticedPlace, slurmPlace } from './meeting-places.ts';
 import { exchangeOverPmi, openPmi, returnPmi } from './pmi.ts';
-import type { WaitOptions } from './store.ts';
+import type { WaitOptions } from './store/store.ts';
 
 interface Invitation {
   readonly hosts: readonly string[];
@@ -27,7 +27,7 @@ export async function pmiMeetingPlace(
   wait: WaitOptions,
 ): Promise<NoticedPlace> {
   const { rank, pmi, slurm } = launcher;
-  const isForMpi = settings.plane === 'mpi';
+  const isForMpi = settings.transport === 'mpi';
   // Slurm's process manager talks to one client only, and MPI is going to be that one.
   if (slurm !== undefined && isForMpi) return slurmPlace(launcher, slurm, settings);
   if (pmi.fd === undefined) {

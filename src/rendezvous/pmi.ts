@@ -5,7 +5,7 @@
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { HorovodError } from '../errors.ts';
-import type { WaitOptions } from './store.ts';
+import type { WaitOptions } from './store/store.ts';
 
 export interface PmiOptions {
   readonly rank: number;

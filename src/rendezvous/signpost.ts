@@ -6,11 +6,11 @@
 //   announce   rank 0, when it is not beside mpirun
 
 import { HorovodError } from '../errors.ts';
-import { type Address, formatAddress, parseAddresses } from './addresses.ts';
+import { type Address, formatAddress, parseAddresses } from '../net/addresses.ts';
 import { type Meeting, type MeetingPlace, meet } from './meet.ts';
-import type { WaitOptions } from './store.ts';
-import { TcpStore } from './tcp-store.ts';
-import { TcpStoreServer } from './tcp-store-server.ts';
+import type { WaitOptions } from './store/store.ts';
+import { TcpStore } from './store/tcp-store.ts';
+import { TcpStoreServer } from './store/tcp-store-server.ts';
 
 export interface Signpost {
   readonly role: 'keep' | 'ask' | 'announce';

@@ -1,6 +1,6 @@
 // The environment itself: that of this process, and the one horovodrun gives to a rank.
 
-import type { JobSecret } from '../rendezvous/job-secret.ts';
+import type { JobSecret } from './job-secret.ts';
 import { type Settings, settingsTable } from './table.ts';
 
 /** The only place of the package where the environment of this process is taken from. */

@@ -1,7 +1,7 @@
 // Kinds of values that settings have: how their text is read, and what to tell somebody whose text is wrong.
 
 import { isIP } from 'node:net';
-import { JobSecret } from '../rendezvous/job-secret.ts';
+import { JobSecret } from './job-secret.ts';
 
 export interface Kind<T> {
   /** Completes 'expected …'. */

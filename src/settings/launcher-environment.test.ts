@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { HorovodError } from '../errors.ts';
-import { JobSecret } from '../rendezvous/job-secret.ts';
+import { JobSecret } from './job-secret.ts';
 import { readLauncherEnvironment } from './launcher-environment.ts';
 import { expandHostList, expandTaskCounts } from './slurm-lists.ts';
 

@@ -7,7 +7,7 @@
 // - ranks of one host need not be consecutive (-m cyclic): a local rank says nothing about the ranks of the neighbours.
 
 import { HorovodError } from '../errors.ts';
-import { JobSecret } from '../rendezvous/job-secret.ts';
+import { JobSecret } from './job-secret.ts';
 import { type Kind, wholeNumber } from './kinds.ts';
 import { expandHostList, expandTaskCounts } from './slurm-lists.ts';
 

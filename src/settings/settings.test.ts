@@ -7,12 +7,12 @@ import { join, resolve } from 'node:path';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
 import { HorovodError } from '../errors.ts';
-import { JobSecret } from '../rendezvous/job-secret.ts';
 import { parseCommandLine } from './command-line.ts';
 import { parseConfig } from './config-file.ts';
 import { forwardedEnvironment } from './environment.ts';
 import { foreignFlags } from './foreign-flags.ts';
 import { helpText } from './help.ts';
+import { JobSecret } from './job-secret.ts';
 import { readSettings } from './read-settings.ts';
 import { errorsReference, settingsReference } from './reference.ts';
 import { launchTable, type Setting, settingsTable } from './table.ts';
@@ -32,14 +32,14 @@ test('an empty environment is rank 0 of 1 with the defaults', () => {
   assert.equal(settings.rank, 0);
   assert.equal(settings.size, 1);
   assert.equal(settings.localSize, 1);
-  assert.equal(settings.plane, 'auto');
+  assert.equal(settings.transport, 'auto');
   assert.equal(settings.native, true);
   assert.equal(settings.operationTimeoutMs, 1_800_000);
   assert.equal(settings.startTimeoutMs, 30_000);
   assert.equal(settings.fusionThresholdBytes, 128 * 2 ** 20);
   assert.equal(settings.stallCheck, true);
   assert.equal(settings.secret, undefined);
-  assert.deepEqual(readSettings({ HOROVOD_PLANE: '' }), settings);
+  assert.deepEqual(readSettings({ HOROVOD_TRANSPORT: '' }), settings);
 });
 
 test('variables are read in their units', () => {
@@ -72,7 +72,7 @@ for (const [name, text] of [
   ['HOROVOD_TIMEOUT_SECONDS', '99999999999'],
   ['HOROVOD_STALL_CHECK_TIME_SECONDS', '-1'],
   ['HOROVOD_NATIVE', 'maybe'],
-  ['HOROVOD_PLANE', 'gpu'],
+  ['HOROVOD_TRANSPORT', 'gpu'],
   ['HOROVOD_LOG_LEVEL', 'loud'],
   ['HOROVOD_RENDEZVOUS_ADDR', 'somewhere'],
   ['HOROVOD_RENDEZVOUS_ADDR', 'host:70000'],
@@ -110,20 +110,25 @@ test('a process of mpirun or srun is a rank of its job', () => {
 });
 
 test('what moves the bytes can be said in three variables, a config key and flags', () => {
-  const planeOf = (env: Record<string, string>) => readSettings(env).plane;
-  for (const plane of ['auto', 'shm', 'tcp', 'mpi', 'gloo', 'portable']) {
-    assert.equal(planeOf({ HOROVOD_PLANE: plane }), plane);
+  const transportOf = (env: Record<string, string>) => readSettings(env).transport;
+  for (const transport of ['auto', 'shm', 'tcp', 'mpi', 'gloo', 'portable']) {
+    assert.equal(transportOf({ HOROVOD_TRANSPORT: transport }), transport);
   }
-  assert.equal(planeOf({ HOROVOD_CPU_OPERATIONS: 'MPI' }), 'mpi');
-  assert.equal(planeOf({ HOROVOD_CONTROLLER: 'Gloo' }), 'gloo');
-  assert.equal(planeOf({ HOROVOD_CONTROLLER: 'gloo', HOROVOD_CPU_OPERATIONS: 'tcp' }), 'tcp');
-  assert.equal(planeOf({ HOROVOD_CONTROLLER: 'gloo', HOROVOD_PLANE: 'portable' }), 'portable');
-  const error = thrownBy(() => planeOf({ HOROVOD_CPU_OPERATIONS: 'ccl' }));
+  assert.equal(transportOf({ HOROVOD_CPU_OPERATIONS: 'MPI' }), 'mpi');
+  assert.equal(transportOf({ HOROVOD_CONTROLLER: 'Gloo' }), 'gloo');
+  assert.equal(transportOf({ HOROVOD_CONTROLLER: 'gloo', HOROVOD_CPU_OPERATIONS: 'tcp' }), 'tcp');
+  assert.equal(transportOf({ HOROVOD_CONTROLLER: 'gloo', HOROVOD_TRANSPORT: 'portable' }), 'portable');
+  const error = thrownBy(() => transportOf({ HOROVOD_CPU_OPERATIONS: 'ccl' }));
   assert.match(error.message, /HOROVOD_CPU_OPERATIONS is "ccl"; expected one of mpi, gloo, tcp/);
-  for (const plane of ['tcp', 'mpi', 'gloo']) {
-    const line = parseCommandLine([`--${plane}`, 'x'], { HOROVOD_PLANE: 'shm', HOROVOD_CONTROLLER: 'mpi' });
-    assert.equal(line.settings.plane, plane);
-    assert.deepEqual(parseConfig(`controller: ${plane}`, 'c.yaml').environment, { HOROVOD_PLANE: plane });
+  for (const transport of ['tcp', 'mpi', 'gloo']) {
+    const line = parseCommandLine([`--${transport}`, 'x'], {
+      HOROVOD_TRANSPORT: 'shm',
+      HOROVOD_CONTROLLER: 'mpi',
+    });
+    assert.equal(line.settings.transport, transport);
+    assert.deepEqual(parseConfig(`controller: ${transport}`, 'c.yaml').environment, {
+      HOROVOD_TRANSPORT: transport,
+    });
   }
 });
 
@@ -167,13 +172,13 @@ test('settings of several hosts', () => {
 
 test('only what is allowed and not denied goes to the ranks', () => {
   const driver = {
-    ...{ A: '1', AB: '2', C: '3', PATH: '/bin', HOROVOD_PLANE: 'shm', OLDPWD: '/', HOROVOD_RANK: '7' },
+    ...{ A: '1', AB: '2', C: '3', PATH: '/bin', HOROVOD_TRANSPORT: 'shm', OLDPWD: '/', HOROVOD_RANK: '7' },
     ...{ HOROVOD_SECRET_KEY: 'k', _HOROVOD_SECRET_KEY: 'l', 'BASH_FUNC_x%%': '()' },
   };
   const names = (rules: object) => Object.keys(forwardedEnvironment(driver, rules)).sort();
-  assert.deepEqual(names({}), ['A', 'AB', 'C', 'HOROVOD_PLANE', 'PATH']);
-  assert.deepEqual(names({ allow: ['A*'] }), ['A', 'AB', 'HOROVOD_PLANE', 'PATH']);
-  assert.deepEqual(names({ allow: ['A*'], deny: ['AB', 'PATH'] }), ['A', 'HOROVOD_PLANE']);
+  assert.deepEqual(names({}), ['A', 'AB', 'C', 'HOROVOD_TRANSPORT', 'PATH']);
+  assert.deepEqual(names({ allow: ['A*'] }), ['A', 'AB', 'HOROVOD_TRANSPORT', 'PATH']);
+  assert.deepEqual(names({ allow: ['A*'], deny: ['AB', 'PATH'] }), ['A', 'HOROVOD_TRANSPORT']);
   assert.deepEqual(names({ deny: ['*'] }), []);
 });
 

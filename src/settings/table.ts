@@ -19,11 +19,11 @@ export type {
   LogFormat,
   LogLevel,
   OverlapChoice,
-  PlaneChoice,
   Setting,
   SettingGroup,
   Settings,
   TableSettings,
+  TransportChoice,
 } from './types.ts';
 export { settingGroups } from './types.ts';
 

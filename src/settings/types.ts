@@ -1,6 +1,6 @@
 // What a setting is, and what all of them together are: the types behind the one table (table.ts).
 
-import type { JobSecret } from '../rendezvous/job-secret.ts';
+import type { JobSecret } from './job-secret.ts';
 import type { Kind } from './kinds.ts';
 import type { LauncherEnvironment } from './launcher-environment.ts';
 
@@ -8,7 +8,7 @@ import type { LauncherEnvironment } from './launcher-environment.ts';
  * shm and portable: ranks of one host through memory. tcp, mpi, gloo: what moves bytes between hosts (with all ranks
  * on one host: between them, over the loopback interface). portable also goes across hosts.
  */
-export type PlaneChoice = 'auto' | 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portable';
+export type TransportChoice = 'auto' | 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portable';
 /** auto: where a core is to spare. */
 export type OverlapChoice = 'auto' | 'always' | 'never';
 export type LogFormat = 'text' | 'json';
@@ -36,7 +36,7 @@ export interface TableSettings {
   /** Where run() hands out its call, and by which secret, when mpirun starts its ranks. */
   readonly runAddress: string | undefined;
   readonly runSecret: JobSecret | undefined;
-  readonly plane: PlaneChoice;
+  readonly transport: TransportChoice;
   readonly mpirun: string;
   readonly mpiThreadsDisable: boolean;
   /** Undefined: on where the job has more than one host. */

@@ -1,5 +1,5 @@
 // Reductions on staging memory: WASM SIMD kernels where the engine has them, reduceInto() everywhere else,
-// with the same bits. The planes keep the bytes they are about to combine in a *staging* memory, which a
+// with the same bits. The transports keep the bytes they are about to combine in a *staging* memory, which a
 // WASM instance can work on without a copy; areas of it are named by their byte offset.
 //
 // Kernels work on whole vectors of 16 bytes (32 for half floats) and so may read and write a little beyond

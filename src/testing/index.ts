@@ -1,21 +1,8 @@
-// `horovod/testing`: ranks for tests. In one process (runRanks), as real processes (spawnRanks), and the suite
-// that every data plane passes (describePlane).
+// `horovod/testing`: ranks for tests, in one process (runRanks) or as real processes (spawnRanks).
 
-export * as collectives from '../context/collectives.ts';
 export type { ContextLimits, HorovodContext, World } from '../context/context.ts';
-export { prepareAllreduce } from '../context/prepared.ts';
-export { MemoryHub, type MemoryPlane } from '../plane/memory/memory-plane.ts';
-export type {
-  DataPlane,
-  GroupSpec,
-  Job,
-  Outcome,
-  PlaneGroup,
-  PlaneOperation,
-  Round,
-} from '../plane/plane.ts';
-export { describePlane } from './plane-conformance.ts';
-export { type MakeWorld, openGroups, type PlaneWorld } from './plane-world.ts';
+export * as collectives from '../operations/collectives.ts';
+export { prepareAllreduce } from '../operations/prepared.ts';
 export {
   type RankBody,
   type RankExtras,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { allreduce, barrier } from '../context/collectives.ts';
+import { allreduce, barrier } from '../operations/collectives.ts';
 import { RanksFailed, runRanks } from './run-ranks.ts';
 
 test('runRanks() runs the body once per rank and returns what each returned', async () => {

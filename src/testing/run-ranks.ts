@@ -1,13 +1,13 @@
-// Several ranks in one process and on one event loop, over the in-memory plane: the quickest way to test what
+// Several ranks in one process and on one event loop, over the in-memory transport: the quickest way to test what
 // ranks say to each other. Only the promise forms can wait here; for blocking ones there is spawnRanks().
 
+import { createLog } from '../console/log.ts';
 import { type ContextLimits, HorovodContext } from '../context/context.ts';
 import { ProcessSet } from '../context/process-set.ts';
-import { createLog } from '../diagnostics/log.ts';
 import { HorovodError } from '../errors.ts';
-import { MemoryHub } from '../plane/memory/memory-plane.ts';
-import { MemoryBoard } from '../status/status-board.ts';
-import { makeExchange } from './plane-world.ts';
+import { MemoryBoard } from '../observe/status/status-board.ts';
+import { MemoryHub } from '../transport/memory/memory-transport.ts';
+import { makeExchange } from './exchange.ts';
 
 export interface RunRanksOptions {
   /** Limits that differ from the usual ones: deadlines, stall warnings, the fusion threshold … */
@@ -111,7 +111,7 @@ function makeMembers(n: number, { limits = {}, processSets = [] }: RunRanksOptio
     const host = { localRank: rank, localSize: n, crossRank: 0, crossSize: 1, isHomogeneous: true };
     const parts = {
       world: { rank, size: n, ...host },
-      plane: hub.plane(rank),
+      transport: hub.transport(rank),
       limits: { ...usualLimits, ...limits },
       log: createLog({ logLevel: 'info', logTime: false }, rank, { sink: (line) => lines.push(line) }),
       hasDynamicProcessSets: isDynamic,

@@ -13,7 +13,7 @@ export interface SpawnRanksOptions {
   readonly cwd?: string;
   /** Against hanging, not against slowness: after it everything is killed. */
   readonly timeoutMs?: number;
-  /** False: the portable plane. */
+  /** False: the portable transport. */
   readonly native?: boolean;
 }
 

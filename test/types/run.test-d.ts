@@ -7,7 +7,7 @@ const awaited: Promise<string[]> = run(async () => 'x');
 const byModule: Promise<unknown[]> = run('./train.ts', { hosts: 'a:2,b:2', args: [1, 'x'] });
 const typedModule: Promise<{ loss: number }[]> = run<{ loss: number }>(new URL('file:///train.mjs'));
 const options: RunOptions = {
-  ...{ np: 4, hosts: 'a:4', env: { HOROVOD_LOG_LEVEL: 'info' }, engine: 'gloo', startTimeoutMs: 1000 },
+  ...{ np: 4, hosts: 'a:4', env: { HOROVOD_LOG_LEVEL: 'info' }, transport: 'gloo', startTimeoutMs: 1000 },
   ...{ sshPort: 22, sshIdentityFile: 'key', networkInterfaces: ['eth0'], outputFilename: 'logs' },
   ...{ showOutput: true, prefixOutput: false, verbose: true, signal: AbortSignal.timeout(1) },
 };
@@ -18,7 +18,7 @@ run((a: number) => a, { args: ['x'] });
 run(() => 1, { np: '2' });
 // @ts-expect-error: neither a function nor a module
 run(7);
-// @ts-expect-error: no such engine
-run(() => 1, { engine: 'warp' });
+// @ts-expect-error: no such transport
+run(() => 1, { transport: 'warp' });
 
 export { awaited, byFunction, byModule, options, typedModule };

@@ -9,10 +9,10 @@ namespace {
 constexpr uint64_t most_bytes = uint64_t{1} << 46;  // of one member; sums over all that a header can name do not overflow
 }
 
-CrossGroup::CrossGroup(std::shared_ptr<Mesh> mesh, std::shared_ptr<Engine> engine, size_t carried_bytes)
+CrossGroup::CrossGroup(std::shared_ptr<Mesh> mesh, std::shared_ptr<Transport> transport, size_t carried_bytes)
     : Group(mesh->size(), mesh->index()),
       mesh_(std::move(mesh)),
-      engine_(std::move(engine)),
+      transport_(std::move(transport)),
       carried_bytes_(carried_bytes),
       exchanges_(static_cast<size_t>(size_)),
       sources_(static_cast<size_t>(size_)) {}
@@ -20,7 +20,7 @@ CrossGroup::CrossGroup(std::shared_ptr<Mesh> mesh, std::shared_ptr<Engine> engin
 void CrossGroup::stop() {
   Group::stop();
   mesh_->stop();
-  engine_->stop();
+  transport_->stop();
 }
 
 void CrossGroup::post_to(int i, const char* data, size_t bytes, bool carries, uint64_t fingerprint) {
@@ -166,7 +166,7 @@ Status CrossGroup::arrive(const Patience& patience) {
       mesh_->want(i, lacks, owes);
       if (waiting_for < 0 && (lacks || owes)) waiting_for = i;
     }
-    engine_->keep_going();
+    transport_->keep_going();
     const Status status = mesh_->idle(patience, wait_, waiting_for);
     mesh_->want_nothing();
     if (status == Status::stalled) return status;

@@ -1,5 +1,5 @@
 // A group whose members are connected by sockets: what each wants goes to all others in one post (see frame.h), with the data
-// if that is small. An engine moves the rest.
+// if that is small. An transport moves the rest.
 //
 // NOTE [One step]. In a round every member posts to every other one: N-1 frames sent and received, all at the same time.
 // It is the quickest way for the few members a group has across hosts, everybody knows who is missing, and
@@ -12,7 +12,7 @@
 
 #include "../group/control.h"
 #include "../group/group.h"
-#include "engine.h"
+#include "transport.h"
 #include "mesh.h"
 
 namespace hvd {
@@ -25,8 +25,8 @@ class CrossGroup final : public Group {
     return members <= 2 ? 32 * 1024 : 64 * 1024 / static_cast<size_t>(members);
   }
 
-  // `engine` may use the mesh.
-  CrossGroup(std::shared_ptr<Mesh> mesh, std::shared_ptr<Engine> engine, size_t carried_bytes);
+  // `transport` may use the mesh.
+  CrossGroup(std::shared_ptr<Mesh> mesh, std::shared_ptr<Transport> transport, size_t carried_bytes);
 
   void start(const Operation& operation) override;
   Status arrive(const Patience& patience) override;
@@ -38,8 +38,8 @@ class CrossGroup final : public Group {
   std::vector<int> missing() const override;
   void stop() override;
 
-  Engine& engine() { return *engine_; }
-  void set_switch_bytes(size_t bytes) override { engine_->set_switch_bytes(bytes); }
+  Transport& transport() { return *transport_; }
+  void set_switch_bytes(size_t bytes) override { transport_->set_switch_bytes(bytes); }
   size_t carried_bytes() const { return carried_bytes_; }
 
  private:
@@ -65,7 +65,7 @@ class CrossGroup final : public Group {
   bool is_complete() const;
   void end_round();
   Status report(Status status);         // with the mesh's culprit
-  Status engine_report(Status status);  // with the engine's
+  Status transport_report(Status status);  // with the transport's
 
   bool everyone_carries() const;
   bool has_sizes(const Operation& operation);
@@ -80,11 +80,11 @@ class CrossGroup final : public Group {
   }
 
   std::shared_ptr<Mesh> mesh_;
-  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<Transport> transport_;
   const size_t carried_bytes_;
   std::vector<Exchange> exchanges_;
   std::vector<char> packed_;   // what posts carry, if it does not lie in one piece
-  std::vector<char> scratch_;  // for the engine
+  std::vector<char> scratch_;  // for the transport
   std::vector<const void*> sources_;
   std::atomic<uint64_t> round_{1};  // the round to come, or under way
   bool own_carries_ = false;

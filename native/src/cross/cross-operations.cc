@@ -1,4 +1,4 @@
-// What a CrossGroup does once all have agreed: take the data from the posts, or let the engine move it.
+// What a CrossGroup does once all have agreed: take the data from the posts, or let the transport move it.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -54,9 +54,9 @@ bool CrossGroup::everyone_carries() const {
   return true;
 }
 
-Status CrossGroup::engine_report(Status status) {
-  culprit_ = engine_->culprit();
-  errno_ = engine_->errno_value();
+Status CrossGroup::transport_report(Status status) {
+  culprit_ = transport_->culprit();
+  errno_ = transport_->errno_value();
   return status;
 }
 
@@ -72,7 +72,7 @@ void place(const Operation& operation, size_t b, size_t within, char* from, size
 }
 }  // namespace
 
-// In the posts: one step, n·(N-1) bytes sent. Otherwise the engine's, in place of the result where there is one buffer.
+// In the posts: one step, n·(N-1) bytes sent. Otherwise the transport's, in place of the result where there is one buffer.
 Status CrossGroup::allreduce(Operation& operation, const Patience& patience) {
   const size_t bytes = operation.total_bytes(), element = element_bytes(operation.dtype);
   if (bytes == 0) return Status::done;
@@ -88,8 +88,8 @@ Status CrossGroup::allreduce(Operation& operation, const Patience& patience) {
   if (!is_one) reserve(bytes);
   char* data = is_one ? operation.buffers[0].out : scratch_.data();
   if (!is_one || data != operation.buffers[0].in || operation.prescale != 1.0) pack(operation, 0, bytes, data);
-  Status status = engine_->allreduce(data, bytes / element, operation.dtype, operation.op, patience);
-  if (status != Status::done) return engine_report(status);
+  Status status = transport_->allreduce(data, bytes / element, operation.dtype, operation.op, patience);
+  if (status != Status::done) return transport_report(status);
   for_each_piece(operation.buffers, 0, bytes, [&](size_t b, size_t within, size_t seen, size_t piece) {
     place(operation, b, within, data + seen, piece);
   });
@@ -113,8 +113,8 @@ Status CrossGroup::reducescatter(Operation& operation, const Patience& patience)
   }
   reserve(mine.bytes);
   pack(operation, 0, mine.bytes, scratch_.data());
-  Status status = engine_->reducescatter(scratch_.data(), counts, operation.dtype, operation.op, patience);
-  if (status != Status::done) return engine_report(status);
+  Status status = transport_->reducescatter(scratch_.data(), counts, operation.dtype, operation.op, patience);
+  if (status != Status::done) return transport_report(status);
   place(operation, 0, 0, scratch_.data() + start, bytes);
   return Status::done;
 }
@@ -144,8 +144,8 @@ Status CrossGroup::allgather(Operation& operation, const Patience& patience) {
   }
   if (in_posts) return Status::done;
   std::vector<size_t> bytes(operation.received.begin(), operation.received.end());
-  Status status = engine_->allgather(operation.result, bytes, patience);
-  return status == Status::done ? status : engine_report(status);
+  Status status = transport_->allgather(operation.result, bytes, patience);
+  return status == Status::done ? status : transport_report(status);
 }
 
 Status CrossGroup::broadcast(Operation& operation, const Patience& patience) {
@@ -159,11 +159,11 @@ Status CrossGroup::broadcast(Operation& operation, const Patience& patience) {
     if (!is_root) std::memcpy(mine.out, carried_by(operation.root), mine.bytes);
     return Status::done;
   }
-  Status status = engine_->broadcast(mine.out, mine.bytes, operation.root, patience);
-  return status == Status::done ? status : engine_report(status);
+  Status status = transport_->broadcast(mine.out, mine.bytes, operation.root, patience);
+  return status == Status::done ? status : transport_report(status);
 }
 
-// In the posts if every part of every member fits: one step. Otherwise the engine moves all parts.
+// In the posts if every part of every member fits: one step. Otherwise the transport moves all parts.
 Status CrossGroup::alltoall(Operation& operation, const Patience& patience) {
   std::vector<size_t> send(operation.counts.begin(), operation.counts.end()), receive(static_cast<size_t>(size_));
   for (int i = 0; i < size_; i++)
@@ -182,8 +182,8 @@ Status CrossGroup::alltoall(Operation& operation, const Patience& patience) {
     }
     return Status::done;
   }
-  Status status = engine_->alltoall(operation.buffers[0].in, send, operation.result, receive, patience);
-  return status == Status::done ? status : engine_report(status);
+  Status status = transport_->alltoall(operation.buffers[0].in, send, operation.result, receive, patience);
+  return status == Status::done ? status : transport_report(status);
 }
 
 }  // namespace hvd

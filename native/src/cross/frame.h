@@ -7,7 +7,7 @@
 //          how much it has (for that member, where parts go to members); with flag::carries the data itself follows,
 //          so that a small operation is one step. Rounds are numbered from 1; a post of any other round than the one to come is
 //          an error: who has finished a round has had everybody's post of it, and nobody posts twice.
-//   data   bytes of an agreed operation, moved by TcpEngine. `number` counts the engine's calls, equal on all members;
+//   data   bytes of an agreed operation, moved by TcpTransport. `number` counts the transport's calls, equal on all members;
 //          `detail` is the step within the call.
 // A header with another magic, kind, flags, sender, number or length than expected ends the group with EPROTO.
 #pragma once
@@ -28,7 +28,7 @@ struct Header {
   FrameKind kind;
   uint8_t flags;
   uint16_t sender;
-  uint64_t number;  // post: round; data: call of the engine
+  uint64_t number;  // post: round; data: call of the transport
   uint64_t detail;  // post: fingerprint; data: step
   uint64_t bytes;
 };

@@ -1,4 +1,4 @@
-// A group: the members of one process set, going through rounds together (see src/plane/plane.ts). One thread at a
+// A group: the members of one process set, going through rounds together (see src/transport/transport.ts). One thread at a
 // time may use it; what another one may ask meanwhile is marked. Implementations: ShmGroup (members on this host), CrossGroup
 // (members connected by sockets), HierarchicalGroup (both).
 #pragma once

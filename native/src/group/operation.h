@@ -1,4 +1,4 @@
-// What a group can be asked to do. The fields mirror PlaneOperation in src/plane/plane.ts.
+// What a group can be asked to do. The fields mirror TransportOperation in src/transport/transport.ts.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace hvd {
 
-// The numbers are those of src/plane/native/codes.ts.
+// The numbers are those of src/transport/native/codes.ts.
 enum class Kind : uint8_t { allreduce = 0, reducescatter = 1, allgather = 2, broadcast = 3, alltoall = 4, barrier = 5 };
 
 enum class Status : int {

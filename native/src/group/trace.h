@@ -6,7 +6,7 @@
 
 namespace hvd {
 
-// What a mark begins lasts until the next one. The numbers are those of src/plane/trace.ts.
+// What a mark begins lasts until the next one. The numbers are those of src/transport/trace.ts.
 enum class Stage : uint8_t { posted = 0, agreed = 1, pack = 2, reduce = 3, wait = 4, unpack = 5, copy = 6, transfer = 7, over = 8, repeats = 9 };
 
 struct Trace {

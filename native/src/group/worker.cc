@@ -4,7 +4,7 @@
 
 namespace hvd {
 
-Worker::Worker(Group& group, std::function<void(Job*)> finished)
+Worker::Worker(Group& group, std::function<void(Batch*)> finished)
     : group_(group), finished_(std::move(finished)), thread_(&Worker::work, this) {}
 
 Worker::~Worker() {
@@ -17,37 +17,37 @@ Worker::~Worker() {
   thread_.join();
 }
 
-void Worker::submit(Job* job) {
+void Worker::submit(Batch* batch) {
   {
     std::lock_guard lock(mutex_);
-    queue_.push_back(job);
+    queue_.push_back(batch);
   }
   changed_.notify_all();
 }
 
-std::vector<Job*> Worker::take_back() {
+std::vector<Batch*> Worker::take_back() {
   std::lock_guard lock(mutex_);
-  std::vector<Job*> jobs;
+  std::vector<Batch*> batches;
   if (current_ && !current_->posted) {
-    jobs.push_back(current_);
+    batches.push_back(current_);
     current_ = nullptr;  // tells the worker
   }
-  std::deque<Job*> posted;  // by the main thread, and not picked up yet: at most the first
-  for (Job* job : queue_) (job->posted ? posted.push_back(job) : jobs.push_back(job));
+  std::deque<Batch*> posted;  // by the main thread, and not picked up yet: at most the first
+  for (Batch* batch : queue_) (batch->posted ? posted.push_back(batch) : batches.push_back(batch));
   queue_ = std::move(posted);
   halted_ = false;
-  return jobs;
+  return batches;
 }
 
-Status Worker::wait(Job* job, int64_t stall_ns) {
+Status Worker::wait(Batch* batch, int64_t stall_ns) {
   std::unique_lock lock(mutex_);
-  auto over = [&] { return job->finished; };
+  auto over = [&] { return batch->finished; };
   if (stall_ns > 0) {
     if (!changed_.wait_for(lock, std::chrono::nanoseconds(stall_ns), over)) return Status::stalled;
   } else {
     changed_.wait(lock, over);
   }
-  return job->status;
+  return batch->status;
 }
 
 void Worker::work() {
@@ -55,60 +55,60 @@ void Worker::work() {
   for (;;) {
     changed_.wait(lock, [&] { return stop_ || (!halted_ && !queue_.empty()); });
     if (stop_) break;
-    Job* job = queue_.front();
+    Batch* batch = queue_.front();
     queue_.pop_front();
-    current_ = job;
-    const bool posted = job->posted, passive = job->passive;
-    const int64_t timeout_ns = job->patience.timeout_ns;
+    current_ = batch;
+    const bool posted = batch->posted, passive = batch->passive;
+    const int64_t timeout_ns = batch->patience.timeout_ns;
     lock.unlock();
-    if (!posted && !post_first(job, passive, timeout_ns)) {  // withdrawn: the job may be gone already
+    if (!posted && !post_first(batch, passive, timeout_ns)) {  // withdrawn: the batch may be gone already
       lock.lock();
       continue;
     }
-    Status status = run(*job);
+    Status status = run(*batch);
     group_.set_trace(nullptr);
     lock.lock();
     current_ = nullptr;
-    job->status = status;
-    job->finished = true;
+    batch->status = status;
+    batch->finished = true;
     halted_ = status == Status::mismatch;
     changed_.notify_all();
     lock.unlock();
-    finished_(job);
+    finished_(batch);
     lock.lock();
   }
 }
 
-// False if the job was withdrawn while it waited for another member to begin. Until it has posted, the job
+// False if the batch was withdrawn while it waited for another member to begin. Until it has posted, the batch
 // may be taken back and freed at any time: it is touched under the mutex only, and only while it is current.
-bool Worker::post_first(Job* job, bool passive, int64_t timeout_ns) {
+bool Worker::post_first(Batch* batch, bool passive, int64_t timeout_ns) {
   for (const int64_t since = monotonic_ns();;) {
     {
-      // The group belongs to whoever has taken the job back, from that moment on: also a look at it is a call that may
+      // The group belongs to whoever has taken the batch back, from that moment on: also a look at it is a call that may
       // read from sockets, so it happens under the mutex. nap() only sleeps.
       std::lock_guard lock(mutex_);
-      if (current_ != job) return false;
+      if (current_ != batch) return false;
       // Somebody else began, or nobody will: then waiting for the others tells why.
       if (!passive || stop_ || group_.anyone_started() || group_.check_idle() != Status::done ||
           monotonic_ns() - since > timeout_ns) {
-        job->posted = true;
+        batch->posted = true;
         break;
       }
     }
     group_.nap(1'000'000);
   }
-  group_.set_trace(job->trace.get());
-  group_.begin(job->operations.front());
+  group_.set_trace(batch->trace.get());
+  group_.begin(batch->operations.front());
   return true;
 }
 
-Status Worker::run(Job& job) {
-  group_.set_trace(job.trace.get());
+Status Worker::run(Batch& batch) {
+  group_.set_trace(batch.trace.get());
   bool first = true;
-  for (Operation& operation : job.operations) {
+  for (Operation& operation : batch.operations) {
     if (!first) group_.begin(operation);
     first = false;
-    if (Status status = group_.resume(operation, job.patience); status != Status::done) return status;
+    if (Status status = group_.resume(operation, batch.patience); status != Status::done) return status;
   }
   return Status::done;
 }

@@ -1,4 +1,4 @@
-// A group's own thread: runs queued jobs in order while the main thread does something else. One for each
+// A group's own thread: runs queued batches in order while the main thread does something else. One for each
 // group, because two groups must be able to wait independently: with one thread, rank 0 in an operation of
 // set A and rank 1 in one of set B would wait for each other for ever.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace hvd {
 
-struct Job {
+struct Batch {
   std::vector<Operation> operations;
   Patience patience{};
   bool passive = false;  // posts only after another member has
@@ -24,34 +24,34 @@ struct Job {
   bool posted = false;
   bool finished = false;
   Status status = Status::done;
-  virtual ~Job() = default;
+  virtual ~Batch() = default;
 };
 
 class Worker {
  public:
-  // `finished` is called on the worker's thread, for every job that was not withdrawn.
-  Worker(Group& group, std::function<void(Job*)> finished);
-  ~Worker();  // ends the job under way with Status::stopped
+  // `finished` is called on the worker's thread, for every batch that was not withdrawn.
+  Worker(Group& group, std::function<void(Batch*)> finished);
+  ~Worker();  // ends the batch under way with Status::stopped
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  void submit(Job* job);
-  // Jobs that have not posted; they are the caller's again. Lifts the halt that follows a mismatch.
-  std::vector<Job*> take_back();
-  // Blocks until the job is over, or `stall_ns` (if not 0) have passed: Status::stalled.
-  Status wait(Job* job, int64_t stall_ns);
+  void submit(Batch* batch);
+  // Batches that have not posted; they are the caller's again. Lifts the halt that follows a mismatch.
+  std::vector<Batch*> take_back();
+  // Blocks until the batch is over, or `stall_ns` (if not 0) have passed: Status::stalled.
+  Status wait(Batch* batch, int64_t stall_ns);
 
  private:
   void work();
-  bool post_first(Job* job, bool passive, int64_t timeout_ns);
-  Status run(Job& job);
+  bool post_first(Batch* batch, bool passive, int64_t timeout_ns);
+  Status run(Batch& batch);
 
   Group& group_;
-  std::function<void(Job*)> finished_;
+  std::function<void(Batch*)> finished_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Job*> queue_;
-  Job* current_ = nullptr;
+  std::deque<Batch*> queue_;
+  Batch* current_ = nullptr;
   bool halted_ = false;
   bool stop_ = false;
   std::thread thread_;

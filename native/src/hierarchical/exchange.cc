@@ -143,7 +143,7 @@ Status HierarchicalGroup::allgather(Operation& operation, const Patience& patien
     if (!shard_.reserve(mine + 1)) return Status::no_memory;
     copy(shard_.data() + own_start, gathered_.data() + cut(totals[static_cast<size_t>(host_)], place_, lanes()),
          shares[static_cast<size_t>(host_)]);
-    Status status = from_engine(engine_->allgather(shard_.data(), shares, patience));
+    Status status = from_transport(transport_->allgather(shard_.data(), shares, patience));
     if (status != Status::done) return status;
   }
   inside_.is_followed = false;
@@ -246,7 +246,7 @@ Status HierarchicalGroup::alltoall(Operation& operation, const Patience& patienc
         start += start_of(from, size_);
       }
     }
-    Status status = from_engine(engine_->alltoall(shard_.data(), send, packed_.data(), receive, patience));
+    Status status = from_transport(transport_->alltoall(shard_.data(), send, packed_.data(), receive, patience));
     if (status != Status::done) return status;
 
     // Came by sender, goes by receiver.

@@ -18,7 +18,7 @@ uint64_t poison(int host) { return 0x706f69736f6e0000u ^ (static_cast<uint64_t>(
 
 HierarchicalGroup::HierarchicalGroup(Placement placement, int index, std::vector<int> ranks, Control& control,
                                      Arena* arena, std::unique_ptr<ShmGroup> local, std::unique_ptr<Group> cross,
-                                     Engine* engine, std::shared_ptr<void> engine_owner)
+                                     Transport* transport, std::shared_ptr<void> transport_owner)
     : Group(placement.members(), index),
       placement_(std::move(placement)),
       ranks_(std::move(ranks)),
@@ -27,8 +27,8 @@ HierarchicalGroup::HierarchicalGroup(Placement placement, int index, std::vector
       control_(control),
       local_(std::move(local)),
       cross_(std::move(cross)),
-      engine_(engine),
-      engine_owner_(std::move(engine_owner)),
+      transport_(transport),
+      transport_owner_(std::move(transport_owner)),
       packed_(arena),
       shard_(arena),
       gathered_(arena) {}
@@ -37,7 +37,7 @@ void HierarchicalGroup::stop() {
   Group::stop();
   local_->stop();
   if (cross_) cross_->stop();
-  if (engine_) engine_->stop();
+  if (transport_) transport_->stop();
   if (flat_) flat_->stop();
 }
 
@@ -78,11 +78,11 @@ Status HierarchicalGroup::from_cross(Status status) {
   return status;
 }
 
-Status HierarchicalGroup::from_engine(Status status) {
+Status HierarchicalGroup::from_transport(Status status) {
   if (status == Status::done) return status;
-  const int host = engine_->culprit();
+  const int host = transport_->culprit();
   culprit_ = host >= 0 ? placement_.on(host)[static_cast<size_t>(place_)] : -1;
-  errno_ = engine_->errno_value();
+  errno_ = transport_->errno_value();
   return status;
 }
 

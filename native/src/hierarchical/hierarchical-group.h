@@ -1,4 +1,4 @@
-// A group whose members are on several hosts: shared memory inside each host, an engine across. Every operation goes
+// A group whose members are on several hosts: shared memory inside each host, an transport across. Every operation goes
 //
 //   inside   the members of a host agree (their fingerprints), and bring together what has to leave the host
 //   across   the hosts' leaders agree; small data and tables of sizes travel with that
@@ -14,7 +14,7 @@
 #include <memory>
 #include <vector>
 
-#include "../cross/engine.h"
+#include "../cross/transport.h"
 #include "../group/control.h"
 #include "../group/group.h"
 #include "../shm/shm-group.h"
@@ -26,10 +26,10 @@ namespace hvd {
 class HierarchicalGroup final : public Group {
  public:
   // `ranks[i]` is the global rank of member i. `local`: the members of this host. `cross`: the members of this member's lane,
-  // numbered by host; null without a lane. `engine`: moves bytes among the same; owned by `cross`, or by `engine_owner`.
+  // numbered by host; null without a lane. `transport`: moves bytes among the same; owned by `cross`, or by `transport_owner`.
   HierarchicalGroup(Placement placement, int index, std::vector<int> ranks, Control& control, Arena* arena,
-                    std::unique_ptr<ShmGroup> local, std::unique_ptr<Group> cross, Engine* engine,
-                    std::shared_ptr<void> engine_owner = nullptr);
+                    std::unique_ptr<ShmGroup> local, std::unique_ptr<Group> cross, Transport* transport,
+                    std::shared_ptr<void> transport_owner = nullptr);
 
   // Operations that do not go by host but among all members at once, when all have agreed by host. `flat` has all members.
   enum class Flat { allgather, all_but_allgather };
@@ -46,7 +46,7 @@ class HierarchicalGroup final : public Group {
   std::vector<int> missing() const override;
   bool probe_peer_memory(bool allowed) override { return local_->probe_peer_memory(allowed); }
   void set_switch_bytes(size_t bytes) override {
-    if (engine_) engine_->set_switch_bytes(bytes);
+    if (transport_) transport_->set_switch_bytes(bytes);
     if (flat_) flat_->set_switch_bytes(bytes);
   }
   void stop() override;
@@ -93,7 +93,7 @@ class HierarchicalGroup final : public Group {
   Status run_inside(Operation& operation, const Patience& patience);  // after the verdict
   Status from_local(Status status);
   Status from_cross(Status status);
-  Status from_engine(Status status);
+  Status from_transport(Status status);
   static Patience without_stalls(Patience patience) {
     patience.stall_ns = 0;
     return patience;
@@ -129,8 +129,8 @@ class HierarchicalGroup final : public Group {
   std::unique_ptr<Group> cross_;
   std::unique_ptr<Group> flat_;  // null: everything goes by host
   Flat flat_kinds_ = Flat::allgather;
-  Engine* engine_;
-  std::shared_ptr<void> engine_owner_;
+  Transport* transport_;
+  std::shared_ptr<void> transport_owner_;
 
   std::atomic<Phase> phase_{Phase::idle};
   bool disagrees_ = false;  // the members of this host

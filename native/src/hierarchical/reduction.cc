@@ -95,7 +95,7 @@ Status HierarchicalGroup::allreduce(Operation& operation, const Patience& patien
       const size_t elements = at(inside_.counts, place_);
       mark(Stage::transfer);
       Status status =
-          from_engine(engine_->allreduce(shard_.data(), elements, operation.dtype, operation.op, patience));
+          from_transport(transport_->allreduce(shard_.data(), elements, operation.dtype, operation.op, patience));
       if (status != Status::done) return status;
       if (operation.postscale != 1.0)
         scale(shard_.data(), shard_.data(), elements, operation.dtype, operation.postscale);
@@ -173,7 +173,7 @@ Status HierarchicalGroup::reducescatter(Operation& operation, const Patience& pa
       shares.push_back(cut(there, place_ + 1, lanes()) - cut(there, place_, lanes()));
       if (host < host_) start += shares.back();
     }
-    Status status = from_engine(engine_->reducescatter(shard_.data(), shares, operation.dtype, operation.op, patience));
+    Status status = from_transport(transport_->reducescatter(shard_.data(), shares, operation.dtype, operation.op, patience));
     if (status != Status::done) return status;
     mine = shares[static_cast<size_t>(host_)];
     if (operation.postscale != 1.0) {
@@ -254,7 +254,7 @@ Status HierarchicalGroup::broadcast(Operation& operation, const Patience& patien
     }
     if (place_ < lanes()) {
       const size_t share = cut(piece, place_ + 1, lanes()) - cut(piece, place_, lanes());
-      Status status = from_engine(engine_->broadcast(shard_.data(), share, root_host, patience));
+      Status status = from_transport(transport_->broadcast(shard_.data(), share, root_host, patience));
       if (status != Status::done) return status;
     }
     if (Status status = gather_shards(operation, offset, piece, 1, patience); status != Status::done) return status;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "../reduce/reduce.h"
-#include "engine-object.h"
+#include "transport-object.h"
 #include "lossy-functions.h"
 #include "tensor-exchange.h"
 
@@ -175,7 +175,7 @@ NAPI_MODULE_INIT() {
   set_function(env, exports, "useInstructionSet", use_instruction_set, nullptr);
   add_lossy_functions(env, exports);
   add_tensor_exchange(env, exports);
-  if (add_engine) add_engine(env, exports);
+  if (add_transport) add_transport(env, exports);
   napi_value value;
   napi_create_string_utf8(env, hvd::instruction_set(), NAPI_AUTO_LENGTH, &value);
   napi_set_named_property(env, exports, "instructionSet", value);

@@ -10,20 +10,20 @@
 
 namespace hvd::node {
 
-struct AddonJob final : Job {
+struct AddonBatch final : Batch {
   uint32_t id = 0;
   napi_ref keep = nullptr;  // the arrays it works on
   bool consumed = false;    // somebody waited for it; the callback has nothing to say any more
-  ~AddonJob() override {
+  ~AddonBatch() override {
     for (Operation& operation : operations) std::free(operation.result);  // what nobody has adopted
   }
 };
 
 struct GroupHandle {
   std::unique_ptr<Group> group;    // gone when the object is closed
-  std::unique_ptr<Worker> worker;  // started with the first job it has to run
+  std::unique_ptr<Worker> worker;  // started with the first batch it has to run
   napi_threadsafe_function report = nullptr;
-  std::unordered_map<uint32_t, AddonJob*> jobs;
+  std::unordered_map<uint32_t, AddonBatch*> batches;
   int spins = 0;
   double* mailbox = nullptr;
   Patience defaults{};

@@ -1,6 +1,6 @@
 // A group as a JavaScript object: functions that carry the group as their data, so that nothing is unwrapped on
-// the fast path. One JavaScript thread uses it; its worker thread runs queued jobs and reports through a
-// thread-safe function, which keeps the process alive only while jobs are outstanding. What the functions mean is
+// the fast path. One JavaScript thread uses it; its worker thread runs queued batches and reports through a
+// thread-safe function, which keeps the process alive only while batches are outstanding. What the functions mean is
 // in src/native/addon.ts.
 #include "group-object.h"
 
@@ -86,18 +86,18 @@ napi_value resume(napi_env env, napi_callback_info info) {
 
 void finished(napi_env env, napi_value callback, void* context, void* data) {
   auto* handle = static_cast<GroupHandle*>(context);
-  auto* job = static_cast<AddonJob*>(data);
+  auto* batch = static_cast<AddonBatch*>(data);
   if (!env) return;
-  handle->jobs.erase(job->id);
-  if (handle->jobs.empty()) napi_unref_threadsafe_function(env, handle->report);
-  if (!job->consumed) {
-    if (job->trace) tell_trace(handle, *job->trace);
-    napi_value arguments[3] = {from_int(env, job->id), from_int(env, static_cast<int>(job->status)),
-                               results_of(env, *job)};
+  handle->batches.erase(batch->id);
+  if (handle->batches.empty()) napi_unref_threadsafe_function(env, handle->report);
+  if (!batch->consumed) {
+    if (batch->trace) tell_trace(handle, *batch->trace);
+    napi_value arguments[3] = {from_int(env, batch->id), from_int(env, static_cast<int>(batch->status)),
+                               results_of(env, *batch)};
     napi_value self = undefined(env);
     napi_call_function(env, self, callback, 3, arguments, nullptr);
   }
-  discard(env, job);
+  discard(env, batch);
 }
 
 // True if all members are there, or come within that time.
@@ -114,16 +114,16 @@ bool arrive_soon(GroupHandle* handle, double within_us) {
   return arrived;
 }
 
-// Hands the job to the group's thread; `first` and `second` stay alive until it is over.
-napi_value enqueue(napi_env env, GroupHandle* handle, std::unique_ptr<AddonJob> job, napi_value first, napi_value second) {
-  napi_create_reference(env, array_of(env, {first, second}), 1, &job->keep);
-  if (handle->jobs.empty()) napi_ref_threadsafe_function(env, handle->report);
-  handle->jobs.emplace(job->id, job.get());
+// Hands the batch to the group's thread; `first` and `second` stay alive until it is over.
+napi_value enqueue(napi_env env, GroupHandle* handle, std::unique_ptr<AddonBatch> batch, napi_value first, napi_value second) {
+  napi_create_reference(env, array_of(env, {first, second}), 1, &batch->keep);
+  if (handle->batches.empty()) napi_ref_threadsafe_function(env, handle->report);
+  handle->batches.emplace(batch->id, batch.get());
   if (!handle->worker)
-    handle->worker = std::make_unique<Worker>(*handle->group, [handle](Job* done) {
+    handle->worker = std::make_unique<Worker>(*handle->group, [handle](Batch* done) {
       napi_call_threadsafe_function(handle->report, done, napi_tsfn_nonblocking);
     });
-  handle->worker->submit(job.release());
+  handle->worker->submit(batch.release());
   return from_int(env, queued);
 }
 
@@ -133,44 +133,44 @@ napi_value submit(napi_env env, napi_callback_info info) {
   size_t count = 5;
   napi_value arguments[5];
   auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
-  auto job = std::make_unique<AddonJob>();
-  job->id = to_uint(env, arguments[0]);
+  auto batch = std::make_unique<AddonBatch>();
+  batch->id = to_uint(env, arguments[0]);
   uint32_t operations = 0;
   napi_get_array_length(env, arguments[1], &operations);
-  job->operations.resize(operations);
+  batch->operations.resize(operations);
   for (uint32_t i = 0; i < operations; i++) {
     napi_value description, inputs, outputs;
     napi_get_element(env, arguments[1], i, &description);
     napi_get_element(env, arguments[2], i, &inputs);
     napi_get_element(env, arguments[3], i, &outputs);
-    Operation& operation = job->operations[i];
+    Operation& operation = batch->operations[i];
     read_operation(env, description, inputs, outputs, operation);
     operation.allocate = allocate_later;
     if (i == 0) {
       const double* fields = reinterpret_cast<const double*>(typed_array(env, description).data);
-      job->patience = patience_of(fields, handle->spins);
-      job->patience.stall_ns = 0;  // the event loop looks after stalls
-      job->passive = fields[passive] != 0;
+      batch->patience = patience_of(fields, handle->spins);
+      batch->patience.stall_ns = 0;  // the event loop looks after stalls
+      batch->passive = fields[passive] != 0;
     }
   }
-  if (handle->mailbox[is_traced] != 0) job->trace = std::make_unique<Trace>();
+  if (handle->mailbox[is_traced] != 0) batch->trace = std::make_unique<Trace>();
   Group& group = *handle->group;
   const double try_for_us = to_double(env, arguments[4]);
-  if (try_for_us > 0 && handle->jobs.empty() && operations == 1 && !job->passive) {
-    group.set_trace(job->trace.get());
-    group.begin(job->operations[0]);
-    job->posted = true;
+  if (try_for_us > 0 && handle->batches.empty() && operations == 1 && !batch->passive) {
+    group.set_trace(batch->trace.get());
+    group.begin(batch->operations[0]);
+    batch->posted = true;
     if (arrive_soon(handle, try_for_us)) {
-      Status status = group.resume(job->operations[0], job->patience);
+      Status status = group.resume(batch->operations[0], batch->patience);
       group.set_trace(nullptr);
-      if (job->trace) tell_trace(handle, *job->trace);
+      if (batch->trace) tell_trace(handle, *batch->trace);
       if (status != Status::done) keep_for_ever(env, status, array_of(env, {arguments[2], arguments[3]}));
-      if (status == Status::done && job->operations[0].result) return adopt_result(env, job->operations[0]);
+      if (status == Status::done && batch->operations[0].result) return adopt_result(env, batch->operations[0]);
       return from_int(env, static_cast<int>(status));
     }
   }
-  job->patience = in_background(job->patience);
-  return enqueue(env, handle, std::move(job), arguments[2], arguments[3]);
+  batch->patience = in_background(batch->patience);
+  return enqueue(env, handle, std::move(batch), arguments[2], arguments[3]);
 }
 
 // allreduceSoon(…as allreduceNow, id, tryNow) → status, or -1 if it goes on in the background
@@ -193,34 +193,34 @@ napi_value allreduce_soon(napi_env env, napi_callback_info info) {
       return from_int(env, static_cast<int>(status));
     }
   }
-  auto job = std::make_unique<AddonJob>();
-  job->id = to_uint(env, arguments[2]);
-  job->operations.push_back(operation);
-  job->patience = in_background(patience);
-  job->posted = try_for_us > 0;
+  auto batch = std::make_unique<AddonBatch>();
+  batch->id = to_uint(env, arguments[2]);
+  batch->operations.push_back(operation);
+  batch->patience = in_background(patience);
+  batch->posted = try_for_us > 0;
   if (handle->mailbox[is_traced] != 0) {
     if (try_for_us <= 0) handle->trace.count = 0;
-    job->trace = std::make_unique<Trace>(handle->trace);
+    batch->trace = std::make_unique<Trace>(handle->trace);
   }
-  return enqueue(env, handle, std::move(job), arguments[0], arguments[1]);
+  return enqueue(env, handle, std::move(batch), arguments[0], arguments[1]);
 }
 
-// waitSync(id, stallMs) → status, [status, results] once the job is over; the callback will not be called
+// waitSync(id, stallMs) → status, [status, results] once the batch is over; the callback will not be called
 napi_value wait_sync(napi_env env, napi_callback_info info) {
   size_t count = 2;
   napi_value arguments[2];
   auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
-  auto found = handle->jobs.find(to_uint(env, arguments[0]));
-  if (found == handle->jobs.end()) return undefined(env);
-  AddonJob* job = found->second;
-  Status status = handle->worker->wait(job, static_cast<int64_t>(to_double(env, arguments[1]) * 1e6));
+  auto found = handle->batches.find(to_uint(env, arguments[0]));
+  if (found == handle->batches.end()) return undefined(env);
+  AddonBatch* batch = found->second;
+  Status status = handle->worker->wait(batch, static_cast<int64_t>(to_double(env, arguments[1]) * 1e6));
   if (status == Status::stalled) return from_int(env, static_cast<int>(status));
-  job->consumed = true;
-  if (job->trace) tell_trace(handle, *job->trace);
-  return array_of(env, {from_int(env, static_cast<int>(status)), results_of(env, *job)});
+  batch->consumed = true;
+  if (batch->trace) tell_trace(handle, *batch->trace);
+  return array_of(env, {from_int(env, static_cast<int>(status)), results_of(env, *batch)});
 }
 
-// takeBack() → ids of the jobs taken back
+// takeBack() → ids of the batches taken back
 napi_value take_back(napi_env env, napi_callback_info info) {
   size_t count = 0;
   auto* handle = data_of<GroupHandle>(env, info, &count, nullptr);
@@ -228,13 +228,13 @@ napi_value take_back(napi_env env, napi_callback_info info) {
   napi_create_array(env, &list);
   if (!handle->worker) return list;
   uint32_t n = 0;
-  for (Job* taken : handle->worker->take_back()) {
-    auto* job = static_cast<AddonJob*>(taken);
-    napi_set_element(env, list, n++, from_int(env, job->id));
-    handle->jobs.erase(job->id);
-    discard(env, job);
+  for (Batch* taken : handle->worker->take_back()) {
+    auto* batch = static_cast<AddonBatch*>(taken);
+    napi_set_element(env, list, n++, from_int(env, batch->id));
+    handle->batches.erase(batch->id);
+    discard(env, batch);
   }
-  if (n > 0 && handle->jobs.empty()) napi_unref_threadsafe_function(env, handle->report);
+  if (n > 0 && handle->batches.empty()) napi_unref_threadsafe_function(env, handle->report);
   return list;
 }
 
@@ -336,8 +336,8 @@ napi_value close(napi_env env, napi_callback_info info) {
   napi_remove_env_cleanup_hook(env, close_group, handle);
   close_group(handle);
   // Late reports of these come without an environment, and look at nothing.
-  for (const auto& [id, job] : handle->jobs) discard(env, job);
-  handle->jobs.clear();
+  for (const auto& [id, batch] : handle->batches) discard(env, batch);
+  handle->batches.clear();
   return undefined(env);
 }
 

@@ -12,7 +12,7 @@ namespace hvd::node {
 
 // What JavaScript holds as externals.
 struct ControlHandle {
-  std::shared_ptr<Control> control;  // shared with engines that are being made, on threads of their own
+  std::shared_ptr<Control> control;  // shared with transports that are being made, on threads of their own
 };
 struct ArenaHandle {
   std::shared_ptr<Arena> arena;

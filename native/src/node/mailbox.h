@@ -8,7 +8,7 @@
 
 namespace hvd::node {
 
-// The places; src/plane/native/addon-group.ts has the same.
+// The places; src/transport/native/addon-group.ts has the same.
 enum Mailbox { finished_at, dtype_and_op, fingerprint_lower, fingerprint_upper, quick_postscale, has_output, is_traced, mark_count, marks };
 
 // The coarse clock costs a few nanoseconds; a fine one would be a tenth of a small operation.

@@ -9,8 +9,8 @@
 #include "../cross/cross-group.h"
 #include "../hierarchical/hierarchical-group.h"
 #include "../shm/shm-group.h"
-#include "../tcp/tcp-engine.h"
-#include "engine-object.h"
+#include "../tcp/tcp-transport.h"
+#include "transport-object.h"
 #include "group-object.h"
 
 namespace hvd::node {
@@ -36,7 +36,7 @@ struct ClusterSpec {
   int index;
   int segment_fd;
   std::vector<int> sockets, accepted;  // twice as long as the others where some operations go flat: those of all come second
-  std::shared_ptr<Engine> engine;      // null: tcp
+  std::shared_ptr<Transport> transport;      // null: tcp
 };
 
 // Over sockets, among these members only; `place` is ours in the list.
@@ -53,9 +53,9 @@ std::unique_ptr<CrossGroup> cross_group(const ClusterSpec& spec, const std::vect
       throw std::system_error(ENOTCONN, std::generic_category(), "no socket for rank " + std::to_string(spec.ranks[i]));
   }
   auto mesh = std::make_shared<Mesh>(sockets, accepted, ranks, place, spec.control);
-  std::shared_ptr<Engine> engine = spec.engine;
-  if (!engine) engine = std::make_shared<TcpEngine>(mesh);
-  return std::make_unique<CrossGroup>(mesh, engine, CrossGroup::default_carried_bytes(static_cast<int>(members.size())));
+  std::shared_ptr<Transport> transport = spec.transport;
+  if (!transport) transport = std::make_shared<TcpTransport>(mesh);
+  return std::make_unique<CrossGroup>(mesh, transport, CrossGroup::default_carried_bytes(static_cast<int>(members.size())));
 }
 
 std::unique_ptr<Group> flat_group(const ClusterSpec& spec, size_t first_socket = 0) {
@@ -87,13 +87,13 @@ std::unique_ptr<Group> hierarchical_group(const ClusterSpec& spec, int mode) {
   } closer{spec.segment_fd < 0 ? fd : -1};
   auto local = std::make_unique<ShmGroup>(fd, local_ranks, place, spec.control, spec.arena);
   std::unique_ptr<CrossGroup> cross;
-  Engine* engine = nullptr;
+  Transport* transport = nullptr;
   if (place < placement.lanes) {
     cross = cross_group(spec, placement.lane(place), host);
-    engine = &cross->engine();
+    transport = &cross->transport();
   }
   auto group = std::make_unique<HierarchicalGroup>(std::move(placement), spec.index, spec.ranks, spec.control, spec.arena,
-                                                   std::move(local), std::move(cross), engine, spec.engine);
+                                                   std::move(local), std::move(cross), transport, spec.transport);
   using Flat = HierarchicalGroup::Flat;
   if (mode != 3) group->send_flat(mode == 1 ? Flat::allgather : Flat::all_but_allgather, flat_group(spec, spec.ranks.size()));
   return group;
@@ -124,7 +124,7 @@ napi_value open_group(napi_env env, napi_callback_info info) {
 }
 
 // openClusterGroup(control, arena, ranks: Int32Array, hosts: Int32Array, index, segmentFd, sockets: Int32Array,
-//   accepted: Int32Array, mode, engine, spins, timeoutMs, stallMs, report, mailbox)
+//   accepted: Int32Array, mode, transport, spins, timeoutMs, stallMs, report, mailbox)
 napi_value open_cluster_group(napi_env env, napi_callback_info info) {
   size_t count = 15;
   napi_value arguments[15];
@@ -140,7 +140,7 @@ napi_value open_cluster_group(napi_env env, napi_callback_info info) {
                    to_int(env, arguments[5]),
                    int_list(env, arguments[6]),
                    int_list(env, arguments[7]),
-                   engine_of(env, arguments[9])};
+                   transport_of(env, arguments[9])};
   const int mode = to_int(env, arguments[8]);
   try {
     return group_object(env, mode != 0 ? hierarchical_group(spec, mode) : flat_group(spec),

@@ -6,7 +6,7 @@
 
 namespace hvd::node {
 
-// The layout of an operation's description, a Float64Array; src/plane/native/codes.ts writes it.
+// The layout of an operation's description, a Float64Array; src/transport/native/codes.ts writes it.
 enum Field { kind, dtype, op, root, fingerprint_low, fingerprint_high, prescale, postscale, passive, timeout_ms, stall_ms, wire, counts };
 
 // Waking a sleeping thread costs up to 50 µs, so nobody sleeps for less than a few times that; yielding leaves

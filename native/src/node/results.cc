@@ -48,11 +48,11 @@ napi_value adopt_result(napi_env env, Operation& operation) {
   return result_pair(env, buffer, operation);
 }
 
-napi_value results_of(napi_env env, AddonJob& job) {
+napi_value results_of(napi_env env, AddonBatch& batch) {
   napi_value list;
-  napi_create_array_with_length(env, job.operations.size(), &list);
-  for (uint32_t i = 0; i < job.operations.size(); i++)
-    if (job.operations[i].result) napi_set_element(env, list, i, adopt_result(env, job.operations[i]));
+  napi_create_array_with_length(env, batch.operations.size(), &list);
+  for (uint32_t i = 0; i < batch.operations.size(); i++)
+    if (batch.operations[i].result) napi_set_element(env, list, i, adopt_result(env, batch.operations[i]));
   return list;
 }
 
@@ -77,10 +77,10 @@ void release_current(napi_env env, GroupHandle* handle, Status status) {
   handle->current_keep = nullptr;
 }
 
-void discard(napi_env env, AddonJob* job) {
-  const bool is_clean = !job->posted || (job->finished && is_over_for_peers(job->status));
-  if (job->keep && is_clean) napi_delete_reference(env, job->keep);
-  delete job;
+void discard(napi_env env, AddonBatch* batch) {
+  const bool is_clean = !batch->posted || (batch->finished && is_over_for_peers(batch->status));
+  if (batch->keep && is_clean) napi_delete_reference(env, batch->keep);
+  delete batch;
 }
 
 }  // namespace hvd::node

@@ -13,8 +13,8 @@ char* allocate_later(void* context, size_t bytes);
 napi_value result_pair(napi_env env, napi_value buffer, const Operation& operation);
 // The same, and takes over operation.result.
 napi_value adopt_result(napi_env env, Operation& operation);
-// One for each operation of the job, or nothing in its place.
-napi_value results_of(napi_env env, AddonJob& job);
+// One for each operation of the batch, or nothing in its place.
+napi_value results_of(napi_env env, AddonBatch& batch);
 
 // After a failure a peer may still write into the arrays of an operation (one that was stopped and goes on later): such arrays
 // are never freed.
@@ -23,7 +23,7 @@ void keep_for_ever(napi_env env, Status status, napi_value arrays);
 void keep_current(napi_env env, GroupHandle* handle, Status status, napi_value arrays);
 // The same when it was resumed.
 void release_current(napi_env env, GroupHandle* handle, Status status);
-// The arrays of a job in the background; the job is no more.
-void discard(napi_env env, AddonJob* job);
+// The arrays of a batch in the background; the batch is no more.
+void discard(napi_env env, AddonBatch* batch);
 
 }  // namespace hvd::node

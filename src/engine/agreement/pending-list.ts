@@ -1,8 +1,8 @@
 // The list of what a rank is waiting for, as it travels when fingerprints differ.
 
 import { HorovodError } from '../../errors.ts';
-import type { AllgatherOperation } from '../../plane/plane.ts';
 import { dtypes } from '../../tensor/dtype.ts';
+import type { AllgatherOperation } from '../../transport/transport.ts';
 import { type Description, requestKinds } from '../request.ts';
 
 export interface PendingList {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { AllreduceOperation, PlaneOperation } from '../../plane/plane.ts';
 import type { DType, TypedArray } from '../../tensor/dtype.ts';
 import { Max, type ReduceOp, Sum } from '../../tensor/reduce-op.ts';
+import type { AllreduceOperation, TransportOperation } from '../../transport/transport.ts';
 import type { Request } from '../request.ts';
 import { planRounds } from './plan-rounds.ts';
 
@@ -19,7 +19,7 @@ const allreduce = (
 };
 
 let made = 0;
-function request(...operations: PlaneOperation[]): Request {
+function request(...operations: TransportOperation[]): Request {
   made++;
   return {
     description: {
@@ -45,7 +45,7 @@ function request(...operations: PlaneOperation[]): Request {
   };
 }
 
-const lengthsOf = (operation: PlaneOperation) =>
+const lengthsOf = (operation: TransportOperation) =>
   operation.kind === 'allreduce' ? operation.inputs.map((input: TypedArray) => input.length) : operation.kind;
 const plan = (requests: Request[], threshold = 1000) =>
   planRounds(requests, threshold).map(({ operation }) => lengthsOf(operation));

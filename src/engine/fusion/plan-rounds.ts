@@ -1,10 +1,15 @@
 // What goes together: turns the requests of a batch into the rounds of one job. Allreduces of one dtype (and
-// that of the wire), operator and scale become one operation over a list of buffers (planes gather and scatter natively; nothing is
+// that of the wire), operator and scale become one operation over a list of buffers (transports gather and scatter natively; nothing is
 // packed here), up to the fusion threshold. Everything else is a round of its own. The plan depends only on
 // what all ranks agree on, so all ranks make the same one; the results do not depend on it.
 
-import { type AllreduceOperation, type PlaneOperation, type Round, wireDType } from '../../plane/plane.ts';
 import { dtypes, type TypedArray } from '../../tensor/dtype.ts';
+import {
+  type AllreduceOperation,
+  type Round,
+  type TransportOperation,
+  wireDType,
+} from '../../transport/transport.ts';
 import { Fingerprint } from '../fingerprint.ts';
 import type { Request } from '../request.ts';
 
@@ -31,9 +36,9 @@ function fingerprintOfBatch(requests: readonly Request[]): Fingerprint {
   return fingerprint;
 }
 
-function fuse(operations: readonly PlaneOperation[], thresholdBytes: number): PlaneOperation[] {
+function fuse(operations: readonly TransportOperation[], thresholdBytes: number): TransportOperation[] {
   if (operations.length === 1) return [...operations];
-  const planned: PlaneOperation[] = [];
+  const planned: TransportOperation[] = [];
   const open = new Map<string, Fused>();
   for (const operation of operations) {
     if (operation.kind !== 'allreduce') {

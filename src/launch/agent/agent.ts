@@ -2,12 +2,13 @@
 // ranks with it, when its input ends (horovodrun or ssh has), when horovodrun has not been heard for too long, or by a
 // signal. If the agent itself is killed, its guardian ends the ranks.
 
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HorovodError } from '../../errors.ts';
-import { JobSecret } from '../../rendezvous/job-secret.ts';
 import { processEnvironment } from '../../settings/environment.ts';
+import { JobSecret } from '../../settings/job-secret.ts';
+import { packageVersion } from '../../settings/package.ts';
 import { resolveCommand } from '../command.ts';
 import type { StartedRank } from '../ranks/host-ranks.ts';
 import { LocalRanks } from '../ranks/local-ranks.ts';
@@ -198,9 +199,4 @@ export class Agent {
     clearInterval(this.#heartbeat);
     this.#finish(0);
   }
-}
-
-function packageVersion(): string {
-  const text = readFileSync(new URL('../../../package.json', import.meta.url), 'utf8');
-  return String((JSON.parse(text) as { version: unknown }).version);
 }

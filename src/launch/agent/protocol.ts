@@ -4,7 +4,7 @@
 // a rank's output (type 1). A stream of output has a window: only so many bytes are under way until the other side
 // has used some (`credit`), so that a slow reader stops the rank that writes, and neither heartbeats nor other ranks.
 
-import type { ProcessEnd } from '../../plane/process-status.ts';
+import type { ProcessEnd } from '../../control/process-status.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 import type { RankTestament } from '../ranks/host-ranks.ts';
 

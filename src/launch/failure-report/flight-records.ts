@@ -7,7 +7,7 @@ import {
   type FlightDirectory,
   flightDirectory,
   openFlightDirectory,
-} from '../../diagnostics/flight-directory.ts';
+} from '../../observe/flight-recorder/flight-directory.ts';
 import { shortJobId } from '../../rendezvous/short-job-id.ts';
 
 export class FlightRecords {

@@ -1,6 +1,6 @@
 // The text horovodrun prints when a job has failed: first what failed first, then a line for each other rank.
 
-import { describeEnd } from '../../plane/control-block.ts';
+import { describeEnd } from '../../control/control-block.ts';
 import { exitCodeOf, type RankEnd, wasEndedByUs } from './root-cause.ts';
 
 export function failureReport(cause: RankEnd, ends: readonly RankEnd[]): string {

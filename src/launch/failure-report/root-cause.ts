@@ -1,8 +1,8 @@
 // Which rank is to blame. Pure: from what ended when, and what each rank said last.
 
-import type { ErrorRecord, FailureRecord } from '../../plane/control-block.ts';
-import type { ProcessEnd } from '../../plane/process-status.ts';
-import { signalNumber } from '../../plane/process-status.ts';
+import type { ErrorRecord, FailureRecord } from '../../control/control-block.ts';
+import type { ProcessEnd } from '../../control/process-status.ts';
+import { signalNumber } from '../../control/process-status.ts';
 
 export interface RankEnd {
   readonly rank: number;

@@ -1,7 +1,7 @@
 // Does a host name mean this machine?
 
 import { hostname, networkInterfaces } from 'node:os';
-import { resolveHost } from '../../rendezvous/resolve-host.ts';
+import { resolveHost } from '../../net/resolve-host.ts';
 
 /** A name nobody can resolve is not this machine. */
 export async function isLocalHost(name: string, timeoutMs: number): Promise<boolean> {

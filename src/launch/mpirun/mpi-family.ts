@@ -75,6 +75,6 @@ export async function requireMpirun(
   throw new HorovodError(
     'ERR_HVD_UNSUPPORTED',
     `no MPI to start the job with: ${found}. Install Open MPI or MPICH, name the program with HOROVOD_MPIRUN, or ` +
-      'leave --mpi (HOROVOD_PLANE=mpi) away: horovodrun reaches other hosts by ssh alone.',
+      'leave --mpi (HOROVOD_TRANSPORT=mpi) away: horovodrun reaches other hosts by ssh alone.',
   );
 }

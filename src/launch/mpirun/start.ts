@@ -1,9 +1,9 @@
 // From what horovodrun was told to a running mpirun.
 
-import { describeNative } from '../../native/load.ts';
-import { JobSecret } from '../../rendezvous/job-secret.ts';
 import { forwardedEnvironment } from '../../settings/environment.ts';
+import { JobSecret } from '../../settings/job-secret.ts';
 import { type LaunchOptions, type Settings, settingsTable } from '../../settings/table.ts';
+import { describeNative } from '../../transport/native/load.ts';
 import { environmentForOtherHosts } from '../agent/forwarded-environment.ts';
 import { resolveCommand } from '../command.ts';
 import type { ConsoleWriter } from '../output/console-writer.ts';
@@ -42,9 +42,9 @@ export async function startMpirunJob(launch: MpirunLaunch): Promise<MpirunJob> {
     if (isGiven) say(`${flag} has no effect with --mpi: mpirun places the ranks (--binding-args).`);
   }
   const launcher = { kind: mpirun.family === 'mpich' || mpirun.family === 'intel-mpi' ? 'pmi' : 'open-mpi' };
-  const addon = describeNative({ ...settings, engine: 'mpi', launcher });
+  const addon = describeNative({ ...settings, transport: 'mpi', launcher });
   // Whatever is started: it may be no rank of ours at all.
-  if (!addon.built) say(`the mpi engine is missing, and init() will fail: ${addon.reason}.`);
+  if (!addon.built) say(`the mpi transport is missing, and init() will fail: ${addon.reason}.`);
   const rules = { allow: options.envAllow, deny: options.envDeny };
   // mpirun's own environment is what ranks of this host inherit.
   const driver = forwardedEnvironment(driverEnvironment, rules);

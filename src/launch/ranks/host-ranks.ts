@@ -2,8 +2,8 @@
 // machine; RemoteRanks has an agent on another machine do so, and the agent uses LocalRanks.
 
 import type { Readable } from 'node:stream';
-import type { ErrorRecord, FailureRecord, RankState } from '../../plane/control-block.ts';
-import type { ProcessEnd } from '../../plane/process-status.ts';
+import type { ErrorRecord, FailureRecord, RankState } from '../../control/control-block.ts';
+import type { ProcessEnd } from '../../control/process-status.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 
 /** What a rank leaves behind. */

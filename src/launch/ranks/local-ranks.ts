@@ -2,9 +2,9 @@
 // their exits in the control block.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ControlBlock } from '../../plane/control-block.ts';
-import type { JobSecret } from '../../rendezvous/job-secret.ts';
+import { ControlBlock } from '../../control/control-block.ts';
 import { rankEnvironment } from '../../settings/environment.ts';
+import type { JobSecret } from '../../settings/job-secret.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 import type { Guardian } from '../spawn/guardian.ts';
 import type { CorePinning } from '../spawn/pin-cores.ts';

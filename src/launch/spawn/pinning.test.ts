@@ -4,12 +4,13 @@ import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { fixturePath } from '../../../test/support/repository.ts';
 import { HorovodError } from '../../errors.ts';
 import { spawnRanks } from '../../testing/spawn-ranks.ts';
 import { CorePinning, parseCoreList, planCores } from './pin-cores.ts';
 import { planGpus } from './pin-gpus.ts';
 
-const fixture = fileURLToPath(new URL('../../../test/fixtures/launch/cores.mjs', import.meta.url));
+const fixture = fixturePath('launch/cores.mjs');
 const horovodrun = fileURLToPath(new URL('../main.js', import.meta.url));
 const skip = canPin() ? false : 'there is no taskset here';
 
@@ -146,7 +147,7 @@ describe('horovodrun', () => {
     };
     assert.deepEqual(await seen({ CUDA_VISIBLE_DEVICES: '4,6,7' }, ['--pin-gpus']), ['4', '6']);
     assert.deepEqual(await seen({ HOROVOD_PIN_GPUS: '1' }), ['0', '1']);
-    const config = fileURLToPath(new URL('../../../test/fixtures/launch/pin-gpus.yaml', import.meta.url));
+    const config = fixturePath('launch/pin-gpus.yaml');
     assert.deepEqual(await seen({}, ['--config-file', config]), ['0', '1']);
     assert.deepEqual(await seen({}, ['--config-file', config, '--no-pin-gpus']), [null, null]);
     const few = await spawnRanks(2, fixture, { flags: ['--pin-gpus'], env: { CUDA_VISIBLE_DEVICES: '4' } });

@@ -3,7 +3,7 @@
 
 import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process';
 import { Readable } from 'node:stream';
-import type { ProcessEnd } from '../../plane/process-status.ts';
+import type { ProcessEnd } from '../../control/process-status.ts';
 
 export interface RankCommand {
   readonly file: string;

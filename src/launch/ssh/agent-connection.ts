@@ -3,7 +3,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ProcessEnd } from '../../plane/process-status.ts';
+import type { ProcessEnd } from '../../control/process-status.ts';
 import {
   AgentProtocolError,
   encodeMessage,

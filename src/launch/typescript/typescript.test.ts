@@ -5,11 +5,12 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { pathToFileURL } from 'node:url';
+import { fixturePath } from '../../../test/support/repository.ts';
 import { spawnRanks } from '../../testing/spawn-ranks.ts';
 import { loadTypeScript, typeScriptSpecifier } from './hooks.ts';
 
-const typed = fileURLToPath(new URL('../../../test/fixtures/launch/typed.ts', import.meta.url));
+const typed = fixturePath('launch/typed.ts');
 
 function project(t: { after(fn: () => void): void }, files: Record<string, string>): string {
   const directory = mkdtempSync(join(tmpdir(), 'hvd-typescript-'));

@@ -23,7 +23,7 @@ export const collectiveSettings: SettingsOf<
     kind: truth,
     default: true,
     defaultText: '1',
-    text: 'Whether the native addon may be used; 0 forces the portable plane.',
+    text: 'Whether the native addon may be used; 0 forces the portable transport.',
   },
   nativePath: {
     group: 'Collectives',

@@ -4,10 +4,10 @@ import { anyText, hostAndPort, interfaceList, oneOf, seconds, secretKey, truth }
 import type { SettingsOf } from '../types.ts';
 
 /** Python Horovod's words for who moves bytes; they say nothing about shared memory. */
-const engine = oneOf('mpi', 'gloo', 'tcp');
+const transport = oneOf('mpi', 'gloo', 'tcp');
 
 export const severalHostsSettings: SettingsOf<
-  | 'plane'
+  | 'transport'
   | 'hierarchicalAllreduce'
   | 'hierarchicalAllgather'
   | 'networkInterfaces'
@@ -17,19 +17,20 @@ export const severalHostsSettings: SettingsOf<
   | 'mpirun'
   | 'mpiThreadsDisable'
 > = {
-  plane: {
+  transport: {
     group: 'Several hosts',
-    env: 'HOROVOD_PLANE',
+    env: 'HOROVOD_TRANSPORT',
     alsoEnv: [
-      { env: 'HOROVOD_CPU_OPERATIONS', kind: engine },
-      { env: 'HOROVOD_CONTROLLER', kind: engine },
+      { env: 'HOROVOD_CPU_OPERATIONS', kind: transport },
+      { env: 'HOROVOD_CONTROLLER', kind: transport },
     ],
     flags: [
+      { names: ['--transport'], operand: 'NAME' },
       { names: ['--tcp'], text: 'tcp' },
       { names: ['--mpi'], text: 'mpi' },
       { names: ['--gloo'], text: 'gloo' },
     ],
-    yaml: { key: 'controller', kind: engine },
+    yaml: { key: 'controller', kind: transport },
     kind: oneOf('auto', 'shm', 'tcp', 'mpi', 'gloo', 'portable'),
     default: 'auto',
     text:
@@ -80,7 +81,7 @@ export const severalHostsSettings: SettingsOf<
     kind: truth,
     default: undefined,
     defaultText: 'on with more than one host',
-    text: 'The same for allgather. Engines other than tcp and portable follow the setting for allreduce.',
+    text: 'The same for allgather. Transports other than tcp and portable follow the setting for allreduce.',
   },
   networkInterfaces: {
     group: 'Several hosts',

@@ -50,7 +50,7 @@ export interface CompressionGroup {
   readonly size: number;
 }
 
-/** What the compressors of this folder get besides: the plane's own kernels, if it has any. */
+/** What the compressors of this folder get besides: the transport's own kernels, if it has any. */
 export interface KernelGroup extends CompressionGroup {
   readonly kernels?: CompressionKernels | undefined;
 }

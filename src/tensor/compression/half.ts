@@ -11,7 +11,7 @@ export const fp16: Compressor<HalfContext> = half('fp16', 'float16');
 export const bf16: Compressor<HalfContext> = half('bf16', 'bfloat16');
 
 /**
- * How values of the dtype travel where planes do the work of the compressor themselves, while they copy: the bits are
+ * How values of the dtype travel where transports do the work of the compressor themselves, while they copy: the bits are
  * those of compress() and decompress(), without new arrays. Undefined: they do not.
  */
 export function wireOf(compressor: AnyCompressor, dtype: DType): HalfDType | undefined {

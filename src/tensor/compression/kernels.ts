@@ -1,4 +1,4 @@
-// The loops of the lossy compressors, and the definition of what they compute. Planes with native code bring functions that
+// The loops of the lossy compressors, and the definition of what they compute. Transports with native code bring functions that
 // give the same bits sooner (native/src/reduce/lossy.h); everywhere else it is the ones here that run.
 
 import { scaleInto } from '../reduce.ts';
@@ -171,7 +171,7 @@ function meaning(code: number, scale: number): number {
   return code === notFinite ? Number.NaN : Math.fround(code * scale);
 }
 
-/** What came from a plane may begin at any byte. */
+/** What came from a transport may begin at any byte. */
 function packetOf(
   { buffer, byteOffset, byteLength }: Uint8Array,
   scalesAt: number,

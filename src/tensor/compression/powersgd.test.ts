@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { compressible, reduceTogether } from '../../testing/reduce-together.ts';
+import { compressible, reduceTogether } from '../../../test/support/reduce-together.ts';
 import { orthonormalize, powersgd, reseed } from './powersgd.ts';
 
 const product = (p: Float32Array, rows: number, a: number, b: number) => {

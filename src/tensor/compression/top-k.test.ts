@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { compressible, reduceTogether } from '../../testing/reduce-together.ts';
+import { compressible, reduceTogether } from '../../../test/support/reduce-together.ts';
 import { plainKernels } from './kernels.ts';
 import { countOf, largest, topk } from './top-k.ts';
 

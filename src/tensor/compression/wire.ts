@@ -1,12 +1,12 @@
 // The steps by which a reducing compressor makes a sum over all ranks, as generators: `yield*` one of the functions below
-// and go on with what it gives. Each is one collective operation, on whatever plane the job runs, in the promise
+// and go on with what it gives. Each is one collective operation, on whatever transport the job runs, in the promise
 // form as in the blocking one. Price: a step costs a round trip; together() makes one step of several.
 
 import type { DType, TypedArray } from '../dtype.ts';
 import { type ReduceOp, Sum } from '../reduce-op.ts';
 import { bytesOf, naturalDtype } from '../tensor.ts';
 
-/** What planes can do (plane/plane.ts has the same in its own words), as far as compressors need it. */
+/** What transports can do (transport/transport.ts has the same in its own words), as far as compressors need it. */
 export type WireOperation =
   | {
       readonly kind: 'allreduce';
@@ -106,7 +106,7 @@ function adjacent(parts: readonly Uint8Array[]): Uint8Array | undefined {
   return new Uint8Array(buffer, byteOffset, end - byteOffset);
 }
 
-/** What planes give may begin at any byte of a buffer. */
+/** What transports give may begin at any byte of a buffer. */
 function aligned(bytes: Uint8Array): Uint8Array {
   return bytes.byteOffset % 4 === 0 ? bytes : Uint8Array.from(bytes);
 }

@@ -1,0 +1,394 @@
+// The transport on the user's MPI library: one communicator for each transport, non-blocking collectives that are tested until they
+// are done, so that a failure elsewhere ends the wait. After a failure nothing of MPI is called any more.
+//
+// Counts of MPI are 32-bit: what is larger goes in pieces, or member by member.
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <mutex>
+
+#include "../cross/transport-offer.h"
+#include "../group/futex.h"
+#include "../group/group.h"
+#include "mpi-library.h"
+
+namespace hvd {
+
+namespace {
+
+MpiLibrary& library() { return MpiLibrary::instance(); }
+
+constexpr size_t most_elements = size_t{1} << 28;
+constexpr int unused_tag = 2;
+constexpr size_t most_at_once = std::numeric_limits<int>::max();
+
+MPI_Datatype mpi_type(DType dtype) {
+  switch (dtype) {
+    case DType::uint8: return MPI_UINT8_T;
+    case DType::int8: return MPI_INT8_T;
+    case DType::uint16: return MPI_UINT16_T;
+    case DType::int16: return MPI_INT16_T;
+    case DType::int32: return MPI_INT32_T;
+    case DType::int64: return MPI_INT64_T;
+    case DType::float32: return MPI_FLOAT;
+    case DType::float64: return MPI_DOUBLE;
+    case DType::boolean: return MPI_UINT8_T;
+    case DType::float16:
+    case DType::bfloat16: return MPI_UINT16_T;
+  }
+  return MPI_BYTE;
+}
+
+// Our own kernels as an operation of MPI's.
+template <DType dtype, Op op>
+void combine(void* in, void* inout, int* count, MPI_Datatype*) {
+  const void* sources[] = {in, inout};
+  reduce(inout, sources, 2, static_cast<size_t>(*count), dtype, op, 1);
+}
+
+template <DType dtype>
+MPI_User_function* combine_by(Op op) {
+  switch (op) {
+    case Op::sum: return combine<dtype, Op::sum>;
+    case Op::min: return combine<dtype, Op::min>;
+    case Op::max: return combine<dtype, Op::max>;
+    case Op::product: return combine<dtype, Op::product>;
+  }
+  return nullptr;
+}
+
+// Null where MPI's own operation does the same.
+MPI_User_function* own_function(DType dtype, Op op) {
+  const bool compares = op == Op::min || op == Op::max;  // what becomes of NaN is for src/tensor/reduce.ts to say
+  switch (dtype) {
+    case DType::float16: return combine_by<DType::float16>(op);
+    case DType::bfloat16: return combine_by<DType::bfloat16>(op);
+    case DType::boolean: return combine_by<DType::boolean>(op);
+    // Some builds of Open MPI add short integers with instructions that saturate; ours wrap.
+    case DType::uint8: return compares ? nullptr : combine_by<DType::uint8>(op);
+    case DType::int8: return compares ? nullptr : combine_by<DType::int8>(op);
+    case DType::uint16: return compares ? nullptr : combine_by<DType::uint16>(op);
+    case DType::int16: return compares ? nullptr : combine_by<DType::int16>(op);
+    case DType::float32: return compares ? combine_by<DType::float32>(op) : nullptr;
+    case DType::float64: return compares ? combine_by<DType::float64>(op) : nullptr;
+    default: return nullptr;
+  }
+}
+
+// Operations are made once and live as long as the process.
+MPI_Op mpi_op(DType dtype, Op op) {
+  MPI_User_function* function = own_function(dtype, op);
+  if (!function) {
+    switch (op) {
+      case Op::sum: return MPI_SUM;
+      case Op::min: return MPI_MIN;
+      case Op::max: return MPI_MAX;
+      case Op::product: return MPI_PROD;
+    }
+  }
+  static std::mutex mutex;
+  static MPI_Op made[dtype_count][8];
+  static bool is_made[dtype_count][8];
+  std::lock_guard lock(mutex);
+  const auto type = static_cast<size_t>(dtype), operation = static_cast<size_t>(op);
+  if (!is_made[type][operation]) {
+    library().locked([&] { return MPI_Op_create(function, 1, &made[type][operation]); });
+    is_made[type][operation] = true;
+  }
+  return made[type][operation];
+}
+
+class MpiTransport final : public Transport {
+ public:
+  MpiTransport(Control& control, MPI_Comm communicator, int size, int index)
+      : control_(control), communicator_(communicator), size_(size), index_(index) {}
+
+  ~MpiTransport() override {
+    // Freeing is no wait in practice, but MPI is not to be called at all after a failure or its end. The control block may be
+    // closed by now.
+    if (is_broken_ || !library().is_usable()) return;
+    library().locked([&] { return MPI_Comm_free(&communicator_); });
+  }
+
+  Status allreduce(char* data, size_t count, DType dtype, Op op, const Patience& patience) override {
+    const MPI_Op operation = mpi_op(dtype, op);
+    for (size_t at = 0; at < count; at += most_elements) {
+      const size_t piece = std::min(most_elements, count - at);
+      char* part = data + at * element_bytes(dtype);
+      Status status = run(patience, [&](MPI_Request* request) {
+        return MPI_Iallreduce(MPI_IN_PLACE, part, static_cast<int>(piece), mpi_type(dtype), operation, communicator_, request);
+      });
+      if (status != Status::done) return status;
+    }
+    return Status::done;
+  }
+
+  Status reducescatter(char* data, const std::vector<size_t>& counts, DType dtype, Op op, const Patience& patience) override {
+    const size_t element = element_bytes(dtype);
+    const size_t total = sum(counts), start = sum_before(counts, index_), mine = counts[static_cast<size_t>(index_)];
+    const MPI_Op operation = mpi_op(dtype, op);
+    if (scratch_.size() < mine * element + 1) scratch_.resize(mine * element + 1);
+    if (total <= most_at_once) {
+      const std::vector<int> small(counts.begin(), counts.end());
+      Status status = run(patience, [&](MPI_Request* request) {
+        return MPI_Ireduce_scatter(data, scratch_.data(), small.data(), mpi_type(dtype), operation, communicator_, request);
+      });
+      if (status != Status::done) return status;
+    } else {
+      for (int root = 0; root < size_; root++) {
+        const size_t first = sum_before(counts, root), length = counts[static_cast<size_t>(root)];
+        for (size_t at = 0; at < length; at += most_elements) {
+          const size_t piece = std::min(most_elements, length - at);
+          Status status = run(patience, [&](MPI_Request* request) {
+            return MPI_Ireduce(data + (first + at) * element, scratch_.data() + (root == index_ ? at * element : 0),
+                               static_cast<int>(piece), mpi_type(dtype), operation, root, communicator_, request);
+          });
+          if (status != Status::done) return status;
+        }
+      }
+    }
+    std::memcpy(data + start * element, scratch_.data(), mine * element);
+    return Status::done;
+  }
+
+  Status allgather(char* data, const std::vector<size_t>& bytes, const Patience& patience) override {
+    if (sum(bytes) <= most_at_once) {
+      const std::vector<int> counts(bytes.begin(), bytes.end()), starts = starts_of(bytes);
+      return run(patience, [&](MPI_Request* request) {
+        return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_BYTE, data, counts.data(), starts.data(), MPI_BYTE, communicator_, request);
+      });
+    }
+    for (int root = 0; root < size_; root++) {
+      Status status = broadcast(data + sum_before(bytes, root), bytes[static_cast<size_t>(root)], root, patience);
+      if (status != Status::done) return status;
+    }
+    return Status::done;
+  }
+
+  Status broadcast(char* data, size_t bytes, int root, const Patience& patience) override {
+    for (size_t at = 0; at < bytes; at += most_elements) {
+      const size_t piece = std::min(most_elements, bytes - at);
+      Status status = run(patience, [&](MPI_Request* request) {
+        return MPI_Ibcast(data + at, static_cast<int>(piece), MPI_BYTE, root, communicator_, request);
+      });
+      if (status != Status::done) return status;
+    }
+    return Status::done;
+  }
+
+  Status alltoall(const char* in, const std::vector<size_t>& send, char* out, const std::vector<size_t>& receive,
+                  const Patience& patience) override {
+    // Whether the sums are large may differ between members, so that cannot choose the algorithm.
+    std::vector<MPI_Request> requests;
+    int code = MPI_SUCCESS;
+    const size_t mine = static_cast<size_t>(index_);
+    if (send[mine] > 0) std::memcpy(out + sum_before(receive, index_), in + sum_before(send, index_), send[mine]);
+    for (int step = 1; step < size_ && code == MPI_SUCCESS; step++) {
+      const int from = (index_ + size_ - step) % size_, to = (index_ + step) % size_;
+      each_piece(receive, from, [&](size_t start, int length) {
+        if (code == MPI_SUCCESS)
+          code = add(requests, [&](MPI_Request* request) {
+            return MPI_Irecv(out + start, length, MPI_BYTE, from, 1, communicator_, request);
+          });
+      });
+      each_piece(send, to, [&](size_t start, int length) {
+        if (code == MPI_SUCCESS)
+          code = add(requests, [&](MPI_Request* request) {
+            return MPI_Isend(in + start, length, MPI_BYTE, to, 1, communicator_, request);
+          });
+      });
+    }
+    if (code != MPI_SUCCESS) return broken(code);
+    return wait(requests, patience);
+  }
+
+  // A send of MPI's is done when its bytes are in MPI's hands; they may wait there for a connection to be made.
+  void keep_going() override {
+    if (is_broken_ || control_.failed()) return;
+    int is_there = 0;
+    library().locked([&] { return MPI_Iprobe(MPI_ANY_SOURCE, unused_tag, communicator_, &is_there, MPI_STATUS_IGNORE); });
+  }
+
+  void stop() override { stop_.store(true, std::memory_order_release); }
+  int culprit() const override { return -1; }  // MPI does not say whom it waits for
+  int errno_value() const override { return EIO; }
+
+ private:
+  static size_t sum(const std::vector<size_t>& list) {
+    size_t total = 0;
+    for (size_t each : list) total += each;
+    return total;
+  }
+  static size_t sum_before(const std::vector<size_t>& list, int end) {
+    size_t total = 0;
+    for (int i = 0; i < end; i++) total += list[static_cast<size_t>(i)];
+    return total;
+  }
+  static std::vector<int> starts_of(const std::vector<size_t>& bytes) {
+    std::vector<int> starts;
+    for (size_t i = 0; i < bytes.size(); i++) starts.push_back(static_cast<int>(sum_before(bytes, static_cast<int>(i))));
+    return starts;
+  }
+  template <class Visit>
+  static void each_piece(const std::vector<size_t>& bytes, int member, const Visit& visit) {
+    const size_t start = sum_before(bytes, member), length = bytes[static_cast<size_t>(member)];
+    for (size_t at = 0; at < length; at += most_elements)
+      visit(start + at, static_cast<int>(std::min(most_elements, length - at)));
+  }
+
+  template <class Begin>
+  int add(std::vector<MPI_Request>& requests, const Begin& begin) {
+    requests.push_back(MPI_REQUEST_NULL);
+    return library().locked([&] { return begin(&requests.back()); });
+  }
+
+  template <class Begin>
+  Status run(const Patience& patience, const Begin& begin) {
+    if (control_.failed()) return Status::failed;
+    std::vector<MPI_Request> requests;
+    const int code = add(requests, begin);
+    return code == MPI_SUCCESS ? wait(requests, patience) : broken(code);
+  }
+
+  // MPI moves bytes while it is asked, so sleeping costs bandwidth: yields for long, then sleeps shortly.
+  Status wait(std::vector<MPI_Request>& requests, const Patience& patience) {
+    constexpr int64_t yield_at_least_ns = 5'000'000;
+    const int64_t began = monotonic_ns();
+    int64_t next_check = began + 500'000;
+    for (int tests = 0;; tests++) {
+      int is_done = 0;
+      const int code = library().locked([&] {
+        return MPI_Testall(static_cast<int>(requests.size()), requests.data(), &is_done, MPI_STATUSES_IGNORE);
+      });
+      if (code != MPI_SUCCESS) return broken(code);
+      if (is_done) return Status::done;
+      if (tests < patience.spins) {
+        relax();
+        continue;
+      }
+      const int64_t now = monotonic_ns();
+      if (now >= next_check) {
+        next_check = now + 500'000;
+        Status status = stop_.load(std::memory_order_acquire) ? Status::stopped
+                        : control_.failed()                   ? Status::failed
+                        : now - began > patience.timeout_ns   ? Status::timeout
+                                                              : Status::done;
+        if (status != Status::done) {
+          give_up();
+          return status;
+        }
+      }
+      if (now - began < std::max(yield_at_least_ns, patience.yield_ns))
+        sched_yield();
+      else
+        usleep(50);
+    }
+  }
+
+  // The requests are left alone: nothing calls MPI any more, not even to finalize it.
+  void give_up() {
+    is_broken_ = true;
+    library().finish(false);
+  }
+
+  Status broken(int) {
+    give_up();
+    // A peer that has died is known to the control block soon; that tells more than MPI's code.
+    for (int64_t until = monotonic_ns() + 300'000'000; monotonic_ns() < until; usleep(1000))
+      if (control_.failed()) return Status::failed;
+    return Status::system_error;
+  }
+
+  Control& control_;
+  MPI_Comm communicator_;
+  const int size_;
+  const int index_;
+  std::atomic<bool> stop_{false};
+  bool is_broken_ = false;
+  std::vector<char> scratch_;
+};
+
+class MpiOffer final : public TransportOffer {
+ public:
+  explicit MpiOffer(const TransportMember& member) : control_(member.control), size_(member.size), index_(member.index) {}
+
+  // "<library>/<rank in MPI_COMM_WORLD>"
+  std::string text() const override { return transport_library() + "/" + std::to_string(library().rank()); }
+
+  std::shared_ptr<Transport> open(const std::vector<std::string>& texts, int64_t timeout_ns, std::string& error) override {
+    std::vector<int> ranks;
+    for (const std::string& text : texts) {
+      const size_t slash = text.rfind('/');
+      if (slash == std::string::npos || text.substr(0, slash) != transport_library()) {
+        error = "members use different MPI libraries: " + transport_library() + " and " + text.substr(0, slash);
+        return nullptr;
+      }
+      ranks.push_back(std::stoi(text.substr(slash + 1)));
+    }
+    std::vector<int> sorted = ranks;
+    std::sort(sorted.begin(), sorted.end());
+    if (std::unique(sorted.begin(), sorted.end()) != sorted.end()) {
+      error = "several members have the same rank in MPI_COMM_WORLD: they were not started by one mpirun";
+      return nullptr;
+    }
+    struct Result {
+      int code = MPI_SUCCESS;
+      MPI_Comm communicator = MPI_COMM_NULL;
+    };
+    auto result = std::make_shared<Result>();
+    const bool is_over = library().run(
+        [result, ranks] {
+          MPI_Group all = MPI_GROUP_NULL, members = MPI_GROUP_NULL;
+          result->code = library().locked([&] {
+            MPI_Comm_group(MPI_COMM_WORLD, &all);
+            int code = MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &members);
+            if (code == MPI_SUCCESS) code = MPI_Comm_create_group(MPI_COMM_WORLD, members, 0, &result->communicator);
+            if (members != MPI_GROUP_NULL) MPI_Group_free(&members);
+            MPI_Group_free(&all);
+            if (code == MPI_SUCCESS) MPI_Comm_set_errhandler(result->communicator, MPI_ERRORS_RETURN);
+            return code;
+          });
+        },
+        timeout_ns, [this] { return control_.failed(); });
+    if (!is_over) error = "MPI_Comm_create_group did not end in time";
+    else if (result->code != MPI_SUCCESS) error = "MPI_Comm_create_group failed: " + mpi_error(result->code);
+    else return std::make_shared<MpiTransport>(control_, result->communicator, size_, index_);
+    return nullptr;
+  }
+
+ private:
+  Control& control_;
+  int size_;
+  int index_;
+};
+
+}  // namespace
+
+std::unique_ptr<TransportOffer> offer_transport(const TransportMember& member, std::string& error) {
+  Control& control = member.control;
+  if (!library().start(member.is_single_threaded, member.timeout_ns, [&] { return control.failed(); }, error)) return nullptr;
+  return std::make_unique<MpiOffer>(member);
+}
+
+void close_transports(bool is_healthy) { library().finish(is_healthy); }
+
+const char* transport_name() { return "mpi"; }
+
+std::string transport_library() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  std::string name(text, static_cast<size_t>(length));
+#if defined(OPEN_MPI)
+  return name.substr(0, name.find(','));  // "Open MPI v4.1.4, package: …"
+#else
+  for (char& each : name)
+    if (each == '\t') each = ' ';
+  return name.substr(0, name.find('\n'));  // "MPICH Version:\t4.0.2\n…"
+#endif
+}
+
+}  // namespace hvd

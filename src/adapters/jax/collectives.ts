@@ -1,0 +1,194 @@
+// Collectives on jax-js arrays and on trees of them. Ownership follows jax-js: a call uses up one reference of every
+// array it is given and returns new arrays with one reference each, the caller's. An argument that is refused before
+// anything was sent is not used up; one whose operation failed is.
+
+import * as core from '../../context/default/default-collectives.ts';
+import { HorovodError } from '../../errors.ts';
+import type { CollectiveOptions, ReduceOptions } from '../../operations/options.ts';
+import type { TypedArray } from '../../tensor/dtype.ts';
+import { bytesOf, type Tensor, type TensorLike, viewLike } from '../../tensor/tensor.ts';
+import { isArray } from './arrays.ts';
+import { describeLeaf, type Leaf, signatureOf, takeApart } from './trees.ts';
+
+/** Reduces an array, a tree of arrays or a typed array over all ranks; Average unless `op` says otherwise. */
+export async function allreduce<T>(x: T, options: ReduceOptions = {}): Promise<T> {
+  if (isTensorLike(x)) return core.allreduce(x, options);
+  return allreduceTree(x, options);
+}
+
+/** The blocking form of allreduce(). */
+export function allreduceSync<T>(x: T, options: ReduceOptions = {}): T {
+  if (isTensorLike(x)) return core.allreduceSync(x, options);
+  return allreduceTreeSync(x, options);
+}
+
+/**
+ * Reduces all leaves of a tree in one agreed operation, fused by dtype, all or nothing, and keeps the structure.
+ * Uses up the tree.
+ */
+export async function allreduceTree<T>(tree: T, options: ReduceOptions = {}): Promise<T> {
+  const parts = takeApart(tree, 'allreduceTree');
+  checkReducible(parts.leaves);
+  const tensors = await parts.read();
+  try {
+    return parts.rebuild(await core.groupedAllreduce(tensors, { ...options, inPlace: true }));
+  } catch (error) {
+    throw withLeaves(error, parts.leaves);
+  }
+}
+
+/** The blocking form of allreduceTree(). */
+export function allreduceTreeSync<T>(tree: T, options: ReduceOptions = {}): T {
+  const parts = takeApart(tree, 'allreduceTree');
+  checkReducible(parts.leaves);
+  const tensors = parts.readSync();
+  try {
+    return parts.rebuild(core.groupedAllreduceSync(tensors, { ...options, inPlace: true }));
+  } catch (error) {
+    throw withLeaves(error, parts.leaves);
+  }
+}
+
+/** Concatenates the ranks' arrays (each leaf of a tree) along the first dimension, which may differ. Uses them up. */
+export async function allgather<T>(x: T, options: CollectiveOptions = {}): Promise<T> {
+  if (isTensorLike(x)) return core.allgather(x, options);
+  const parts = takeApart(x, 'allgather');
+  checkGatherable(parts.leaves);
+  const tensors = await parts.read();
+  try {
+    return parts.rebuild(await core.groupedAllgather(tensors, options));
+  } catch (error) {
+    throw withLeaves(error, parts.leaves);
+  }
+}
+
+/** The blocking form of allgather(). */
+export function allgatherSync<T>(x: T, options: CollectiveOptions = {}): T {
+  if (isTensorLike(x)) return core.allgatherSync(x, options);
+  const parts = takeApart(x, 'allgather');
+  checkGatherable(parts.leaves);
+  const tensors = parts.readSync();
+  try {
+    return parts.rebuild(core.groupedAllgatherSync(tensors, options));
+  } catch (error) {
+    throw withLeaves(error, parts.leaves);
+  }
+}
+
+/** The root's array (or tree of arrays), on every rank. `rootRank` is a global rank. Uses it up. */
+export async function broadcast<T>(x: T, rootRank: number, options: CollectiveOptions = {}): Promise<T> {
+  if (isTensorLike(x)) return core.broadcast(x, rootRank, options);
+  return broadcastParameters(x, rootRank, options);
+}
+
+/** The blocking form of broadcast(). */
+export function broadcastSync<T>(x: T, rootRank: number, options: CollectiveOptions = {}): T {
+  if (isTensorLike(x)) return core.broadcastSync(x, rootRank, options);
+  return broadcastParametersSync(x, rootRank, options);
+}
+
+/**
+ * The root's parameters (or state of an optimizer: any tree), on every rank, so that all begin with the same. Trees
+ * that differ are an error on every rank, which names the first leaf that does. Uses up the tree.
+ */
+export async function broadcastParameters<T>(
+  params: T,
+  rootRank = 0,
+  options: CollectiveOptions = {},
+): Promise<T> {
+  const parts = takeApart(params, 'broadcastParameters');
+  const trees = await core.allgatherObject(signatureOf(parts.leaves), treeOptions(options));
+  checkSame(trees, ranksOf(options, trees.length));
+  const tensors = await parts.read();
+  const packed = await core.broadcast(pack(tensors), rootRank, { ...options, inPlace: true });
+  return parts.rebuild(unpack(packed, tensors));
+}
+
+/** The blocking form of broadcastParameters(). */
+export function broadcastParametersSync<T>(params: T, rootRank = 0, options: CollectiveOptions = {}): T {
+  const parts = takeApart(params, 'broadcastParameters');
+  const trees = core.allgatherObjectSync(signatureOf(parts.leaves), treeOptions(options));
+  checkSame(trees, ranksOf(options, trees.length));
+  const tensors = parts.readSync();
+  const packed = core.broadcastSync(pack(tensors), rootRank, { ...options, inPlace: true });
+  return parts.rebuild(unpack(packed, tensors));
+}
+
+function isTensorLike(x: unknown): x is TensorLike {
+  if (ArrayBuffer.isView(x)) return true;
+  const isObject = typeof x === 'object' && x !== null && !isArray(x);
+  return isObject && 'data' in x && ArrayBuffer.isView(x.data) && 'shape' in x && 'dtype' in x;
+}
+
+function checkReducible(leaves: readonly Leaf[]): void {
+  const leaf = leaves.find(({ dtype }) => dtype === 'uint32');
+  if (leaf === undefined) return;
+  throw new HorovodError(
+    'ERR_HVD_INVALID_DTYPE',
+    `allreduceTree: ${describeLeaf(leaf)} cannot be reduced: there is no arithmetic for uint32 here. ` +
+      'Use int32 or float32 (x.astype(np.int32)).',
+  );
+}
+
+function checkGatherable(leaves: readonly Leaf[]): void {
+  const leaf = leaves.find(({ shape }) => shape.length === 0);
+  if (leaf === undefined) return;
+  throw new HorovodError(
+    'ERR_HVD_INVALID_ARGUMENT',
+    `allgather: ${describeLeaf(leaf)} has no first dimension to concatenate along; use x.reshape([1]).`,
+  );
+}
+
+/** Ranks disagree about a group of tensors: says which leaves those are. */
+function withLeaves(error: unknown, leaves: readonly Leaf[]): unknown {
+  if (!HorovodError.is(error) || error.code !== 'ERR_HVD_MISMATCH') return error;
+  const shown = leaves.slice(0, 40).map((leaf, i) => `${i}: ${describeLeaf(leaf)}`);
+  const more = leaves.length > shown.length ? `, … ${leaves.length} in all` : '';
+  const text = `${error.message.replace(/^ERR_HVD_\w+: /, '')} Leaves of this rank's tree: ${shown.join(', ')}${more}.`;
+  return new HorovodError(error.code, text, { rank: error.rank, tensor: error.tensor, cause: error });
+}
+
+/** Those of the first of two operations, the comparison of the trees. */
+function treeOptions(options: CollectiveOptions): CollectiveOptions {
+  return { ...options, name: options.name === undefined ? undefined : `${options.name}/tree` };
+}
+
+function ranksOf({ processSet }: CollectiveOptions, size: number): readonly number[] {
+  return processSet?.ranks ?? Array.from({ length: size }, (_, rank) => rank);
+}
+
+function checkSame(trees: readonly (readonly string[])[], ranks: readonly number[]): void {
+  const [first = [], ...others] = trees;
+  for (const [i, other] of others.entries()) {
+    const place = first.findIndex((leaf, j) => leaf !== other[j]);
+    if (place < 0 && first.length === other.length) continue;
+    const at = place < 0 ? first.length : place;
+    throw new HorovodError(
+      'ERR_HVD_MISMATCH',
+      `broadcastParameters: the trees differ, first at leaf ${at}: rank ${ranks[0]} has ${first[at] ?? 'no more leaves'}, ` +
+        `but rank ${ranks[i + 1]} has ${other[at] ?? 'no more leaves'}. Build the model in the same way on every rank.`,
+      { rank: ranks[i + 1] },
+    );
+  }
+}
+
+/** All tensors in one piece of memory: one operation instead of one for each. */
+function pack(tensors: readonly Tensor[]): Uint8Array {
+  const packed = new Uint8Array(tensors.reduce((sum, { data }) => sum + data.byteLength, 0));
+  let at = 0;
+  for (const { data } of tensors) {
+    packed.set(bytesOf(data), at);
+    at += data.byteLength;
+  }
+  return packed;
+}
+
+function unpack(packed: Uint8Array, like: readonly Tensor[]): Tensor[] {
+  let at = 0;
+  return like.map(({ data, shape, dtype }): Tensor => {
+    // A copy: a view of wider elements could not begin at every byte.
+    const bytes = packed.slice(at, at + data.byteLength);
+    at += data.byteLength;
+    return { data: viewLike(data, bytes) as TypedArray, shape, dtype };
+  });
+}

@@ -1,0 +1,105 @@
+// Saves the model whenever the monitored metric is the best so far. Rank 0 decides and writes; the others have nothing to do,
+// unless a part of the optimizer's state is theirs (shardOptimizerState): then they hear what rank 0 decides, and bring it.
+
+import { broadcastObjectSync } from '../../../context/default/default-collectives.ts';
+import { HorovodError } from '../../../errors.ts';
+import { errorFeedbackOf } from '../../tensorflow/optimizer/error-feedback.ts';
+import { shardingOf } from '../../tensorflow/optimizer/sharded/state.ts';
+import { formatGeneral } from '../format-number.ts';
+import { checkSavable, isShared, saveModel } from '../save-model.ts';
+import {
+  defaultMembership,
+  type FitLogs,
+  HorovodCallback,
+  type Membership,
+  readLogValue,
+  say,
+} from './horovod-callback.ts';
+
+export interface BestModelCheckpointOptions {
+  /** The folder to save into; {epoch} in it becomes the number of the epoch, from 1. */
+  filepath: string;
+  /** The metric that decides ('val_loss'). */
+  monitor?: string | undefined;
+  /** Whether less or more is better; 'auto' (the default) knows that more accuracy is. */
+  mode?: 'auto' | 'min' | 'max' | undefined;
+  /** Save no optimizer state, losses and metrics: training cannot go on from there. */
+  saveWeightsOnly?: boolean | undefined;
+  /** The opposite of saveWeightsOnly (true). */
+  includeOptimizer?: boolean | undefined;
+  /** 1: say when the model is saved. */
+  verbose?: number | undefined;
+}
+
+export class BestModelCheckpoint extends HorovodCallback {
+  /** The best value so far. */
+  best: number;
+  readonly #filepath: string;
+  readonly #monitor: string;
+  readonly #moreIsBetter: boolean;
+  readonly #includeOptimizer: boolean;
+  readonly #verbose: number;
+  readonly #membership: Membership;
+
+  constructor(options: BestModelCheckpointOptions, membership: Membership = defaultMembership) {
+    super();
+    const {
+      filepath,
+      monitor = 'val_loss',
+      mode = 'auto',
+      saveWeightsOnly = false,
+      verbose = 0,
+    } = options ?? {};
+    if (typeof filepath !== 'string' || filepath === '') {
+      refuse(`filepath must be the folder to save into, not ${JSON.stringify(filepath)}.`);
+    }
+    if (!['auto', 'min', 'max'].includes(mode)) refuse(`mode must be 'auto', 'min' or 'max', not ${mode}.`);
+    this.#filepath = filepath;
+    this.#monitor = monitor;
+    this.#moreIsBetter = mode === 'max' || (mode === 'auto' && /acc|auc|precision|recall/i.test(monitor));
+    this.#includeOptimizer = (options.includeOptimizer ?? true) && !saveWeightsOnly;
+    this.#verbose = verbose;
+    this.#membership = membership;
+    this.best = this.#moreIsBetter ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
+  }
+
+  override async onTrainBegin(_logs?: FitLogs): Promise<void> {
+    if (this.#includeOptimizer) checkSavable(this.model);
+  }
+
+  override async onEpochEnd(epoch: number, logs: FitLogs = {}): Promise<void> {
+    const isOfAll = this.#includeOptimizer && isShared(this.model);
+    const { optimizer } = this.model;
+    const { processSet } = (isOfAll && (shardingOf(optimizer) ?? errorFeedbackOf(optimizer))) || {};
+    const tell = (isBetter: boolean) =>
+      isOfAll &&
+      broadcastObjectSync(isBetter, processSet?.ranks[0] ?? 0, { name: 'BestModelCheckpoint', processSet });
+    if (this.#membership.rank() !== 0) {
+      if (tell(false)) await saveModel(this.model, this.#filepath);
+      return;
+    }
+    const value = logs[this.#monitor];
+    if (value === undefined) {
+      refuse(
+        `there is no metric "${this.#monitor}" at the end of an epoch, only ${Object.keys(logs).join(', ')}. ` +
+          'A val_ metric needs validationData.',
+      );
+    }
+    const current = await readLogValue(value);
+    const isBetter = this.#moreIsBetter ? current > this.best : current < this.best;
+    tell(isBetter);
+    if (!isBetter) return;
+    const path = this.#filepath.replaceAll('{epoch}', String(epoch + 1));
+    await saveModel(this.model, path, { includeOptimizer: this.#includeOptimizer });
+    if (this.#verbose > 0) {
+      say(
+        `Epoch ${epoch + 1}: ${this.#monitor} improved from ${formatGeneral(this.best)} to ${formatGeneral(current)}, model saved to ${path}`,
+      );
+    }
+    this.best = current;
+  }
+}
+
+function refuse(what: string): never {
+  throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `BestModelCheckpoint: ${what}`);
+}

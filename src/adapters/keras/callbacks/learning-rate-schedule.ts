@@ -1,0 +1,125 @@
+// Changes the learning rate by epoch: initialLr times a multiplier, once per epoch or with every batch, with
+// momentum correction. docs/guide/learning-rate.md has the formulas.
+
+import { HorovodError } from '../../../errors.ts';
+import {
+  getLearningRate,
+  getMomentum,
+  setLearningRate,
+  setMomentum,
+} from '../../tensorflow/learning-rate.ts';
+import { type FitLogs, HorovodCallback } from './horovod-callback.ts';
+import { correctedMomentum, exponentialMultiplier, type Multiplier } from './multipliers.ts';
+
+export interface LearningRateScheduleOptions {
+  /** The learning rate that is multiplied: already scaled by the number of ranks. */
+  initialLr: number;
+  /** A number m gives m^(epoch − startEpoch); a function gets the epoch. */
+  multiplier: number | Multiplier;
+  /** The first epoch the schedule is active in (0). */
+  startEpoch?: number | undefined;
+  /** The first epoch it is not active in any more (never). */
+  endEpoch?: number | undefined;
+  /** True (the default): once at the start of an epoch. False: every batch, with the epoch as a fraction. */
+  staircase?: boolean | undefined;
+  /** Correct the momentum at the step that changes the learning rate (true). */
+  momentumCorrection?: boolean | undefined;
+  /** Batches per epoch, where fit() does not know it: a dataset of unknown size without batchesPerEpoch. */
+  stepsPerEpoch?: number | undefined;
+}
+
+export class LearningRateScheduleCallback extends HorovodCallback {
+  protected readonly initialLr: number;
+  protected readonly startEpoch: number;
+  protected readonly endEpoch: number;
+  protected stepsPerEpoch: number | undefined;
+  readonly #multiplier: Multiplier;
+  readonly #staircase: boolean;
+  readonly #momentumCorrection: boolean;
+  #epoch = 0;
+  #momentumToRestore: number | undefined;
+
+  constructor(options: LearningRateScheduleOptions) {
+    super();
+    const { initialLr, multiplier, startEpoch = 0, endEpoch, stepsPerEpoch } = options ?? {};
+    if (initialLr === undefined || initialLr === null) this.refuse('Parameter `initialLr` is required');
+    if (!Number.isFinite(initialLr)) this.refuse(`initialLr must be a number, not ${initialLr}`);
+    if (typeof multiplier !== 'function' && !Number.isFinite(multiplier)) {
+      this.refuse(`multiplier must be a number or a function of the epoch, not ${multiplier}`);
+    }
+    if (stepsPerEpoch !== undefined && !(stepsPerEpoch > 0)) {
+      this.refuse(`stepsPerEpoch must be a positive number, not ${stepsPerEpoch}`);
+    }
+    this.initialLr = initialLr;
+    this.startEpoch = startEpoch;
+    this.endEpoch = endEpoch ?? Number.POSITIVE_INFINITY;
+    this.stepsPerEpoch = stepsPerEpoch;
+    this.#multiplier =
+      typeof multiplier === 'function' ? multiplier : exponentialMultiplier(multiplier, startEpoch);
+    this.#staircase = options.staircase ?? true;
+    this.#momentumCorrection = options.momentumCorrection ?? true;
+  }
+
+  override async onTrainBegin(_logs?: FitLogs): Promise<void> {
+    if (!this.#staircase) this.stepsPerEpoch ??= this.#detectStepsPerEpoch();
+  }
+
+  override async onEpochBegin(epoch: number, _logs?: FitLogs): Promise<void> {
+    this.#epoch = epoch;
+  }
+
+  override async onBatchBegin(batch: number, logs?: FitLogs): Promise<void> {
+    await super.onBatchBegin(batch, logs);
+    if (this.#epoch < this.startEpoch || this.#epoch >= this.endEpoch) return;
+    if (!this.#staircase) this.#adjust(this.#epoch + batch / (this.stepsPerEpoch as number));
+    else if (batch === 0) this.#adjust(this.#epoch);
+  }
+
+  override async onBatchEnd(batch: number, logs?: FitLogs): Promise<void> {
+    if (this.#momentumToRestore !== undefined) {
+      setMomentum(this.optimizer, this.#momentumToRestore);
+      this.#momentumToRestore = undefined;
+    }
+    await super.onBatchEnd(batch, logs);
+  }
+
+  override async onEpochEnd(_epoch: number, logs?: FitLogs): Promise<void> {
+    if (logs) logs['lr'] = getLearningRate(this.optimizer);
+  }
+
+  /** What initialLr is multiplied by. */
+  protected multiplierAt(epoch: number): number {
+    return this.#multiplier(epoch);
+  }
+
+  protected refuse(what: string): never {
+    throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `${this.constructor.name}: ${what}.`);
+  }
+
+  #adjust(epoch: number): void {
+    const { optimizer } = this;
+    const oldLr = getLearningRate(optimizer);
+    const newLr = this.initialLr * this.multiplierAt(epoch);
+    if (!Number.isFinite(newLr)) {
+      this.refuse(
+        `the multiplier gave ${newLr / this.initialLr} at epoch ${epoch}; it must be a finite number`,
+      );
+    }
+    setLearningRate(optimizer, newLr);
+    const momentum = getMomentum(optimizer);
+    // Nothing to correct without momentum; and from a learning rate of 0 no velocity can be scaled up.
+    if (!this.#momentumCorrection || !momentum || oldLr === 0) return;
+    this.#momentumToRestore = momentum;
+    setMomentum(optimizer, correctedMomentum(momentum, newLr, oldLr));
+  }
+
+  #detectStepsPerEpoch(): number {
+    const { steps, samples, batchSize } = this.params as Record<string, number | null | undefined>;
+    if (steps) return steps;
+    if (samples && batchSize) return Math.ceil(samples / batchSize); // fit() trains on the rest, too
+    return this.refuse(
+      'Could not autodetect the number of steps per epoch. Please specify the stepsPerEpoch parameter to the ' +
+        `${this.constructor.name}(), or batchesPerEpoch to fitDataset()`,
+    );
+  }
+}

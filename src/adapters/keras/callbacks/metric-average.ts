@@ -1,0 +1,61 @@
+// Averages the metrics of an epoch over all ranks, so that whatever decides by them (early stopping, checkpoints,
+// schedules) decides alike everywhere. It must come before those in the list of callbacks.
+
+import { allgatherObjectSync } from '../../../context/default/default-collectives.ts';
+import type { ProcessSet } from '../../../context/process-set.ts';
+import { HorovodError } from '../../../errors.ts';
+import { type FitLogs, HorovodCallback, readLogs } from './horovod-callback.ts';
+
+export interface MetricAverageOptions {
+  /** The ranks to average over; all. */
+  processSet?: ProcessSet | undefined;
+}
+
+export class MetricAverageCallback extends HorovodCallback {
+  readonly #processSet: ProcessSet | undefined;
+
+  constructor(options: MetricAverageOptions = {}) {
+    super();
+    this.#processSet = options.processSet;
+  }
+
+  override async onEpochEnd(_epoch: number, logs: FitLogs = {}): Promise<void> {
+    const processSet = this.#processSet;
+    if (processSet?.included() === false) return;
+    const own = await readLogs(logs);
+    // Blocking, as the reduction of gradients in fit() is: so a rank that still trains while others have ended the
+    // epoch is a deadlock that can be proven, and told at once.
+    const ofRanks = allgatherObjectSync(own, {
+      name: 'MetricAverageCallback',
+      ...(processSet && { processSet }),
+    });
+    for (const [metric, value] of Object.entries(averageMetrics(ofRanks))) {
+      const old = logs[metric];
+      if (typeof old === 'object') old.dispose();
+      logs[metric] = value;
+    }
+  }
+}
+
+/** The mean of each metric, summed in rank order, so that every rank gets the same bits. Exported for tests. */
+export function averageMetrics(ofRanks: readonly Record<string, number>[]): Record<string, number> {
+  const names = [...new Set(ofRanks.flatMap((metrics) => Object.keys(metrics)))].sort();
+  return Object.fromEntries(
+    names.map((name) => {
+      const missing = ofRanks.findIndex((metrics) => metrics[name] === undefined);
+      if (missing >= 0) throw missingMetric(name, missing, ofRanks);
+      return [name, ofRanks.reduce((sum, metrics) => sum + (metrics[name] as number), 0) / ofRanks.length];
+    }),
+  );
+}
+
+function missingMetric(name: string, rank: number, ofRanks: readonly Record<string, number>[]): HorovodError {
+  const having = ofRanks.flatMap((metrics, at) => (metrics[name] === undefined ? [] : [at]));
+  return new HorovodError(
+    'ERR_HVD_MISMATCH',
+    `MetricAverageCallback: rank ${rank} has no metric "${name}" (${having.length === 1 ? 'rank' : 'ranks'} ${having.join(', ')} ` +
+      `${having.length === 1 ? 'has' : 'have'}). Compile with the same metrics and give validation data on every rank or on none; ` +
+      'callbacks that add metrics on one rank only come after this one.',
+    { rank, tensor: name },
+  );
+}

@@ -1,0 +1,99 @@
+// The file beside a model that has what lossy compression had not sent yet, of every rank (error feedback). model.json names
+// it, with a checksum and the shapes in it; TensorFlow.js does not look at that, so the model loads everywhere.
+
+import { readFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { HorovodError } from '../../../errors.ts';
+import type { ErrorFeedbackState } from '../../tensorflow/optimizer/error-feedback.ts';
+import { modelJsonIn } from './location.ts';
+import { type ErrorFeedbackEntry, type ModelJsonExtras, sha256 } from './write-model.ts';
+
+/** How often a model that is being replaced while it is read is read again. */
+const attempts = 5;
+
+/** What the model at a path was saved with; undefined if nothing was kept back then. */
+export async function readErrorFeedback(path: string): Promise<ErrorFeedbackState | undefined> {
+  const modelJson = modelJsonIn(path);
+  for (let attempt = 1; ; attempt++) {
+    const entry = await entryIn(modelJson);
+    if (entry === undefined) return undefined;
+    const file = join(dirname(modelJson), entry.file);
+    const bytes = await readFile(file).catch((cause: Error) => cause);
+    if (!(bytes instanceof Error) && sha256(bytes) === entry.sha256)
+      return stateOf(entry, new Uint8Array(bytes));
+    // A newer model may have taken the place of the one whose file this was.
+    if (attempt < attempts && (await entryIn(modelJson))?.sha256 !== entry.sha256) continue;
+    throw new HorovodError(
+      'ERR_HVD_MODEL_FILE',
+      `The model ${modelJson} was saved with error feedback of compression, and ${file} ` +
+        `${bytes instanceof Error ? `cannot be read (${bytes.message})` : 'is not what was saved (its checksum differs)'}. ` +
+        'Copy it too, or take the entry "errorFeedback" out of model.json to begin without it.',
+      { cause: bytes instanceof Error ? bytes : undefined },
+    );
+  }
+}
+
+/** All residuals of the first rank, then those of the next …; then what the ranks share. */
+export function errorFeedbackBytes(state: ErrorFeedbackState): {
+  readonly bytes: Uint8Array;
+  readonly entry: Omit<ErrorFeedbackEntry, 'file' | 'sha256'>;
+} {
+  const saved = state.tensors.filter((tensor) => tensor !== null);
+  const ranks = saved[0]?.residuals.length ?? 0;
+  const pieces: Float32Array[] = [];
+  for (let rank = 0; rank < ranks; rank++) {
+    for (const { residuals } of saved) pieces.push(residuals[rank] as Float32Array);
+  }
+  for (const { shared } of saved) pieces.push(...Object.values(shared));
+  const bytes = Buffer.concat(
+    pieces.map(({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength)),
+  );
+  const tensors = state.tensors.map((tensor) =>
+    tensor === null
+      ? null
+      : {
+          shape: tensor.shape,
+          shared: Object.fromEntries(
+            Object.entries(tensor.shared).map(([name, { length }]) => [name, length]),
+          ),
+        },
+  );
+  return { bytes, entry: { compressor: state.compressor, op: state.op, ranks, tensors } };
+}
+
+function stateOf(
+  { compressor, op, ranks, tensors }: ErrorFeedbackEntry,
+  bytes: Uint8Array,
+): ErrorFeedbackState {
+  let at = 0;
+  const take = (length: number) => {
+    at += 4 * length;
+    return new Float32Array(bytes.slice(at - 4 * length, at).buffer);
+  };
+  const residuals: Float32Array[][] = tensors.map(() => []);
+  for (let rank = 0; rank < ranks; rank++) {
+    tensors.forEach((tensor, i) => {
+      if (tensor !== null) residuals[i]?.push(take(tensor.shape.reduce((product, n) => product * n, 1)));
+    });
+  }
+  return {
+    compressor,
+    op,
+    tensors: tensors.map((tensor, i) =>
+      tensor === null
+        ? null
+        : {
+            shape: tensor.shape,
+            residuals: residuals[i] as Float32Array[],
+            shared: Object.fromEntries(
+              Object.entries(tensor.shared).map(([name, length]) => [name, take(length)]),
+            ),
+          },
+    ),
+  };
+}
+
+async function entryIn(modelJson: string): Promise<ErrorFeedbackEntry | undefined> {
+  const { horovod } = JSON.parse(await readFile(modelJson, 'utf8')) as ModelJsonExtras;
+  return horovod?.errorFeedback;
+}

@@ -1,0 +1,63 @@
+// Progress of reading and writing model files, which may lie on slow disks or far away. Told by rank 0, or by whoever
+// is no rank; and reading and writing in pieces, so that there is something to tell.
+
+import type { FileHandle } from 'node:fs/promises';
+import { createLog, type Log } from '../../../console/log.ts';
+import { inBytes, type Phase, startPhase } from '../../../console/progress.ts';
+import { defaultContext, isInitialized } from '../../../context/default/default-context.ts';
+import { processEnvironment } from '../../../settings/environment.ts';
+import { readSettings } from '../../../settings/read-settings.ts';
+
+const pieceBytes = 16 * 2 ** 20;
+
+export async function writeInPieces(file: FileHandle, content: Uint8Array, path: string): Promise<void> {
+  const total = content.byteLength;
+  const phase = phaseOf(`writing ${inBytes(total)} to ${path}`);
+  try {
+    for (let done = 0; done < total; ) {
+      const piece = content.subarray(done, done + pieceBytes);
+      const { bytesWritten } = await file.write(piece, 0, piece.byteLength);
+      done += bytesWritten;
+      phase?.report({ done, total, unit: 'bytes' });
+    }
+    // On many systems this is what takes the time.
+    phase?.report({ detail: 'waiting for the disk' });
+    await file.sync();
+  } finally {
+    phase?.end();
+  }
+}
+
+export async function readInPieces(file: FileHandle, path: string): Promise<Uint8Array<ArrayBuffer>> {
+  const { size: total } = await file.stat();
+  const phase = phaseOf(`reading ${inBytes(total)} from ${path}`);
+  const content = new Uint8Array(total);
+  try {
+    let done = 0;
+    while (done < total) {
+      const length = Math.min(pieceBytes, total - done);
+      const { bytesRead } = await file.read(content, done, length, done);
+      // Somebody has cut it meanwhile: the checksum will say so.
+      if (bytesRead === 0) return content.subarray(0, done);
+      done += bytesRead;
+      phase?.report({ done, total, unit: 'bytes' });
+    }
+    return content;
+  } finally {
+    phase?.end();
+  }
+}
+
+function phaseOf(what: string): Phase | undefined {
+  const log = speaker();
+  return log === undefined ? undefined : startPhase({ what, log });
+}
+
+function speaker(): Log | undefined {
+  if (!isInitialized()) {
+    const settings = readSettings(processEnvironment());
+    return settings.rank === 0 ? createLog(settings, 0) : undefined;
+  }
+  const { world, log } = defaultContext();
+  return world.rank === 0 ? log : undefined;
+}

@@ -1,0 +1,82 @@
+// saveModel(): a checkpoint of a model, written by rank 0 alone, with the optimizer's state unless told otherwise.
+
+import * as tf from '@tensorflow/tfjs';
+import { rank } from '../../context/default/default-membership.ts';
+import { HorovodError } from '../../errors.ts';
+import { errorFeedbackOf, gatherErrorFeedback } from '../tensorflow/optimizer/error-feedback.ts';
+import { shardingOf } from '../tensorflow/optimizer/sharded/state.ts';
+import { errorFeedbackBytes } from './model-files/error-feedback-file.ts';
+import { fileHandler } from './model-files/file-handler.ts';
+
+export interface SaveModelOptions {
+  /** Save the optimizer, its state and the losses and metrics too, so that training can go on (true). */
+  includeOptimizer?: boolean | undefined;
+}
+
+/**
+ * Saves a model into a folder, atomically. Rank 0 writes; other ranks return at once, without waiting for it: all
+ * ranks have the same weights, and a barrier() makes those wait that need the file. Where the optimizer is saved too and its
+ * state is sharded, or its compression keeps back what it has not sent (error feedback), all ranks must call it: each has a
+ * part. Error feedback is saved to paths and file:// URLs, not to handlers.
+ */
+export async function saveModel(
+  model: tf.LayersModel,
+  location: string | URL | tf.io.IOHandler,
+  options: SaveModelOptions = {},
+): Promise<void> {
+  const { includeOptimizer = true } = options;
+  const isOfAll = includeOptimizer && isShared(model);
+  if (rank() !== 0 && !isOfAll) return;
+  if (includeOptimizer) checkSavable(model);
+  const isPlace = typeof location === 'string' || location instanceof URL;
+  const kept = isOfAll && isPlace ? await errorFeedbackIn(model) : undefined;
+  if (rank() !== 0) {
+    await disposingCopies(model.optimizer, () => model.optimizer.getWeights());
+    return;
+  }
+  const handler = isPlace ? fileHandler(location, { errorFeedback: kept }) : location;
+  await disposingCopies(model.optimizer, () => model.save(handler, { includeOptimizer }));
+}
+
+/** model.save() forgets to dispose of what getWeights() makes for it: the number of steps, as a tensor. */
+async function disposingCopies<R>(optimizer: tf.Optimizer | undefined, save: () => Promise<R>): Promise<R> {
+  if (!optimizer) return save();
+  const isOwn = Object.hasOwn(optimizer, 'getWeights');
+  const getWeights = optimizer.getWeights;
+  const copies: tf.Tensor[] = [];
+  optimizer.getWeights = async () => {
+    const weights = await getWeights.call(optimizer);
+    copies.push(...weights.map(({ tensor }) => tensor).filter((tensor) => !(tensor instanceof tf.Variable)));
+    return weights;
+  };
+  try {
+    return await save();
+  } finally {
+    if (isOwn) optimizer.getWeights = getWeights;
+    else Reflect.deleteProperty(optimizer, 'getWeights');
+    tf.dispose(copies);
+  }
+}
+
+/** Whether the optimizer's state is spread over ranks, which have to bring it together. */
+export function isShared({ optimizer }: tf.LayersModel): boolean {
+  if (!optimizer) return false;
+  return shardingOf(optimizer) !== undefined || errorFeedbackOf(optimizer) !== undefined;
+}
+
+async function errorFeedbackIn(
+  model: tf.LayersModel,
+): Promise<ReturnType<typeof errorFeedbackBytes> | undefined> {
+  const state = await gatherErrorFeedback(model.optimizer, model.trainableWeights as never);
+  return state?.tensors.some((tensor) => tensor !== null) ? errorFeedbackBytes(state) : undefined;
+}
+
+/** Refuses an optimizer whose state TensorFlow.js cannot save, before a night's training depends on it. */
+export function checkSavable(model: tf.LayersModel): void {
+  if (model.optimizer?.getClassName() !== 'Adamax') return;
+  throw new HorovodError(
+    'ERR_HVD_UNSUPPORTED',
+    'TensorFlow.js cannot save the state of Adamax (its getWeights() is not implemented), so training could not be ' +
+      'resumed. Save with { includeOptimizer: false }, or train with Adam.',
+  );
+}

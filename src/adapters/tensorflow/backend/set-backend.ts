@@ -1,0 +1,212 @@
+// setBackend(): chooses what TensorFlow.js computes with, loads it and makes it fit for training on many ranks.
+// The packages of the backends are optional peers: they are looked for here, and only when asked for.
+
+import { createRequire } from 'node:module';
+import { dirname, sep } from 'node:path';
+import * as tf from '@tensorflow/tfjs';
+import { createLog } from '../../../console/log.ts';
+import { HorovodError } from '../../../errors.ts';
+import {
+  limitTensorFlowThreads,
+  processEnvironment,
+  quietTensorFlow,
+} from '../../../settings/environment.ts';
+import { readSettings } from '../../../settings/read-settings.ts';
+import { installTrainingKernels } from './wasm/install.ts';
+import { removeRethrowingListeners } from './wasm/listeners.ts';
+import { acceptValuesOfOtherBackends } from './wasm/moved-values.ts';
+import { startThreadedWasm } from './wasm/threads.ts';
+
+export type BackendName = 'auto' | 'tensorflow' | 'wasm' | 'cpu';
+
+export interface BackendOptions {
+  /**
+   * Threads of this rank's backend. 1 unless given: ranks are how Horovod uses cores. More than 1 makes sense for a
+   * single process, on `wasm` and `tensorflow`.
+   */
+  threads?: number;
+}
+
+const packages = { tensorflow: '@tensorflow/tfjs-node', wasm: '@tensorflow/tfjs-backend-wasm' } as const;
+const require = createRequire(import.meta.url);
+
+/**
+ * Makes TensorFlow.js compute with `name` and returns the backend's name. `auto` takes `tensorflow` (the package
+ * @tensorflow/tfjs-node) where it is installed and loads, else `wasm` (@tensorflow/tfjs-backend-wasm) with Horovod's
+ * training kernels, else `cpu` with a warning. May be called before or after init(), and again.
+ */
+export async function setBackend(name: BackendName = 'auto', options: BackendOptions = {}): Promise<string> {
+  const threads = checkedThreads(options);
+  silenceCpuBanner();
+  switch (name) {
+    case 'auto':
+      return await useBest(threads);
+    case 'tensorflow':
+      return await useTensorFlow(threads);
+    case 'wasm':
+      return await useWasm(threads);
+    case 'cpu':
+      return await use('cpu');
+    default:
+      throw new HorovodError(
+        'ERR_HVD_INVALID_ARGUMENT',
+        `setBackend: "${String(name)}" is not a backend; expected 'auto', 'tensorflow', 'wasm' or 'cpu'.`,
+      );
+  }
+}
+
+async function useBest(threads: number | undefined): Promise<string> {
+  const failures: string[] = [];
+  if (isInstalled('tensorflow')) {
+    try {
+      return await useTensorFlow(threads);
+    } catch (error) {
+      failures.push(firstLine(error));
+    }
+  }
+  if (isInstalled('wasm')) {
+    if (failures.length > 0) warn(`setBackend('auto') uses wasm: ${failures.join(' ')}`);
+    return await useWasm(threads);
+  }
+  failures.push(
+    `Neither ${packages.tensorflow} nor ${packages.wasm} can be used, and the cpu backend is 25 to 300 times ` +
+      `slower: run npm install ${packages.wasm}@${tf.version_core}.`,
+  );
+  warn(`setBackend('auto') uses cpu: ${failures.join(' ')}`);
+  return await use('cpu');
+}
+
+async function useTensorFlow(threads: number | undefined): Promise<string> {
+  requireInstalled('tensorflow');
+  const { localSize } = readSettings(processEnvironment());
+  // Ranks that share a host share its cores: TensorFlow's default, a thread per core in each, makes all of them slow.
+  if (threads !== undefined || localSize > 1) limitTensorFlowThreads(threads ?? 1);
+  quietTensorFlow();
+  await load('tensorflow');
+  if (tf.findBackendFactory('tensorflow') === null) throw twoCopies('tensorflow');
+  const name = await use('tensorflow');
+  checkThatItComputes();
+  return name;
+}
+
+/** tfjs-node 4.22 loads with Node 24 and fails at its first kernel. */
+function checkThatItComputes(): void {
+  try {
+    tf.tidy(() => tf.add(tf.tensor1d([1]), 1).dataSync());
+  } catch (error) {
+    throw new HorovodError(
+      'ERR_HVD_UNSUPPORTED',
+      `setBackend('tensorflow'): ${packages.tensorflow} does not compute with Node ${process.version} (${firstLine(error)}). ` +
+        "Use the version of Node that it was made for, or setBackend('wasm').",
+      { cause: error },
+    );
+  }
+}
+
+async function useWasm(threads: number | undefined): Promise<string> {
+  requireInstalled('wasm');
+  const wasm = (await load('wasm')) as typeof import('@tensorflow/tfjs-backend-wasm');
+  if (tf.findBackendFactory('wasm') === null) throw twoCopies('wasm');
+  acceptValuesOfOtherBackends(wasm.BackendWasm.prototype);
+  installTrainingKernels();
+  const running = 'wasm' in tf.engine().registry ? wasm.getThreadsCount() : undefined;
+  if (running === undefined) {
+    if (threads === undefined || threads === 1)
+      wasm.setWasmPaths(dirname(require.resolve(packages.wasm)) + sep);
+    else await startThreadedWasm(wasm, threads);
+  } else if (threads !== undefined && threads !== running) {
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `setBackend('wasm', { threads: ${threads} }): the wasm backend runs already, with ${running} thread(s), and ` +
+        'may hold tensors. Ask for threads in the first call.',
+    );
+  }
+  const name = await use('wasm');
+  removeRethrowingListeners();
+  return name;
+}
+
+async function use(name: string): Promise<string> {
+  if (!(await tf.setBackend(name))) {
+    throw new HorovodError(
+      'ERR_HVD_UNSUPPORTED',
+      `setBackend('${name}'): TensorFlow.js could not start this backend; its reason is printed above.`,
+    );
+  }
+  await tf.ready();
+  return tf.getBackend();
+}
+
+function isInstalled(name: keyof typeof packages): boolean {
+  try {
+    require.resolve(packages[name]);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function requireInstalled(name: keyof typeof packages): void {
+  if (isInstalled(name)) return;
+  throw new HorovodError(
+    'ERR_HVD_UNSUPPORTED',
+    `setBackend('${name}'): the package ${packages[name]} is not installed. Run npm install ` +
+      `${packages[name]}@${tf.version_core}.`,
+  );
+}
+
+/** Importing a backend's package registers it with TensorFlow.js. */
+async function load(name: keyof typeof packages): Promise<unknown> {
+  try {
+    return await import(packages[name]);
+  } catch (cause) {
+    throw new HorovodError(
+      'ERR_HVD_UNSUPPORTED',
+      `setBackend('${name}'): the package ${packages[name]} is installed and does not load: ${firstLine(cause)} ` +
+        `Try npm rebuild ${packages[name]}, or another backend.`,
+      { cause },
+    );
+  }
+}
+
+function twoCopies(name: keyof typeof packages): HorovodError {
+  return new HorovodError(
+    'ERR_HVD_UNSUPPORTED',
+    `setBackend('${name}'): ${packages[name]} belongs to another copy of TensorFlow.js than the one Horovod sees ` +
+      `(${tf.version_core}). Install the same version of both: npm install @tensorflow/tfjs ${packages[name]}.`,
+  );
+}
+
+function checkedThreads(options: BackendOptions): number | undefined {
+  const { threads, ...others } = Object(options) as BackendOptions;
+  const [unknown] = Object.keys(others);
+  if (unknown !== undefined) {
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `setBackend: there is no option ${unknown}; there is threads.`,
+    );
+  }
+  if (threads === undefined) return undefined;
+  if (typeof threads === 'number' && Number.isInteger(threads) && threads >= 1) return threads;
+  throw new HorovodError(
+    'ERR_HVD_INVALID_ARGUMENT',
+    `setBackend: threads is ${String(threads)}; expected a whole number of at least 1.`,
+  );
+}
+
+/** On its first use the cpu backend prints an advertisement for tfjs-node, on every rank; the flag is its own. */
+function silenceCpuBanner(): void {
+  const cpu = tf.findBackend('cpu') as unknown as { firstUse?: boolean } | null;
+  if (cpu?.firstUse) cpu.firstUse = false;
+}
+
+/** One line from rank 0: the others would say the same. */
+function warn(message: string): void {
+  const settings = readSettings(processEnvironment());
+  if (settings.rank === 0) createLog(settings, 0).write('warning', message);
+}
+
+function firstLine(error: unknown): string {
+  const [line = ''] = (error instanceof Error ? error.message : String(error)).split('\n');
+  return line.endsWith('.') ? line : `${line}.`;
+}

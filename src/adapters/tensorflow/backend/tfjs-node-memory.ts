@@ -1,0 +1,181 @@
+// TensorFlow's own memory, reached without tfjs-node's detours: its dataSync() copies into a new array, and a tensor made
+// from an array is copied once more when it is used. Our addon adds two operations to the TensorFlow that tfjs-node has
+// loaded (native/src/tensorflow): one takes tensors, one gives some.
+//
+// Words. To *take* tensors is to use them up and get their memory to write; `give()` makes tensors of it again. Memory that
+// anybody else could see (another tensor, an array of JavaScript's) is copied first, so taking is always safe.
+//
+// The only file of the adapters that imports src/native: it is about memory, not about how ranks communicate.
+
+import * as tf from '@tensorflow/tfjs';
+import { processEnvironment } from '../../../settings/environment.ts';
+import { readSettings } from '../../../settings/read-settings.ts';
+import type { TypedArray } from '../../../tensor/dtype.ts';
+import type { NativeAddon, NativeTensorList } from '../../../transport/native/addon.ts';
+import { loadNative } from '../../../transport/native/load.ts';
+
+/** Tensors of one dtype: float32, int32 or bool. */
+export interface BulkMemory {
+  /** Copies each tensor's values into its array, which has the tensor's size and type. */
+  read(tensors: readonly tf.Tensor[], into: readonly TypedArray[]): void;
+  /** New tensors with the arrays' values and the shapes and dtype of others. */
+  write(from: readonly TypedArray[], like: readonly tf.Tensor[]): tf.Tensor[];
+  /** Disposes the tensors and hands out their memory. */
+  take(tensors: readonly tf.Tensor[]): TakenTensors;
+}
+
+export interface TakenTensors {
+  /** One for each tensor, in order. Theirs until give() or release(), and not to be used afterwards. */
+  readonly views: readonly TypedArray[];
+  /** Tensors with the same shapes and dtype, and what is in the views now. Once. */
+  give(): tf.Tensor[];
+  /** Instead of give(): nobody needs the values. */
+  release(): void;
+}
+
+/** What of tfjs-node's backend is used here. */
+interface NodeBackend {
+  readonly binding: { readonly TF_ATTR_INT: number; readonly TF_ATTR_TYPE: number };
+  readonly isUsingGpuDevice?: boolean;
+  getDTypeInteger(dtype: string): number;
+  executeMultipleOutputs(
+    name: string,
+    attributes: { name: string; type: number; value: number }[],
+    inputs: readonly tf.Tensor[],
+    outputs: number,
+  ): tf.Tensor[];
+}
+
+const memories = new WeakMap<object, BulkMemory | { readonly refusal: string }>();
+
+/** Undefined where the backend is another one, or our addon cannot reach its memory. */
+export function bulkMemory(): BulkMemory | undefined {
+  const found = findMemory();
+  return 'refusal' in found ? undefined : found;
+}
+
+/** Why bulkMemory() is undefined, as a part of a sentence. */
+export function bulkMemoryRefusal(): string | undefined {
+  const found = findMemory();
+  return 'refusal' in found ? found.refusal : undefined;
+}
+
+function findMemory(): BulkMemory | { readonly refusal: string } {
+  if (tf.getBackend() !== 'tensorflow') return { refusal: `the backend is ${tf.getBackend()}` };
+  const backend = tf.backend();
+  const known = memories.get(backend);
+  if (known !== undefined) return known;
+  const found = connect(backend as unknown as NodeBackend);
+  memories.set(backend, found);
+  return found;
+}
+
+function connect(backend: NodeBackend): BulkMemory | { readonly refusal: string } {
+  if (backend.isUsingGpuDevice === true) return { refusal: 'its tensors are on a GPU' };
+  if (typeof backend.executeMultipleOutputs !== 'function') return { refusal: 'it is not tfjs-node' };
+  const native = loadNative(readSettings(processEnvironment()));
+  if (!native.built) return { refusal: `there is no native addon: ${native.reason}` };
+  const names = native.addon.connectTensorflow();
+  if (typeof names === 'string') return { refusal: names };
+  const probe = native.addon.makeTensors(backend.getDTypeInteger('float32'), [[1]], [new Float32Array(1)]);
+  const isReachable = native.addon.tensorMemory(probe, 0) !== null;
+  native.addon.releaseTensors(probe);
+  if (!isReachable) return { refusal: 'this build of V8 takes no memory from outside' };
+  return new TensorflowMemory(backend, native.addon, names[0], names[1]);
+}
+
+// TensorFlow's allocator hands out the same addresses again and again, so views are kept and found by address.
+const maxViews = 4096;
+
+class TensorflowMemory implements BulkMemory {
+  readonly #backend: NodeBackend;
+  readonly #addon: NativeAddon;
+  readonly #takeOperation: string;
+  readonly #giveOperation: string;
+  readonly #buffers = new Map<string, ArrayBuffer>();
+
+  constructor(backend: NodeBackend, addon: NativeAddon, takeOperation: string, giveOperation: string) {
+    this.#backend = backend;
+    this.#addon = addon;
+    this.#takeOperation = takeOperation;
+    this.#giveOperation = giveOperation;
+  }
+
+  read(tensors: readonly tf.Tensor[], into: readonly TypedArray[]): void {
+    if (tensors.length === 0) return;
+    const list = this.#collect(tensors);
+    try {
+      this.#addon.copyTensors(list, into);
+    } finally {
+      this.#addon.releaseTensors(list);
+    }
+  }
+
+  write(from: readonly TypedArray[], like: readonly tf.Tensor[]): tf.Tensor[] {
+    if (like.length === 0) return [];
+    const dtype = commonDtype(like);
+    const shapes = like.map(({ shape }) => shape);
+    return this.#give(
+      this.#addon.makeTensors(this.#backend.getDTypeInteger(dtype), shapes, from),
+      like.length,
+      dtype,
+    );
+  }
+
+  take(tensors: readonly tf.Tensor[]): TakenTensors {
+    if (tensors.length === 0) return { views: [], give: () => [], release: () => {} };
+    const dtype = commonDtype(tensors);
+    const list = this.#collect(tensors);
+    for (const tensor of tensors) tensor.dispose();
+    const addresses = new Float64Array(tensors.length);
+    this.#addon.ownTensors(list, addresses);
+    return {
+      views: tensors.map(({ size }, i) => this.#view(list, i, addresses[i] as number, dtype, size)),
+      give: () => this.#give(list, tensors.length, dtype),
+      release: () => this.#addon.releaseTensors(list),
+    };
+  }
+
+  #collect(tensors: readonly tf.Tensor[]): NativeTensorList {
+    const attributes = this.#attributes(tensors.length, commonDtype(tensors));
+    this.#backend.executeMultipleOutputs(this.#takeOperation, attributes, tensors, 0);
+    return this.#addon.collectTensors() as NativeTensorList;
+  }
+
+  #give(list: NativeTensorList, count: number, dtype: tf.DataType): tf.Tensor[] {
+    this.#addon.offerTensors(list);
+    return this.#backend.executeMultipleOutputs(
+      this.#giveOperation,
+      this.#attributes(count, dtype),
+      [],
+      count,
+    );
+  }
+
+  #attributes(count: number, dtype: tf.DataType): { name: string; type: number; value: number }[] {
+    const { TF_ATTR_INT, TF_ATTR_TYPE } = this.#backend.binding;
+    return [
+      { name: 'N', type: TF_ATTR_INT, value: count },
+      { name: 'T', type: TF_ATTR_TYPE, value: this.#backend.getDTypeInteger(dtype) },
+    ];
+  }
+
+  #view(list: NativeTensorList, i: number, address: number, dtype: tf.DataType, size: number): TypedArray {
+    const ArrayType = arrayTypes[dtype as keyof typeof arrayTypes];
+    if (size === 0) return new ArrayType(0);
+    const key = `${address} ${size * ArrayType.BYTES_PER_ELEMENT}`;
+    let buffer = this.#buffers.get(key);
+    if (buffer === undefined) {
+      if (this.#buffers.size >= maxViews) this.#buffers.clear();
+      buffer = this.#addon.tensorMemory(list, i) as ArrayBuffer;
+      this.#buffers.set(key, buffer);
+    }
+    return new ArrayType(buffer);
+  }
+}
+
+const arrayTypes = { float32: Float32Array, int32: Int32Array, bool: Uint8Array };
+
+function commonDtype(tensors: readonly tf.Tensor[]): tf.DataType {
+  return (tensors[0] as tf.Tensor).dtype;
+}

@@ -1,0 +1,70 @@
+// _FusedMatMul: matrix product, bias and activation in one. The backend's own adds the bias once per 48 columns of
+// the inner dimension where an operand is transposed or batched; there the three are done one after the other.
+
+import type * as tf from '@tensorflow/tfjs';
+import { HorovodError } from '../../../../errors.ts';
+import { type KernelCall, type Replacement, type RunKernel, sizeOf, withIntermediates } from './kernel.ts';
+
+export const fusedMatMul: Replacement = {
+  kernelName: '_FusedMatMul',
+  make: (original) => (call) => {
+    if (original === undefined) throw new Error('_FusedMatMul is missing');
+    return isPlain(call) ? original(call) : unfused(call);
+  },
+};
+
+function isPlain({ inputs, attrs }: KernelCall): boolean {
+  const { a, b } = inputs as { a: tf.TensorInfo; b: tf.TensorInfo };
+  const isBatched = sizeOf(a.shape.slice(0, -2)) !== 1 || sizeOf(b.shape.slice(0, -2)) !== 1;
+  return !attrs['transposeA'] && !attrs['transposeB'] && !isBatched;
+}
+
+function unfused({ inputs, attrs, backend }: KernelCall): tf.TensorInfo {
+  const { a, b, bias, preluActivationWeights } = inputs as {
+    a: tf.TensorInfo;
+    b: tf.TensorInfo;
+    bias?: tf.TensorInfo;
+    preluActivationWeights?: tf.TensorInfo;
+  };
+  const { transposeA, transposeB, activation, leakyreluAlpha } = attrs as {
+    transposeA: boolean;
+    transposeB: boolean;
+    activation?: string | null;
+    leakyreluAlpha?: number;
+  };
+  return withIntermediates(backend, (run) => {
+    const product = run('BatchMatMul', { a, b }, { transposeA, transposeB });
+    const sum = bias ? run('Add', { a: product, b: bias }) : product;
+    return activate(sum, activation ?? 'linear', run, preluActivationWeights, leakyreluAlpha);
+  });
+}
+
+function activate(
+  x: tf.TensorInfo,
+  activation: string,
+  run: RunKernel,
+  alpha: tf.TensorInfo | undefined,
+  leakyreluAlpha: number | undefined,
+): tf.TensorInfo {
+  switch (activation) {
+    case 'linear':
+      return x;
+    case 'relu':
+      return run('Relu', { x });
+    case 'relu6':
+      return run('Relu6', { x });
+    case 'elu':
+      return run('Elu', { x });
+    case 'sigmoid':
+      return run('Sigmoid', { x });
+    case 'prelu':
+      if (alpha) return run('Prelu', { x, alpha });
+      break;
+    case 'leakyrelu':
+      return run('LeakyRelu', { x }, { alpha: leakyreluAlpha ?? 0.2 });
+  }
+  throw new HorovodError(
+    'ERR_HVD_UNSUPPORTED',
+    `tf.fused.matMul on the wasm backend: the activation "${activation}" is not known; apply it after the product.`,
+  );
+}

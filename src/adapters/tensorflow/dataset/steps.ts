@@ -1,0 +1,32 @@
+// How many batches each rank takes in an epoch, and in its validation.
+
+import { size } from '../../../context/default/default-membership.ts';
+import { HorovodError } from '../../../errors.ts';
+
+/**
+ * Batches per rank and epoch: for batchesPerEpoch of fitDataset(), together with repeat(). Every rank has that many full
+ * batches, whatever shard() does with the rest.
+ */
+export function stepsPerEpoch(samples: number, batchSize: number, ranks: number = size()): number {
+  check({ samples, batchSize, ranks }, 'stepsPerEpoch()');
+  return Math.max(1, Math.floor(samples / (batchSize * ranks)));
+}
+
+/**
+ * Batches per rank of a validation on batches drawn at random: Horovod's rule, 3 × the steps of one rank / ranks.
+ * Drawn three times over, few samples are missed, and no rank has to see them all.
+ */
+export function validationSteps(samples: number, batchSize: number, ranks: number = size()): number {
+  check({ samples, batchSize, ranks }, 'validationSteps()');
+  return Math.max(1, Math.floor((3 * Math.ceil(samples / batchSize)) / ranks));
+}
+
+function check(numbers: Record<string, number>, what: string): void {
+  for (const [name, value] of Object.entries(numbers)) {
+    if (Number.isInteger(value) && value >= 1) continue;
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `${what}: ${name} is a whole number from 1, not ${value}.`,
+    );
+  }
+}

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import * as tf from '@tensorflow/tfjs';
+import fc from 'fast-check';
+import type { HorovodContext } from '../../../context/context.ts';
+import { topk } from '../../../tensor/compression/top-k.ts';
+import { ErrorFeedback, type ErrorFeedbackState, restoreErrorFeedback, shareOf } from './error-feedback.ts';
+import type { GradientRules } from './options.ts';
+
+const sumOf = (residuals: readonly Float32Array[], i: number) =>
+  residuals.reduce((sum, residual) => sum + (residual[i] as number), 0);
+
+describe('what was kept back comes back', () => {
+  const saved = fc.array(
+    fc
+      .array(fc.float({ min: -100, max: 100, noNaN: true }), { minLength: 3, maxLength: 3 })
+      .map((list) => Float32Array.from(list)),
+    { minLength: 1, maxLength: 6 },
+  );
+
+  test('on as many ranks, each gets its own', () => {
+    fc.assert(
+      fc.property(saved, fc.boolean(), (residuals, isMean) => {
+        residuals.forEach((residual, rank) => {
+          const share = shareOf(residuals, rank, residuals.length, isMean);
+          assert.deepEqual(share, residual);
+          assert.notEqual(share, residual, 'it is a copy');
+        });
+      }),
+    );
+  });
+
+  test('on another number of ranks, their sum stays for Sum, and their mean for Average', () => {
+    fc.assert(
+      fc.property(saved, fc.integer({ min: 1, max: 6 }), fc.boolean(), (residuals, size, isMean) => {
+        const shares = Array.from({ length: size }, (_, rank) => shareOf(residuals, rank, size, isMean));
+        for (let i = 0; i < 3; i++) {
+          const [before, after] = isMean
+            ? [sumOf(residuals, i) / residuals.length, sumOf(shares, i) / size]
+            : [sumOf(residuals, i), sumOf(shares, i)];
+          assert.ok(Math.abs(before - after) <= 1e-3, `${before} became ${after}`);
+        }
+      }),
+    );
+  });
+});
+
+test('of variables that are gone nothing is kept', () => {
+  const compression = topk(0.5);
+  const feedback = new ErrorFeedback({ compression } as GradientRules);
+  const variables = [0, 1].map(() => tf.tidy(() => tf.variable(tf.zeros([4]))));
+  const { compressionMemory: memory, compressionKeys: keys = [] } = feedback.optionsFor(
+    { log: { write() {} } } as unknown as HorovodContext,
+    variables,
+  );
+  for (const key of keys) memory?.of(`${compression.name}/${key}`, [4], true);
+  feedback.forgetDisposed();
+  assert.equal(memory?.size, 2);
+  variables[0]?.dispose();
+  feedback.forgetDisposed();
+  assert.deepEqual(memory?.keys(), [`${compression.name}/${keys[1]}`]);
+  variables[1]?.dispose();
+});
+
+test('what is no state, or has residuals of another length than its shape, is refused', () => {
+  const tensor = { shape: [2, 2], residuals: [new Float32Array(4)], shared: {} };
+  const state = { compressor: 'topk(0.5)', op: 'Average', tensors: [null, tensor] };
+  const optimizer = tf.train.sgd(1);
+  restoreErrorFeedback(optimizer, [], state);
+  const wrong: unknown[] = [
+    undefined,
+    { ...state, tensors: {} },
+    { ...state, tensors: [{ ...tensor, residuals: [] }] },
+    { ...state, tensors: [{ ...tensor, residuals: [new Float32Array(3)] }] },
+    { ...state, tensors: [{ ...tensor, shape: undefined }] },
+    { ...state, tensors: [undefined] },
+  ];
+  for (const each of wrong) {
+    assert.throws(() => restoreErrorFeedback(optimizer, [], each as ErrorFeedbackState), {
+      code: 'ERR_HVD_INVALID_ARGUMENT',
+    });
+  }
+});

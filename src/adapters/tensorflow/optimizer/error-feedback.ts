@@ -1,0 +1,258 @@
+// What a lossy compressor has kept back of an optimizer's gradients (tensor/compression/), by variable: how it is brought
+// together for a checkpoint, and how it comes back, on as many ranks or on another number of them.
+//
+// NOTE [Another number of ranks]. With Average the ranks' residuals act by their mean, with Sum by their sum. On another number
+// of ranks every rank takes the same share of that: what was not sent yet still is sent, though no rank has its own.
+
+import type * as tf from '@tensorflow/tfjs';
+import type { HorovodContext } from '../../../context/context.ts';
+import { defaultContext } from '../../../context/default/default-context.ts';
+import type { ProcessSet } from '../../../context/process-set.ts';
+import { HorovodError } from '../../../errors.ts';
+import { alltoall } from '../../../operations/collectives.ts';
+import { type MemoryOptions, newMemory } from '../../../operations/plan-compressed.ts';
+import { isReducing } from '../../../tensor/compression/compressor.ts';
+import type { CompressionMemory } from '../../../tensor/compression/error-feedback.ts';
+import type { TypedArray } from '../../../tensor/dtype.ts';
+import { Average } from '../../../tensor/reduce-op.ts';
+import { bytesOf, describe, elementsIn, type TensorLike } from '../../../tensor/tensor.ts';
+import type { DistributedGradientTape } from './distributed-gradient-tape.ts';
+import { type AnyVariable, variableOf } from './local-variables.ts';
+import type { GradientRules } from './options.ts';
+
+/** What all ranks have kept back. Structured clone takes it; saveModel() writes it beside the model. */
+export interface ErrorFeedbackState {
+  /** The compressor's name. */
+  readonly compressor: string;
+  readonly op: string;
+  /** One for each variable, in their order; null where nothing is kept. */
+  readonly tensors: readonly (SavedTensor | null)[];
+}
+
+export interface SavedTensor {
+  readonly shape: readonly number[];
+  /** One for each rank. */
+  readonly residuals: readonly Float32Array[];
+  /** What is the same on all ranks. */
+  readonly shared: Readonly<Record<string, Float32Array>>;
+}
+
+/** Of one reducer of gradients. */
+export class ErrorFeedback {
+  readonly #rules: GradientRules;
+  #memory: CompressionMemory | undefined;
+  #context: HorovodContext | undefined;
+  #restored: { variables: readonly tf.Variable[]; state: ErrorFeedbackState } | undefined;
+  /** Those whose gradients may be in the memory, by key. */
+  readonly #variables = new Map<string, tf.Variable>();
+
+  constructor(rules: GradientRules) {
+    this.#rules = rules;
+  }
+
+  /** What an allreduce of these variables' gradients needs besides; nothing without a compressor that remembers. */
+  optionsFor(context: HorovodContext, variables: readonly tf.Variable[]): MemoryOptions {
+    if (!isReducing(this.#rules.compression)) return {};
+    for (const variable of variables) this.#variables.set(keyOf(variable), variable);
+    return { compressionMemory: this.#memoryFor(context), compressionKeys: variables.map(keyOf) };
+  }
+
+  /** Gradients as the compressor wants to see them: with their shapes, if it does more than to convert numbers. */
+  operands(arrays: readonly TypedArray[], variables: readonly tf.Variable[]): readonly TensorLike[] {
+    if (!isReducing(this.#rules.compression)) return arrays;
+    return arrays.map((data, i) => ({ data, shape: (variables[i] as tf.Variable).shape, dtype: 'float32' }));
+  }
+
+  /** Waits for reductions whose results nobody will use: what is kept back stays as it was before them. */
+  discard(wait: () => void): void {
+    const memory = this.#memory;
+    const before = this.isKept ? memory?.keys().map((key) => memory.get(key)?.residual?.slice()) : undefined;
+    wait();
+    memory?.keys().forEach((key, i) => {
+      const residual = before?.[i];
+      if (residual !== undefined) memory.get(key)?.residual?.set(residual);
+    });
+  }
+
+  /** Variables that are gone have no next gradient to add anything to. */
+  forgetDisposed(): void {
+    for (const [key, { isDisposed }] of this.#variables) {
+      if (!isDisposed) continue;
+      this.#variables.delete(key);
+      this.#memory?.delete(this.#memoryKey(key));
+    }
+  }
+
+  restore(variables: readonly tf.Variable[], state: ErrorFeedbackState): void {
+    this.#restored = { variables, state };
+  }
+
+  get processSet(): ProcessSet | undefined {
+    return this.#rules.processSet;
+  }
+
+  /** Whether this rank has something to keep. */
+  get isKept(): boolean {
+    const { compression, processSet } = this.#rules;
+    if (!isReducing(compression) || compression.errorFeedback !== true) return false;
+    return processSet === undefined || processSet.included() !== false;
+  }
+
+  /** Collective over the ranks that reduce together; the first of them gets the state, the others undefined. */
+  async gather(variables: readonly tf.Variable[]): Promise<ErrorFeedbackState | undefined> {
+    const { compression, op, processSet, what, name } = this.#rules;
+    const context = defaultContext();
+    const { ranks, index } = context.membersOf(processSet, what);
+    const memory = this.#memoryFor(context);
+    const tensors = variables.map((variable) => memory.get(this.#memoryKey(keyOf(variable))));
+    const residuals = tensors.map((tensor) => tensor?.residual ?? new Float32Array(0));
+    const own = Buffer.concat(residuals.map(bytesOf));
+    const splits = ranks.map((_, i) => (i === 0 ? own.byteLength : 0));
+    const { output, receivedSplits } = await alltoall(context, new Uint8Array(own), {
+      splits,
+      processSet,
+      // Without a name of the optimizer's the order of the calls tells which one is meant.
+      ...(name === undefined ? {} : { name: `${name}.error-feedback` }),
+    });
+    if (index !== 0) return undefined;
+    if (receivedSplits.some((bytes) => bytes !== own.byteLength)) {
+      throw new HorovodError(
+        'ERR_HVD_MISMATCH',
+        `${what}: the ranks have kept back gradients of different variables; give the same list of variables on all ranks.`,
+      );
+    }
+    let at = 0;
+    const saved = tensors.map((tensor, i): SavedTensor | null => {
+      const { byteLength } = residuals[i] as Float32Array;
+      const from = at;
+      at += byteLength;
+      if (tensor === undefined) return null;
+      return {
+        shape: tensor.shape,
+        residuals: ranks.map((_, rank) => {
+          const start = rank * own.byteLength + from;
+          return new Float32Array(output.slice(start, start + byteLength).buffer);
+        }),
+        shared: Object.fromEntries([...tensor.shared].map(([name, values]) => [name, values.slice()])),
+      };
+    });
+    return { compressor: compression.name, op: op.name, tensors: saved };
+  }
+
+  #memoryFor(context: HorovodContext): CompressionMemory {
+    this.#memory ??= newMemory(context);
+    if (this.#context !== context) {
+      // Other ranks may have come that know nothing of what those before had in common.
+      if (this.#context !== undefined) this.#forgetShared(this.#memory);
+      this.#context = context;
+    }
+    if (this.#restored !== undefined) this.#apply(context, this.#memory, this.#restored);
+    this.#restored = undefined;
+    return this.#memory;
+  }
+
+  /** As plan-compressed.ts has it. */
+  #memoryKey(key: string): string {
+    return `${this.#rules.compression.name}/${key}`;
+  }
+
+  #forgetShared(memory: CompressionMemory): void {
+    for (const key of memory.keys()) memory.get(key)?.shared.clear();
+  }
+
+  #apply(
+    context: HorovodContext,
+    memory: CompressionMemory,
+    { variables, state }: { variables: readonly tf.Variable[]; state: ErrorFeedbackState },
+  ): void {
+    const { compression, op, processSet, what } = this.#rules;
+    const { ranks, index } = context.membersOf(processSet, what);
+    state.tensors.forEach((saved, i) => {
+      const variable = variables[i];
+      if (saved === null || variable?.shape.join() !== saved.shape.join()) return;
+      const isSame = state.compressor === compression.name && state.op === op.name;
+      this.#variables.set(keyOf(variable), variable);
+      memory.set(this.#memoryKey(keyOf(variable)), {
+        shape: saved.shape,
+        residual: this.isKept ? shareOf(saved.residuals, index, ranks.length, op === Average) : undefined,
+        shared: new Map(
+          isSame ? Object.entries(saved.shared).map(([name, values]) => [name, values.slice()]) : [],
+        ),
+      });
+    });
+  }
+}
+
+/** See NOTE [Another number of ranks]. */
+export function shareOf(
+  residuals: readonly Float32Array[],
+  index: number,
+  size: number,
+  isMean: boolean,
+): Float32Array {
+  const [first = new Float32Array(0)] = residuals;
+  if (residuals.length === size) return (residuals[index] as Float32Array).slice();
+  const parts = isMean ? residuals.length : size;
+  return first.map((_, i) => residuals.reduce((sum, residual) => sum + (residual[i] as number), 0) / parts);
+}
+
+function isState(state: Partial<ErrorFeedbackState> | undefined): boolean {
+  if (!Array.isArray(state?.tensors) || typeof state.compressor !== 'string') return false;
+  return state.tensors.every((tensor: SavedTensor | null) => {
+    if (tensor === null) return true;
+    const { shape, residuals, shared } = Object(tensor) as Partial<SavedTensor>;
+    if (!Array.isArray(shape) || !Array.isArray(residuals) || typeof shared !== 'object') return false;
+    const length = elementsIn(shape);
+    return residuals.length > 0 && residuals.every((each) => each?.length === length);
+  });
+}
+
+function keyOf({ id }: tf.Variable): string {
+  return `variable ${id}`;
+}
+
+const keepers = new WeakMap<object, ErrorFeedback>();
+
+/** Says whose error feedback it is: an optimizer's or a tape's. */
+export function registerErrorFeedback(owner: object, keeper: ErrorFeedback): void {
+  keepers.set(owner, keeper);
+}
+
+/** Undefined where nothing is kept back. */
+export function errorFeedbackOf(owner: object): ErrorFeedback | undefined {
+  const keeper = keepers.get(owner);
+  return keeper?.isKept ? keeper : undefined;
+}
+
+/**
+ * What a lossy compressor has kept back of the gradients of these variables (a model's trainableWeights, say), for a
+ * checkpoint. Collective over the ranks that reduce together: the first of them gets it, the others undefined. Undefined
+ * everywhere, without waiting, where nothing is kept. saveModel() does it by itself.
+ */
+export async function gatherErrorFeedback(
+  owner: tf.Optimizer | DistributedGradientTape,
+  variables: readonly AnyVariable[],
+): Promise<ErrorFeedbackState | undefined> {
+  const what = 'gatherErrorFeedback';
+  return errorFeedbackOf(Object(owner))?.gather(variables.map((variable) => variableOf(variable, what)));
+}
+
+/**
+ * Gives back what gatherErrorFeedback() has saved, before training goes on: each rank takes its part, and on another number of
+ * ranks an equal share of all. Not collective, but to be called on every rank with the same state. loadModel() does it by itself.
+ */
+export function restoreErrorFeedback(
+  owner: tf.Optimizer | DistributedGradientTape,
+  variables: readonly AnyVariable[],
+  state: ErrorFeedbackState,
+): void {
+  const what = 'restoreErrorFeedback';
+  if (!isState(state)) {
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `${what}() takes what gatherErrorFeedback() gave, not ${describe(state)}.`,
+    );
+  }
+  const list = variables.map((variable) => variableOf(variable, what));
+  errorFeedbackOf(Object(owner))?.restore(list, state);
+}

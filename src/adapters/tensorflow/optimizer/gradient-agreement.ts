@@ -1,0 +1,113 @@
+// What the ranks agree on before they reduce a list of gradients for the first time: that they mean the same
+// variables, which of them have gradients anywhere, in which order backpropagation finishes them, and how they travel.
+// After that a step needs no more than moving the bytes.
+
+import type * as tf from '@tensorflow/tfjs';
+import type { HorovodContext } from '../../../context/context.ts';
+import type { ProcessSet } from '../../../context/process-set.ts';
+import { HorovodError } from '../../../errors.ts';
+import { allgatherObjectSync } from '../../../operations/collectives.ts';
+
+/**
+ * How gradients travel. direct: from the tensors' memory, after backpropagation. staged: through a buffer, after
+ * it. overlapped: through a buffer, while it goes on.
+ */
+export type Transport = 'direct' | 'staged' | 'overlapped';
+
+export interface Proposal {
+  readonly variables: readonly { readonly name: string; readonly shape: readonly number[] }[];
+  /** Places of the variables that have a gradient here. */
+  readonly present: readonly number[];
+  /** Places in the order in which their gradients were heard during backpropagation. */
+  readonly finished: readonly number[];
+  /** Transports this rank can use, the best first. */
+  readonly transports: readonly Transport[];
+}
+
+export interface Agreement {
+  /** Places of the gradients to reduce, in the order in which they are finished. */
+  readonly order: readonly number[];
+  readonly transport: Transport;
+  /** Some rank has variables without gradients, so some rank may come with new gradients later. */
+  readonly mayGrow: boolean;
+  /** All ranks have the same list of variables; otherwise only those with gradients are the same. */
+  readonly areAlike: boolean;
+}
+
+/** Collective, blocking. Throws the same error on every rank where they do not mean the same variables. */
+export function agreeOnGradients(
+  context: HorovodContext,
+  proposal: Proposal,
+  options: { readonly what: string; readonly name: string; readonly processSet: ProcessSet | undefined },
+): Agreement {
+  const { what, name, processSet } = options;
+  const proposals = allgatherObjectSync(context, proposal, { name, processSet });
+  const { ranks } = context.membersOf(processSet, what);
+  const difference = firstDifference(proposals, ranks);
+  if (difference === undefined) return decide(proposals);
+  // Variables without gradients do not matter: a rank may have more of them (another model, say) in the list of all.
+  const used = proposals.map(onlyUsed);
+  if (firstDifference(used, ranks) === undefined) {
+    const { order, transport } = decide(used);
+    return {
+      order: order.map((place) => proposal.present[place] as number),
+      transport,
+      mayGrow: true,
+      areAlike: false,
+    };
+  }
+  throw new HorovodError('ERR_HVD_MISMATCH', `${what}: ${difference}`);
+}
+
+/** The proposal as if there were no variables but those with a gradient. */
+function onlyUsed({ variables, present, finished, transports }: Proposal): Proposal {
+  const placeOf = new Map(present.map((old, place) => [old, place]));
+  return {
+    variables: present.map((old) => variables[old] as Proposal['variables'][number]),
+    present: present.map((_, place) => place),
+    finished: finished.flatMap((old) => placeOf.get(old) ?? []),
+    transports,
+  };
+}
+
+/** Pure, and the same on every rank. */
+export function decide(proposals: readonly Proposal[]): Agreement {
+  const [first] = proposals as [Proposal];
+  const present = new Set(proposals.flatMap((proposal) => proposal.present));
+  const early = first.finished.filter((place) => present.has(place));
+  const heard = new Set(early);
+  // What is not heard during backpropagation comes after it: last layers first, as backpropagation goes.
+  const late = [...present].filter((place) => !heard.has(place)).sort((a, b) => b - a);
+  const transport = first.transports.find((each) =>
+    proposals.every(({ transports }) => transports.includes(each)),
+  );
+  const mayGrow = present.size < first.variables.length;
+  return { order: [...early, ...late], transport: transport ?? 'staged', mayGrow, areAlike: true };
+}
+
+/** Names come from counters of each process and may differ; places and shapes may not. */
+function firstDifference(proposals: readonly Proposal[], ranks: readonly number[]): string | undefined {
+  const [first] = proposals as [Proposal];
+  for (let i = 1; i < proposals.length; i++) {
+    const { variables } = proposals[i] as Proposal;
+    const count = Math.max(variables.length, first.variables.length);
+    for (let place = 0; place < count; place++) {
+      const [mine, theirs] = [first.variables[place], variables[place]];
+      if (mine !== undefined && theirs !== undefined && mine.shape.join() === theirs.shape.join()) continue;
+      return (
+        `the model is not the same on all ranks. Variable ${place} is ${show(mine)} on rank ${ranks[0]} and ${show(theirs)} ` +
+        `on rank ${ranks[i]} (${first.variables.length} and ${variables.length} variables). Build the same model everywhere, ` +
+        'and register layers that differ on purpose as local (PartialDistributedOptimizer).'
+      );
+    }
+  }
+  return undefined;
+}
+
+function show(variable: Proposal['variables'][number] | undefined): string {
+  return variable === undefined ? 'missing' : `"${variable.name}" of shape [${variable.shape.join(', ')}]`;
+}
+
+export function describeVariables(variables: readonly tf.Variable[]): Proposal['variables'] {
+  return variables.map(({ name, shape }) => ({ name, shape: [...shape] }));
+}

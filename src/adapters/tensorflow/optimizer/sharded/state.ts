@@ -1,0 +1,176 @@
+// An optimizer's accumulators in two forms. *Full*: one for each variable, as TensorFlow.js makes them, saves them and loads
+// them. *Cut*: one for each piece of this rank's shard (layout.ts), then one for each local variable. cutState() makes the
+// second of the first, by itself; gatherState() makes a copy of the first of the ranks' seconds, together with them.
+
+import * as tf from '@tensorflow/tfjs';
+import type { HorovodContext } from '../../../../context/context.ts';
+import type { ProcessSet } from '../../../../context/process-set.ts';
+import { HorovodError } from '../../../../errors.ts';
+import { allgatherObjectSync, groupedAllgatherSync } from '../../../../operations/collectives.ts';
+import {
+  type Accumulators,
+  accumulatorsOf,
+  type Fields,
+  type OptimizerVariable,
+} from '../../accumulators.ts';
+import { makeTensor, readTensor } from '../../tensor-access.ts';
+import type { Piece, ShardLayout } from './layout.ts';
+
+/** Which variables an optimizer's state is of, and who has what. */
+export interface Sharding {
+  readonly what: string;
+  readonly name: string;
+  readonly context: HorovodContext;
+  readonly processSet: ProcessSet | undefined;
+  /** All, in the order of the full state. */
+  readonly variables: readonly tf.Variable[];
+  /** Places in `variables` of those that are sharded; pieces count among these. */
+  readonly sharded: readonly number[];
+  /** Places in `variables` of those whose state each rank has for itself. */
+  readonly local: readonly number[];
+  readonly layout: ShardLayout;
+}
+
+/** The variable that a piece is of. */
+export function variableOfPiece({ variables, sharded }: Sharding, { place }: Piece): tf.Variable {
+  return variables[sharded[place] as number] as tf.Variable;
+}
+
+/** A whole variable keeps its shape; of a part there is only the length. */
+export function shapeOfPiece(variable: tf.Variable, { from, to }: Piece): readonly number[] {
+  return to - from === variable.size ? variable.shape : [to - from];
+}
+
+/** Optimizers whose state is cut now, and how. */
+const cut = new WeakMap<tf.Optimizer, Sharding>();
+
+export function shardingOf(optimizer: tf.Optimizer): Sharding | undefined {
+  return cut.get(optimizer);
+}
+
+/** Its state is full again: somebody has put all of it there. */
+export function forgetSharding(optimizer: tf.Optimizer): void {
+  cut.delete(optimizer);
+}
+
+export function hasState(optimizer: tf.Optimizer): boolean {
+  return accumulatorsOf(optimizer).some(([, list]) => list.some((entry) => entry != null));
+}
+
+/** The full state, if there is any, becomes that of this rank's shard; what is left over is disposed. */
+export function cutState(optimizer: tf.Optimizer, sharding: Sharding): void {
+  const { sharded, local, layout } = sharding;
+  for (const [field, full] of accumulatorsOf(optimizer)) {
+    checkFull(optimizer, field, full, sharding);
+    const pieces = layout.pieces.map((piece): OptimizerVariable | undefined => {
+      const variable = variableOfPiece(sharding, piece);
+      const entry = full[sharded[piece.place] as number];
+      if (entry == null) return undefined; // made by the optimizer when it is needed
+      const values = readTensor(entry.variable).slice(piece.from, piece.to);
+      const tensor = makeTensor(values, shapeOfPiece(variable, piece), 'float32');
+      const made = { originalName: entry.originalName, variable: tf.variable(tensor, false) };
+      tensor.dispose();
+      return made;
+    });
+    const kept = local.map((place) => full[place] ?? undefined);
+    for (const entry of full) if (entry != null && !kept.includes(entry)) entry.variable.dispose();
+    // None rather than gaps: disposing and saving in TensorFlow.js stumble over gaps.
+    const list = [...pieces, ...kept];
+    (optimizer as unknown as Fields)[field] = list.every((entry) => entry === undefined) ? [] : list;
+  }
+  cut.set(optimizer, sharding);
+}
+
+/** In a fresh optimizer of a piece's own name it is called after that; called after the variable, all ranks agree. */
+export function nameAfterVariables(optimizer: tf.Optimizer, sharding: Sharding): void {
+  for (const [, list] of accumulatorsOf(optimizer)) {
+    sharding.layout.pieces.forEach((piece, i) => {
+      const entry = list[i];
+      if (entry == null) return;
+      entry.originalName = `${variableOfPiece(sharding, piece).name}${suffixOf(entry)}`;
+    });
+  }
+}
+
+/**
+ * The full state of a cut one, as fields that can stand in for the optimizer's own. Collective, blocking: all ranks that
+ * share the state call it. Tensors of sharded variables are new and the caller's; those of local ones are the optimizer's.
+ */
+export function gatherState(
+  optimizer: tf.Optimizer,
+  sharding: Sharding,
+): Record<string, OptimizerVariable[]> {
+  const { context, processSet, name, layout, variables, sharded, local } = sharding;
+  const lists = accumulatorsOf(optimizer);
+  if (lists.length === 0) return {};
+  const options = { processSet, name: `${name}.state` };
+  // A rank without elements has no accumulators to read the names from.
+  const suffixes = allgatherObjectSync(
+    context,
+    lists.map(([, list]) =>
+      list.map((entry) => (entry == null ? '' : suffixOf(entry))).find((suffix) => suffix),
+    ),
+    { ...options, name: `${name}.state.names` },
+  );
+  const parts = lists.map(([, list]) => shardValues(list, layout));
+  const gathered = groupedAllgatherSync(context, parts, options);
+  return Object.fromEntries(
+    lists.map(([field, list], i) => {
+      const flat = gathered[i] as Float32Array;
+      const suffix = suffixes.map((ofRank) => ofRank[i]).find((each) => each) ?? '';
+      if (flat.length === 0 && layout.total > 0) return [field, []];
+      const full: OptimizerVariable[] = variables.map((variable) => ({
+        originalName: `${variable.name}${suffix}`,
+        variable,
+      }));
+      sharded.forEach((place, k) => {
+        const { shape, size } = variables[place] as tf.Variable;
+        const start = layout.starts[k] as number;
+        const tensor = makeTensor(flat.slice(start, start + size), shape, 'float32');
+        (full[place] as OptimizerVariable).variable = tensor as tf.Variable; // as good as one, for getWeights()
+      });
+      local.forEach((place, k) => {
+        const entry = list[layout.pieces.length + k];
+        if (entry != null) full[place] = entry;
+      });
+      return [field, full];
+    }),
+  );
+}
+
+/** One list's values of this rank's shard; none if there are none yet. */
+function shardValues(list: Accumulators, { pieces, length }: ShardLayout): Float32Array {
+  if (pieces.every((_, i) => list[i] == null)) return new Float32Array(0);
+  const values = new Float32Array(length);
+  pieces.forEach(({ at }, i) => {
+    const entry = list[i];
+    if (entry != null) values.set(readTensor(entry.variable) as Float32Array, at);
+  });
+  return values;
+}
+
+/** '/m' of 'dense/kernel/m'. */
+function suffixOf({ originalName }: OptimizerVariable): string {
+  return originalName.slice(Math.max(originalName.lastIndexOf('/'), 0));
+}
+
+function checkFull(
+  optimizer: tf.Optimizer,
+  field: string,
+  full: Accumulators,
+  { what, variables }: Sharding,
+): void {
+  const refuse = (reason: string): never => {
+    throw new HorovodError(
+      'ERR_HVD_MISMATCH',
+      `${what}: the state of this ${optimizer.getClassName()} optimizer does not fit the variables (${field}: ${reason}). ` +
+        'Load the state that was saved with this model, or make a new optimizer.',
+    );
+  };
+  if (full.length > variables.length) refuse(`${full.length} entries for ${variables.length} variables`);
+  full.forEach((entry, place) => {
+    const { name, shape } = variables[place] as tf.Variable;
+    if (entry == null || entry.variable.shape.join() === shape.join()) return;
+    refuse(`shape [${entry.variable.shape.join(', ')}] for "${name}" of shape [${shape.join(', ')}]`);
+  });
+}

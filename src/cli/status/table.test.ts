@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { statusOf, viewOf } from '../../../test/support/status-examples.ts';
+import type { JobView, RankView } from '../../observe/status/job-view.ts';
+import { renderJobs } from './table.ts';
+
+const now = 1_000_400;
+
+function jobOf(ranks: readonly RankView[], given: Partial<JobView> = {}): JobView {
+  return { id: '1a2b3c4d', command: 'node train.js', ranks, ...given };
+}
+
+function render(...ranks: RankView[]): string {
+  return renderJobs([jobOf(ranks)], now);
+}
+
+describe('the table of a job', () => {
+  test('has a headline, and a line for each rank', () => {
+    const other = statusOf({ rank: 1, host: 'host2', pid: 77, updatedAt: now - 1700, rssBytes: 3 * 2 ** 30 });
+    const text = render(viewOf({}), viewOf({ rank: 1, isLocal: false, status: other }));
+    assert.equal(
+      text,
+      [
+        'job 1a2b3c4d: 2 ranks on 2 hosts, 1,625 samples/s, node train.js',
+        'rank  host    pid  step  samples/s  last collective       state  bytes/s   memory  late    age',
+        '   0  host1  4121   120        812  allreduce.noname.841          31 MiB  182 MiB        0.4 s',
+        '   1  host2    77   120        812  allreduce.noname.841          31 MiB    3 GiB        1.7 s',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  test('says who waits how long for whom, and who is late', () => {
+    const pending = [{ label: 'allreduce "dense/kernel"', waitedMs: 3000, missing: [1] }];
+    const text = render(
+      viewOf({ status: statusOf({ pending }) }),
+      viewOf({ rank: 1, status: statusOf({ rank: 1, updatedAt: now - 3400 }) }),
+    );
+    assert.equal(
+      text,
+      [
+        'job 1a2b3c4d: 2 ranks on 1 host, 812 samples/s, node train.js',
+        'rank  host    pid  step  samples/s  last collective       state                                             bytes/s   memory   late    age',
+        '   0  host1  4121   120        812  allreduce.noname.841  waits 3.4 s for rank 1: allreduce "dense/kernel"   31 MiB  182 MiB         0.4 s',
+        '   1  host1  4121   120             allreduce.noname.841  computes since 3.4 s                                       182 MiB  3.0 s  3.4 s',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  test('does not call a wait of some milliseconds one', () => {
+    const pending = [{ label: 'allreduce "x"', waitedMs: 5, missing: [1] }];
+    const text = renderJobs([jobOf([viewOf({ status: statusOf({ pending }) })])], 1_000_050);
+    assert.doesNotMatch(text, /waits/);
+  });
+
+  test('names the rank the others wait for in each step', () => {
+    const waits = [18.4, 0.3, 18.6].map((waitMsPerStep, rank) =>
+      viewOf({ rank, status: statusOf({ rank, waitMsPerStep }) }),
+    );
+    const rows = render(...waits)
+      .split('\n')
+      .slice(2);
+    assert.deepEqual(
+      rows.map((row) => /(\S+) ms\/step/.exec(row)?.[1]),
+      [undefined, '18.3', undefined, undefined],
+    );
+  });
+
+  test('shows ranks that have gone, have not come, stand still or are not heard of', () => {
+    const old = statusOf({ updatedAt: now - 700_000 });
+    const states = [
+      viewOf({ presence: 'left' }),
+      viewOf({ presence: 'lost', end: 'was killed by SIGKILL' }),
+      viewOf({ presence: 'starting', status: undefined, isLocal: false }),
+      viewOf({ presence: 'here', status: undefined }),
+      viewOf({ activity: 'stopped', status: old }),
+      viewOf({ activity: 'idle', status: old }),
+      viewOf({ isLocal: false, activity: 'unknown', status: old }),
+    ].map((view, rank) => ({ ...view, rank }));
+    const text = render(...states);
+    const expected = [
+      'has shut down',
+      'was killed by SIGKILL',
+      'not here yet',
+      'starting',
+      'stopped (SIGSTOP, or a debugger)',
+      'sleeps in other code since 12 min',
+      'no news',
+    ];
+    const rows = text.split('\n').slice(2);
+    for (const [place, state] of expected.entries())
+      assert.ok(rows[place]?.includes(`  ${state}  `) || rows[place]?.endsWith(state), rows[place]);
+    assert.match(text, /12 min/);
+  });
+
+  test('tells why the job has failed', () => {
+    const text = renderJobs([jobOf([viewOf({})], { failure: 'rank 1 (pid 7) was killed by SIGKILL' })], now);
+    assert.match(text, /^failed: rank 1 \(pid 7\) was killed by SIGKILL$/m);
+  });
+
+  test('prints nothing that moves a cursor, and cuts what is long', () => {
+    const evil = '\x1b[2Jname\r\n\u202e'.repeat(40);
+    const last = { sequence: 1, kind: 'allreduce', name: evil, state: 'done', bytes: 1, atMs: 1 } as const;
+    const text = renderJobs(
+      [
+        jobOf([viewOf({ status: statusOf({ host: evil, last }) })], {
+          command: evil,
+          id: evil,
+          failure: evil,
+        }),
+      ],
+      now,
+    );
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what must not be there
+    assert.doesNotMatch(text, /[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]/);
+    assert.equal(text.split('\n').length, 5);
+    assert.ok(text.split('\n').every((line) => line.length < 1000));
+  });
+
+  test('of several jobs are several tables', () => {
+    const text = renderJobs([jobOf([viewOf({})]), jobOf([viewOf({})], { id: 'ffff' })], now);
+    assert.deepEqual(text.match(/^job \w+/gm), ['job 1a2b3c4d', 'job ffff']);
+  });
+});

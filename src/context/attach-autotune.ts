@@ -1,0 +1,115 @@
+// Puts autotune on a context: the settings of an earlier job, or a tuner that listens to the steps.
+
+import type { JobShape, SavedResult } from '../engine/autotune/files.ts';
+import type { GroupKnobs } from '../engine/autotune/group-knobs.ts';
+import type { KnobValues } from '../engine/autotune/knobs.ts';
+import { Reporter } from '../engine/autotune/reporter.ts';
+import { tunableKnobs } from '../engine/autotune/tunable-knobs.ts';
+import { Tuner } from '../engine/autotune/tuner.ts';
+import { type AutotuneWord, savedValues } from '../engine/autotune/word.ts';
+import { HorovodError } from '../errors.ts';
+import type { Plan } from '../operations/plans.ts';
+import { textsOf } from '../operations/plans.ts';
+import type { Settings } from '../settings/table.ts';
+import type { AllgatherOperation } from '../transport/transport.ts';
+import type { HorovodContext } from './context.ts';
+import { nowMs } from './request-parts.ts';
+
+export interface Autotune {
+  /** Rank 0's. */
+  readonly word: AutotuneWord;
+  readonly settings: Pick<
+    Settings,
+    'autotuneLog' | 'autotuneFile' | 'autotuneWarmupSamples' | 'autotuneMaxSamples' | 'autotuneNoise'
+  >;
+  readonly shape: JobShape;
+  /** Undefined: there are none. */
+  readonly groupKnobs?: GroupKnobs | undefined;
+  /** A line that is shown whatever the log's level is. */
+  say(text: string): void;
+}
+
+/** All ranks call it at the same place, before anything else. Undefined where there is nothing left to tune. */
+export function attachAutotune(context: HorovodContext, autotune: Autotune): Tuner | undefined {
+  const { rank, size } = context.world;
+  const { word, settings, shape, groupKnobs } = autotune;
+  const say = rank === 0 ? autotune.say : () => {};
+  if (size === 1) {
+    say('has nothing to do in a job of one rank.');
+    return undefined;
+  }
+  const values = savedValues(word, shape, say);
+  if (values !== undefined) {
+    context.tuned.apply(values);
+    groupKnobs?.apply(values);
+    say(`uses the result in ${settings.autotuneFile}: ${describeSaved(values, word.saved as SavedResult)}.`);
+    return undefined;
+  }
+  const knobs = () =>
+    tunableKnobs({
+      tuned: context.tuned,
+      given: new Set(word.given),
+      background: context.transport.background,
+      more: groupKnobs?.knobs ?? [],
+    });
+  const warn = (text: string) => context.log.write('warning', text);
+  const decider =
+    rank === 0
+      ? new Reporter(knobs, {
+          warmupSamples: settings.autotuneWarmupSamples,
+          maxSamples: settings.autotuneMaxSamples,
+          noise: settings.autotuneNoise,
+          logFile: settings.autotuneLog,
+          resultFile: settings.autotuneFile,
+          ...{ shape, say, warn },
+        })
+      : undefined;
+  const host = {
+    ...{ rank, nowMs, warn },
+    isIdle: () => context.isIdle,
+    apply: (decided: KnobValues) => {
+      context.tuned.apply(decided);
+      groupKnobs?.apply(decided);
+    },
+    exchange: (key: string, text: string) => exchangeOptional(context, key, text),
+  };
+  const tuner = new Tuner(host, decider, word.stepsPerSample);
+  context.tuned.onGivenUp = () => tuner.onGivenUp();
+  const stop = context.steps.subscribe((mark) => {
+    tuner.onStep(mark);
+    if (tuner.isOver) stop();
+  });
+  return tuner;
+}
+
+/** Undefined where it was given up: not all ranks were at this point. */
+export function exchangeOptional(
+  context: HorovodContext,
+  key: string,
+  text: string,
+): readonly string[] | undefined | Promise<readonly string[] | undefined> {
+  const operation: AllgatherOperation = { kind: 'allgather', input: Buffer.from(text) };
+  const plan: Plan<readonly string[]> = {
+    kind: 'autotune',
+    operands: [],
+    operations: [operation],
+    result: () => textsOf(operation),
+  };
+  const givenUp = (error: unknown): undefined => {
+    if (HorovodError.is(error) && error.code === 'ERR_HVD_ABORTED') return undefined;
+    throw error;
+  };
+  if (!context.transport.canBlock) return context.run(plan, {}, 'autotune', key).catch(givenUp);
+  try {
+    return context.runSync(plan, {}, 'autotune', key);
+  } catch (error) {
+    return givenUp(error);
+  }
+}
+
+function describeSaved(values: KnobValues, { comparison }: SavedResult): string {
+  const names = Object.keys(values);
+  if (comparison?.isBetter !== true || names.length === 0) return 'the usual settings were the best';
+  const shown = names.map((name) => `${name} ${values[name]}`).join(', ');
+  return `${shown} (it saved ${(100 * comparison.gain).toFixed(1)} % of a step)`;
+}

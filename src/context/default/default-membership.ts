@@ -1,0 +1,132 @@
+// Membership, process sets and memory, bound to the default context; and what this build can do.
+
+import { HorovodError } from '../../errors.ts';
+import type { CollectiveRecord } from '../../observe/flight-recorder/flight-recorder.ts';
+import { alloc as allocIn } from '../../operations/alloc.ts';
+import { processEnvironment } from '../../settings/environment.ts';
+import { readSettings } from '../../settings/read-settings.ts';
+import type { DType } from '../../tensor/dtype.ts';
+import { describe, type Tensor } from '../../tensor/tensor.ts';
+import { loadNative } from '../../transport/native/load.ts';
+import type { TransportName } from '../../transport/transport.ts';
+import { ProcessSet } from '../process-set.ts';
+import { defaultContext, isInitialized } from './default-context.ts';
+
+/** This process's number among all, 0 … size()-1. */
+export function rank(): number {
+  return defaultContext().world.rank;
+}
+
+/** How many processes take part. */
+export function size(): number {
+  return defaultContext().world.size;
+}
+
+/** This process's number among those of its host. */
+export function localRank(): number {
+  return defaultContext().world.localRank;
+}
+
+/** How many processes of its host take part. */
+export function localSize(): number {
+  return defaultContext().world.localSize;
+}
+
+/** This host's number among the hosts that have this local rank. */
+export function crossRank(): number {
+  return defaultContext().world.crossRank;
+}
+
+/** How many hosts have this local rank. */
+export function crossSize(): number {
+  return defaultContext().world.crossSize;
+}
+
+/** Do all hosts have the same number of ranks? */
+export function isHomogeneous(): boolean {
+  return defaultContext().world.isHomogeneous;
+}
+
+/** Who moves the bytes: 'shm' (native), 'portable', or 'memory' for a job of one. */
+export function transportName(): TransportName {
+  return defaultContext().transportName;
+}
+
+/** Is the native addon there, and allowed (HOROVOD_NATIVE)? */
+export function nativeBuilt(): boolean {
+  return loadNative(readSettings(processEnvironment())).built;
+}
+
+/** Is there an addon for the user's MPI? */
+export function mpiBuilt(): boolean {
+  return loadNative({ ...readSettings(processEnvironment()), transport: 'mpi' }).built;
+}
+/** Is there an addon for libgloo? */
+export function glooBuilt(): boolean {
+  return loadNative({ ...readSettings(processEnvironment()), transport: 'gloo' }).built;
+}
+/** Does MPI move this job's bytes? */
+export function mpiEnabled(): boolean {
+  return isInitialized() && transportName() === 'mpi';
+}
+/** Does Gloo move this job's bytes? */
+export function glooEnabled(): boolean {
+  return isInitialized() && transportName() === 'gloo';
+}
+/** This version has no CUDA or NCCL engine. */
+export function cudaBuilt(): boolean {
+  return false;
+}
+export function ncclBuilt(): boolean {
+  return false;
+}
+
+/** Memory the transports can reach without a copy; a zeroed tensor. */
+export function alloc(lengthOrShape: number | readonly number[], dtype: DType = 'float32'): Tensor {
+  return allocIn(defaultContext(), lengthOrShape, dtype);
+}
+
+/** Collective over all ranks, members or not. Needs init({ processSets: 'dynamic' }). */
+export async function addProcessSet(
+  set: ProcessSet | readonly number[],
+  options: { signal?: AbortSignal; timeoutMs?: number } = {},
+): Promise<ProcessSet> {
+  const context = defaultContext();
+  const added = set instanceof ProcessSet ? set : new ProcessSet(set);
+  await context.addProcessSet(added, options);
+  return added;
+}
+
+/** Collective over all ranks. False if the set is not registered, or is that of all ranks. */
+export async function removeProcessSet(
+  set: ProcessSet,
+  options: { signal?: AbortSignal; timeoutMs?: number } = {},
+): Promise<boolean> {
+  return defaultContext().removeProcessSet(set, options);
+}
+
+/** The last collectives of this rank (HOROVOD_FLIGHT_RECORDS, 2000), newest last. */
+export function flightRecord(): CollectiveRecord[] {
+  return defaultContext().flightRecord();
+}
+
+/**
+ * A training step of this rank has ended. Not collective. DistributedOptimizer and the other adapters say it by
+ * themselves; a loop of one's own may call it once per step, with the number of samples of this rank's batch. From its first
+ * call on only its calls count.
+ */
+export function markStep(options: { samples?: number | undefined } = {}): void {
+  const { steps } = defaultContext();
+  const samples: unknown = (options as { samples?: unknown } | null)?.samples;
+  const isOptions = typeof options === 'object' && options !== null;
+  const isCount = typeof samples === 'number' && Number.isFinite(samples) && samples >= 0;
+  if (!isOptions || (samples !== undefined && !isCount)) {
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      isOptions
+        ? `markStep: samples is how many samples this rank has trained with in this step, not ${describe(samples)}.`
+        : `markStep: its options are an object such as { samples: 32 }, not ${describe(options)}.`,
+    );
+  }
+  steps.mark(samples as number | undefined);
+}

@@ -1,0 +1,51 @@
+// What ranks ask for and have, and the transport that comes of it.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { TransportChoice } from '../../settings/table.ts';
+import { decideTransport } from './choose-transport.ts';
+
+const rank = (wish: TransportChoice, lack = '') => ({ hostname: 'h', machine: 'm', wish, lack });
+
+test('shared memory on one host, tcp between several', () => {
+  assert.deepEqual(decideTransport([rank('auto'), rank('auto')], [0, 1], 1), { transport: 'shm' });
+  assert.deepEqual(decideTransport([rank('auto'), rank('auto')], [0, 1], 2), { transport: 'tcp' });
+});
+
+test('what is asked for is used, on one host too', () => {
+  for (const wish of ['tcp', 'mpi', 'gloo'] as const) {
+    assert.deepEqual(decideTransport([rank(wish), rank(wish)], [0, 1], 1), { transport: wish });
+  }
+});
+
+test('one rank without the addon makes all portable, and is named', () => {
+  const decision = decideTransport([rank('auto'), rank('auto', 'HOROVOD_NATIVE=0')], [4, 7], 2);
+  assert.equal(decision.transport, 'portable');
+  assert.match(decision.notice ?? '', /rank 7 has no native one: HOROVOD_NATIVE=0/);
+});
+
+test('what was asked for and is not there is an error that names the rank', () => {
+  assert.throws(() => decideTransport([rank('mpi'), rank('mpi', 'it was not built')], [0, 1], 2), {
+    code: 'ERR_HVD_NATIVE',
+    message: /HOROVOD_TRANSPORT=mpi, but rank 1 has no mpi addon: it was not built/,
+  });
+});
+
+test('shm on several hosts, and different wishes, are refused', () => {
+  assert.throws(() => decideTransport([rank('shm'), rank('shm')], [0, 1], 2), {
+    code: 'ERR_HVD_SETTING',
+    message: /for ranks of one host, and this job has 2/,
+  });
+  assert.throws(() => decideTransport([rank('tcp'), rank('gloo')], [0, 1], 2), {
+    code: 'ERR_HVD_SETTING',
+    message: /different transports \(tcp, gloo\)/,
+  });
+});
+
+test('an transport that only some ranks were told of is refused, with both ranks', () => {
+  assert.throws(() => decideTransport([rank('mpi'), rank('auto')], [0, 3], 2), {
+    code: 'ERR_HVD_SETTING',
+    message: /rank 0 on h has HOROVOD_TRANSPORT=mpi, and rank 3 on h has not.*mpirun -x HOROVOD_TRANSPORT/s,
+  });
+  assert.deepEqual(decideTransport([rank('tcp'), rank('auto')], [0, 3], 2), { transport: 'tcp' });
+});

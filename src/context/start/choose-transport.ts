@@ -1,0 +1,82 @@
+// Which transport a job uses: what the user asked for, or the best that every rank has. A pure function of what the ranks
+// have told each other, so that all come to the same answer.
+
+import type { AutotuneWord } from '../../engine/autotune/word.ts';
+import { HorovodError } from '../../errors.ts';
+import type { TransportChoice } from '../../settings/table.ts';
+import type { TransportName } from '../../transport/transport.ts';
+
+/** What a rank says of itself before anything is decided. */
+export interface Introduction {
+  readonly hostname: string;
+  readonly machine: string;
+  /** HOROVOD_TRANSPORT. */
+  readonly wish: TransportChoice;
+  /** Why the addon that its wish needs is not there; empty if it is. */
+  readonly lack: string;
+  /** HOROVOD_AUTOTUNE; that of the first rank counts. */
+  readonly autotune?: AutotuneWord | undefined;
+}
+
+export interface TransportDecision {
+  readonly transport: Exclude<TransportName, 'memory'>;
+  /** What the first rank logs: why it is not the best there could be. */
+  readonly notice?: string;
+}
+
+/** `ranks[i]` is the number of the rank that introduction i is from. */
+export function decideTransport(
+  introductions: readonly Introduction[],
+  ranks: readonly number[],
+  hosts: number,
+): TransportDecision {
+  const wishes = new Set(introductions.map(({ wish }) => wish).filter((wish) => wish !== 'auto'));
+  if (wishes.size > 1 && !wishes.has('portable')) {
+    throw new HorovodError(
+      'ERR_HVD_SETTING',
+      `ranks ask for different transports (${[...wishes].join(', ')}); HOROVOD_TRANSPORT has to be the same for all.`,
+    );
+  }
+  const demand = [...wishes].find((wish) => wish !== 'portable');
+  if (demand === 'mpi' || demand === 'gloo') checkAllWish(demand, introductions, ranks);
+  const place = introductions.findIndex(({ lack }) => lack !== '');
+  if (place < 0) {
+    if (demand === 'shm' && hosts > 1) {
+      throw new HorovodError(
+        'ERR_HVD_SETTING',
+        `HOROVOD_TRANSPORT=shm is for ranks of one host, and this job has ${hosts}. Leave it out: shared memory is used inside each host.`,
+      );
+    }
+    return { transport: demand ?? (hosts > 1 ? 'tcp' : 'shm') };
+  }
+  const [rank, lack] = [ranks[place] as number, introductions[place]?.lack];
+  if (demand !== undefined) {
+    throw new HorovodError(
+      'ERR_HVD_NATIVE',
+      `HOROVOD_TRANSPORT=${demand}, but rank ${rank} has no ${demand === 'mpi' || demand === 'gloo' ? `${demand} addon` : 'native addon'}: ${lack}.`,
+      { rank },
+    );
+  }
+  return {
+    transport: 'portable',
+    notice: `using the portable transport, because rank ${rank} has no native one: ${lack}. It is slower.`,
+  };
+}
+
+/** Their addons are loaded by who wishes so: a rank that was not told cannot follow. mpirun, for one, tells ranks of other hosts little. */
+function checkAllWish(
+  demand: TransportChoice,
+  introductions: readonly Introduction[],
+  ranks: readonly number[],
+): void {
+  const untold = introductions.findIndex(({ wish }) => wish === 'auto');
+  if (untold < 0) return;
+  const told = introductions.findIndex(({ wish }) => wish === demand);
+  throw new HorovodError(
+    'ERR_HVD_SETTING',
+    `rank ${ranks[told]} on ${introductions[told]?.hostname} has HOROVOD_TRANSPORT=${demand}, and rank ${ranks[untold]} on ` +
+      `${introductions[untold]?.hostname} has not. Give it to all ranks: mpirun -x HOROVOD_TRANSPORT … (Open MPI), ` +
+      'mpirun -genvlist HOROVOD_TRANSPORT … (MPICH).',
+    { rank: ranks[untold] },
+  );
+}

@@ -1,0 +1,175 @@
+// Opens the transport that was decided on. Between hosts it needs the addresses of all ranks, and a watch on each host that
+// tells the other hosts of deaths and failures, since their control blocks do not see them.
+
+import { existsSync } from 'node:fs';
+import type { Log } from '../../console/log.ts';
+import type { ControlBlock } from '../../control/control-block.ts';
+import { HorovodError } from '../../errors.ts';
+import { parseAddress } from '../../net/addresses.ts';
+import type { Identity } from '../../net/handshake.ts';
+import { MeshListener } from '../../net/mesh/listener.ts';
+import { nearInterfaces } from '../../net/near-interfaces.ts';
+import { statusPeriodMs } from '../../observe/status/status-writer.ts';
+import type { JoinedJob } from '../../rendezvous/join.ts';
+import type { WaitOptions } from '../../rendezvous/store/store.ts';
+import { limitMpiInterfaces } from '../../settings/environment.ts';
+import type { Settings } from '../../settings/table.ts';
+import {
+  type CrossTransportName,
+  HierarchicalTransport,
+} from '../../transport/hierarchical/hierarchical-transport.ts';
+import type { NativeAddon } from '../../transport/native/addon.ts';
+import { loadNative } from '../../transport/native/load.ts';
+import { PortableClusterTransport } from '../../transport/portable/portable-cluster-transport.ts';
+import { PortableTransport } from '../../transport/portable/portable-transport.ts';
+import { ShmTransport } from '../../transport/shm/shm-transport.ts';
+import type { Transport } from '../../transport/transport.ts';
+import { type HostWatch, startWatch, type WatchedHost } from '../watch/host-watch.ts';
+import type { TransportDecision } from './choose-transport.ts';
+import type { HostMap } from './hosts.ts';
+
+export interface TransportRequest {
+  readonly settings: Settings;
+  readonly job: JoinedJob;
+  readonly block: ControlBlock;
+  /** By place in `members`. */
+  readonly hosts: HostMap;
+  readonly members: readonly number[];
+  readonly place: number;
+  readonly decision: TransportDecision;
+  /** Tells this init() from others of the job. */
+  readonly generation: string;
+  readonly log: Log;
+  readonly wait: WaitOptions;
+  /** Every member gives a text and gets all. */
+  exchange(text: string): Promise<readonly string[]>;
+}
+
+export interface OpenedTransport {
+  readonly transport: Transport;
+  /** After the transport has been closed. */
+  close(): void;
+}
+
+/** What a rank tells the others where several hosts take part. */
+interface Addresses {
+  readonly mesh: readonly string[];
+  /** Only the rank that watches for its host. */
+  readonly watch?: readonly string[];
+}
+
+export async function openTransport(request: TransportRequest): Promise<OpenedTransport> {
+  const { settings, job, block, hosts, place, decision } = request;
+  const options = {
+    rank: job.rank,
+    localSize: hosts.worldOf(place).localSize,
+    localCores: settings.localCores,
+    shmDirectory: settings.shmDirectory,
+    cma: settings.cma,
+    timeoutMs: settings.operationTimeoutMs,
+    stallAfterMs: statusPeriodMs,
+  };
+  const isPortable = decision.transport === 'portable';
+  if (isPortable && hosts.hosts === 1)
+    return { transport: new PortableTransport(block, options), close() {} };
+  const native = isPortable ? undefined : loadAddon(request);
+  if (decision.transport === 'shm' && native !== undefined) {
+    return { transport: new ShmTransport(native, block, options), close() {} };
+  }
+  const { networkInterfaces } = settings;
+  const listener = await MeshListener.open({ ...identityOf(job), rank: job.rank, networkInterfaces });
+  let watch: HostWatch | undefined;
+  try {
+    watch = await openWatch(request);
+    const own: Addresses = {
+      mesh: listener.candidates,
+      ...(watch === undefined ? {} : { watch: watch.candidates }),
+    };
+    const texts = await request.exchange(JSON.stringify(own));
+    const addresses = texts.map((text) => JSON.parse(text) as Addresses);
+    if (decision.transport === 'mpi')
+      tellMpiItsWay(otherHosts(request).map(({ place }) => addresses[place]?.mesh ?? []));
+    const clusterOptions = {
+      ...options,
+      listener,
+      candidates: byRank(request, (member) => addresses[member]?.mesh ?? []),
+      hosts: byRank(request, (member) => hosts.hostOf[member] as number),
+      hostnames: byRank(request, (member) => hosts.nameOf(member)),
+      generation: request.generation,
+      hierarchicalAllreduce: settings.hierarchicalAllreduce ?? true,
+      hierarchicalAllgather: settings.hierarchicalAllgather ?? true,
+    };
+    const { signal, timeoutMs = settings.startTimeoutMs } = request.wait;
+    const others = otherHosts(request).map(({ place: leader }) => addresses[leader]?.watch ?? []);
+    await watch?.connect(others, { signal, timeoutMs });
+    const transport =
+      native === undefined
+        ? new PortableClusterTransport(block, clusterOptions)
+        : new HierarchicalTransport(native, block, {
+            ...clusterOptions,
+            transport: decision.transport as CrossTransportName,
+            isSingleThreaded: settings.mpiThreadsDisable,
+          });
+    const opened = watch;
+    const close = () => {
+      opened?.stop();
+      listener.close();
+    };
+    return { transport, close };
+  } catch (error) {
+    void watch?.destroy();
+    listener.close();
+    throw error;
+  }
+}
+
+/** MPI tries every interface it finds, also those that lead nowhere. `others`: the candidates of each other host. */
+function tellMpiItsWay(others: readonly (readonly string[])[]): void {
+  const near = nearInterfaces(others.map((list) => list.flatMap((text) => parseAddress(text)?.host ?? [])));
+  if (near !== undefined) limitMpiInterfaces(near, existsSync('/sys/class/infiniband'));
+}
+
+function loadAddon({ settings, job }: TransportRequest): NativeAddon {
+  const native = loadNative(settings);
+  if (native.built) return native.addon;
+  throw new HorovodError('ERR_HVD_NATIVE', `rank ${job.rank}: ${native.reason}`, { rank: job.rank });
+}
+
+/** The first rank of each host watches the other hosts, where there are any. */
+async function openWatch(request: TransportRequest): Promise<HostWatch | undefined> {
+  const { settings, job, block, hosts, members, place, generation } = request;
+  const local = hosts.placesOn(hosts.hostOf[place] as number);
+  if (hosts.hosts === 1 || local[0] !== place) return undefined;
+  return startWatch({
+    ...identityOf(job),
+    channel: `watch/${generation}`,
+    controlBlockPath: block.path,
+    rank: job.rank,
+    localRanks: local.map((each) => members[each] as number),
+    hostname: hosts.nameOf(place),
+    peers: otherHosts(request).map(({ host }) => host),
+    networkInterfaces: settings.networkInterfaces,
+    peerTimeoutMs: settings.peerTimeoutMs,
+    shmDirectory: settings.shmDirectory,
+  });
+}
+
+/** With the place of the rank that watches for each. */
+function otherHosts({ hosts, members, place }: TransportRequest): { place: number; host: WatchedHost }[] {
+  const own = hosts.hostOf[place] as number;
+  return hosts.names.flatMap((hostname, number) => {
+    if (number === own) return [];
+    const ranks = hosts.placesOn(number).map((each) => members[each] as number);
+    const leader = hosts.placesOn(number)[0] as number;
+    return [{ place: leader, host: { rank: ranks[0] as number, hostname, ranks } }];
+  });
+}
+
+function identityOf({ secret, jobId }: JoinedJob): Identity {
+  return { secret, jobId };
+}
+
+/** A table by rank of what is known by place. */
+function byRank<T>({ members }: TransportRequest, at: (place: number) => T): Map<number, T> {
+  return new Map(members.map((member, place) => [member, at(place)]));
+}

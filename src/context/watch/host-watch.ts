@@ -1,0 +1,159 @@
+// The main thread's side of a host's watch over the other hosts of the job (watcher.ts says what it does). One rank of
+// each host has one, in a thread of its own that never keeps the process alive and ends with it.
+
+import { Worker } from 'node:worker_threads';
+import { ControlBlock, toError } from '../../control/control-block.ts';
+import { HorovodError } from '../../errors.ts';
+import type { WatchOrder, WatchReport, WatchThreadData } from './orders.ts';
+import type { WatcherOptions } from './watcher.ts';
+
+export type { WatchedHost, WatcherOptions } from './watcher.ts';
+
+/** How long a blocked main thread waits for the watch to tell others something. */
+const tellTimeoutMs = 500;
+
+/** Starts this host's watch; `candidates` are there when it resolves, and have to be told to the other hosts. */
+export async function startWatch(options: WatcherOptions): Promise<HostWatch> {
+  const watch = new HostWatch(options);
+  await watch.opened;
+  return watch;
+}
+
+export class HostWatch {
+  /** Where the watches of other hosts find this one. */
+  candidates: readonly string[] = [];
+  readonly opened: Promise<void>;
+  readonly #worker: Worker;
+  readonly #served = new Int32Array(new SharedArrayBuffer(4));
+  readonly #onExit: (code: number) => void;
+  #awaited: { resolve(): void; reject(error: unknown): void } | undefined;
+  #orders = 0;
+  #isOver = false;
+
+  constructor({ secret, ...options }: WatcherOptions) {
+    const data: WatchThreadData = {
+      options,
+      secretHex: secret.revealForEnvironment(),
+      served: this.#served.buffer as SharedArrayBuffer,
+    };
+    this.#worker = new Worker(new URL('./worker.js', import.meta.url), {
+      workerData: data,
+      // Neither loaders of the user's program nor its environment, which holds the secret, concern the thread.
+      ...{ execArgv: [], env: {}, name: 'horovod watch' },
+      resourceLimits: { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 8 },
+    });
+    this.#worker.on('message', (report: WatchReport) => this.#onReport(report));
+    this.#worker.on('error', (error) => this.#onDeath(options, error));
+    this.#worker.on('exit', () => this.#settle(ended()));
+    this.opened = this.#wait();
+    // An exit of its own accord is told with its code; only a killed process just hangs up.
+    this.#onExit = (code) => this.#orderSync({ type: 'exit', number: ++this.#orders, code: code & 0xff });
+    process.once('exit', this.#onExit);
+  }
+
+  /** Connects with the watches of all `peers`, whose `candidates` are given in the same order. */
+  async connect(
+    candidates: readonly (readonly string[])[],
+    wait: { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined },
+  ): Promise<void> {
+    const { timeoutMs, signal } = wait;
+    const abort = () => this.#order({ type: 'abort' });
+    signal?.addEventListener('abort', abort, { once: true });
+    if (signal?.aborted) abort();
+    this.#order({ type: 'connect', candidates, timeoutMs });
+    try {
+      await this.#wait();
+    } catch (error) {
+      // The thread does not know why it was told to give up.
+      throw HorovodError.is(signal?.reason) ? signal.reason : error;
+    } finally {
+      signal?.removeEventListener('abort', abort);
+    }
+  }
+
+  /** Blocks until the other hosts are being told what this host's control block says. */
+  tellNow(): void {
+    this.#orderSync({ type: 'tell', number: ++this.#orders });
+  }
+
+  /**
+   * Says goodbye, before it returns: this process may end from now on. The thread goes on for the other ranks of this
+   * host until they have left too. Twice is fine.
+   */
+  stop(): void {
+    process.off('exit', this.#onExit);
+    this.#orderSync({ type: 'leave', number: ++this.#orders });
+  }
+
+  /** Says goodbye and ends the thread, whatever other ranks of this host do: for a start that has failed. */
+  async destroy(): Promise<void> {
+    this.stop();
+    await this.kill();
+  }
+
+  /** Ends the thread as it is: the other hosts take it for a death. */
+  async kill(): Promise<void> {
+    process.off('exit', this.#onExit);
+    await this.#worker.terminate();
+  }
+
+  #order(order: WatchOrder): void {
+    if (!this.#isOver) this.#worker.postMessage(order);
+  }
+
+  #orderSync(order: WatchOrder & { readonly number: number }): void {
+    if (this.#isOver) return;
+    this.#worker.postMessage(order);
+    const deadline = performance.now() + tellTimeoutMs;
+    for (;;) {
+      const last = Atomics.load(this.#served, 0);
+      const leftMs = deadline - performance.now();
+      if (last >= order.number || leftMs <= 0) return;
+      Atomics.wait(this.#served, 0, last, leftMs);
+    }
+  }
+
+  #wait(): Promise<void> {
+    return new Promise<void>((resolve, reject) => {
+      if (this.#isOver) {
+        reject(ended());
+        return;
+      }
+      this.#worker.ref();
+      this.#awaited = { resolve, reject };
+    });
+  }
+
+  #onReport(report: WatchReport): void {
+    const awaited = this.#awaited;
+    this.#awaited = undefined;
+    this.#worker.unref();
+    if (report.type === 'opened') this.candidates = report.candidates;
+    if (report.type === 'failed') awaited?.reject(toError(report.failure));
+    else awaited?.resolve();
+  }
+
+  /** A bug in the thread, or no memory for it: nobody would notice a lost host any more. */
+  #onDeath({ controlBlockPath, rank }: Omit<WatcherOptions, 'secret'>, error: unknown): void {
+    const message = `the watch of rank ${rank} over the other hosts broke: ${String(error)}.`;
+    try {
+      const block = ControlBlock.open(controlBlockPath);
+      block.fail({ code: 'ERR_HVD_PEER_LOST', message, rank });
+      block.close();
+    } catch {
+      // The block is gone, and with it whoever could read it.
+    }
+    this.#settle(new HorovodError('ERR_HVD_RENDEZVOUS', message, { rank, cause: error }));
+  }
+
+  #settle(error: HorovodError): void {
+    this.#isOver = true;
+    process.off('exit', this.#onExit);
+    this.#awaited?.reject(error);
+    this.#awaited = undefined;
+  }
+}
+
+function ended(): HorovodError {
+  return new HorovodError('ERR_HVD_SHUT_DOWN', 'the watch over the other hosts has ended.');
+}

@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FrameReader } from '../../net/frames.ts';
+import { encodeMessage, parseMessage, type WatchMessage } from './messages.ts';
+
+const departure = { host: 'host2', pid: 7, hasLeft: false };
+const words = { name: 'TypeError', message: 'boom', stack: 'TypeError: boom' };
+
+test('a message arrives as it was sent', () => {
+  const messages: WatchMessage[] = [
+    { type: 'beat' },
+    { type: 'goodbye' },
+    { type: 'failure', record: { code: 'ERR_HVD_PEER_LOST', message: 'rank 1 …', rank: 1, cause: words } },
+    { type: 'departure', rank: 3, departure: { ...departure, exit: { code: 3 }, lastWords: words } },
+    {
+      type: 'departure',
+      rank: 3,
+      departure: { ...departure, exit: { signal: 'SIGKILL' }, lastWords: undefined },
+    },
+    { type: 'departure', rank: 3, departure: { ...departure, exit: undefined, lastWords: undefined } },
+  ];
+  const texts = new FrameReader().push(Buffer.concat(messages.map(encodeMessage)));
+  assert.deepEqual(texts.map(parseMessage), messages);
+});
+
+test('what is no message is none', () => {
+  for (const value of [
+    ...[1, null, [], {}, { type: 'order' }, { type: 'failure' }, { type: 'departure', rank: 1 }],
+    { type: 'failure', record: { code: 'ERR_OTHER', message: '' } },
+    { type: 'failure', record: { code: 'ERR_HVD_PEER_LOST', message: '', rank: '1' } },
+    { type: 'departure', rank: -1, departure },
+    { type: 'departure', rank: 1.5, departure },
+    { type: 'departure', rank: 1, departure: { ...departure, pid: 'x' } },
+    { type: 'departure', rank: 1, departure: { ...departure, hasLeft: 1 } },
+    { type: 'departure', rank: 1, departure: { ...departure, exit: { code: 256 } } },
+    { type: 'departure', rank: 1, departure: { ...departure, exit: { signal: 'rm -rf' } } },
+    { type: 'departure', rank: 1, departure: { ...departure, exit: 'none' } },
+    { type: 'departure', rank: 1, departure: { ...departure, lastWords: { name: 1 } } },
+  ]) {
+    assert.equal(parseMessage(JSON.stringify(value)), undefined, JSON.stringify(value));
+  }
+  assert.equal(parseMessage('{'), undefined);
+});

@@ -1,0 +1,131 @@
+// What watches say to each other: JSON in frames, as on a connection to the store. A peer has proven to be of the job;
+// what it says is checked all the same, field by field.
+
+import type { Departure, ErrorRecord, FailureRecord } from '../../control/control-block.ts';
+import { decodeErrorRecord, decodeFailureRecord } from '../../control/failure-record.ts';
+import type { ProcessEnd } from '../../control/process-status.ts';
+import { decodeRankStatus, type RankStatus } from '../../observe/status/rank-status.ts';
+
+export type WatchMessage =
+  /** I am here. */
+  | { readonly type: 'beat' }
+  /** The job has failed, and why. */
+  | { readonly type: 'failure'; readonly record: FailureRecord }
+  /** A rank of my host has left or died. */
+  | { readonly type: 'departure'; readonly rank: number; readonly departure: Departure }
+  /** What a rank of my host said of itself `ageMs` ago. */
+  | { readonly type: 'status'; readonly rank: number; readonly ageMs: number; readonly status: RankStatus }
+  /** Events of the timelines of your ranks are wanted, or no longer. */
+  | { readonly type: 'collect'; readonly isOn: boolean; readonly session: number }
+  /** What does your clock say? `askedUs` comes back with the answer. */
+  | { readonly type: 'clock?'; readonly askedUs: number }
+  | { readonly type: 'clock'; readonly askedUs: number; readonly nowUs: number }
+  /** The next bytes (base64) of the ring of a rank of my host; `ring` tells its rings apart. */
+  | {
+      readonly type: 'events';
+      readonly rank: number;
+      readonly ring: number;
+      /** Which timeline it is for. */
+      readonly session: number;
+      readonly data: string;
+      readonly dropped: number;
+      readonly isOver: boolean;
+    }
+  /** I leave in good order: the end of this connection is no failure. */
+  | { readonly type: 'goodbye' };
+
+export function encodeMessage(message: WatchMessage): Buffer {
+  const body = Buffer.from(JSON.stringify(message));
+  const head = Buffer.alloc(4);
+  head.writeUInt32BE(body.length);
+  return Buffer.concat([head, body]);
+}
+
+/** Undefined for what is no message. */
+export function parseMessage(text: string): WatchMessage | undefined {
+  const value = parseObject(text);
+  switch (value?.['type']) {
+    case 'beat':
+    case 'goodbye':
+      return { type: value['type'] };
+    case 'failure': {
+      const record = decodeFailureRecord(toBytes(value['record']));
+      return record === undefined ? undefined : { type: 'failure', record };
+    }
+    case 'departure': {
+      const { rank } = value;
+      const departure = toDeparture(value['departure']);
+      if (departure === undefined || !isCount(rank)) return undefined;
+      return { type: 'departure', rank, departure };
+    }
+    case 'status': {
+      const { rank, ageMs } = value;
+      const status = decodeRankStatus(JSON.stringify(value['status']) ?? '');
+      if (status === undefined || !isCount(rank) || typeof ageMs !== 'number' || ageMs < 0) return undefined;
+      return { type: 'status', rank, ageMs, status };
+    }
+    case 'collect': {
+      const { isOn, session } = value;
+      if (typeof isOn !== 'boolean' || !isCount(session)) return undefined;
+      return { type: 'collect', isOn, session };
+    }
+    case 'clock?': {
+      const { askedUs } = value;
+      return typeof askedUs === 'number' ? { type: 'clock?', askedUs } : undefined;
+    }
+    case 'clock': {
+      const { askedUs, nowUs } = value;
+      if (typeof askedUs !== 'number' || typeof nowUs !== 'number') return undefined;
+      return { type: 'clock', askedUs, nowUs };
+    }
+    case 'events': {
+      const { rank, ring, session, data, dropped, isOver } = value;
+      if (!isCount(rank) || !isCount(ring) || !isCount(session) || !isCount(dropped)) return undefined;
+      if (typeof data !== 'string' || typeof isOver !== 'boolean') return undefined;
+      return { type: 'events', rank, ring, session, data, dropped, isOver };
+    }
+    default:
+      return undefined;
+  }
+}
+
+function toDeparture(value: unknown): Departure | undefined {
+  if (!isObject(value)) return undefined;
+  const { host, pid, hasLeft } = value;
+  if (typeof host !== 'string' || !isCount(pid) || typeof hasLeft !== 'boolean') return undefined;
+  const exit = toProcessEnd(value['exit']);
+  const lastWords: ErrorRecord | undefined = decodeErrorRecord(toBytes(value['lastWords']));
+  if ((exit === undefined) !== (value['exit'] === undefined)) return undefined;
+  if ((lastWords === undefined) !== (value['lastWords'] === undefined)) return undefined;
+  return { host, pid, hasLeft, exit, lastWords };
+}
+
+function toProcessEnd(value: unknown): ProcessEnd | undefined {
+  if (!isObject(value)) return undefined;
+  const { code, signal } = value;
+  if (isCount(code) && code <= 255) return { code };
+  return typeof signal === 'string' && /^(SIG[A-Z0-9]{1,12}|signal \d{1,3})$/.test(signal)
+    ? { signal }
+    : undefined;
+}
+
+function toBytes(value: unknown): Buffer {
+  return Buffer.from(JSON.stringify(value) ?? '');
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= 0x7fffffff;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function parseObject(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,28 @@
+// What the main thread and the watch's thread say to each other.
+
+import type { FailureRecord } from '../../control/control-block.ts';
+import type { WatcherOptions } from './watcher.ts';
+
+export interface WatchThreadData {
+  readonly options: Omit<WatcherOptions, 'secret'>;
+  readonly secretHex: string;
+  /** [0]: number of the last order that has been carried out. */
+  readonly served: SharedArrayBuffer;
+}
+
+/** Orders with a number are waited for by a blocked main thread. */
+export type WatchOrder =
+  | {
+      readonly type: 'connect';
+      readonly candidates: readonly (readonly string[])[];
+      readonly timeoutMs: number;
+    }
+  | { readonly type: 'abort' }
+  | { readonly type: 'tell'; readonly number: number }
+  | { readonly type: 'leave'; readonly number: number }
+  | { readonly type: 'exit'; readonly number: number; readonly code: number };
+
+export type WatchReport =
+  | { readonly type: 'opened'; readonly candidates: readonly string[] }
+  | { readonly type: 'connected' }
+  | { readonly type: 'failed'; readonly failure: FailureRecord };

@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import { describe, type TestContext, test } from 'node:test';
+import { statusOf } from '../../../test/support/status-examples.ts';
+import { ControlBlock, controlLayout } from '../../control/control-block.ts';
+import { decodeRankStatus, encodeRankStatus } from '../../observe/status/rank-status.ts';
+import { encodeMessage, parseMessage, type WatchMessage } from './messages.ts';
+import { StatusMirror } from './status-mirror.ts';
+
+type StatusMessage = Extract<WatchMessage, { type: 'status' }>;
+
+function hosts(t: TestContext) {
+  const [here, there] = [ControlBlock.create(2), ControlBlock.create(2)];
+  t.after(() => {
+    here.close();
+    there.close();
+  });
+  const said: StatusMessage[] = [];
+  const mirror = new StatusMirror(here, [0], (message) => said.push(message));
+  const other = new StatusMirror(there, [1], () => undefined);
+  const write = (sequence: number, step: number, updatedAt: number) =>
+    here.writeStatus(0, sequence, encodeRankStatus(statusOf({ step, updatedAt }), controlLayout.statusBytes));
+  const read = () => decodeRankStatus(there.readStatus(0)?.text ?? '');
+  return { here, mirror, other, said, write, read };
+}
+
+/** Over the wire and back. */
+function sent(message: StatusMessage): StatusMessage {
+  return parseMessage(encodeMessage(message).subarray(4).toString()) as StatusMessage;
+}
+
+describe('status pages between hosts', () => {
+  test('are told when they have changed, and only then', (t) => {
+    const { mirror, other, said, write, read } = hosts(t);
+    mirror.tell();
+    assert.equal(said.length, 0, 'nothing has been written yet');
+    write(1, 5, Date.now());
+    mirror.tell();
+    mirror.tell();
+    assert.equal(said.length, 1);
+    other.hear(sent(said[0] as StatusMessage));
+    assert.deepEqual([read()?.step, read()?.host], [5, 'host1']);
+    write(2, 6, Date.now());
+    mirror.tell();
+    other.hear(sent(said[1] as StatusMessage));
+    assert.equal(read()?.step, 6);
+  });
+
+  test('have the time of the host they are read on, whatever the clock of the other says', (t) => {
+    const { other, read } = hosts(t);
+    const status = statusOf({ updatedAt: 5000 });
+    const last = { ...(status.last as NonNullable<typeof status.last>), atMs: 4000 };
+    const before = Date.now();
+    other.hear(sent({ type: 'status', rank: 0, ageMs: 300, status: { ...status, last } }));
+    const updatedAt = read()?.updatedAt ?? 0;
+    assert.ok(updatedAt >= before - 300 && updatedAt <= Date.now() - 300, String(updatedAt));
+    assert.equal(updatedAt - (read()?.last?.atMs ?? 0), 1000);
+  });
+
+  test('that are garbage are not told, and nonsense is no message', (t) => {
+    const { here, mirror, said } = hosts(t);
+    here.writeStatus(0, 1, Buffer.from('{"rank":'));
+    mirror.tell();
+    assert.equal(said.length, 0);
+    const status = statusOf({});
+    for (const wrong of [
+      { type: 'status', rank: 0, ageMs: 1 },
+      { type: 'status', rank: -1, ageMs: 1, status },
+      { type: 'status', rank: 0, ageMs: 'old', status },
+      { type: 'status', rank: 0, ageMs: 1, status: { ...status, step: 'x' } },
+    ]) {
+      assert.equal(parseMessage(JSON.stringify(wrong)), undefined);
+    }
+  });
+});

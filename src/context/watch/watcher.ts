@@ -1,0 +1,364 @@
+// One host's watch over the others. It is connected with the watches of all other hosts and beats every second. What it
+// sees in its host's control block (the job failed; a rank left or died) it tells them; what they tell, it writes into
+// the block. A peer that hangs up without a goodbye, or is not heard for too long, is a failure of the job: it goes
+// into the block, and from there to all others. Every wait of every transport looks at the block.
+
+import type { Socket } from 'node:net';
+import { ControlBlock, type Departure, type FailureRecord } from '../../control/control-block.ts';
+import { FrameReader } from '../../net/frames.ts';
+import { connectMesh } from '../../net/mesh/connect.ts';
+import { readyByte } from '../../net/mesh/handshake.ts';
+import { MeshListener } from '../../net/mesh/listener.ts';
+import type { MeshSocket } from '../../net/mesh/mesh-socket.ts';
+import type { JobSecret } from '../../settings/job-secret.ts';
+import { encodeMessage, parseMessage, type WatchMessage } from './messages.ts';
+import { Silence } from './silence.ts';
+import { StatusMirror } from './status-mirror.ts';
+import { TimelineRelay } from './timeline-relay.ts';
+
+/** Another host, as this one knows it. */
+export interface WatchedHost {
+  /** The rank whose process watches for that host. */
+  readonly rank: number;
+  readonly hostname: string;
+  /** All ranks on it. */
+  readonly ranks: readonly number[];
+}
+
+export interface WatcherOptions {
+  readonly secret: JobSecret;
+  readonly jobId: string;
+  /** Tells the watches of one init() from those of another. */
+  readonly channel: string;
+  readonly controlBlockPath: string;
+  /** The rank of this process. */
+  readonly rank: number;
+  /** All ranks on this host. */
+  readonly localRanks: readonly number[];
+  readonly hostname: string;
+  readonly peers: readonly WatchedHost[];
+  readonly networkInterfaces?: readonly string[] | undefined;
+  /** A host that is not heard for so long is lost. */
+  readonly peerTimeoutMs: number;
+  /** Where memory files are made. */
+  readonly shmDirectory?: string | undefined;
+  readonly beatMs?: number | undefined;
+  readonly pollMs?: number | undefined;
+}
+
+interface Link {
+  readonly host: WatchedHost;
+  readonly socket: Socket;
+  /** Messages for an accepted connection whose other side has not said yet that it is ready; undefined afterwards. */
+  held: Buffer[] | undefined;
+  /** 'departing': it has said goodbye, so that its end will be no failure. */
+  state: 'open' | 'departing' | 'over';
+}
+
+/** What a peer that does not read may leave in our memory. */
+const unsentLimitBytes = 256 * 1024;
+/** The same for what is no loss: newer of it will follow. */
+const unsentNewsLimitBytes = 64 * 1024;
+/** How long the other sides have to hang up after a goodbye. */
+const farewellMs = 500;
+
+export class Watcher {
+  readonly candidates: readonly string[];
+  readonly #options: WatcherOptions;
+  readonly #listener: MeshListener;
+  readonly #block: ControlBlock;
+  readonly #silence = new Silence(performance.now());
+  readonly #timers: NodeJS.Timeout[] = [];
+  readonly #told = new Set<number>();
+  readonly #statuses: StatusMirror;
+  readonly #timelines: TimelineRelay;
+  #links: Link[] = [];
+  #hasToldFailure = false;
+  #isLeaving = false;
+  #isOver = false;
+  #isBlind = false;
+  /** Resolves when there is nothing left to watch for. */
+  readonly over: Promise<void>;
+  #resolveOver: () => void = () => undefined;
+
+  private constructor(options: WatcherOptions, listener: MeshListener, block: ControlBlock) {
+    this.#options = options;
+    this.#listener = listener;
+    this.#block = block;
+    this.#statuses = new StatusMirror(block, options.localRanks, (message) => this.#sayToAll(message));
+    this.#timelines = new TimelineRelay(block, options.localRanks, {
+      peers: options.peers.map(({ rank }) => rank),
+      shmDirectory: options.shmDirectory,
+      canSay: (peer) => this.#canSay(peer),
+      say: (peer, message) => this.#say(peer, message),
+    });
+    this.candidates = listener.candidates;
+    this.over = new Promise((resolve) => {
+      this.#resolveOver = resolve;
+    });
+  }
+
+  static async open(options: WatcherOptions): Promise<Watcher> {
+    const { secret, jobId, rank, networkInterfaces } = options;
+    const block = ControlBlock.open(options.controlBlockPath);
+    try {
+      const listener = await MeshListener.open({ secret, jobId, rank, networkInterfaces });
+      return new Watcher(options, listener, block);
+    } catch (error) {
+      block.close();
+      throw error;
+    }
+  }
+
+  /** `candidates` are those of `peers`, in the same order. */
+  async connect(
+    candidates: readonly (readonly string[])[],
+    wait: { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined },
+  ): Promise<void> {
+    const { rank, hostname, peers, channel, peerTimeoutMs, beatMs, pollMs } = this.#options;
+    const sockets = await connectMesh({
+      listener: this.#listener,
+      channel,
+      ranks: [rank, ...peers.map((peer) => peer.rank)],
+      index: 0,
+      peers: peers.map((_, place) => place + 1),
+      candidates: [this.candidates, ...candidates],
+      hostnames: [hostname, ...peers.map((peer) => peer.hostname)],
+      ...wait,
+    });
+    this.#listener.close();
+    if (this.#isOver) {
+      for (const mesh of sockets) mesh?.socket.destroy();
+      return;
+    }
+    this.#links = peers.map((host, place) => this.#link(host, sockets[place + 1] as MeshSocket));
+    this.#every(beatMs ?? Math.min(1000, peerTimeoutMs / 5), () => this.#sayToAll({ type: 'beat' }));
+    this.#every(pollMs ?? 100, () => this.tell());
+    this.#every(Math.min(250, peerTimeoutMs / 10), () => this.#checkSilence());
+    this.#every(this.#statuses.periodMs, () => this.#forPeople(() => this.#statuses.tell()));
+    this.#every(pollMs ?? 100, () => this.#forPeople(() => this.#timelines.turn()));
+    this.#sayToAll({ type: 'beat' });
+  }
+
+  /** Tells the other hosts what has happened on this one. When it returns, the system has the bytes. */
+  tell(): void {
+    if (this.#isOver) return;
+    const { localRanks, hostname } = this.#options;
+    // Before the departures: ranks also end because of it, and it shall be what the others hear of first.
+    const record = this.#hasToldFailure ? undefined : this.#block.failure();
+    if (record !== undefined) {
+      this.#hasToldFailure = true;
+      this.#sayToAll({ type: 'failure', record: withHost(record, localRanks, hostname) });
+    }
+    for (const rank of localRanks) {
+      const departure = this.#told.has(rank) ? undefined : this.#block.departureOf(rank, hostname);
+      if (departure !== undefined) this.#tellDeparture(rank, departure);
+    }
+    if (this.#isLeaving && localRanks.every((rank) => this.#told.has(rank))) this.end();
+  }
+
+  /**
+   * This rank has shut down: its process may end from now on. As long as it does not, the watch goes on for those
+   * ranks of this host that have not left.
+   */
+  leave(): void {
+    if (this.#isOver || this.#isLeaving) return;
+    this.#isLeaving = true;
+    // Before tell(), which may hang up.
+    this.#sayToAll({ type: 'goodbye' });
+    this.tell();
+  }
+
+  /** This process exits on its own accord, with `code`: others learn that rather than that a connection ended. */
+  exit(code: number): void {
+    if (this.#isOver) return;
+    const { rank, hostname } = this.#options;
+    this.tell();
+    if (!this.#told.has(rank) && this.#block.departureOf(rank, hostname) === undefined) {
+      const lastWords = this.#block.lastWords(rank);
+      const departure = { host: hostname, pid: process.pid, hasLeft: false, exit: { code }, lastWords };
+      this.#tellDeparture(rank, departure);
+    }
+    this.leave();
+  }
+
+  /** Hangs up. Without a leave() before it the others take it for a death. */
+  end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#timelines.close();
+    for (const timer of this.#timers) clearInterval(timer);
+    this.#listener.close();
+    const hangUps = this.#links.map(({ socket }) => hangUp(socket));
+    this.#block.close();
+    void Promise.all(hangUps).then(() => this.#resolveOver());
+  }
+
+  #link(host: WatchedHost, { socket, accepted }: MeshSocket): Link {
+    const link: Link = { host, socket, held: accepted ? [] : undefined, state: 'open' };
+    const reader = new FrameReader();
+    let why = '';
+    socket.on('error', (error: NodeJS.ErrnoException) => {
+      why = ` (${error.code ?? error.message})`;
+    });
+    socket.once('close', () => this.#onEnd(link, why));
+    socket.on('data', (piece) => {
+      this.#silence.heard(host.rank);
+      try {
+        for (const text of reader.push(link.held === undefined ? piece : this.#release(link, piece))) {
+          this.#hear(link, text);
+        }
+      } catch {
+        why = ' (it sent nonsense)';
+        socket.destroy();
+      }
+    });
+    socket.resume();
+    this.#silence.heard(host.rank);
+    if (!accepted) socket.write(Buffer.from([readyByte]));
+    return link;
+  }
+
+  /** The first byte of an accepted connection: now it may be written to. */
+  #release(link: Link, piece: Buffer): Buffer {
+    if (piece[0] !== readyByte) throw new Error('no ready byte');
+    for (const bytes of link.held ?? []) link.socket.write(bytes);
+    link.held = undefined;
+    return piece.subarray(1);
+  }
+
+  #hear(link: Link, text: string): void {
+    if (this.#isOver) return;
+    const message = parseMessage(text);
+    if (message === undefined) throw new Error('no message');
+    switch (message.type) {
+      case 'beat':
+        return;
+      case 'goodbye':
+        if (link.state === 'open') link.state = 'departing';
+        return;
+      case 'departure':
+        // A watch speaks of the ranks of its own host.
+        if (link.host.ranks.includes(message.rank)) this.#block.mirror(message.rank, message.departure);
+        return;
+      case 'failure':
+        this.#block.fail(message.record);
+        return;
+      case 'status':
+        if (link.host.ranks.includes(message.rank)) this.#forPeople(() => this.#statuses.hear(message));
+        return;
+      case 'collect':
+      case 'events':
+      case 'clock?':
+      case 'clock':
+        this.#forPeople(() => this.#timelines.hear(link.host.rank, link.host.ranks, message));
+        return;
+      default:
+        message satisfies never;
+    }
+  }
+
+  /** Status and timelines are for people: what goes wrong there, a full memory say, ends them and not the job. */
+  #forPeople(act: () => void): void {
+    if (this.#isBlind) return;
+    try {
+      act();
+    } catch {
+      this.#isBlind = true;
+    }
+  }
+
+  #onEnd(link: Link, why: string): void {
+    const { host } = link;
+    const isExpected = link.state === 'departing';
+    link.state = 'over';
+    if (isExpected || this.#isOver) return;
+    this.#fail(
+      host,
+      `the connection to ${describeHost(host)} ended without a goodbye${why}: the process of rank ${host.rank}, ` +
+        'or its machine, died. Its own output or the system log of that machine may say why.',
+    );
+  }
+
+  #checkSilence(): void {
+    const { hostname, peerTimeoutMs } = this.#options;
+    this.#silence.tick(performance.now());
+    for (const link of this.#links) {
+      if (link.state !== 'open' || this.#silence.silentMs(link.host.rank) < peerTimeoutMs) continue;
+      link.state = 'departing';
+      this.#fail(
+        link.host,
+        `${describeHost(link.host)} has not been heard for ${Number((peerTimeoutMs / 1000).toFixed(1))} s: the machine ` +
+          `is frozen, or its network is cut. Look at ${link.host.hostname} and the network between it and ${hostname}; ` +
+          'HOROVOD_PEER_TIMEOUT_SECONDS allows for longer silence.',
+      );
+    }
+  }
+
+  #fail({ rank }: WatchedHost, message: string): void {
+    this.#block.fail({ code: 'ERR_HVD_PEER_LOST', message, rank });
+    // The others, and the one that is lost should it come back, shall not have to find out on their own.
+    this.tell();
+  }
+
+  #tellDeparture(rank: number, departure: Departure): void {
+    this.#told.add(rank);
+    this.#sayToAll({ type: 'departure', rank, departure });
+  }
+
+  #canSay(peer: number): boolean {
+    const link = this.#links.find(({ host }) => host.rank === peer);
+    if (link === undefined || link.state === 'over' || link.held !== undefined) return false;
+    return link.socket.writable && link.socket.writableLength < unsentNewsLimitBytes;
+  }
+
+  /** Nothing where #canSay() is false. */
+  #say(peer: number, message: WatchMessage): void {
+    if (!this.#canSay(peer)) return;
+    this.#links.find(({ host }) => host.rank === peer)?.socket.write(encodeMessage(message));
+  }
+
+  #sayToAll(message: WatchMessage): void {
+    const bytes = encodeMessage(message);
+    const isNews = message.type === 'status';
+    const limitBytes = isNews ? unsentNewsLimitBytes : unsentLimitBytes;
+    for (const { socket, held, state } of this.#links) {
+      if (held === undefined) {
+        if (state !== 'over' && socket.writable && socket.writableLength < limitBytes) socket.write(bytes);
+      } else if (!isNews) held.push(bytes);
+    }
+  }
+
+  #every(periodMs: number, action: () => void): void {
+    this.#timers.push(setInterval(action, periodMs));
+  }
+}
+
+/** On its own host a rank is known by its pid alone: 'rank 3 (pid 5) was killed …'; elsewhere that would mislead. */
+function withHost(record: FailureRecord, localRanks: readonly number[], hostname: string): FailureRecord {
+  const { rank, message } = record;
+  if (rank === undefined || !localRanks.includes(rank)) return record;
+  return { ...record, message: message.replace(/^(rank \d+ \(pid \d+)\)/, `$1 on ${hostname})`) };
+}
+
+/** 'host2 (ranks 2, 3)' */
+function describeHost({ hostname, ranks }: WatchedHost): string {
+  const shown = ranks.length > 16 ? [...ranks.slice(0, 15), '…', ranks.at(-1)] : ranks;
+  return `${hostname} (${ranks.length === 1 ? 'rank' : 'ranks'} ${shown.join(', ')})`;
+}
+
+/** Sends what is to be sent, and does not wait for ever for the other side to close as well. */
+function hangUp(socket: Socket): Promise<void> {
+  return new Promise((resolve) => {
+    if (socket.closed) {
+      resolve();
+      return;
+    }
+    const patience = setTimeout(() => socket.destroy(), farewellMs);
+    socket.once('close', () => {
+      clearTimeout(patience);
+      resolve();
+    });
+    socket.end();
+  });
+}

@@ -1,0 +1,254 @@
+// One run(): starts the job, hands the call to the ranks through the launcher's store, and gathers what comes back.
+// It ends when every rank has ended; ranks that keep running with their result delivered are ended after a moment.
+
+import { relative } from 'node:path';
+import { Writable } from 'node:stream';
+import { fileURLToPath } from 'node:url';
+import { HorovodError } from '../../errors.ts';
+import type { Store } from '../../rendezvous/store/store.ts';
+import { TcpStoreServer } from '../../rendezvous/store/tcp-store-server.ts';
+import { driverSettings, launchOptions } from '../../settings/command-line.ts';
+import { processEnvironment } from '../../settings/environment.ts';
+import { JobSecret } from '../../settings/job-secret.ts';
+import { settingsTable } from '../../settings/table.ts';
+import { parseHosts, readHostfile } from '../hosts/host-list.ts';
+import { Job } from '../job.ts';
+import type { MpirunLaunch } from '../mpirun/start.ts';
+import { ConsoleWriter } from '../output/console-writer.ts';
+import { planHosts, requestForHosts } from '../plan-job.ts';
+import { encodeCall } from './call.ts';
+import { decodeOutcome, type Outcome, rebuildError } from './outcome.ts';
+import type { RunOptions } from './run.ts';
+import { callKey, getBytes, outcomeKey, putBytes, runJobId } from './store-bytes.ts';
+
+/** How long a rank may take to end by itself when all results are there. */
+const lingerMs = 1000;
+/** How long after the error of a rank the launcher may take to end the others by itself. */
+const launcherMs = 3000;
+
+interface RankOutcome {
+  readonly rank: number;
+  readonly outcome: Outcome;
+}
+
+export async function startRun(target: unknown, options: RunOptions): Promise<unknown[]> {
+  const { signal } = options;
+  if (signal?.aborted) throw aborted(signal);
+  const call = encodeCall(target, options.args ?? []);
+  const remarks: string[] = [];
+  const { job, size } = await startJob(options, remarks);
+  const onAbort = () => job.interrupt('SIGTERM');
+  signal?.addEventListener('abort', onAbort, { once: true });
+  // The signal may have come while the job was being started.
+  if (signal?.aborted) onAbort();
+  try {
+    return await gather(job, size, call, signal, remarks);
+  } finally {
+    signal?.removeEventListener('abort', onAbort);
+  }
+}
+
+/** A job of ranks that run rank-main.ts, and the store through which they are talked to. */
+interface RunJob {
+  readonly store: Store;
+  interrupt(signal: NodeJS.Signals): void;
+  finish(): Promise<number>;
+}
+
+async function startJob(options: RunOptions, remarks: string[]): Promise<{ job: RunJob; size: number }> {
+  const driverEnvironment = processEnvironment();
+  const environment = variablesOf(options);
+  const settings = driverSettings(driverEnvironment, environment);
+  const { hosts, hostfile, sshPort, sshIdentityFile, outputFilename } = options;
+  const { prefixOutput = true, verbose = false } = options;
+  if (hosts !== undefined && hostfile !== undefined) {
+    throw new HorovodError(
+      'ERR_HVD_SETTING',
+      'run: hosts and hostfile exclude each other: give one of them.',
+    );
+  }
+  const processes = options.np ?? slotsOf(options);
+  if (!Number.isSafeInteger(processes) || processes < 1) {
+    throw new HorovodError('ERR_HVD_SETTING', `run: np is ${processes}; expected a whole number ≥ 1.`);
+  }
+  const say = (text: string) => {
+    remarks.push(text);
+    if (verbose) process.stderr.write(`horovod.run: ${text}\n`);
+  };
+  const plan = await planHosts({ processes, hosts, hostfile }, settings.startTimeoutMs);
+  const size = plan.slots.length;
+  const stdout = writerTo(process.stdout, options);
+  const stderr = writerTo(process.stderr, options);
+  const launch = {
+    ...launchOptions(new Map()),
+    ...{ sshPort, sshIdentityFile, outputFilename, prefixOutput, verbose },
+  };
+  const common = { environment, driverEnvironment, stdout, stderr, say };
+  if (settings.transport === 'mpi') {
+    const job = await startWithMpirun({
+      ...{ ...common, plan, settings, options: launch, command: [rankScript()] },
+    });
+    return { job, size };
+  }
+  const job = await Job.start({
+    ...common,
+    ...requestForHosts(plan, launch, settings, driverEnvironment, say),
+    command: { file: rankScript(), args: [] },
+    prefix: prefixOutput ? 'rank' : 'none',
+    outputDirectory: outputFilename,
+    explain: verbose ? say : () => undefined,
+  });
+  return { job, size };
+}
+
+/** mpirun's ranks find each other without us: what they need of us gets a store of its own. */
+async function startWithMpirun(launch: MpirunLaunch): Promise<RunJob> {
+  const { startMpirunJob } = await import('../mpirun/start.ts');
+  const { plan, settings } = launch;
+  const secret = JobSecret.generate();
+  const server = await TcpStoreServer.start({
+    ...{ secret, jobId: runJobId, ranks: plan.slots.length },
+    listenOn: plan.remoteNames.size === 0 ? 'loopback' : 'all',
+    ...(settings.networkInterfaces === undefined ? {} : { networkInterfaces: settings.networkInterfaces }),
+  });
+  const given = {
+    [settingsTable.runAddress.env as string]: server.address,
+    [settingsTable.runSecret.env as string]: secret.revealForEnvironment(),
+  };
+  try {
+    const job = await startMpirunJob({ ...launch, environment: { ...launch.environment, ...given } });
+    return {
+      store: server.store,
+      interrupt: (signal) => job.interrupt(signal),
+      async finish() {
+        const code = await job.finish();
+        await server.close();
+        return code;
+      },
+    };
+  } catch (error) {
+    await server.close();
+    throw error;
+  }
+}
+
+async function gather(
+  job: RunJob,
+  size: number,
+  call: Buffer,
+  signal: AbortSignal | undefined,
+  remarks: readonly string[],
+): Promise<unknown[]> {
+  const outcomes: RankOutcome[] = [];
+  const deliveries = Array.from({ length: size }, async (_, rank) => {
+    const outcome = decodeOutcome(await getBytes(job.store, outcomeKey(rank), { from: rank }));
+    outcomes.push({ rank, outcome });
+    return outcome;
+  });
+  // A rank that ends without an outcome shows in how the job ends.
+  const delivered = Promise.allSettled(deliveries);
+  void putBytes(job.store, callKey, call).catch(() => undefined);
+  let isEnded = false;
+  let lingering: NodeJS.Timeout | undefined;
+  const endLater = (ms: number) => {
+    lingering ??= setTimeout(() => {
+      isEnded = true;
+      job.interrupt('SIGTERM');
+    }, ms);
+  };
+  void delivered.then((all) => {
+    if (all.every(({ status }) => status === 'fulfilled')) endLater(lingerMs);
+  });
+  for (const delivery of deliveries) {
+    delivery.then(
+      // The launcher ends the others; should it not (MPICH's does not), we do.
+      (outcome) => outcome.kind === 'error' && endLater(launcherMs),
+      () => undefined,
+    );
+  }
+  const code = await job.finish();
+  await delivered;
+  clearTimeout(lingering);
+  if (signal?.aborted) throw aborted(signal);
+  const failure = failureOf(outcomes);
+  if (failure !== undefined) throw failure;
+  if (outcomes.length < size || (code !== 0 && !isEnded)) throw withoutResult(code, remarks);
+  const values: unknown[] = new Array(size);
+  for (const { rank, outcome } of outcomes)
+    values[rank] = outcome.kind === 'value' ? outcome.value : undefined;
+  return values;
+}
+
+/** The first error that is not the echo of another rank's. */
+function failureOf(outcomes: readonly RankOutcome[]): HorovodError | undefined {
+  const failed = outcomes.flatMap(({ rank, outcome }) =>
+    outcome.kind === 'error' ? [{ rank, error: outcome.error }] : [],
+  );
+  const isEcho = ({ rank, error }: (typeof failed)[number]) =>
+    (error.code === 'ERR_HVD_PEER_LOST' || error.code === 'ERR_HVD_SHUT_DOWN') && error.rank !== rank;
+  const first = failed.find((each) => !isEcho(each)) ?? failed[0];
+  if (first === undefined) return undefined;
+  const { rank, error } = first;
+  const unknown =
+    error.name === 'ReferenceError'
+      ? / (\S+ is not defined)|^(\S+) is not defined/.exec(error.message)
+      : null;
+  const hint =
+    unknown === null
+      ? ''
+      : ' A function travels to the ranks as its text, without the variables and imports around it: import inside it, ' +
+        'give values as `args`, or give the path of a module instead.';
+  const text = `rank ${rank} failed: ${error.name}: ${error.message}${/[.!?]$/.test(error.message) ? '' : '.'}`;
+  return new HorovodError('ERR_HVD_RUN', `run: ${text}${hint}`, { rank, cause: rebuildError(error) });
+}
+
+/** A rank was killed, or left by process.exit(): the report of the launcher tells. */
+function withoutResult(code: number, remarks: readonly string[]): HorovodError {
+  const report = remarks.at(-1) ?? `the job ended with code ${code}`;
+  const rank = /^\s*rank (\d+)\b/m.exec(report)?.[1];
+  return new HorovodError('ERR_HVD_RUN', `run: a rank ended without a result. ${report}`, {
+    ...(rank === undefined ? {} : { rank: Number(rank) }),
+    ...(code === 0 ? {} : { exitCode: code }),
+  });
+}
+
+function variablesOf(options: RunOptions): Record<string, string> {
+  const { transport, startTimeoutMs, networkInterfaces, env } = options;
+  const variables: Record<string, string> = { ...env };
+  const set = (name: keyof typeof settingsTable, text: string | undefined) => {
+    if (text !== undefined) variables[settingsTable[name].env as string] = text;
+  };
+  set('transport', transport);
+  set('startTimeoutMs', startTimeoutMs === undefined ? undefined : String(startTimeoutMs / 1000));
+  set('networkInterfaces', networkInterfaces?.join(','));
+  return variables;
+}
+
+function slotsOf({ hosts, hostfile }: RunOptions): number {
+  const list = hosts !== undefined ? parseHosts(hosts) : hostfile !== undefined ? readHostfile(hostfile) : [];
+  return list.length === 0 ? 1 : list.reduce((sum, { slots }) => sum + slots, 0);
+}
+
+/** Relative below the working directory: another host may have the same project elsewhere. */
+function rankScript(): string {
+  const absolute = fileURLToPath(new URL('./rank-main.js', import.meta.url));
+  const inside = relative(process.cwd(), absolute);
+  return inside.startsWith('..') ? absolute : `./${inside}`;
+}
+
+/** Writes on, without leaving listeners on a stream that is not ours. */
+function writerTo(stream: NodeJS.WritableStream, { showOutput = true }: RunOptions): ConsoleWriter {
+  const target = new Writable({
+    write(bytes, _encoding, done) {
+      if (showOutput) stream.write(bytes, () => done());
+      else done();
+    },
+  });
+  return new ConsoleWriter(target, () => undefined);
+}
+
+function aborted(signal: AbortSignal): HorovodError {
+  return new HorovodError('ERR_HVD_ABORTED', 'run: the job was ended by its AbortSignal.', {
+    cause: signal.reason,
+  });
+}

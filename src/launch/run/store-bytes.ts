@@ -1,0 +1,48 @@
+// Bytes of any length through the store, whose messages are short: cut into numbered keys, base64.
+
+import type { Store, WaitOptions } from '../../rendezvous/store/store.ts';
+
+/** Of base64; a message of the store holds 64 KiB. */
+const pieceCharacters = 48 * 1024;
+/** Messages under way at a time. */
+const window = 32;
+
+/** Of a store that serves one run() only. */
+export const runJobId = 'run';
+export const callKey = 'run/call';
+export function outcomeKey(rank: number): string {
+  return `run/result/${rank}`;
+}
+
+export async function putBytes(
+  store: Store,
+  key: string,
+  bytes: Buffer,
+  wait: WaitOptions = {},
+): Promise<void> {
+  const text = bytes.toString('base64');
+  const count = Math.ceil(text.length / pieceCharacters);
+  await inWindows(count, (index) => {
+    const start = index * pieceCharacters;
+    return store.set(`${key}/${index}`, text.slice(start, start + pieceCharacters), wait);
+  });
+  // Last: whoever sees the number finds the pieces.
+  await store.set(key, String(count), wait);
+}
+
+export async function getBytes(store: Store, key: string, wait: WaitOptions = {}): Promise<Buffer> {
+  const count = Number(await store.get(key, wait));
+  const pieces = await inWindows(count, async (index) =>
+    Buffer.from(await store.get(`${key}/${index}`, wait), 'base64'),
+  );
+  return Buffer.concat(pieces);
+}
+
+async function inWindows<T>(count: number, work: (index: number) => Promise<T>): Promise<T[]> {
+  const results: T[] = [];
+  for (let start = 0; start < count; start += window) {
+    const length = Math.min(window, count - start);
+    results.push(...(await Promise.all(Array.from({ length }, (_, index) => work(start + index)))));
+  }
+  return results;
+}

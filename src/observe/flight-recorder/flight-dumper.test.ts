@@ -1,0 +1,208 @@
+import assert from 'node:assert/strict';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { HorovodError } from '../../errors.ts';
+import { dumpedError } from './dumped-error.ts';
+import {
+  askForDumps,
+  dumpsIn,
+  type FlightDirectory,
+  flightDirectory,
+  openFlightDirectory,
+} from './flight-directory.ts';
+import type { FlightDump } from './flight-dump.ts';
+import { FlightDumper } from './flight-dumper.ts';
+
+let temporary = '';
+beforeEach(() => {
+  temporary = mkdtempSync(join(tmpdir(), 'horovod-dumper-'));
+});
+afterEach(() => rmSync(temporary, { recursive: true, force: true }));
+
+function dumperIn(directory: FlightDirectory | undefined, isAnnounced = false) {
+  const lines: string[] = [];
+  const log = { write: (level: string, text: string) => void lines.push(`${level}: ${text}`), tell() {} };
+  const dumper = new FlightDumper({
+    place: directory === undefined ? undefined : { directory, isAnnounced },
+    log,
+    snapshot: (reason, error) =>
+      ({
+        rank: 3,
+        pid: 812,
+        reason,
+        error: dumpedError(error),
+        records: [{ sequence: 1 }],
+      }) as unknown as FlightDump,
+  });
+  const read = () =>
+    JSON.parse(readFileSync(join(directory?.path ?? '', 'rank-3.json'), 'utf8')) as FlightDump;
+  return { dumper, lines, read };
+}
+
+function jobDirectory(job = 'abc'): FlightDirectory {
+  return flightDirectory(undefined, job, temporary) as FlightDirectory;
+}
+
+describe('the directory of flight records', () => {
+  test('is one of the job below the temporary directory, for this user alone', () => {
+    const directory = jobDirectory();
+    openFlightDirectory(directory);
+    assert.match(directory.path, /horovod-flight-\w+\/abc$/);
+    assert.equal(statSync(directory.path).mode & 0o777, 0o700);
+    assert.equal(statSync(directory.parent ?? '').mode & 0o777, 0o700);
+  });
+
+  test('is the one the user names, or none', () => {
+    assert.deepEqual(flightDirectory('/some/where', 'abc'), {
+      job: 'abc',
+      path: '/some/where',
+      parent: undefined,
+    });
+    assert.equal(flightDirectory('none', 'abc'), undefined);
+  });
+
+  test('of the user is made with those above it, or said to be impossible', () => {
+    const opened = (path: string) =>
+      openFlightDirectory(flightDirectory(join(temporary, path), 'abc') as FlightDirectory);
+    opened('a/b/c');
+    opened('a/b/c');
+    assert.ok(statSync(join(temporary, 'a/b/c')).isDirectory());
+    writeFileSync(join(temporary, 'file'), '');
+    assert.throws(() => opened('file'), { code: 'EEXIST' });
+    assert.throws(() => opened('file/below'), { code: 'ENOTDIR' });
+    const nowhere = flightDirectory('/proc/nowhere/at/all', 'abc') as FlightDirectory;
+    if (existsSync('/proc/self')) assert.throws(() => openFlightDirectory(nowhere), { code: 'ENOENT' });
+  });
+
+  test('is not taken from somebody who has left it open to others', () => {
+    const directory = jobDirectory();
+    mkdirSync(directory.parent ?? '');
+    chmodSync(directory.parent ?? '', 0o777);
+    assert.throws(() => openFlightDirectory(directory), /not a directory of this user alone/);
+  });
+
+  test('has room for twenty jobs: the oldest go', () => {
+    for (let job = 0; job < 21; job++) {
+      const directory = jobDirectory(`job${job}`);
+      openFlightDirectory(directory);
+      utimesSync(directory.path, job, job);
+    }
+    openFlightDirectory(jobDirectory('new'));
+    const left = readdirSync(jobDirectory().parent ?? '');
+    assert.equal(left.length, 20);
+    assert.ok(
+      left.includes('new') && left.includes('job20') && !left.includes('job0') && !left.includes('job1'),
+    );
+  });
+});
+
+describe('a dump', () => {
+  test('is a whole file with reason, error and records, and nothing besides', () => {
+    const { dumper, lines, read } = dumperIn(jobDirectory());
+    dumper.write('failure', new HorovodError('ERR_HVD_TIMEOUT', 'too long', { rank: 2 }));
+    const { reason, error, records } = read();
+    assert.deepEqual(
+      [reason, error?.code, error?.rank, records.length],
+      ['failure', 'ERR_HVD_TIMEOUT', 2, 1],
+    );
+    assert.deepEqual(readdirSync(jobDirectory().path).sort(), ['asked-abc', 'rank-3.json']);
+    assert.deepEqual(dumpsIn(jobDirectory(), Date.now() - 60_000), ['rank-3.json']);
+    assert.match(lines.join('\n'), /^error: .*horovod flight-report .*abc/);
+  });
+
+  test('after the failure is aftermath, and not written', () => {
+    const { dumper, read } = dumperIn(jobDirectory());
+    dumper.write('failure', new Error('first'));
+    dumper.write('exit');
+    assert.equal(read().reason, 'failure');
+  });
+
+  test('is told quietly where the launcher tells it', () => {
+    const { dumper, lines } = dumperIn(jobDirectory(), true);
+    dumper.write('failure');
+    assert.match(lines.join('\n'), /^info: /);
+  });
+
+  test('that cannot be written is one warning', () => {
+    writeFileSync(join(temporary, 'file'), '');
+    const { dumper, lines } = dumperIn(flightDirectory(join(temporary, 'file', 'in it'), 'abc'));
+    dumper.write('stall');
+    dumper.write('signal');
+    dumper.write('failure');
+    assert.equal(lines.length, 1);
+    assert.match(
+      lines[0] ?? '',
+      /^warning: the flight record could not be written \(HOROVOD_FLIGHT_DIR\): ENOTDIR/,
+    );
+  });
+
+  test('is written when another rank has asked, once', () => {
+    const { dumper, read } = dumperIn(jobDirectory());
+    dumper.look();
+    assert.ok(!existsSync(jobDirectory().path));
+    openFlightDirectory(jobDirectory());
+    askForDumps(jobDirectory());
+    dumper.look();
+    assert.equal(read().reason, 'asked');
+    rmSync(join(jobDirectory().path, 'rank-3.json'));
+    dumper.look();
+    assert.deepEqual(dumpsIn(jobDirectory(), 0), []);
+  });
+
+  test('is not asked for by an earlier job of the same name', () => {
+    openFlightDirectory(jobDirectory());
+    askForDumps(jobDirectory());
+    utimesSync(join(jobDirectory().path, 'asked-abc'), 1, 1);
+    const { dumper } = dumperIn(jobDirectory());
+    dumper.look();
+    assert.deepEqual(dumpsIn(jobDirectory(), 0), []);
+  });
+
+  test('is written at SIGUSR2, unless the user has a handler', async (t) => {
+    // The test runner of Node 24 has one: --report-on-signal.
+    const before = process.listeners('SIGUSR2');
+    process.removeAllListeners('SIGUSR2');
+    t.after(() => {
+      for (const listener of before) process.on('SIGUSR2', listener);
+    });
+    const { dumper, read } = dumperIn(jobDirectory());
+    dumper.listen();
+    try {
+      let theirs = 0;
+      const own = () => {
+        theirs++;
+      };
+      process.on('SIGUSR2', own);
+      process.emit('SIGUSR2', 'SIGUSR2');
+      process.off('SIGUSR2', own);
+      assert.deepEqual([theirs, existsSync(jobDirectory().path)], [1, false]);
+      process.emit('SIGUSR2', 'SIGUSR2');
+      assert.equal(read().reason, 'signal');
+    } finally {
+      dumper.close();
+    }
+    assert.equal(process.listenerCount('SIGUSR2'), 0);
+  });
+
+  test('is nothing where nothing is to be written', () => {
+    const { dumper, lines } = dumperIn(undefined);
+    dumper.listen();
+    dumper.look();
+    dumper.write('failure');
+    dumper.close();
+    assert.deepEqual([lines, dumper.command], [[], undefined]);
+  });
+});

@@ -1,0 +1,70 @@
+// What a rank is doing instead, in words: from its status page and from what the kernel says of its process.
+
+import type { Activity } from '../../control/process-activity.ts';
+import { listRanks } from '../../engine/agreement/resolve.ts';
+import type { RankStatus } from './rank-status.ts';
+
+export interface Peer {
+  readonly rank: number;
+  /** Undefined: it has never said anything. */
+  readonly status: RankStatus | undefined;
+  /** 'unknown' for ranks of other hosts. */
+  readonly activity: Activity;
+}
+
+/** `rank 3 (b, pid 812) finished allreduce "grad.7" (number 4711) 61 s ago, at step 120, and is computing since (CPU busy)` */
+export function describePeer({ rank, status, activity }: Peer, nowMs: number): string {
+  if (status === undefined) {
+    const what = activities[activity];
+    return `rank ${rank} ${what === undefined ? 'has not said what it does' : what.alone}`;
+  }
+  const who = `rank ${rank} (${status.host}, pid ${status.pid})`;
+  if (status.hasLeft === true) return `${who} has shut down`;
+  const step = status.step > 0 ? `, at step ${status.step}` : '';
+  const halted = activity === 'stopped' || activity === 'ended' ? ` and ${activities[activity].since}` : '';
+  const [waiting] = status.pending;
+  if (waiting !== undefined) {
+    const waitedMs = waiting.waitedMs + Math.max(nowMs - status.updatedAt, 0);
+    const missing = waiting.missing.length === 0 ? '' : ` for ${listRanks(waiting.missing)}`;
+    return `${who} waits in ${waiting.label}${missing} since ${seconds(waitedMs)}${step}${halted}`;
+  }
+  const what = activities[activity];
+  const since = what === undefined ? '' : `, and ${what.since}`;
+  const { last } = status;
+  if (last === undefined) return `${who} has called no collective yet${step}${since}`;
+  const label = /\.noname\.\d+$/.test(last.name) ? last.kind : `${last.kind} "${last.name}"`;
+  if (last.state === 'pending' || last.state === 'running') {
+    return `${who} was in ${label} (number ${last.sequence})${step} when it last said something, ${seconds(nowMs - status.updatedAt)} ago${since}`;
+  }
+  const verb = last.state === 'failed' ? 'failed in' : 'finished';
+  const sinceMs = nowMs - status.updatedAt;
+  // A page says what was last at its time. A rank whose timers run keeps it up to date; of another one there may be news.
+  if (sinceMs > (activity === 'unknown' ? freshMs.elsewhere : freshMs.here)) {
+    const had = last.state === 'failed' ? 'had failed in' : 'had finished';
+    return `${who} ${had} ${label} (number ${last.sequence})${step} when it last reported, ${seconds(sinceMs)} ago${since}`;
+  }
+  const ago = last.atMs === 0 ? '' : ` ${seconds(nowMs - last.atMs)} ago`;
+  return `${who} ${verb} ${label} (number ${last.sequence})${ago}${step}${since}`;
+}
+
+/** Pages come twice a second, those of other hosts a second later. */
+const freshMs = { here: 800, elsewhere: 2500 } as const;
+
+const activities: Record<Exclude<Activity, 'unknown'>, { alone: string; since: string }> & {
+  unknown?: undefined;
+} = {
+  busy: { alone: 'is computing (CPU busy)', since: 'is computing since (CPU busy)' },
+  idle: {
+    alone: 'sleeps (uses no CPU)',
+    since: 'sleeps since (uses no CPU: it waits for a timer, input or a lock)',
+  },
+  stopped: {
+    alone: 'is stopped by a signal (kill -CONT continues it)',
+    since: 'is stopped by a signal (SIGSTOP or a debugger; kill -CONT continues it)',
+  },
+  ended: { alone: 'has ended', since: 'has ended' },
+};
+
+function seconds(ms: number): string {
+  return `${Math.max(Math.round(ms / 1000), 0)} s`;
+}

@@ -1,0 +1,158 @@
+// A job as its control blocks on this machine show it: one row for each rank, whatever host it is on. Reads only, and
+// takes whatever it finds.
+
+import { existsSync, readFileSync } from 'node:fs';
+import { ControlBlock, describeEnd } from '../../control/control-block.ts';
+import { type Activity, activityOf, sampleActivity } from '../../control/process-activity.ts';
+import type { FoundBlock } from './find-jobs.ts';
+import { decodeRankStatus, type RankStatus } from './rank-status.ts';
+
+/** 'starting': nothing is known of it yet. */
+export type Presence = 'starting' | 'here' | 'left' | 'lost';
+
+export interface RankView {
+  /** As in HOROVOD_RANK. */
+  readonly rank: number;
+  readonly presence: Presence;
+  /** Of a lost one: 'was killed by SIGKILL'. */
+  readonly end?: string | undefined;
+  /** It runs on this machine. */
+  readonly isLocal: boolean;
+  /** Since its last page; 'unknown' for those of other hosts. */
+  readonly activity: Activity;
+  readonly status?: RankStatus | undefined;
+}
+
+export interface JobView {
+  readonly id: string;
+  /** What the first of its ranks here was started with. */
+  readonly command: string;
+  readonly ranks: readonly RankView[];
+  /** Why it has failed, or is about to. */
+  readonly failure?: string | undefined;
+}
+
+/** Jobs that still have a rank; blocks that cannot be read any more are left out. */
+export function readJobs(blocks: readonly FoundBlock[]): JobView[] {
+  const jobs = new Map<string, JobView>();
+  for (const found of blocks) {
+    const view = readBlock(found);
+    if (view === undefined) continue;
+    const known = jobs.get(view.id);
+    // Two hosts of one job may be one machine.
+    jobs.set(view.id, known === undefined ? view : merge(known, view));
+  }
+  return [...jobs.values()].filter(isRunning).sort((a, b) => (a.id < b.id ? -1 : 1));
+}
+
+function isRunning({ ranks }: JobView): boolean {
+  return ranks.some(({ presence }) => presence === 'here');
+}
+
+export function readBlock({ path, mark, isForeign }: FoundBlock): JobView | undefined {
+  let block: ControlBlock;
+  try {
+    block = ControlBlock.open(path, 'read');
+  } catch {
+    return undefined;
+  }
+  try {
+    const ranks = Array.from({ length: block.ranks }, (_, rank) =>
+      isForeign ? readForeignRank(block, rank) : readRank(block, rank),
+    );
+    const known = ranks.find(({ status }) => status !== undefined);
+    const local = ranks.find(({ isLocal, presence }) => isLocal && presence === 'here');
+    const pid = local === undefined || isForeign ? 0 : block.pid(local.rank);
+    return {
+      id: known?.status?.job ?? mark.slice(0, 8),
+      command: pid === 0 ? '' : commandOf(pid),
+      ranks,
+      failure: block.failure()?.message,
+    };
+  } catch {
+    return undefined;
+  } finally {
+    block.close();
+  }
+}
+
+/** Without a look at its process: what the block says is all there is. */
+function readForeignRank(block: ControlBlock, rank: number): RankView {
+  const status = readPage(block, rank);
+  const isLocal = block.pid(rank) !== 0;
+  const exit = block.exit(rank);
+  const common = { rank, isLocal, activity: 'unknown' as const, status };
+  if (block.state(rank) === 'left') return { ...common, presence: 'left' };
+  if (exit !== undefined) return { ...common, presence: 'lost', end: describeEnd(exit) };
+  return { ...common, presence: isLocal || status !== undefined ? 'here' : 'starting' };
+}
+
+function readPage(block: ControlBlock, rank: number): RankStatus | undefined {
+  const page = block.readStatus(rank);
+  return page === undefined ? undefined : decodeRankStatus(page.text);
+}
+
+function readRank(block: ControlBlock, rank: number): RankView {
+  const status = readPage(block, rank);
+  const pid = block.pid(rank);
+  const isLocal = pid !== 0;
+  const loss = block.lossOf(rank);
+  if (loss !== undefined) {
+    const hasLeft = loss.code === 'ERR_HVD_SHUT_DOWN';
+    const { signal, exitCode } = loss;
+    const end = signal !== undefined ? { signal } : exitCode !== undefined ? { code: exitCode } : undefined;
+    const presence = hasLeft ? 'left' : 'lost';
+    return {
+      rank,
+      presence,
+      end: hasLeft ? undefined : describeEnd(end),
+      isLocal,
+      activity: 'ended',
+      status,
+    };
+  }
+  const isKnown = isLocal || status !== undefined;
+  return {
+    ...{ rank, isLocal, status },
+    presence: isKnown ? 'here' : 'starting',
+    activity: isLocal ? activitySince(pid, status) : 'unknown',
+  };
+}
+
+function merge(a: JobView, b: JobView): JobView {
+  const byRank = new Map(a.ranks.map((view) => [view.rank, view]));
+  for (const view of b.ranks) {
+    const known = byRank.get(view.rank);
+    if (known === undefined || isBetter(view, known)) byRank.set(view.rank, view);
+  }
+  return {
+    id: a.id,
+    command: a.command || b.command,
+    ranks: [...byRank.values()].sort((x, y) => x.rank - y.rank),
+    failure: a.failure ?? b.failure,
+  };
+}
+
+/** Its own host knows best. */
+function isBetter(view: RankView, known: RankView): boolean {
+  if (view.isLocal !== known.isLocal) return view.isLocal;
+  return (view.status?.updatedAt ?? 0) > (known.status?.updatedAt ?? 0);
+}
+
+function activitySince(pid: number, status: RankStatus | undefined): Activity {
+  const before =
+    status?.cpuMs === undefined ? undefined : { state: '', cpuMs: status.cpuMs, atMs: status.updatedAt };
+  return activityOf(before, sampleActivity(pid, Date.now()));
+}
+
+function commandOf(pid: number): string {
+  return read(`/proc/${pid}/cmdline`).split('\0').join(' ').trim();
+}
+
+function read(path: string): string {
+  try {
+    return existsSync(path) ? readFileSync(path, 'utf8') : '';
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,22 @@
+// What a rank waits for, as its status page shows it.
+
+import type { Channel } from '../../engine/channel.ts';
+import { labelOf } from '../../engine/request.ts';
+import { type PendingCollective, pendingLimit } from './rank-status.ts';
+
+/** The oldest first. `rank` is the one that asks: it is missing nowhere. */
+export function pendingList(
+  channels: readonly Channel[],
+  nowMs: number,
+  rank: number,
+): readonly PendingCollective[] {
+  return channels
+    .flatMap((channel) => [...channel.pending].map((request) => ({ channel, request })))
+    .sort((a, b) => a.request.submittedAtMs - b.request.submittedAtMs)
+    .slice(0, pendingLimit)
+    .map(({ channel, request }) => ({
+      label: labelOf(request.description),
+      waitedMs: Math.max(nowMs - request.submittedAtMs, 0),
+      missing: channel.missingFor(request).filter((member) => member !== rank),
+    }));
+}

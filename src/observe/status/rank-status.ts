@@ -1,0 +1,160 @@
+// What a rank says of itself in its status page, as JSON: where it is, how far, and what it waits for. Whoever reads
+// it (other ranks, `horovod status`) checks it field by field: a page may be of another version, or garbage.
+
+import type { CollectiveState } from '../flight-recorder/flight-recorder.ts';
+
+export interface RankStatus {
+  readonly rank: number;
+  readonly host: string;
+  readonly pid: number;
+  /** Tells this job from others; the same on all its hosts. */
+  readonly job: string;
+  /** Date.now() of its host. */
+  readonly updatedAt: number;
+  /** Training steps so far, and samples of those that said how many they had. */
+  readonly step: number;
+  readonly samples: number;
+  /** Collectives so far, and bytes given to them. */
+  readonly collectives: number;
+  readonly bytes: number;
+  /** Over the last seconds before `updatedAt`. */
+  readonly rates: StatusRates;
+  readonly last?: LastCollective | undefined;
+  /** The oldest, at most `pendingLimit`. */
+  readonly pending: readonly PendingCollective[];
+  readonly rssBytes: number;
+  /** Processor time of all its threads so far. */
+  readonly cpuMs?: number | undefined;
+  /** Time waited for other ranks, of each of the last steps. */
+  readonly waitMsPerStep?: number | undefined;
+  /** It has shut down: this is its last page. */
+  readonly hasLeft?: true | undefined;
+}
+
+export interface StatusRates {
+  readonly stepsPerSecond: number;
+  readonly samplesPerSecond: number;
+  readonly bytesPerSecond: number;
+}
+
+export interface LastCollective {
+  readonly sequence: number;
+  readonly kind: string;
+  readonly name: string;
+  readonly state: CollectiveState;
+  readonly bytes: number;
+  /** Date.now() of its host at its end, or at its begin while it is pending; 0: not known. */
+  readonly atMs: number;
+}
+
+export interface PendingCollective {
+  /** 'allreduce "dense_2/kernel"' */
+  readonly label: string;
+  readonly waitedMs: number;
+  /** Ranks that have not asked for it. */
+  readonly missing: readonly number[];
+}
+
+export const pendingLimit = 4;
+const missingLimit = 32;
+const textLimit = 120;
+
+/** In at most `limitBytes`: what is long is shortened, then left out. */
+export function encodeRankStatus(status: RankStatus, limitBytes: number): Buffer {
+  const { last } = status;
+  const compact: RankStatus = {
+    ...status,
+    last: last === undefined ? undefined : { ...last, name: shorten(last.name) },
+    pending: status.pending.slice(0, pendingLimit).map(({ label, waitedMs, missing }) => ({
+      label: shorten(label),
+      waitedMs: Math.round(waitedMs),
+      missing: missing.slice(0, missingLimit),
+    })),
+  };
+  const text = Buffer.from(JSON.stringify(compact));
+  if (text.length <= limitBytes) return text;
+  return Buffer.from(
+    JSON.stringify({ ...compact, host: shorten(compact.host), pending: [], last: undefined }),
+  );
+}
+
+/** Undefined for what is no status. */
+export function decodeRankStatus(text: string): RankStatus | undefined {
+  const value = parseObject(text);
+  if (value === undefined) return undefined;
+  const { rank, host, pid, job, updatedAt, step, samples, collectives, bytes, rssBytes } = value;
+  const isWhole =
+    isCount(rank) && isText(host) && isCount(pid) && isText(job) && isNumber(updatedAt) && isCount(step);
+  if (!isWhole || !isNumber(samples) || !isCount(collectives) || !isNumber(bytes) || !isNumber(rssBytes)) {
+    return undefined;
+  }
+  const { waitMsPerStep, cpuMs } = value;
+  const last = toLast(value['last']);
+  return {
+    ...{ rank, host, pid, job, updatedAt, step, samples, collectives, bytes, rssBytes },
+    rates: toRates(value['rates']),
+    pending: toPending(value['pending']),
+    ...(last === undefined ? {} : { last }),
+    ...(isNumber(cpuMs) ? { cpuMs } : {}),
+    ...(isNumber(waitMsPerStep) ? { waitMsPerStep } : {}),
+    ...(value['hasLeft'] === true ? { hasLeft: true } : {}),
+  };
+}
+
+function toRates(value: unknown): StatusRates {
+  const { stepsPerSecond, samplesPerSecond, bytesPerSecond } = isObject(value) ? value : {};
+  return {
+    stepsPerSecond: isNumber(stepsPerSecond) ? stepsPerSecond : 0,
+    samplesPerSecond: isNumber(samplesPerSecond) ? samplesPerSecond : 0,
+    bytesPerSecond: isNumber(bytesPerSecond) ? bytesPerSecond : 0,
+  };
+}
+
+function toLast(value: unknown): LastCollective | undefined {
+  if (!isObject(value)) return undefined;
+  const { sequence, kind, name, state, bytes, atMs } = value;
+  if (!isCount(sequence) || !isText(kind) || !isText(name) || !isNumber(bytes) || !isNumber(atMs)) {
+    return undefined;
+  }
+  if (state !== 'pending' && state !== 'running' && state !== 'done' && state !== 'failed') return undefined;
+  return { sequence, kind, name, state, bytes, atMs };
+}
+
+function toPending(value: unknown): PendingCollective[] {
+  if (!Array.isArray(value)) return [];
+  return value.slice(0, pendingLimit).flatMap((entry: unknown) => {
+    if (!isObject(entry)) return [];
+    const { label, waitedMs, missing } = entry;
+    if (!isText(label) || !isNumber(waitedMs) || !Array.isArray(missing)) return [];
+    return [{ label, waitedMs, missing: missing.filter(isCount).slice(0, missingLimit) }];
+  });
+}
+
+function shorten(text: string): string {
+  return text.length <= textLimit ? text : `${text.slice(0, textLimit - 1)}…`;
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value.length <= 4096;
+}
+
+function isNumber(value: unknown): value is number {
+  return typeof value === 'number' && Number.isFinite(value) && value >= 0;
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function parseObject(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

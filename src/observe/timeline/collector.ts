@@ -1,0 +1,181 @@
+// Rank 0's collector: reads the rings of all ranks and writes the file of the timeline. It runs in a thread of its own
+// (worker.ts), which gets a core only when nobody else wants it.
+
+import { type MemoryFile, openMemoryFile } from '../../control/memory-file.ts';
+import { RecordReader } from './records.ts';
+import { RingReader, sessionOf } from './ring.ts';
+import { collectingHere, publishedRing, RingFilter, setCollecting } from './ring-registry.ts';
+import { openingEvent, RankEvents } from './trace-events.ts';
+import { TraceFile, type Write } from './trace-file.ts';
+
+export interface CollectorOptions {
+  readonly file: string;
+  readonly mostBytes: number;
+  /** The ring of this process's rank. */
+  readonly ownRing: string;
+  /** The block of this host, and how many ranks it has; undefined: there are no other ranks. */
+  readonly controlBlock?:
+    | { readonly path: string; readonly ranks: number; readonly hasOtherHosts?: boolean }
+    | undefined;
+  /** For tests. */
+  readonly write?: Write;
+}
+
+interface Source {
+  readonly ring: RingReader;
+  readonly reader: RecordReader;
+  readonly events: RankEvents;
+  dropped: number;
+}
+
+/** At most so many bytes of a ring become events at a time: bounds the memory. */
+const pieceBytes = 256 * 1024;
+/** Rings are looked for in every so many turns. */
+const turnsPerSearch = 4;
+
+export class Collector {
+  readonly #options: CollectorOptions;
+  readonly #startUs: number;
+  readonly #file: TraceFile;
+  readonly #block: MemoryFile | undefined;
+  readonly #sources = new Map<string, Source>();
+  /** Metadata of rings that are over, for files to come. */
+  readonly #pastMetadata = new Map<string, readonly string[]>();
+  readonly #torn = new Set<string>();
+  readonly #session: number;
+  readonly #filter = new RingFilter();
+  #isFinishing = false;
+  #turn = 0;
+  #dropped = 0;
+
+  /** Throws what the system says if the file cannot be written. */
+  constructor(options: CollectorOptions) {
+    this.#options = options;
+    this.#session = sessionOf(options.file);
+    this.#startUs = Number(process.hrtime.bigint()) / 1e3;
+    const startedAtEpochUs = Date.now() * 1e3;
+    this.#file = new TraceFile(
+      options.file,
+      options.mostBytes,
+      () => [openingEvent(startedAtEpochUs), ...this.#metadata()],
+      options.write,
+    );
+    const { controlBlock } = options;
+    this.#block = controlBlock === undefined ? undefined : openMemoryFile(controlBlock.path);
+    if (this.#block !== undefined) setCollecting(this.#block.fd, 'collector', this.#session);
+    this.#find();
+  }
+
+  /** Events that ranks had no room for so far. */
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  /** Asks other hosts for what they have; isOver waits for that. */
+  finish(): void {
+    this.#isFinishing = true;
+    if (this.#block !== undefined && this.#options.controlBlock?.hasOtherHosts === true) {
+      setCollecting(this.#block.fd, 'finishing');
+    }
+  }
+
+  /** Nothing more will come from any ring there is. */
+  get isOver(): boolean {
+    if (this.#block !== undefined && collectingHere(this.#block.fd) === 'finishing') return false;
+    for (const { ring } of this.#sources.values()) if (!ring.isOver) return false;
+    return true;
+  }
+
+  /** Reads what there is. Returns whether more is there than it took. */
+  turn(): boolean {
+    if (this.#turn++ % turnsPerSearch === 0) this.#find();
+    let isMore = false;
+    for (const [path, source] of this.#sources) {
+      const bytes = source.ring.read(pieceBytes);
+      isMore ||= bytes.length === pieceBytes;
+      const events: string[] = [];
+      try {
+        source.reader.push(bytes, (type, words) => {
+          source.events.convert(type, words, source.ring.clockOffsetUs, events);
+        });
+      } catch {
+        // A ring that was torn on its way from another host: what follows means nothing.
+        this.#file.append(events);
+        this.#forget(path, source);
+        this.#torn.add(path);
+        continue;
+      }
+      const { dropped } = source.ring;
+      if (dropped > source.dropped && source.events.hello !== undefined) {
+        source.events.dropped(dropped - source.dropped, Number(process.hrtime.bigint()) / 1e3, events);
+        this.#dropped += dropped - source.dropped;
+        source.dropped = dropped;
+      }
+      this.#file.append(events);
+      if (source.ring.isOver && !this.#isPublished(path)) this.#forget(path, source);
+    }
+    return isMore;
+  }
+
+  /** Reads the rest, as far as it is there, and closes the file. */
+  close(): void {
+    try {
+      this.#find();
+      while (this.turn());
+    } finally {
+      this.#end();
+    }
+  }
+
+  /** Closes the file as it is. */
+  abandon(): void {
+    this.#end();
+  }
+
+  #end(): void {
+    if (this.#block !== undefined) setCollecting(this.#block.fd, 'nobody');
+    this.#block?.close();
+    for (const { ring } of this.#sources.values()) ring.close();
+    this.#sources.clear();
+    this.#file.close();
+  }
+
+  #find(): void {
+    const { ownRing, controlBlock } = this.#options;
+    const paths = new Set([ownRing]);
+    if (this.#block !== undefined && controlBlock !== undefined) {
+      for (let rank = 0; rank < controlBlock.ranks; rank++) {
+        const path = publishedRing(this.#block.fd, rank);
+        if (path !== '') paths.add(path);
+      }
+    }
+    for (const path of paths) {
+      if (this.#sources.has(path) || this.#torn.has(path)) continue;
+      if (!this.#filter.accepts(path, this.#session, this.#isFinishing)) continue;
+      const ring = RingReader.open(path);
+      if (ring === undefined) continue;
+      const events = new RankEvents(this.#startUs);
+      this.#sources.set(path, { ring, reader: new RecordReader(), events, dropped: ring.dropped });
+    }
+  }
+
+  #isPublished(path: string): boolean {
+    const { ownRing, controlBlock } = this.#options;
+    if (path === ownRing || this.#block === undefined) return path === ownRing;
+    for (let rank = 0; rank < (controlBlock?.ranks ?? 0); rank++) {
+      if (publishedRing(this.#block.fd, rank) === path) return true;
+    }
+    return false;
+  }
+
+  #forget(path: string, source: Source): void {
+    this.#pastMetadata.set(String(source.events.hello?.rank), source.events.metadata);
+    source.ring.close();
+    this.#sources.delete(path);
+  }
+
+  #metadata(): string[] {
+    const live = [...this.#sources.values()].flatMap(({ events }) => events.metadata);
+    return [...new Set([...[...this.#pastMetadata.values()].flat(), ...live])];
+  }
+}

@@ -1,0 +1,121 @@
+// The report as text, for a terminal.
+
+import { plain } from '../../../console/terminal-text.ts';
+import {
+  inBytes,
+  inPercent,
+  inTime,
+  largestTensors,
+  type RankShares,
+  sharesOf,
+  slowestRank,
+} from './findings.ts';
+import type { TraceSummary } from './summary.ts';
+
+const mostRanks = 64;
+const mostRows = 10;
+
+export function printReport(summary: TraceSummary): string {
+  const shares = summary.ranks.map(sharesOf);
+  const lines: string[] = [];
+  const span = Math.max(0, summary.toUs - summary.fromUs);
+  const began = summary.startedAt === undefined ? '' : `, from ${summary.startedAt.toISOString()} on`;
+  lines.push(`Timeline of ${count(shares.length, 'rank')} over ${inTime(span)}${began}.`, '');
+  lines.push('Where the time went:');
+  lines.push(...rankTable(shares));
+  lines.push('', ...verdicts(shares));
+  lines.push('', 'Operations that took longest (all ranks together):');
+  lines.push(
+    ...table([
+      ['operation', 'kind', 'count', 'total', 'each', 'waiting for others', 'bytes each'],
+      ...summary.operations
+        .slice(0, mostRows)
+        .map((each) => [
+          each.name,
+          each.kind,
+          String(each.count),
+          inTime(each.totalUs),
+          inTime(each.totalUs / each.count),
+          inPercent(each.waitUs, each.totalUs),
+          inBytes(each.bytes / each.count),
+        ]),
+    ]),
+  );
+  const largest = largestTensors(summary, mostRows);
+  if (largest.length > 0) {
+    lines.push('', 'Largest tensors:');
+    lines.push(
+      ...table([
+        ['operation', 'bytes', 'dtype', 'shape', 'each'],
+        ...largest.map((each) => [
+          each.name,
+          inBytes(each.mostBytes),
+          each.dtype,
+          each.shape,
+          inTime(each.totalUs / each.count),
+        ]),
+      ]),
+    );
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+function rankTable(shares: readonly RankShares[]): string[] {
+  const rows = shares
+    .slice(0, mostRanks)
+    .map(({ rank, spanUs, computeUs, exposedUs, waitingUs, otherUs }) => [
+      rank.name,
+      inTime(spanUs),
+      computeUs === undefined ? 'not told' : inPercent(computeUs, spanUs),
+      inPercent(exposedUs, spanUs),
+      inPercent(waitingUs, spanUs),
+      inPercent(otherUs, spanUs),
+      String(rank.operations),
+      inBytes(rank.bytes),
+      rank.steps === 0 ? '–' : inTime(rank.stepUs / rank.steps),
+    ]);
+  const head = ['', 'time', 'compute', 'exposed comm.', 'waiting', 'other', 'operations', 'bytes', 'step'];
+  const rest = shares.length > mostRanks ? [`… and ${shares.length - mostRanks} more ranks`] : [];
+  return [...table([head, ...rows]), ...rest];
+}
+
+/** Sentences. */
+export function verdicts(shares: readonly RankShares[]): string[] {
+  const lines: string[] = [];
+  const slowest = slowestRank(shares);
+  if (slowest !== undefined) {
+    lines.push(
+      `Slowest: ${slowest.rank.name}. It waits least, and the others wait ${inTime(slowest.lateUs)} longer than it on average: look at what it does between collectives.`,
+    );
+  } else if (shares.length > 1) lines.push('No rank keeps the others waiting for long.');
+  if (shares.some(({ isExposedTold }) => !isExposedTold)) {
+    lines.push(
+      'Compute is told by DistributedOptimizer and its kind only; without it all communication counts as exposed, "waiting" is a part of it.',
+    );
+  } else {
+    lines.push(
+      '"Exposed" is communication that backpropagation did not hide; "waiting" is the part of all communication, hidden or not, spent on ranks that came later.',
+    );
+  }
+  const errors = shares.reduce((sum, { rank }) => sum + rank.errors, 0);
+  if (errors > 0) lines.push(`${count(errors, 'operation')} failed; their "error" is in the timeline.`);
+  const dropped = shares.reduce((sum, { rank }) => sum + rank.dropped, 0);
+  if (dropped > 0) lines.push(`${count(dropped, 'event')} came too fast to be written and are missing.`);
+  return lines;
+}
+
+export function count(number: number, what: string): string {
+  return `${number} ${what}${number === 1 ? '' : 's'}`;
+}
+
+/** The first column to the left, the others to the right. Long texts are cut. */
+function table(rows: readonly (readonly string[])[]): string[] {
+  const cut = (text: string) => (text.length > 48 ? `${text.slice(0, 47)}…` : text);
+  const cells = rows.map((row) => row.map((text) => cut(plain(text))));
+  const widths = (cells[0] ?? []).map((_, column) =>
+    Math.max(...cells.map((row) => (row[column] ?? '').length)),
+  );
+  return cells.map((row) =>
+    `  ${row.map((text, column) => (column === 0 ? text.padEnd(widths[column] ?? 0) : text.padStart(widths[column] ?? 0))).join('  ')}`.trimEnd(),
+  );
+}

@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { timelineCommand } from '../../../cli/timeline/command.ts';
+import { Intervals } from './intervals.ts';
+import { Picture } from './summary.ts';
+
+interface Scope {
+  after(fn: () => void): void;
+}
+
+function directoryOf(t: Scope): string {
+  const directory = mkdtempSync(join(tmpdir(), 'hvd-report-'));
+  t.after(() => rmSync(directory, { recursive: true }));
+  return directory;
+}
+
+async function run(...argv: string[]): Promise<{ code: number; out: string; error: string }> {
+  let out = '';
+  let error = '';
+  const code = await timelineCommand.run(argv, {
+    out: (text) => {
+      out += text;
+    },
+    error: (text) => {
+      error += text;
+    },
+  });
+  return { code, out, error };
+}
+
+const opening =
+  '{"name":"process_name","ph":"M","ts":0,"pid":0,"tid":0,"args":{"start_time_since_epoch_in_micros":1000000}}';
+const rankName = (rank: number) =>
+  `{"name":"process_name","ph":"M","ts":0,"pid":${rank + 1},"tid":0,"args":{"name":"rank ${rank} (host<${rank}>, pid 9)"}}`;
+const slice = (rank: number, tid: number, name: string, ts: number, dur: number, args: object = {}) =>
+  JSON.stringify({ name, cat: 'allreduce', ph: 'X', ts, dur, pid: rank + 1, tid, args });
+
+/** Rank 1 is slow: rank 0 waits 60 of 100 ms for it. */
+function twoRanks(): string[] {
+  const events = [opening, rankName(0), rankName(1)];
+  for (const rank of [0, 1]) {
+    const wait = rank === 0 ? 60_000 : 1000;
+    const compute = 100_000 - wait - 10_000;
+    events.push(
+      slice(rank, 2, 'FORWARD', 0, compute / 2),
+      slice(rank, 2, 'BACKPROP', compute / 2, compute / 2),
+    );
+    events.push(slice(rank, 2, 'EXPOSED_COMMUNICATION', compute, wait + 10_000));
+    events.push(slice(rank, 1, 'step 1', 0, 100_000, { samples: 32 }));
+    const args = { kind: 'allreduce', dtype: 'float32', shape: '[1000]', bytes: 4000 };
+    events.push(slice(rank, 10, 'dense<1>/kernel', compute, wait + 10_000, args));
+    events.push(slice(rank, 10, 'NEGOTIATE_ALLREDUCE', compute, wait));
+    events.push(slice(rank, 10, 'ALLREDUCE', compute + wait, 10_000));
+  }
+  return events;
+}
+
+test('the report says where the time went, who is slow and what is large', async (t) => {
+  const directory = directoryOf(t);
+  const file = join(directory, 'trace.json');
+  const page = join(directory, 'report.html');
+  writeFileSync(file, `[\n${twoRanks().join(',\n')}\n]\n`);
+  const { code, out, error } = await run('report', file, '--html', page);
+  assert.equal(code, 0, error);
+  assert.match(out, /^Timeline of 2 ranks over 100 ms/);
+  assert.match(out, /rank 0 \(host<0>, pid 9\) +100 ms +30\.0 % +70\.0 % +60\.0 %/);
+  assert.match(out, /rank 1 \(host<1>, pid 9\) +100 ms +89\.0 % +11\.0 % +1\.0 %/);
+  assert.match(out, /Slowest: rank 1 .*others wait 59\.0 ms longer/);
+  assert.match(out, /dense<1>\/kernel +allreduce +2 +81\.0 ms +40\.5 ms +75\.3 % +3\.9 KiB/);
+  const html = readFileSync(page, 'utf8');
+  assert.match(html, /<svg /);
+  assert.match(html, /dense&lt;1&gt;\/kernel/);
+  assert.ok(!/(src|href)=|url\(|@import/.test(html), 'it needs nothing from elsewhere');
+  const { out: json } = await run('report', file, '--json');
+  const figures = JSON.parse(json) as { ranks: { waitingUs: number; steps: number; samples: number }[] };
+  assert.deepEqual(
+    figures.ranks.map(({ waitingUs, steps, samples }) => [waitingUs, steps, samples]),
+    [
+      [60_000, 1, 32],
+      [1000, 1, 32],
+    ],
+  );
+});
+
+test('a file whose end is missing gives what it has', async (t) => {
+  const file = join(directoryOf(t), 'trace.json');
+  const whole = `[\n${twoRanks().join(',\n')}\n]\n`;
+  for (const text of [whole.slice(0, -3), whole.slice(0, -20)]) {
+    writeFileSync(file, text);
+    const { code, out, error } = await run('report', file);
+    assert.equal(code, 0);
+    assert.match(error, /the end of .* is missing/);
+    assert.match(out, /Timeline of 2 ranks/);
+  }
+});
+
+test('what is no timeline is refused with a sentence', async (t) => {
+  const directory = directoryOf(t);
+  const file = join(directory, 'trace.json');
+  for (const [text, expected] of [
+    ['', /cannot read .*: it is empty\./],
+    ['  \n', /nothing in it but blanks/],
+    ['hello', /it is no timeline/],
+    ['{"traceEvents":[]}', /it is no timeline/],
+    ['[{"a":1}]', /event 1 is none/],
+    ['[{"ph":"X"} x]', /damaged after event 1/],
+    ['[{"ph":}]', /event 1 is no JSON/],
+    ['[{"ph":"X","name":"foreign","ts":1,"dur":1,"pid":1,"tid":1}]', /a trace of something else/],
+    [`[${'{"ph":"X","name":"'}${'x'.repeat(2 << 20)}`, /more than 1 MiB/],
+  ] as const) {
+    writeFileSync(file, text);
+    const { code, error } = await run('report', file);
+    assert.equal(code, 1, text.slice(0, 50));
+    assert.match(error, expected);
+  }
+  assert.match((await run('report', '/nonexistent.json')).error, /there is no such file/);
+  assert.match((await run('report', directory)).error, /it is a directory/);
+  writeFileSync(file, `[${opening}]`);
+  const { code, out } = await run('report', file);
+  assert.equal(code, 0);
+  assert.match(out, /0 ranks/);
+  const unwritable = await run('report', file, '--html', '/nonexistent/x.html');
+  assert.equal(unwritable.code, 1);
+  assert.match(unwritable.error, /cannot write \/nonexistent\/x\.html/);
+});
+
+test('a wrong call exits with 2, and --help with 0', async () => {
+  for (const [argv, expected] of [
+    [[], /expected "report FILE"/],
+    [['show', 'f'], /not "show"/],
+    [['report'], /which file/],
+    [['report', 'a', 'b'], /one file at a time, not also b/],
+    [['report', 'a', '--colour'], /--colour/],
+  ] as const) {
+    const { code, error } = await run(...argv);
+    assert.equal(code, 2);
+    assert.match(error, expected);
+  }
+  assert.match((await run('--help')).out, /^usage: horovod timeline report FILE/);
+});
+
+test('intervals count once where they overlap, whatever their order', () => {
+  const intervals = new Intervals();
+  for (const [from, to] of [
+    [0, 10],
+    [20, 30],
+    [5, 12],
+    [11, 21],
+    [40, 41],
+    [2, 3],
+    [7, 7],
+  ] as const) {
+    intervals.add(from, to);
+  }
+  assert.equal(intervals.length, 31);
+  const many = new Intervals();
+  for (let i = 0; i < 5000; i++) many.add(2 * i, 2 * i + 1);
+  assert.equal(many.length, 5000);
+});
+
+test('a picture keeps its sums when its bins grow', () => {
+  const picture = new Picture();
+  picture.add('compute', 0, 1500);
+  picture.add('compute', 1e6, 1e6 + 500);
+  const sum = picture.filled.compute.reduce((total, each) => total + each, 0);
+  assert.equal(sum, 2000);
+  assert.equal(picture.binUs, 2000);
+});

@@ -1,0 +1,139 @@
+// Composites: collectives that are made of several. Each `yield` of the generator is one agreed request of the transport
+// operations it gives, and the generator goes on when they are done; so it works on every transport, as a promise or
+// blocking. The first request carries the description of the whole, and with it what the ranks must agree on; the
+// others follow from it under names of their own.
+
+import type { HorovodContext } from '../context/context.ts';
+import { compositeMark, partKey } from '../engine/request.ts';
+import { HorovodError } from '../errors.ts';
+import type { TransportOperation } from '../transport/transport.ts';
+import type { CollectiveOptions } from './options.ts';
+import type { Plan } from './plans.ts';
+
+/** The operations of one request; they are done, with their outputs filled in, when the generator is resumed. */
+export type Composite<R> = Generator<readonly TransportOperation[], R, void>;
+
+/** Runs a plan, composite or not. */
+export function runPlan<R>(
+  context: HorovodContext,
+  plan: Plan<R>,
+  options: CollectiveOptions,
+  what: string,
+  name?: string,
+): Promise<R> {
+  if (plan.composite === undefined) return context.run(plan, options, what, name);
+  return runComposite(context, plan, plan.composite(), options, what, name);
+}
+
+async function runComposite<R>(
+  context: HorovodContext,
+  plan: Plan<R>,
+  composite: Composite<R>,
+  options: CollectiveOptions,
+  what: string,
+  name: string | undefined,
+): Promise<R> {
+  const next = partsOf(plan, options, what, name);
+  const first = composite.next();
+  if (first.done === true) return first.value;
+  await context.run(...next(first.value));
+  for (;;) {
+    // A rejection of the promise is known to all ranks; what is thrown before there is one, to this rank alone.
+    const going = orFail(context, what, () => {
+      const step = composite.next();
+      return step.done === true ? step : { done: false as const, ended: context.run(...next(step.value)) };
+    });
+    if (going.done === true) return going.value;
+    await going.ended;
+  }
+}
+
+/** The blocking form of runPlan(). */
+export function runPlanSync<R>(
+  context: HorovodContext,
+  plan: Plan<R>,
+  options: CollectiveOptions,
+  what: string,
+  name?: string,
+): R {
+  if (plan.composite === undefined) return context.runSync(plan, options, what, name);
+  const next = partsOf(plan, options, what, name);
+  const composite = plan.composite();
+  const first = composite.next();
+  if (first.done === true) return first.value;
+  context.runSync(...next(first.value));
+  return finishSync(context, composite, next, what);
+}
+
+/** Begins at once; the function returned waits, blocking, and gives the result. It must be called, once. */
+export function startPlan<R>(
+  context: HorovodContext,
+  plan: Plan<R>,
+  options: CollectiveOptions,
+  what: string,
+  name?: string,
+): () => R {
+  if (plan.composite === undefined) return context.start(plan, options, what, name);
+  const next = partsOf(plan, options, what, name);
+  const composite = plan.composite();
+  const first = composite.next();
+  if (first.done === true) return () => first.value;
+  const wait = context.start(...next(first.value));
+  return () => {
+    wait();
+    return finishSync(context, composite, next, what);
+  };
+}
+
+/** The first part is done. */
+function finishSync<R>(context: HorovodContext, composite: Composite<R>, next: NextPart, what: string): R {
+  for (;;) {
+    const step = orFail(context, what, () => composite.next());
+    if (step.done === true) return step.value;
+    context.runSync(...next(step.value));
+  }
+}
+
+/** The others wait for the parts that do not come: the job ends, and they learn why. */
+function orFail<T>(context: HorovodContext, what: string, go: () => T): T {
+  try {
+    return go();
+  } catch (error) {
+    const { rank } = context.world;
+    const reason = `rank ${rank}: ${what} cannot go on after some of its parts: ${(error as Error)?.message ?? error}`;
+    const failure = HorovodError.is(error)
+      ? error
+      : new HorovodError('ERR_HVD_ABORTED', reason, { rank, cause: error });
+    context.fail(failure);
+    throw error;
+  }
+}
+
+/** What context.run() and its like are given for a part. */
+type NextPart = (
+  operations: readonly TransportOperation[],
+) => [plan: Plan<void>, options: CollectiveOptions, what: string, name: string | undefined];
+
+/** The parts, one after the other. The first is numbered or named as any collective; the others are called after it. */
+function partsOf<R>(
+  plan: Plan<R>,
+  options: CollectiveOptions,
+  what: string,
+  name: string | undefined,
+): NextPart {
+  const result = () => undefined;
+  let key = '';
+  let part = 0;
+  return (operations) => {
+    part++;
+    if (part > 1) {
+      const later = { kind: plan.kind, operands: [], operations, detail: compositeMark, result };
+      return [later, options, what, partKey(key, part)];
+    }
+    const onKey = (given: string) => {
+      key = given;
+    };
+    const detail = `${compositeMark}${plan.detail ?? ''}`;
+    return [{ ...plan, composite: undefined, operations, detail, onKey, result }, options, what, name];
+  };
+}

@@ -1,0 +1,87 @@
+// The options of collectives, as users give them, and their checks.
+
+import type { ProcessSet } from '../context/process-set.ts';
+import { HorovodError } from '../errors.ts';
+import type { AnyCompressor, CompressionName } from '../tensor/compression/compression.ts';
+import type { ReduceOp } from '../tensor/reduce-op.ts';
+import { describe } from '../tensor/tensor.ts';
+
+export interface CollectiveOptions {
+  /** Matches calls of different ranks; without it the order of calls does. */
+  name?: string | undefined;
+  /** Default: all ranks. */
+  processSet?: ProcessSet | undefined;
+  /** Ends the wait; see docs/guide/failures.md for what that means to the other ranks. */
+  signal?: AbortSignal | undefined;
+  /** Default: HOROVOD_TIMEOUT_SECONDS, 30 minutes. */
+  timeoutMs?: number | undefined;
+}
+
+export interface ReduceOptions extends CollectiveOptions {
+  /** Default: Average. */
+  op?: ReduceOp | undefined;
+  /** Multiplied with every rank's values before the reduction. */
+  prescaleFactor?: number | undefined;
+  /** Multiplied with the result. */
+  postscaleFactor?: number | undefined;
+  /** One of Compression, its name, or one of your own. Default: none. Those that are lossy go with Sum and Average. */
+  compression?: AnyCompressor | CompressionName | undefined;
+}
+
+export interface AllreduceOptions extends ReduceOptions {
+  /** Write the result into the tensor given, and return it. */
+  inPlace?: boolean | undefined;
+}
+
+export interface BroadcastOptions extends CollectiveOptions {
+  inPlace?: boolean | undefined;
+}
+
+export interface AlltoallOptions extends CollectiveOptions {
+  /** Rows for each rank of the set; default: equal parts. */
+  splits?: readonly number[] | Int32Array | undefined;
+}
+
+export interface AlltoallResult<T> {
+  readonly output: T;
+  /** Rows that came from each rank. */
+  readonly receivedSplits: Int32Array;
+}
+
+/** `what` is named in errors. */
+export function checkOptions(options: CollectiveOptions, what: string): void {
+  if (typeof options !== 'object' || options === null) {
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `${what}: options are an object, not ${describe(options)}.`,
+    );
+  }
+  const { name, signal, timeoutMs } = options;
+  if (name !== undefined && (typeof name !== 'string' || name === '' || name.startsWith('#'))) {
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `${what}: a name is a text that is not empty and does not start with '#', not ${describe(name)}.`,
+    );
+  }
+  if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && timeoutMs > 0)) {
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `${what}: timeoutMs is a number above 0, not ${describe(timeoutMs)}.`,
+    );
+  }
+  if (signal !== undefined && !(signal instanceof AbortSignal)) {
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `${what}: signal is an AbortSignal, not ${describe(signal)}.`,
+    );
+  }
+}
+
+export function checkFactor(value: number | undefined, name: string, what: string): number {
+  if (value === undefined) return 1;
+  if (typeof value === 'number' && Number.isFinite(value)) return value;
+  throw new HorovodError(
+    'ERR_HVD_INVALID_ARGUMENT',
+    `${what}: ${name} is a finite number, not ${describe(value)}.`,
+  );
+}

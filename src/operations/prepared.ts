@@ -1,0 +1,234 @@
+// Prepared (persistent) allreduce: agreed, planned and registered once, then each run costs only moving the
+// bytes. It works in place on the buffers given, like MPI-4's persistent collectives.
+
+import type { HorovodContext } from '../context/context.ts';
+import { nowMs } from '../context/request-parts.ts';
+import { HorovodError } from '../errors.ts';
+import { statusPeriodMs } from '../observe/status/status-writer.ts';
+import { traceQuick } from '../observe/timeline/timeline.ts';
+import { dtypes, type TypedArray } from '../tensor/dtype.ts';
+import { operandOf, type TensorLike } from '../tensor/tensor.ts';
+import type { Round } from '../transport/transport.ts';
+import { runPlan, runPlanSync, startPlan } from './composite.ts';
+import { describePlan, fingerprintOfPlan } from './describe-plan.ts';
+import { type AllreduceOptions, type CollectiveOptions, checkOptions } from './options.ts';
+import { withOwnMemory } from './plan-compressed.ts';
+import { type Plan, planAllreduce } from './plans.ts';
+import { endQuick, settleQuick } from './quick-allreduce.ts';
+
+export interface PreparedCollective<T> {
+  /** Reduces the buffers as they are now, in place, and resolves to them. */
+  run(options?: Pick<CollectiveOptions, 'signal' | 'timeoutMs'>): Promise<T>;
+  runSync(): T;
+  /**
+   * Begins now and goes on in the background, where the transport has a thread for it (shm); waitSync() blocks until
+   * the buffers are reduced. Only one run at a time, and until then the buffers belong to it.
+   */
+  start(): StartedCollective<T>;
+  /** Afterwards it cannot run any more. Not collective; calling it twice is fine. */
+  release(): void;
+}
+
+export interface StartedCollective<T> {
+  /** Must be called, once. */
+  waitSync(): T;
+}
+
+/** Collective: every rank prepares the same shapes, in the same order or under the same name. */
+export async function prepareAllreduce<T extends TensorLike | readonly TensorLike[]>(
+  context: HorovodContext,
+  xs: T,
+  options: AllreduceOptions = {},
+): Promise<PreparedCollective<T>> {
+  const { agreement, what, key, finish } = planPrepared(context, xs, options);
+  try {
+    await context.run(agreement, options, what, `${key}.prepare`);
+  } catch (error) {
+    throw uncounted(context, options, what, error);
+  }
+  return finish();
+}
+
+/** The blocking form of prepareAllreduce(). */
+export function prepareAllreduceSync<T extends TensorLike | readonly TensorLike[]>(
+  context: HorovodContext,
+  xs: T,
+  options: AllreduceOptions = {},
+): PreparedCollective<T> {
+  const { agreement, what, key, finish } = planPrepared(context, xs, options);
+  try {
+    context.runSync(agreement, options, what, `${key}.prepare`);
+  } catch (error) {
+    throw uncounted(context, options, what, error);
+  }
+  return finish();
+}
+
+interface Preparation<T> {
+  readonly agreement: Plan<void>;
+  readonly what: string;
+  readonly key: string;
+  finish(): PreparedCollective<T>;
+}
+
+function planPrepared<T extends TensorLike | readonly TensorLike[]>(
+  context: HorovodContext,
+  xs: T,
+  options: AllreduceOptions,
+): Preparation<T> {
+  const isGrouped = Array.isArray(xs);
+  const list = (isGrouped ? xs : [xs]) as readonly TensorLike[];
+  checkOptions(options, 'prepareAllreduce');
+  const what = options.name === undefined ? 'prepareAllreduce' : `prepareAllreduce "${options.name}"`;
+  const members = context.membersOf(options.processSet, what);
+  const planned = { ...withOwnMemory(context, options, list.length, what), inPlace: true };
+  const planOnce = () => planAllreduce(list, isGrouped, planned, members, what);
+  const plan = planOnce();
+  const key = `horovod.prepared.${options.processSet?.id ?? 0}.${options.name ?? context.nextPrepared(options.processSet, what)}`;
+  const agreement: Plan<void> = {
+    ...plan,
+    kind: 'prepareAllreduce',
+    operations: [{ kind: 'barrier' }],
+    composite: undefined,
+    result: () => undefined,
+  };
+  const finish = () => preparedOf(context, xs, list, options, { plan, planOnce, what, key });
+  return { agreement, what, key, finish };
+}
+
+/** A rank that has joined has not counted this one. */
+function uncounted(
+  context: HorovodContext,
+  options: AllreduceOptions,
+  what: string,
+  error: unknown,
+): unknown {
+  const isJoined = HorovodError.is(error) && error.code === 'ERR_HVD_JOIN_UNSUPPORTED';
+  if (isJoined && options.name === undefined) context.returnPrepared(options.processSet, what);
+  return error;
+}
+
+function preparedOf<T extends TensorLike | readonly TensorLike[]>(
+  context: HorovodContext,
+  xs: T,
+  list: readonly TensorLike[],
+  options: AllreduceOptions,
+  {
+    plan,
+    planOnce,
+    what,
+    key,
+  }: { plan: Plan<unknown>; planOnce(): Plan<unknown>; what: string; key: string },
+): PreparedCollective<T> {
+  const arrays = list.map((x) => operandOf(x, what).data);
+  const lengths = arrays.map((array) => array.length);
+  const isPlain = plan.isRepeatable === true;
+  const common = { processSet: options.processSet, timeoutMs: options.timeoutMs };
+  let isReleased = false;
+  const check = () => {
+    if (isReleased)
+      throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `${what}: it was released and cannot run any more.`);
+    for (let i = 0; i < arrays.length; i++) {
+      if ((arrays[i] as TypedArray).length !== lengths[i]) throw changedError(what, i);
+    }
+  };
+  // Most compressors make new buffers each time; otherwise the plan stays good.
+  const currentPlan = () => (isPlain ? plan : planOnce());
+  const quickRun = isPlain ? prepareQuickRun(context, plan, options, key) : undefined;
+
+  return {
+    async run(limits = {}) {
+      check();
+      await runPlan(context, currentPlan(), { ...common, ...limits }, what, key);
+      return xs;
+    },
+    runSync() {
+      check();
+      if (quickRun === undefined || !quickRun()) runPlanSync(context, currentPlan(), common, what, key);
+      return xs;
+    },
+    start() {
+      check();
+      const wait = startPlan(context, currentPlan(), common, what, key);
+      return {
+        waitSync() {
+          wait();
+          return xs;
+        },
+      };
+    },
+    release() {
+      isReleased = true;
+    },
+  };
+}
+
+/** A function that runs the plan and says true, or false if it must go the common way now. */
+function prepareQuickRun(
+  context: HorovodContext,
+  plan: Plan<unknown>,
+  options: AllreduceOptions,
+  key: string,
+): (() => boolean) | undefined {
+  const { processSet } = options;
+  const channel = context.quickChannel(processSet);
+  const quick = channel?.group.quick;
+  const [operation] = plan.operations;
+  if (
+    quick === undefined ||
+    channel === undefined ||
+    operation === undefined ||
+    plan.operations.length !== 1 ||
+    plan.composite !== undefined
+  ) {
+    return undefined;
+  }
+  if (options.timeoutMs !== undefined) return undefined;
+  const { low, high } = fingerprintOfPlan(plan, describePlan(plan, key), context.world.rank);
+  const round: Round = { fingerprintLow: low >>> 0, fingerprintHigh: high >>> 0, operation };
+  const bytes = plan.operands.reduce(
+    (sum, { shape, dtype }) => sum + shape.reduce((a, b) => a * b, 1) * dtypes[dtype].bytes,
+    0,
+  );
+  const shapes = plan.operands.map(({ shape }) => shape);
+  const [first] = plan.operands;
+  const { operationTimeoutMs } = context.limits;
+  const { meter } = context.stragglers;
+  const counter = context.recorder.counterOf(processSet?.id ?? 0, key);
+  const run = quick.prepareRun(round, {
+    rounds: [round],
+    passive: false,
+    timeoutMs: operationTimeoutMs,
+    stallAfterMs: statusPeriodMs,
+    label: key,
+  });
+  return () => {
+    if (context.quickChannel(processSet) !== channel) return false;
+    traceQuick(context.timeline, quick);
+    const record = context.recorder.begin();
+    record.kind = 'allreduce';
+    record.name = key;
+    record.unnamed = 0;
+    record.processSet = processSet?.id ?? 0;
+    if (counter !== undefined) record.occurrence = ++counter.count;
+    record.dtype = first?.dtype;
+    record.op = plan.op?.name;
+    record.shapes = shapes;
+    record.bytes = bytes;
+    record.submittedAtMs = 0;
+    const startedAtMs = meter.wants(bytes) ? nowMs() : 0;
+    const status = run();
+    if (startedAtMs !== 0) meter.add(nowMs() - startedAtMs);
+    if (status === 0) endQuick(context, quick, record);
+    else settleQuick(context, channel, quick, status, plan, { processSet }, key, record);
+    return true;
+  };
+}
+
+function changedError(what: string, place: number): HorovodError {
+  return new HorovodError(
+    'ERR_HVD_DETACHED',
+    `${what}: array ${place} has changed its length: its buffer was transferred, resized, or its WebAssembly memory grew. ` +
+      'Prepare again with the new arrays.',
+  );
+}

@@ -1,0 +1,277 @@
+// The store of a job without launcher, served by one of its ranks. Processes come, say who they are, and are told their
+// rank when all are there. Nobody else watches over the start, so the end of a connection is the loss of a rank.
+//   gathering  processes come; one that goes again ends the job
+//   running    all are here; a rank that goes without a word is lost
+//   closing    this rank has left; answers others while they ask
+// It keeps the process alive while others wait for something, and no longer.
+
+import { randomBytes } from 'node:crypto';
+import { HorovodError } from '../../errors.ts';
+import type { JobSecret } from '../../settings/job-secret.ts';
+import {
+  type Arrival,
+  arrivalKey,
+  nameComer,
+  notedKey,
+  parseArrival,
+  type Reply,
+  replyKey,
+} from '../arrival.ts';
+import { assignRanks } from '../assign-ranks.ts';
+import type { Store, WaitOptions } from './store.ts';
+import { inSeconds, waitFor } from './store-wait.ts';
+import { TcpStoreServer, type TcpStoreServerOptions } from './tcp-store-server.ts';
+
+export interface JobServerOptions
+  extends Pick<TcpStoreServerOptions, 'listenOn' | 'port' | 'networkInterfaces'> {
+  readonly secret: JobSecret;
+  /** The process that serves; it is rank 0. */
+  readonly own: Arrival;
+  /** Told of every process that counts. */
+  readonly onComer?: ((text: string) => void) | undefined;
+}
+
+export interface Membership {
+  readonly rank: number;
+  readonly jobId: string;
+}
+
+/** The job of the first handshake, when nobody knows yet which job it will be. */
+export const gatheringJob = 'gathering';
+
+/** Comers prove the secret with a number drawn by themselves; ranks come later. */
+const tickets = 2 ** 32;
+/** Others that were quiet for so long have what they need. */
+const quietMs = 500;
+const checkEveryMs = 50;
+const longestGoodbyeMs = 30_000;
+
+export class JobServer {
+  /** For the rank that serves. */
+  readonly store: Store;
+  readonly #own: Arrival;
+  readonly #onComer: JobServerOptions['onComer'];
+  readonly #comers = new Map<number, Arrival>();
+  readonly #ranks = new Map<number, number>();
+  readonly #complete: Promise<Membership>;
+  readonly #jobId: string = randomBytes(8).toString('hex');
+  #server!: TcpStoreServer;
+  #finish!: (membership: Membership) => void;
+  #fail!: (error: HorovodError) => void;
+  #state: 'gathering' | 'running' | 'closing' = 'gathering';
+  #ownWaits = 0;
+  #lastRequestAt = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #goodbyeUntil = 0;
+
+  private constructor({ own, onComer }: JobServerOptions) {
+    this.#own = own;
+    this.#onComer = onComer;
+    this.#complete = new Promise((resolve, reject) => {
+      this.#finish = resolve;
+      this.#fail = reject;
+    });
+    this.#complete.catch(() => undefined);
+    this.store = {
+      set: async (key, value) => {
+        await this.#server.store.set(key, value);
+        // The answers to those who wait for it are on their way before the caller goes on, and perhaps ends.
+        await new Promise((resolve) => setImmediate(resolve));
+      },
+      get: (key, wait) => this.#holding(this.#server.store.get(key, wait)),
+      close: () => this.close(),
+    };
+  }
+
+  /** Rejects with the system's error (EADDRINUSE …) if it cannot listen. */
+  static async start(options: JobServerOptions): Promise<JobServer> {
+    const job = new JobServer(options);
+    job.#server = await TcpStoreServer.start({
+      ...{ ...options, jobId: gatheringJob, ranks: tickets },
+      onMember: (ticket) => void job.#receive(ticket),
+      onMemberGone: (ticket, hasLeft) => job.#lose(ticket, hasLeft),
+      onRequest: () => {
+        job.#lastRequestAt = performance.now();
+        job.#watch();
+      },
+    });
+    job.#watch();
+    job.#completeIfAll();
+    return job;
+  }
+
+  get port(): number {
+    return this.#server.port;
+  }
+
+  get addresses(): string[] {
+    return this.#server.addresses;
+  }
+
+  /** Waits until all ranks of the job have come. */
+  async gather(wait: WaitOptions): Promise<Membership> {
+    try {
+      const start = (resolve: (value: Membership) => void, reject: (error: HorovodError) => void) =>
+        void this.#complete.then(resolve, reject);
+      return await this.#holding(waitFor(start, 'for all ranks', wait));
+    } catch (error) {
+      const late = HorovodError.is(error) && error.code === 'ERR_HVD_TIMEOUT';
+      const told = late ? this.#incomplete(`waited ${inSeconds(wait.timeoutMs ?? 0)} for the others`) : error;
+      if (HorovodError.is(told)) this.#server.store.fail(told);
+      this.close();
+      throw told;
+    }
+  }
+
+  /** Goes on answering for a moment, for those who are about to read what was written. */
+  close(): void {
+    if (this.#state === 'closing') return;
+    this.#state = 'closing';
+    const { host, pid } = this.#own;
+    const text = `rank 0 (${host}, pid ${pid}) has shut down and takes part in nothing any more.`;
+    this.#server.store.rankLost(0, new HorovodError('ERR_HVD_SHUT_DOWN', text, { rank: 0, pid }));
+    this.#lastRequestAt = performance.now();
+    this.#goodbyeUntil = performance.now() + longestGoodbyeMs;
+    this.#watch();
+  }
+
+  async #receive(ticket: number): Promise<void> {
+    let comer: Arrival | undefined;
+    try {
+      comer = parseArrival(await this.#server.store.get(arrivalKey(ticket), { timeoutMs: 10_000 }));
+    } catch {
+      return;
+    }
+    const refusal = comer === undefined ? refused('not an arrival') : this.#refusal(comer);
+    if (comer === undefined || refusal !== undefined) {
+      await this.#reply(ticket, refusal as Reply);
+      return;
+    }
+    this.#comers.set(ticket, comer);
+    this.#onComer?.(`${nameComer(comer)} has come: ${this.#comers.size + 1} of ${this.#own.size}.`);
+    await this.#server.store.set(notedKey(ticket), '');
+    this.#completeIfAll();
+  }
+
+  #refusal(comer: Arrival): Reply | undefined {
+    const here = `The job of ${nameComer(this.#own)}`;
+    if (this.#state !== 'gathering') {
+      return { kind: 'full', reason: `${here} has all its ${this.#own.size} ranks.` };
+    }
+    if (comer.size !== this.#own.size)
+      return refused(`${here} has ${this.#own.size} ranks, and this process was told ${comer.size}.`);
+    if (comer.job !== this.#own.job) {
+      const [theirs, ours] = [this.#own.job, comer.job].map((job) => job ?? 'without a name');
+      return refused(`${here} is ${theirs}, that of this process ${ours} (HOROVOD_JOB_ID).`);
+    }
+    if ((comer.rank === undefined) !== (this.#own.rank === undefined)) {
+      const [ours, theirs] = comer.rank === undefined ? ['has no', 'has one'] : ['has a', 'has none'];
+      return refused(
+        `this process ${ours} HOROVOD_RANK, and ${nameComer(this.#own)} ${theirs}: all or none.`,
+      );
+    }
+    const twin = [this.#own, ...this.#comers.values()].find((each) => each.rank === comer.rank);
+    if (comer.rank === undefined || twin === undefined) return undefined;
+    return refused(`${nameComer(twin)} is there already. Are two jobs at the same address?`);
+  }
+
+  #completeIfAll(): void {
+    if (this.#comers.size + 1 < this.#own.size || this.#state !== 'gathering') return;
+    this.#state = 'running';
+    const all = [this.#own, ...this.#comers.values()];
+    const assigned = assignRanks(all);
+    const jobId = this.#jobId;
+    for (const [place, ticket] of [...this.#comers.keys()].entries()) {
+      const rank = all[place + 1]?.rank ?? (assigned[place + 1] as number);
+      this.#ranks.set(ticket, rank);
+      void this.#reply(ticket, { kind: 'welcome', rank, jobId });
+    }
+    this.#finish({ rank: this.#own.rank ?? 0, jobId });
+  }
+
+  async #reply(ticket: number, reply: Reply): Promise<void> {
+    try {
+      await this.#server.store.set(replyKey(ticket), JSON.stringify(reply));
+    } catch {
+      // Closed meanwhile: the end of the connection says it.
+    }
+  }
+
+  #lose(ticket: number, hasLeft: boolean): void {
+    this.#watch();
+    const comer = this.#comers.get(ticket);
+    if (comer === undefined) return;
+    const rank = this.#ranks.get(ticket);
+    const { pid } = comer;
+    if (this.#state === 'gathering') {
+      this.#comers.delete(ticket);
+      const error = hasLeft
+        ? this.#incomplete(`${nameComer(comer)} has given up waiting`)
+        : new HorovodError(
+            'ERR_HVD_PEER_LOST',
+            `${nameComer(comer)} ended before all ranks had come together: its connection was closed without a word.`,
+            { rank: comer.rank, pid },
+          );
+      this.#fail(error);
+      this.#server.store.fail(error);
+      return;
+    }
+    if (rank === undefined) return;
+    const who = nameComer({ ...comer, rank });
+    if (hasLeft) {
+      const text = `${who} has shut down and takes part in nothing any more.`;
+      this.#server.store.rankLost(rank, new HorovodError('ERR_HVD_SHUT_DOWN', text, { rank, pid }));
+    } else {
+      const text = `${who} ended while the job was starting: its connection was closed without a word.`;
+      this.#server.store.fail(new HorovodError('ERR_HVD_PEER_LOST', text, { rank, pid }));
+    }
+  }
+
+  #incomplete(what: string): HorovodError {
+    const here = [this.#own, ...this.#comers.values()];
+    const { size } = this.#own;
+    const ranks = Array.from({ length: size }, (_, rank) => rank);
+    const missing = ranks.filter((rank) => !here.some((each) => each.rank === rank));
+    const who = this.#own.rank === undefined ? `${size - here.length} more` : `rank ${missing.join(', ')}`;
+    return new HorovodError(
+      'ERR_HVD_TIMEOUT',
+      `${what}: ${here.length} of ${size} have come (${here.map(nameComer).join(', ')}), missing: ${who}. ` +
+        'Has every rank been started, and does every rank call init()? (HOROVOD_START_TIMEOUT allows for more time.)',
+    );
+  }
+
+  async #holding<T>(wait: Promise<T>): Promise<T> {
+    this.#ownWaits++;
+    this.#watch();
+    try {
+      return await wait;
+    } finally {
+      this.#ownWaits--;
+    }
+  }
+
+  /** Looks now and then whether somebody still needs this process. */
+  #watch(): void {
+    if (this.#timer !== undefined) return;
+    this.#server.holdProcess(true);
+    this.#timer = setInterval(() => {
+      const now = performance.now();
+      const isClosing = this.#state === 'closing';
+      const isNeeded = this.#server.waiting > 0 || now - this.#lastRequestAt < quietMs;
+      if (
+        isClosing
+          ? this.#server.members > 0 && isNeeded && now < this.#goodbyeUntil
+          : isNeeded || this.#ownWaits > 0
+      )
+        return;
+      clearInterval(this.#timer);
+      this.#timer = undefined;
+      this.#server.holdProcess(false);
+      if (isClosing) void this.#server.close();
+    }, checkEveryMs);
+  }
+}
+
+function refused(reason: string): Reply {
+  return { kind: 'refused', reason };
+}

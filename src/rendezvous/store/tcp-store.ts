@@ -1,0 +1,186 @@
+// A rank's side of the store: one connection to the launcher, or to the rank that serves the store where there is no
+// launcher. It keeps the process alive only while somebody waits for an answer.
+
+import type { Socket } from 'node:net';
+import { HorovodError } from '../../errors.ts';
+import { parseAddresses } from '../../net/addresses.ts';
+import { type Connection, connectToStore } from '../../net/connect.ts';
+import {
+  encodeFrame,
+  FrameReader,
+  longestKey,
+  ProtocolError,
+  parseResponse,
+  type Request,
+  type Response,
+} from '../../net/frames.ts';
+import type { Identity } from '../../net/handshake.ts';
+import type { Store, WaitOptions } from './store.ts';
+import { waitFor } from './store-wait.ts';
+
+export interface TcpStoreOptions extends Identity {
+  /** host:port of the launcher, or a list of candidates with commas between. */
+  readonly address: string;
+  readonly rank: number;
+  /** What the server is called in error texts; 'the launcher' unless given. */
+  readonly server?: string;
+  /** What this process is called in error texts; 'rank 3' unless given. */
+  readonly client?: string;
+  /** Where a rank serves the store: its end is the loss of that rank. */
+  readonly serverRank?: number;
+  /** Whether the server may be started after us. */
+  readonly mayComeLater?: boolean;
+  /** For connecting and the challenge. */
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+interface Pending {
+  readonly resolve: (value: string) => void;
+  readonly reject: (error: HorovodError) => void;
+}
+
+/** A connection that is being closed is cut off after this long. */
+const goodbyeMs = 1000;
+
+export class TcpStore implements Store {
+  readonly #socket: Socket;
+  readonly #who: string;
+  readonly #pending = new Map<number, Pending>();
+  #nextId = 0;
+  #end: HorovodError | undefined;
+
+  private constructor({ socket, address }: Connection, server: string, client: string, serverRank?: number) {
+    this.#socket = socket;
+    this.#who = `${server} at ${address}`;
+    const reader = new FrameReader();
+    socket.on('data', (piece) => {
+      try {
+        for (const text of reader.push(piece)) this.#receive(parseResponse(text));
+      } catch (error) {
+        if (!(error instanceof ProtocolError)) throw error;
+        this.#finish(rendezvous(`${this.#who} sent what is no answer: ${error.message}.`));
+      }
+    });
+    const onGone = () => {
+      const text = `${client} has lost the connection to ${this.#who}: it has ended.`;
+      this.#finish(
+        serverRank === undefined
+          ? rendezvous(text)
+          : new HorovodError('ERR_HVD_PEER_LOST', text, { rank: serverRank }),
+      );
+    };
+    socket.on('close', onGone);
+    socket.on('error', onGone);
+    socket.unref();
+  }
+
+  /** Connects and proves the secret both ways; ERR_HVD_RENDEZVOUS says what was wrong, never the secret. */
+  static async connect(options: TcpStoreOptions): Promise<TcpStore> {
+    const { address, server = 'the launcher', client = `rank ${options.rank}` } = options;
+    const { signal, timeoutMs = 30_000, mayComeLater = false, ...identity } = options;
+    const addresses = parseAddresses(address);
+    if (addresses === undefined)
+      throw rendezvous(`"${address}" is no address of ${server}: host:port is one.`);
+    const common = { server, client, signal, timeoutMs, mayComeLater };
+    return new TcpStore(
+      await connectToStore({ ...identity, ...common, addresses }),
+      server,
+      client,
+      options.serverRank,
+    );
+  }
+
+  async set(key: string, value: string, options: WaitOptions = {}): Promise<void> {
+    await this.#request({ op: 'set', key, value }, `to write "${key}"`, options);
+  }
+
+  async get(key: string, options: WaitOptions = {}): Promise<string> {
+    const { from } = options;
+    return this.#request(
+      { op: 'get', key, ...(from === undefined ? {} : { from }) },
+      `for "${key}"`,
+      options,
+    );
+  }
+
+  close(): void {
+    if (this.#end !== undefined) return;
+    // Gone in good order: one word before the connection ends.
+    this.#socket.write(encodeFrame({ op: 'leave', id: this.#nextId++ }));
+    this.#socket.destroySoon();
+    setTimeout(() => this.#socket.destroy(), goodbyeMs).unref();
+    this.#end = new HorovodError('ERR_HVD_SHUT_DOWN', 'the store was closed.');
+    this.#rejectAll(this.#end);
+  }
+
+  /** As the end of the process would: without a word. */
+  closeAbruptly(): void {
+    this.#finish(new HorovodError('ERR_HVD_SHUT_DOWN', 'the store was closed.'));
+  }
+
+  async #request(
+    body: { op: 'set'; key: string; value: string } | { op: 'get'; key: string; from?: number },
+    what: string,
+    options: WaitOptions,
+  ): Promise<string> {
+    if (this.#end !== undefined) throw this.#end;
+    if (body.key.length === 0 || body.key.length > longestKey) {
+      throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `a key has 1 to ${longestKey} characters.`);
+    }
+    const id = this.#nextId++;
+    let frame: Buffer;
+    try {
+      frame = encodeFrame({ ...body, id } as Request);
+    } catch (error) {
+      throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `the value of "${body.key}" is too long.`, {
+        cause: error,
+      });
+    }
+    try {
+      return await waitFor<string>(
+        (resolve, reject) => {
+          this.#pending.set(id, { resolve, reject });
+          this.#socket.ref();
+          this.#socket.write(frame);
+        },
+        `${what} at ${this.#who}`,
+        options,
+      );
+    } finally {
+      // Still there: a deadline or a signal came first.
+      if (this.#pending.delete(id) && this.#end === undefined)
+        this.#socket.write(encodeFrame({ op: 'cancel', id }));
+      if (this.#pending.size === 0) this.#socket.unref();
+    }
+  }
+
+  #receive(response: Response): void {
+    const pending = this.#pending.get(response.id);
+    // An answer that crossed our cancel.
+    if (pending === undefined) return;
+    this.#pending.delete(response.id);
+    if (response.op === 'failed') {
+      const { code, message, ...details } = response.failure;
+      pending.reject(new HorovodError(code, message, details));
+    } else {
+      pending.resolve(response.op === 'value' ? response.value : '');
+    }
+  }
+
+  #finish(error: HorovodError): void {
+    if (this.#end !== undefined) return;
+    this.#end = error;
+    this.#socket.destroy();
+    this.#rejectAll(error);
+  }
+
+  #rejectAll(error: HorovodError): void {
+    for (const pending of this.#pending.values()) pending.reject(error);
+    this.#pending.clear();
+  }
+}
+
+function rendezvous(message: string, cause?: unknown): HorovodError {
+  return new HorovodError('ERR_HVD_RENDEZVOUS', message, { cause });
+}

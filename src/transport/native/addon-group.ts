@@ -1,0 +1,391 @@
+// One process set on the native transport: hands jobs to the addon and turns its statuses into outcomes and errors.
+// Quick things run on the calling thread; the rest on the group's own thread (native/src/group/worker.h).
+
+import { constants } from 'node:os';
+import { getSystemErrorName } from 'node:util';
+import type { ControlBlock } from '../../control/control-block.ts';
+import { toError, toFailureRecord } from '../../control/failure-record.ts';
+import { HorovodError } from '../../errors.ts';
+import type { TypedArray } from '../../tensor/dtype.ts';
+import { type BatchTrace, mostMarkWords } from '../trace.ts';
+import type { Batch, GroupSpec, Outcome, QuickAllreduce, Round, TransportGroup } from '../transport.ts';
+import { timeoutError } from '../wait-errors.ts';
+import type { NativeGroup, NativeResult } from './addon.ts';
+import { describe, inputsOf, outputsOf, status, takeResult } from './codes.ts';
+
+type Report = (id: number, status: number, results: (NativeResult | undefined)[]) => void;
+type Complete = (outcome: Outcome | HorovodError) => void;
+
+/** A promise form waits this long on the main thread for its peers before it goes to the group's thread. */
+const tryForMicroseconds = 20;
+/** Places in the mailbox; `Mailbox` in native/src/node/mailbox.h has the same. */
+const isTracedAt = 6;
+const markCountAt = 7;
+const marksAt = 8;
+
+export class AddonGroup implements TransportGroup, QuickAllreduce {
+  readonly index: number;
+  readonly size: number;
+  readonly quick: QuickAllreduce = this;
+  onClose: () => void = () => {};
+  /** Every member sees by itself who is gone; otherwise some wait for what others see. */
+  seesAll = false;
+  /** The error for a member that is gone and of whom the control block knows nothing. */
+  describeLoss: (rank: number, errno: number) => HorovodError = (rank) =>
+    new HorovodError('ERR_HVD_PEER_LOST', `rank ${rank} is gone`, { rank });
+  readonly #native: NativeGroup;
+  /** Elements 0 and from markCountAt on are the addon's: the time, and the stages of what was traced; the others are ours. */
+  readonly #mailbox = new Float64Array(marksAt + mostMarkWords);
+  readonly #block: ControlBlock;
+  readonly #rank: number;
+  readonly #members: readonly number[];
+  /** Larger ones leave the event loop free. */
+  readonly #tryUpToBytes: number;
+  readonly #batches = new Map<number, { batch: Batch; complete: Complete }>();
+  readonly #ids = new Map<Batch, number>();
+  /** Submitted after a mismatch; they wait for takeBack(). What was queued before waits in the addon. */
+  readonly #held = new Map<Batch, Complete>();
+  #isHalted = false;
+  #isTraced = false;
+  #nextId = 1;
+  #broken: HorovodError | undefined;
+  #isClosed = false;
+
+  constructor(
+    block: ControlBlock,
+    rank: number,
+    spec: GroupSpec,
+    tryUpToBytes: number,
+    open: (report: Report, mailbox: Float64Array) => NativeGroup,
+  ) {
+    this.index = spec.index;
+    this.size = spec.members.length;
+    this.#block = block;
+    this.#rank = rank;
+    this.#members = spec.members;
+    this.#tryUpToBytes = tryUpToBytes;
+    this.#native = open((id, code, results) => this.#report(id, code, results), this.#mailbox);
+  }
+
+  /** Whether an operation may be going on in the background. */
+  get isBusy(): boolean {
+    return this.#batches.size > 0;
+  }
+
+  probe(allowed: boolean): void {
+    this.#native.probe(allowed ? 1 : 0);
+  }
+
+  submit(batch: Batch, complete: Complete): Outcome | undefined {
+    this.#checkUsable();
+    if (this.#isHalted) {
+      this.#held.set(batch, complete);
+      return undefined;
+    }
+    const operations = batch.rounds.map((round) => round.operation);
+    const id = this.#nextId++;
+    const inputs = operations.map(inputsOf);
+    if (this.#isTraced !== (batch.trace !== undefined)) this.isTraced = !this.#isTraced;
+    const bytes = inputs.reduce((sum, list) => list.reduce((part, array) => part + array.byteLength, sum), 0);
+    const code = this.#native.submit(
+      id,
+      batch.rounds.map((round, i) => describe(round, batch, batch.passive && i === 0)),
+      inputs,
+      operations.map(outputsOf),
+      bytes <= this.#tryUpToBytes ? tryForMicroseconds : 0,
+    );
+    if (code !== status.queued) {
+      this.#takeMarks(batch.trace);
+      return this.#outcome(code, batch, batch.rounds[0]);
+    }
+    this.#batches.set(id, { batch, complete });
+    this.#ids.set(batch, id);
+    return undefined;
+  }
+
+  runSync(batch: Batch): Outcome {
+    this.#checkUsable();
+    let isFirst = true;
+    if (this.#isTraced !== (batch.trace !== undefined)) this.isTraced = !this.#isTraced;
+    for (const round of batch.rounds) {
+      const { operation } = round;
+      const code = this.#native.run(
+        describe(round, batch, batch.passive && isFirst),
+        inputsOf(operation),
+        outputsOf(operation),
+      );
+      isFirst = false;
+      if (this.settleSync(code, batch, round) === 'mismatch') return 'mismatch';
+    }
+    return 'done';
+  }
+
+  waitSync(batch: Batch): Outcome {
+    const id = this.#ids.get(batch);
+    if (id === undefined) throw new TypeError('waitSync: this job was not submitted');
+    for (;;) {
+      const over = this.#native.waitSync(id, batch.stallAfterMs);
+      if (over === undefined) throw new TypeError('waitSync: this job is over');
+      if (typeof over === 'number') {
+        this.#tellStall(batch);
+        continue;
+      }
+      this.#forget(id, batch);
+      this.#takeMarks(batch.trace);
+      return this.#settleBatch(over[0], batch, over[1]);
+    }
+  }
+
+  takeBack(): Batch[] {
+    const taken: Batch[] = [];
+    for (const id of this.#native.takeBack()) {
+      const entry = this.#batches.get(id);
+      if (entry === undefined) continue;
+      this.#forget(id, entry.batch);
+      taken.push(entry.batch);
+    }
+    taken.push(...this.#held.keys());
+    this.#held.clear();
+    this.#isHalted = false;
+    return taken;
+  }
+
+  setSwitchBytes(bytes: number): void {
+    if (!this.#isClosed) this.#native.setSwitchBytes?.(bytes);
+  }
+
+  missing(): number[] {
+    return this.#isClosed ? [] : this.#native.missing();
+  }
+
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#broken ??= new HorovodError('ERR_HVD_SHUT_DOWN', 'this process set has been closed on this rank');
+    this.#native.close();
+    this.onClose();
+    for (const { complete } of this.#batches.values()) complete(this.#broken);
+    for (const complete of this.#held.values()) complete(this.#broken);
+    this.#held.clear();
+    this.#batches.clear();
+    this.#ids.clear();
+  }
+
+  // --- QuickAllreduce -----------------------------------------------------------------------------------------
+
+  allreduceNow(
+    input: TypedArray,
+    output: TypedArray | undefined,
+    dtypeAndOp: number,
+    fingerprintLow: number,
+    fingerprintHigh: number,
+    postscale: number,
+  ): number {
+    if (this.#broken !== undefined) throw this.#broken;
+    this.#fillMailbox(output, dtypeAndOp, fingerprintLow, fingerprintHigh, postscale);
+    return this.#native.allreduceNow(input, output);
+  }
+
+  allreduceSoon(
+    input: TypedArray,
+    output: TypedArray | undefined,
+    dtypeAndOp: number,
+    fingerprintLow: number,
+    fingerprintHigh: number,
+    postscale: number,
+  ): number | undefined {
+    if (this.#broken !== undefined) throw this.#broken;
+    this.#fillMailbox(output, dtypeAndOp, fingerprintLow, fingerprintHigh, postscale);
+    const tryFor = input.byteLength <= this.#tryUpToBytes ? tryForMicroseconds : 0;
+    const code = this.#native.allreduceSoon(input, output, this.#nextId, tryFor);
+    return code === status.queued ? undefined : code;
+  }
+
+  /** In the order of `Mailbox` in native/src/node/mailbox.h. */
+  #fillMailbox(
+    output: TypedArray | undefined,
+    dtypeAndOp: number,
+    fingerprintLow: number,
+    fingerprintHigh: number,
+    postscale: number,
+  ): void {
+    const mailbox = this.#mailbox;
+    mailbox[1] = dtypeAndOp;
+    mailbox[2] = fingerprintLow;
+    mailbox[3] = fingerprintHigh;
+    mailbox[4] = postscale;
+    mailbox[5] = output === undefined ? 0 : 1;
+  }
+
+  adopt(batch: Batch, complete: Complete): void {
+    const id = this.#nextId++;
+    this.#batches.set(id, { batch, complete });
+    this.#ids.set(batch, id);
+  }
+
+  prepareRun(round: Round, batch: Batch): () => number {
+    this.#checkUsable();
+    return this.#native.prepareRun(
+      describe(round, batch, false),
+      inputsOf(round.operation),
+      outputsOf(round.operation),
+    );
+  }
+
+  get isTraced(): boolean {
+    return this.#isTraced;
+  }
+
+  set isTraced(isTraced: boolean) {
+    this.#isTraced = isTraced;
+    this.#mailbox[isTracedAt] = isTraced ? 1 : 0;
+    this.#mailbox[markCountAt] = 0;
+  }
+
+  get lastMarks(): Float64Array {
+    return this.#mailbox.subarray(marksAt, marksAt + 2 * (this.#mailbox[markCountAt] as number));
+  }
+
+  /** What the addon has noted down since the last call. */
+  #takeMarks(trace: BatchTrace | undefined): void {
+    if (trace === undefined) return;
+    const mailbox = this.#mailbox;
+    const end = marksAt + 2 * (mailbox[markCountAt] as number);
+    for (let at = marksAt; at < end; at += 2) trace.add(mailbox[at] as number, mailbox[at + 1] as number);
+    mailbox[markCountAt] = 0;
+  }
+
+  lastFinishedAtMs(): number {
+    return this.#mailbox[0] as number;
+  }
+
+  settleSync(code: number | NativeResult, batch: Batch, round: Round | undefined = batch.rounds[0]): Outcome {
+    let current = code;
+    while (current === status.stalled) {
+      this.#tellStall(batch);
+      current = this.#native.resume();
+    }
+    this.#takeMarks(batch.trace);
+    return this.#outcome(current, batch, round);
+  }
+
+  /** Whoever hears of it may have shut down. */
+  #tellStall(batch: Batch): void {
+    batch.onStall?.(this.missing());
+    if (this.#isClosed) throw this.#broken;
+  }
+
+  #outcome(code: number | NativeResult, batch: Batch, round: Round | undefined): Outcome {
+    if (typeof code !== 'number') {
+      if (round !== undefined) takeResult(round.operation, code);
+      return 'done';
+    }
+    if (code === status.done) return 'done';
+    if (code === status.mismatch) {
+      this.#isHalted = true;
+      return 'mismatch';
+    }
+    throw this.#fail(code, batch);
+  }
+
+  #settleBatch(code: number, batch: Batch, results: (NativeResult | undefined)[]): Outcome {
+    if (code !== status.done) return this.#outcome(code, batch, undefined);
+    batch.rounds.forEach((round, i) => {
+      const result = results[i];
+      if (result !== undefined) takeResult(round.operation, result);
+    });
+    return 'done';
+  }
+
+  #report(id: number, code: number, results: (NativeResult | undefined)[]): void {
+    const entry = this.#batches.get(id);
+    if (entry === undefined) return;
+    this.#forget(id, entry.batch);
+    this.#takeMarks(entry.batch.trace);
+    let outcome: Outcome | HorovodError;
+    try {
+      outcome = this.#settleBatch(code, entry.batch, results);
+    } catch (error) {
+      outcome = error as HorovodError;
+    }
+    entry.complete(outcome);
+  }
+
+  #forget(id: number, batch: Batch): void {
+    this.#batches.delete(id);
+    this.#ids.delete(batch);
+  }
+
+  #checkUsable(): void {
+    if (this.#broken !== undefined) throw this.#broken;
+  }
+
+  /** The job has failed for good, here and, through the control block, everywhere; an optional one here alone. */
+  #fail(code: number, batch: Batch): HorovodError {
+    if (this.#broken !== undefined) return this.#broken;
+    const error = this.#errorOf(code, batch);
+    const isKnown = code === status.failed || code === status.stopped;
+    const isOnlyOurs = code === status.peerLeft && batch.isOptional === true && this.seesAll;
+    const isFirst = isKnown || isOnlyOurs || this.#block.fail(toFailureRecord(error));
+    const known = isFirst ? undefined : this.#block.failure();
+    this.#broken = known === undefined ? error : toError(known);
+    return this.#broken;
+  }
+
+  #errorOf(code: number, batch: Batch): HorovodError {
+    const culprit = this.#members[this.#native.culprit()] ?? -1;
+    switch (code) {
+      case status.peerLost:
+      case status.peerLeft:
+        return this.#block.lossOf(culprit) ?? this.describeLoss(culprit, this.#native.errno());
+      case status.failed: {
+        const record = this.#block.failure();
+        if (record !== undefined) return toError(record);
+        return new HorovodError(
+          'ERR_HVD_NATIVE',
+          `the job has failed, and nobody wrote why (${batch.label})`,
+        );
+      }
+      case status.timeout:
+        return timeoutError(batch, this.#rank, this.#missingRanks(culprit));
+      case status.stopped:
+        return new HorovodError('ERR_HVD_SHUT_DOWN', `${batch.label} ended because this rank shuts down`);
+      case status.noMemory:
+        return new HorovodError(
+          'ERR_HVD_OUT_OF_MEMORY',
+          `rank ${this.#rank} found no memory for the result of ${batch.label}`,
+          { rank: this.#rank },
+        );
+      default:
+        // The libraries of mpi and gloo do not say whom they have lost.
+        if (culprit < 0) {
+          return new HorovodError(
+            'ERR_HVD_NATIVE',
+            `rank ${this.#rank}: the transport between hosts gave up in ${batch.label}. ` +
+              'Usually another rank or its connection has gone; what the other ranks say tells more.',
+            { rank: this.#rank },
+          );
+        }
+        if (this.#native.errno() === constants.errno.EPROTO) {
+          return new HorovodError(
+            'ERR_HVD_NATIVE',
+            `rank ${this.#rank} does not understand what rank ${culprit} sent in ${batch.label}. ` +
+              'Do all hosts have the same version of horovod, and the addon built from it?',
+            { rank: culprit },
+          );
+        }
+        return new HorovodError(
+          'ERR_HVD_NATIVE',
+          `rank ${this.#rank} could not copy from rank ${culprit} in ${batch.label}: ` +
+            `${getSystemErrorName(-this.#native.errno())}. HOROVOD_CMA=0 avoids direct copies.`,
+          { rank: this.#rank },
+        );
+    }
+  }
+
+  #missingRanks(culprit: number): number[] {
+    const missing = this.missing().map((member) => this.#members[member] ?? -1);
+    if (missing.length > 0) return missing;
+    return culprit >= 0 ? [culprit] : this.#members.filter((member) => member !== this.#rank);
+  }
+}

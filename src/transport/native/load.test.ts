@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { loadNative } from './load.ts';
+
+/** A module in place of the addon. */
+function withModule(text: string, check: (path: string) => void): void {
+  const folder = mkdtempSync(join(tmpdir(), 'hvd-load-'));
+  const path = join(folder, 'addon.cjs');
+  try {
+    writeFileSync(path, text);
+    check(path);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+function reasonFor(search: Parameters<typeof loadNative>[0]): string {
+  const result = loadNative(search);
+  return result.built ? 'built' : result.reason;
+}
+
+test('an addon built from other sources is refused, and it is said what to do', () => {
+  for (const version of ['undefined', '1']) {
+    withModule(`exports.interfaceVersion = ${version};`, (nativePath) => {
+      assert.match(reasonFor({ nativePath }), /addon\.cjs was built from other sources; run npm run build$/);
+    });
+  }
+});
+
+test('a file that does not load is a reason, not an exception', () => {
+  withModule('throw new Error("no such symbol");', (nativePath) => {
+    assert.match(reasonFor({ nativePath }), /does not load: no such symbol/);
+  });
+});
+
+test('a path that does not exist is named', () => {
+  assert.match(reasonFor({ nativePath: '/nonexistent/addon.node' }), /names \/nonexistent\/addon\.node/);
+});
+
+test('HOROVOD_NATIVE=0 is a reason', () => {
+  assert.equal(reasonFor({ native: false }), 'HOROVOD_NATIVE=0');
+});
+
+/** A folder with modules in place of the addons. */
+function withModules(names: readonly string[], check: (nativePath: string) => void): void {
+  const folder = mkdtempSync(join(tmpdir(), 'hvd-load-'));
+  try {
+    for (const name of ['main.cjs', ...names]) {
+      writeFileSync(join(folder, name), `throw new Error('this is ${name}');`);
+    }
+    check(join(folder, 'main.cjs'));
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+test('the transport of the transport decides which addon is loaded', () => {
+  withModules([], (nativePath) => {
+    assert.match(reasonFor({ nativePath, transport: 'tcp' }), /this is main/);
+    assert.match(reasonFor({ nativePath, transport: 'mpi' }), /no mpicxx when Horovod was built/);
+    assert.match(
+      reasonFor({ nativePath, transport: 'gloo' }),
+      /libgloo was not installed when Horovod was built/,
+    );
+    assert.match(reasonFor({ nativePath, transport: 'tcp' }), /this is main/);
+  });
+});
+
+test('with the addons of two MPIs the one of the launcher is loaded', () => {
+  withModules(['horovod-mpi-mpich.node', 'horovod-mpi-openmpi.node'], (nativePath) => {
+    const search = { nativePath, transport: 'mpi' };
+    assert.match(reasonFor({ ...search, launcher: { kind: 'open-mpi' } }), /mpi-openmpi\.node does not load/);
+    assert.match(reasonFor({ ...search, launcher: { kind: 'pmi' } }), /mpi-mpich\.node does not load/);
+    assert.match(reasonFor({ ...search, launcher: { kind: 'alone' } }), /mpi-openmpi\.node does not load/);
+  });
+});
+
+test('an addon for another MPI than the one that started this process is not loaded', () => {
+  withModules(['horovod-mpi-mpich.node'], (nativePath) => {
+    const reason = reasonFor({ nativePath, transport: 'mpi', launcher: { kind: 'open-mpi' } });
+    assert.match(reason, /started by Open MPI, and Horovod was built with MPICH/);
+  });
+});

@@ -1,0 +1,243 @@
+// The rounds of a group whose members sit on several hosts. Posts go to everybody: through the files of the host to the
+// local members, over a connection to each of the others. So everybody sees who has come, and small operations are over
+// when all posts are there. Larger ones then run as collectives/cluster has them.
+//
+// On a connection: the ready byte; then, for each round, a post in each direction, header (of fixed length) and payload;
+// then, where all agree, the bytes of the operation, whose number both sides know.
+
+import type { HorovodError } from '../../errors.ts';
+import type { ReduceKernels } from '../../tensor/wasm-reduce.ts';
+import type { Round } from '../transport.ts';
+import { type ClusterExchange, settle, type Ticket } from './algorithms/cluster/cluster-exchange.ts';
+import { clusterCollectiveOf } from './algorithms/cluster/collective.ts';
+import { smallBytes } from './algorithms/cluster/reduce.ts';
+import type { Seats } from './algorithms/cluster/seats.ts';
+import type { Exchange, Steps } from './algorithms/exchange.ts';
+import type { GroupFiles } from './group-files.ts';
+import type { Link } from './link.ts';
+import { Post } from './post.ts';
+import type { Rounds } from './round.ts';
+
+export interface ClusterRoundsOptions {
+  readonly seats: Seats;
+  /** Of the members of this host, with `extraBytes` of extraBytesFor(). */
+  readonly files: GroupFiles;
+  /** By member; undefined for those of this host. */
+  readonly links: readonly (Link | undefined)[];
+  readonly gathersByHost: boolean;
+  /** The error for a connection that ended, or brought something wrong. */
+  describeLoss(member: number, seen: string): HorovodError;
+}
+
+/** For partial results and pieces under way; more of it makes them larger. */
+const crossBytes = 4 * 1024 * 1024;
+/** A connection ends before anybody knows why: so long the control block may take to tell the true cause. */
+const graceMs = 1000;
+/** What a question in vain costs on one connection. */
+export const linkQuestionUs = 6;
+
+export function extraBytesFor(members: number, eagerBytes: number, postBytes: number): number {
+  return members * postBytes + Math.max(crossBytes, smallBytes(members, eagerBytes));
+}
+
+export class ClusterRounds implements Rounds, ClusterExchange {
+  readonly seats: Seats;
+  readonly index: number;
+  readonly size: number;
+  readonly eagerBytes: number;
+  readonly kernels: ReduceKernels;
+  readonly crossArea: number;
+  readonly crossBytes: number = crossBytes;
+  readonly gathersByHost: boolean;
+  readonly local: Exchange;
+  readonly #files: GroupFiles;
+  readonly #links: readonly (Link | undefined)[];
+  readonly #describeLoss: (member: number, seen: string) => HorovodError;
+  /** Of members of other hosts. */
+  readonly #posts: readonly Post[];
+  readonly #incoming: { header: Ticket | undefined; payload: Ticket | undefined; isHere: boolean }[];
+  #isPosting = true;
+
+  constructor({ seats, files, links, gathersByHost, describeLoss }: ClusterRoundsOptions) {
+    this.seats = seats;
+    this.index = seats.index;
+    this.size = seats.size;
+    this.eagerBytes = files.eagerBytes;
+    this.kernels = files.kernels;
+    this.gathersByHost = gathersByHost;
+    this.local = files;
+    this.#files = files;
+    this.#links = links;
+    this.#describeLoss = describeLoss;
+    const areaOf = (member: number) => files.extraArea + member * files.postBytes;
+    this.#posts = links.map(
+      (_, member) => new Post(this.kernels.staging, areaOf(member), this.size, this.eagerBytes),
+    );
+    this.crossArea = areaOf(this.size);
+    this.#incoming = links.map(() => ({ header: undefined, payload: undefined, isHere: false }));
+    this.#beginRound();
+  }
+
+  *run(round: Round, isPassive: boolean, onPosted: () => void, onAgreed?: () => void): Steps<boolean> {
+    const { remote } = this.seats;
+    // Nothing has been sent so far: a job that waits here can be taken back without a trace.
+    if (isPassive) while (!this.#hasAnyPost()) yield 'waiting';
+    const collective = clusterCollectiveOf(this, round.operation);
+    const files = this.#files;
+    const { staging } = this.kernels;
+    if (collective.payloadBytes > 0) collective.writePayload(staging, files.ownPayloadArea);
+    files.post(round, collective);
+    const { area, payloadOffset } = files.postOf(files.index);
+    const whole = staging.subarray(area, area + payloadOffset + wholeWords(collective.payloadBytes));
+    const sends = remote.map((member) => this.send(member, whole));
+    onPosted();
+    while (!this.#hasAllPosts()) yield 'waiting';
+    const own = files.postOf(files.index);
+    const isAgreed = files.isAgreed() && remote.every((member) => this.#postOf(member).agreesWith(own));
+    this.#isPosting = false;
+    if (isAgreed) {
+      onAgreed?.();
+      yield* collective.run();
+    }
+    yield* settle(this, sends);
+    this.#beginRound();
+    return isAgreed;
+  }
+
+  withoutPost(): number[] {
+    const { local, remote } = this.seats;
+    const absent = this.#files.withoutPost().map((place) => local[place] as number);
+    for (const member of remote) {
+      this.#links[member]?.pump();
+      // What is wrong with a post is told by the wait for it.
+      if (!this.#hasPost(member, false)) absent.push(member);
+    }
+    return absent.sort((a, b) => a - b);
+  }
+
+  lacking(): number[] {
+    const { local, remote } = this.seats;
+    const here = this.#files.lacking().map((place) => local[place] as number);
+    const there = remote.filter((member) =>
+      this.#isPosting ? this.#incoming[member]?.isHere !== true : this.#links[member]?.isIdle !== true,
+    );
+    return [...here, ...there].sort((a, b) => a - b);
+  }
+
+  payloadBytes(member: number): number {
+    return this.#postOf(member).payloadBytes;
+  }
+
+  totalBytes(member: number): number {
+    return this.#postOf(member).totalBytes;
+  }
+
+  sendBytes(member: number, to: number): number {
+    return this.#postOf(member).sendBytes(to);
+  }
+
+  payload(member: number): number {
+    if (this.#isLocal(member)) return this.#files.payload(this.seats.placeOf[member] as number);
+    const { area, payloadOffset } = this.#postOf(member);
+    return area + payloadOffset;
+  }
+
+  send(member: number, bytes: Uint8Array): Ticket {
+    return { kind: 'send', member, number: this.#linkOf(member).send(bytes) };
+  }
+
+  receive(member: number, place: Uint8Array): Ticket {
+    return { kind: 'receive', member, number: this.#linkOf(member).receive(place) };
+  }
+
+  isDone({ kind, member, number }: Ticket): boolean {
+    const link = this.#linkOf(member);
+    return kind === 'send' ? link.hasSent(number) : link.hasReceived(number);
+  }
+
+  pump(): boolean {
+    let hasMoved = false;
+    for (const member of this.seats.remote) {
+      const link = this.#linkOf(member);
+      if (link.isIdle) continue;
+      if (link.pump()) hasMoved = true;
+      if (link.end !== undefined && performance.now() - link.end.atMs > graceMs) {
+        throw this.#describeLoss(member, link.end.reason);
+      }
+    }
+    return hasMoved;
+  }
+
+  close(): void {
+    for (const link of this.#links) link?.close();
+    this.#files.close();
+  }
+
+  #beginRound(): void {
+    this.#files.beginRound();
+    this.#isPosting = true;
+    for (const member of this.seats.remote) {
+      const { area, payloadOffset } = this.#posts[member] as Post;
+      const header = this.receive(member, this.kernels.staging.subarray(area, area + payloadOffset));
+      this.#incoming[member] = { header, payload: undefined, isHere: false };
+    }
+  }
+
+  #hasAnyPost(): boolean {
+    if (this.#files.hasAnyPost()) return true;
+    this.pump();
+    return this.seats.remote.some((member) => this.#hasPost(member));
+  }
+
+  #hasAllPosts(): boolean {
+    this.pump();
+    let hasAll = this.#files.hasAllPosts();
+    for (const member of this.seats.remote) if (!this.#hasPost(member)) hasAll = false;
+    return hasAll;
+  }
+
+  #hasPost(member: number, isStrict = true): boolean {
+    const incoming = this.#incoming[member];
+    if (incoming?.header === undefined || incoming.isHere) return incoming?.isHere === true;
+    if (!this.isDone(incoming.header)) return false;
+    const post = this.#posts[member] as Post;
+    const { round } = this.#files;
+    if (incoming.payload === undefined) {
+      if (!post.isHeaderOf(round, this.eagerBytes)) return this.#refuse(member, isStrict);
+      const from = post.area + post.payloadOffset;
+      const place = this.kernels.staging.subarray(from, from + wholeWords(post.payloadBytes));
+      incoming.payload = this.receive(member, place);
+      this.#linkOf(member).pump();
+    }
+    if (!this.isDone(incoming.payload)) return false;
+    if (!post.isOf(round)) return this.#refuse(member, isStrict);
+    incoming.isHere = true;
+    return true;
+  }
+
+  #refuse(member: number, isStrict: boolean): false {
+    const round = this.#files.round;
+    if (isStrict) throw this.#describeLoss(member, `brought something that is no post of round ${round}`);
+    return false;
+  }
+
+  #postOf(member: number): Post {
+    if (this.#isLocal(member)) return this.#files.postOf(this.seats.placeOf[member] as number);
+    return this.#posts[member] as Post;
+  }
+
+  #isLocal(member: number): boolean {
+    return this.seats.hostOf[member] === this.seats.hostOf[this.index];
+  }
+
+  #linkOf(member: number): Link {
+    const link = this.#links[member];
+    if (link === undefined) throw new RangeError(`member ${this.index} has no connection with ${member}`);
+    return link;
+  }
+}
+
+/** The checksum of a post covers whole words. */
+function wholeWords(bytes: number): number {
+  return Math.ceil(bytes / 4) * 4;
+}

@@ -1,0 +1,166 @@
+// A connection to another member, read and written without blocking and without the event loop: by plain system calls
+// on its descriptor, straight from and into the memory of an operation. What does not go through at once stays in two
+// queues, of bytes to send and of places to fill, which move whenever somebody says pump().
+//
+// NOTE [Why not the streams]. Sync forms block the main thread, where streams would stand still; a thread of its own for
+// them costs two changes of thread and a copy for every piece. A question in vain costs an exception, some µs.
+
+import { readSync, writeSync } from 'node:fs';
+import type { MeshSocket } from '../../net/mesh/mesh-socket.ts';
+
+/** Why nothing comes any more: 'was closed from there', 'broke (ECONNRESET)'. */
+export interface LinkEnd {
+  readonly reason: string;
+  readonly atMs: number;
+}
+
+/** The one byte that the dialing side sends when it has stopped reading by the event loop. */
+const readyByte = 0x52;
+
+/** More at once would not go through anyway, and a system call takes no more than 2 GiB. */
+const mostBytesAtOnce = 4 * 1024 * 1024;
+
+export class Link {
+  readonly #connection: MeshSocket;
+  readonly #sends: Uint8Array[] = [];
+  readonly #places: Uint8Array[] = [];
+  /** Bytes of the first one that are done. */
+  #sentOfFirst = 0;
+  #filledOfFirst = 0;
+  /** Tickets: how many were queued and how many are done. */
+  #queuedSends = 0;
+  #doneSends = 0;
+  #queuedPlaces = 0;
+  #donePlaces = 0;
+  readonly #ready: Uint8Array | undefined;
+  #end: LinkEnd | undefined;
+  #isClosed = false;
+
+  constructor(connection: MeshSocket) {
+    this.#connection = connection;
+    connection.socket.unref();
+    if (connection.accepted) {
+      // The other side may still be reading by its event loop: nothing goes out before its ready byte is here.
+      this.#ready = new Uint8Array(1);
+      this.receive(this.#ready);
+    } else {
+      this.send(Uint8Array.of(readyByte));
+    }
+  }
+
+  /** Undefined while the connection stands, as far as anybody has looked. */
+  get end(): LinkEnd | undefined {
+    return this.#end;
+  }
+
+  /** Queues bytes, which must not change until hasSent() says so. Returns the ticket to ask with. */
+  send(bytes: Uint8Array): number {
+    if (bytes.length === 0) return this.#queuedSends;
+    this.#sends.push(bytes);
+    return ++this.#queuedSends;
+  }
+
+  /** Queues a place for the next bytes that come. */
+  receive(place: Uint8Array): number {
+    if (place.length === 0) return this.#queuedPlaces;
+    this.#places.push(place);
+    return ++this.#queuedPlaces;
+  }
+
+  hasSent(ticket: number): boolean {
+    return this.#doneSends >= ticket;
+  }
+
+  hasReceived(ticket: number): boolean {
+    return this.#donePlaces >= ticket;
+  }
+
+  get isIdle(): boolean {
+    return this.#sends.length === 0 && this.#places.length === 0;
+  }
+
+  /** Moves what can be moved right now; true if any byte was. */
+  pump(): boolean {
+    // Node may still hold the last byte of the handshake.
+    if (this.#isClosed || this.#connection.socket.writableLength > 0) return false;
+    const hasRead = this.#places.length > 0 && this.#end === undefined && this.#read();
+    const isOurTurn = this.#ready === undefined || this.#donePlaces > 0;
+    const hasWritten = isOurTurn && this.#sends.length > 0 && this.#end === undefined && this.#write();
+    return hasRead || hasWritten;
+  }
+
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#sends.length = 0;
+    this.#places.length = 0;
+    this.#connection.release();
+  }
+
+  #read(): boolean {
+    let hasMoved = false;
+    while (this.#places.length > 0) {
+      const place = this.#places[0] as Uint8Array;
+      const wanted = Math.min(place.length - this.#filledOfFirst, mostBytesAtOnce);
+      const bytes = this.#call((fd) => readSync(fd, place, this.#filledOfFirst, wanted, null));
+      if (bytes === undefined) return hasMoved;
+      if (bytes === 0) {
+        this.#endWith('was closed from there');
+        return hasMoved;
+      }
+      hasMoved = true;
+      this.#filledOfFirst += bytes;
+      // Less than asked for: there is nothing more now, and asking again would only cost an exception.
+      if (bytes < wanted) return true;
+      if (this.#filledOfFirst < place.length) continue;
+      this.#places.shift();
+      this.#filledOfFirst = 0;
+      this.#donePlaces++;
+      if (place === this.#ready && place[0] !== readyByte) {
+        this.#endWith(`began with a wrong byte (${place[0]})`);
+        return true;
+      }
+    }
+    return hasMoved;
+  }
+
+  #write(): boolean {
+    let hasMoved = false;
+    while (this.#sends.length > 0) {
+      const source = this.#sends[0] as Uint8Array;
+      const left = Math.min(source.length - this.#sentOfFirst, mostBytesAtOnce);
+      const bytes = this.#call((fd) => writeSync(fd, source, this.#sentOfFirst, left));
+      if (bytes === undefined) return hasMoved;
+      hasMoved = true;
+      this.#sentOfFirst += bytes;
+      if (bytes < left) return true;
+      if (this.#sentOfFirst < source.length) continue;
+      this.#sends.shift();
+      this.#sentOfFirst = 0;
+      this.#doneSends++;
+    }
+    return hasMoved;
+  }
+
+  /** Undefined where the call would have had to wait, or the connection is broken. */
+  #call(call: (fd: number) => number): number | undefined {
+    const stackTraceLimit = Error.stackTraceLimit;
+    try {
+      // The stack of "try again" interests nobody, and takes half of the time.
+      Error.stackTraceLimit = 0;
+      return call(this.#connection.takeDescriptor());
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      // Not the connection's fault: for example a buffer that was detached meanwhile.
+      if (code?.startsWith('ERR_') === true) throw error;
+      if (code !== 'EAGAIN' && code !== 'EINTR') this.#endWith(`broke (${code ?? message})`);
+      return undefined;
+    } finally {
+      Error.stackTraceLimit = stackTraceLimit;
+    }
+  }
+
+  #endWith(reason: string): void {
+    this.#end ??= { reason, atMs: performance.now() };
+  }
+}

@@ -1,0 +1,60 @@
+// One round of a group on the portable transport: post, see all posts, and, where they agree, run the operation. `Rounds`
+// is what a group needs of whatever carries its rounds: the files of one host, or the connections between several.
+
+import { runTogether } from '../reference.ts';
+import type { Round } from '../transport.ts';
+import { collectiveOf } from './algorithms/collective.ts';
+import type { Steps } from './algorithms/exchange.ts';
+import type { GroupFiles } from './group-files.ts';
+
+export interface Rounds {
+  readonly index: number;
+  readonly size: number;
+  /** False where the members disagree. A passive member posts only after another one has. */
+  run(round: Round, isPassive: boolean, onPosted: () => void, onAgreed?: () => void): Steps<boolean>;
+  /** Members that have not posted the current round. */
+  withoutPost(): number[];
+  /** Whom the last fruitless wait was for. */
+  lacking(): number[];
+  close(): void;
+}
+
+export function roundsOf(files: GroupFiles): Rounds {
+  files.beginRound();
+  return {
+    index: files.index,
+    size: files.size,
+    run: (round, isPassive, onPosted, onAgreed) => runRound(files, round, isPassive, onPosted, onAgreed),
+    withoutPost: () => files.withoutPost(),
+    lacking: () => files.lacking(),
+    close: () => files.close(),
+  };
+}
+
+/** False where the members disagree. A passive member posts only after another one has. */
+export function* runRound(
+  files: GroupFiles,
+  round: Round,
+  isPassive: boolean,
+  onPosted: () => void,
+  onAgreed?: () => void,
+): Steps<boolean> {
+  if (files.size === 1) {
+    runTogether([round.operation]);
+    return true;
+  }
+  // Nothing has been written so far: a job that waits here can be taken back without a trace.
+  if (isPassive) while (!files.hasAnyPost()) yield 'waiting';
+  const collective = collectiveOf(files, round.operation);
+  if (collective.payloadBytes > 0) collective.writePayload(files.kernels.staging, files.ownPayloadArea);
+  files.post(round, collective);
+  onPosted();
+  while (!files.hasAllPosts()) yield 'waiting';
+  const isAgreed = files.isAgreed();
+  if (isAgreed) {
+    onAgreed?.();
+    yield* collective.run();
+  }
+  files.beginRound();
+  return isAgreed;
+}

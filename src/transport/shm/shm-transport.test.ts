@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { describeTransport } from '../../../test/support/transport-conformance.ts';
+import {
+  batchOf,
+  round,
+  submit,
+  type TransportWorld,
+  withWorld,
+} from '../../../test/support/transport-world.ts';
+import { ControlBlock } from '../../control/control-block.ts';
+import { loadNative } from '../native/load.ts';
+import { BatchTrace, stage } from '../trace.ts';
+import type { TransportGroup } from '../transport.ts';
+import { ShmTransport } from './shm-transport.ts';
+
+const native = loadNative();
+
+function makeWorld(cma: boolean): (ranks: number) => Promise<TransportWorld> {
+  return async (ranks) => {
+    if (!native.built) throw new Error(native.reason);
+    const control = ControlBlock.create(ranks);
+    const transports = Array.from({ length: ranks }, (_, rank) => {
+      control.attach(rank);
+      const limits = { timeoutMs: 20_000, stallAfterMs: 0 };
+      return new ShmTransport(native.addon, control, { rank, localSize: ranks, cma, ...limits });
+    });
+    return { transports, close: () => control.close() };
+  };
+}
+
+if (native.built) {
+  describeTransport('shm, copying straight from memory to memory', makeWorld(true));
+  describeTransport('shm, staging', makeWorld(false));
+  describe('a rank that waits, blocking, for another', describeBlocking);
+}
+
+function describeBlocking(): void {
+  const barrier = round({ kind: 'barrier' });
+  const world = (body: (groups: readonly [TransportGroup, TransportGroup]) => Promise<void>) =>
+    withWorld(makeWorld(false), 2, (groups) => body(groups as [TransportGroup, TransportGroup]));
+
+  test('hears again and again that it is late, and notes each stage down once', () =>
+    world(async ([first, second]) => {
+      const trace = new BatchTrace(() => 0);
+      let calls = 0;
+      let other: Promise<unknown> = Promise.resolve();
+      const onStall = (missing: readonly number[]): void => {
+        if (++calls === 3) other = submit(second, batchOf([barrier]));
+        else assert.deepEqual(missing, [1]);
+      };
+      const batch = batchOf([barrier], { stallAfterMs: 2, onStall, trace });
+      assert.equal(first.runSync(batch), 'done');
+      assert.equal(await other, 'done');
+      assert.ok(calls >= 3);
+      const stages = trace.marks.filter((_, i) => i % 2 === 0);
+      assert.equal(stages.filter((each) => each === stage.posted).length, 1);
+      assert.equal(stages.at(-1), stage.over);
+    }));
+
+  test('may close its group when it hears that', () =>
+    world(async ([first]) => {
+      const close = (): void => first.close();
+      const batch = batchOf([barrier], { stallAfterMs: 2, onStall: close });
+      assert.throws(() => first.runSync(batch), { code: 'ERR_HVD_SHUT_DOWN' });
+    }));
+
+  test('may close it when it waits for a job in the background', () =>
+    world(async ([first]) => {
+      const batch = batchOf([barrier, barrier], { stallAfterMs: 2, onStall: () => first.close() });
+      const ended = submit(first, batch);
+      assert.throws(() => first.waitSync(batch), { code: 'ERR_HVD_SHUT_DOWN' });
+      await assert.rejects(ended, { code: 'ERR_HVD_SHUT_DOWN' });
+    }));
+}

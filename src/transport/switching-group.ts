@@ -1,0 +1,169 @@
+// Several groups of the same members that go different ways (by host or flat), of which one is in use: for autotune, which
+// tries them. All members switch at the same point, while nothing is in flight; so to the transport it is one group.
+
+import type { HorovodError } from '../errors.ts';
+import type { TypedArray } from '../tensor/dtype.ts';
+import type {
+  Batch,
+  GroupSpec,
+  Hierarchy,
+  Outcome,
+  QuickAllreduce,
+  Round,
+  TransportGroup,
+} from './transport.ts';
+
+/** Ids of the further groups of one set: far from those of process sets. */
+const firstId = 2 ** 20;
+
+export class SwitchingGroup implements TransportGroup {
+  readonly index: number;
+  readonly size: number;
+  readonly quick?: QuickAllreduce;
+  readonly #ways: readonly { readonly hierarchy: Hierarchy; readonly group: TransportGroup }[];
+  #current: TransportGroup;
+
+  private constructor(ways: readonly { readonly hierarchy: Hierarchy; readonly group: TransportGroup }[]) {
+    this.#ways = ways;
+    this.#current = (ways[0] as (typeof ways)[0]).group;
+    this.index = this.#current.index;
+    this.size = this.#current.size;
+    if (ways.every(({ group }) => group.quick !== undefined)) {
+      this.quick = new SwitchingQuick(() => this.#current.quick as QuickAllreduce);
+    }
+  }
+
+  /** Collective, as openGroup() is, once for each; the first is in use. `spec.exchange` is called several times. */
+  static async open(
+    openGroup: (spec: GroupSpec) => Promise<TransportGroup>,
+    spec: GroupSpec,
+    hierarchies: readonly Hierarchy[],
+  ): Promise<SwitchingGroup> {
+    const ways: { hierarchy: Hierarchy; group: TransportGroup }[] = [];
+    try {
+      for (const [place, hierarchy] of hierarchies.entries()) {
+        const id = place === 0 ? spec.id : firstId + place;
+        ways.push({ hierarchy, group: await openGroup({ ...spec, id, hierarchy }) });
+      }
+    } catch (error) {
+      for (const { group } of ways) group.close();
+      throw error;
+    }
+    return new SwitchingGroup(ways);
+  }
+
+  get hierarchy(): Hierarchy {
+    return this.#ways.find(({ group }) => group === this.#current)?.hierarchy as Hierarchy;
+  }
+
+  /** Only while nothing is in flight here, and on all members at the same point. One that there is no group for changes nothing. */
+  use({ allreduce, allgather }: Hierarchy): void {
+    const way = this.#ways.find(
+      ({ hierarchy }) => hierarchy.allreduce === allreduce && hierarchy.allgather === allgather,
+    );
+    if (way !== undefined) this.#current = way.group;
+  }
+
+  submit(batch: Batch, complete: (outcome: Outcome | HorovodError) => void): Outcome | undefined {
+    return this.#current.submit(batch, complete);
+  }
+
+  runSync(batch: Batch): Outcome {
+    return this.#current.runSync(batch);
+  }
+
+  waitSync(batch: Batch): Outcome {
+    return this.#current.waitSync(batch);
+  }
+
+  takeBack(): Batch[] {
+    return this.#current.takeBack();
+  }
+
+  missing(): number[] {
+    return this.#current.missing();
+  }
+
+  setSwitchBytes(bytes: number): void {
+    for (const { group } of this.#ways) group.setSwitchBytes?.(bytes);
+  }
+
+  close(): void {
+    for (const { group } of this.#ways) group.close();
+  }
+}
+
+/** The quick way of the group in use. What was prepared runs on the group that is in use when it runs. */
+class SwitchingQuick implements QuickAllreduce {
+  readonly #current: () => QuickAllreduce;
+
+  constructor(current: () => QuickAllreduce) {
+    this.#current = current;
+  }
+
+  get isTraced(): boolean {
+    return this.#current().isTraced;
+  }
+
+  set isTraced(value: boolean) {
+    this.#current().isTraced = value;
+  }
+
+  get lastMarks(): Float64Array {
+    return this.#current().lastMarks;
+  }
+
+  allreduceNow(...call: [TypedArray, TypedArray | undefined, number, number, number, number]): number {
+    return this.#current().allreduceNow(...call);
+  }
+
+  allreduceSoon(
+    ...call: [TypedArray, TypedArray | undefined, number, number, number, number]
+  ): number | undefined {
+    return this.#current().allreduceSoon(...call);
+  }
+
+  adopt(batch: Batch, complete: (outcome: Outcome | HorovodError) => void): void {
+    this.#current().adopt(batch, complete);
+  }
+
+  prepareRun(round: Round, batch: Batch): () => number {
+    const runs = new Map<QuickAllreduce, () => number>();
+    return () => {
+      const quick = this.#current();
+      let run = runs.get(quick);
+      if (run === undefined) {
+        run = quick.prepareRun(round, batch);
+        runs.set(quick, run);
+      }
+      return run();
+    };
+  }
+
+  settleSync(status: number, batch: Batch): Outcome {
+    return this.#current().settleSync(status, batch);
+  }
+
+  lastFinishedAtMs(): number {
+    return this.#current().lastFinishedAtMs();
+  }
+}
+
+/**
+ * The ways a group over these hosts can go, the usual one first; `fixed` has what must stay. `areOne`: the transport's transport
+ * has one switch for both.
+ */
+export function waysThroughHosts(
+  hostOf: readonly number[],
+  usual: Hierarchy,
+  fixed: { readonly allreduce: boolean; readonly allgather: boolean },
+  areOne: boolean,
+): Hierarchy[] {
+  const hosts = new Set(hostOf).size;
+  if (hosts === 1 || hosts === hostOf.length) return [usual];
+  const choices = (name: keyof Hierarchy) => (fixed[name] ? [usual[name]] : [usual[name], !usual[name]]);
+  if (areOne) return choices('allreduce').map((allreduce) => ({ allreduce, allgather: allreduce }));
+  return choices('allreduce').flatMap((allreduce) =>
+    choices('allgather').map((allgather) => ({ allreduce, allgather })),
+  );
+}

@@ -1,0 +1,155 @@
+// Jobs that horovodrun has not started: Open MPI, MPICH, Slurm, and the same command on every host with
+// HOROVOD_RENDEZVOUS. init() finds rank, size, local and cross ranks, however ranks are spread over hosts; the cases check
+// that and every collective (test/fixtures/cluster/hosts-cases.mjs).
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { type Box, type BoxResult, canUseBox, startBox } from '../support/box.ts';
+import { clusterFixture, transportVariants } from '../support/box-jobs.ts';
+
+const skip = canUseBox() ?? false;
+const script = clusterFixture('hosts-cases.mjs');
+const node = process.execPath;
+const limits = { HOROVOD_TIMEOUT_SECONDS: '60' };
+const openMpi = [
+  ...['mpirun.openmpi', '--allow-run-as-root', '--bind-to', 'none', '--oversubscribe'],
+  // Its own traffic needs to be told; ours must find the way by itself.
+  ...['--mca', 'oob_tcp_if_include', 'eth0', '--mca', 'btl_tcp_if_include', 'eth0'],
+];
+
+describe('mpirun, and no launcher at all', { skip }, () => {
+  let box: Box;
+  before(async () => {
+    box = await startBox({ hosts: 3, decoy: true });
+  });
+  after(() => box.close());
+
+  for (const { transport, env, skip: why } of transportVariants().filter((each) =>
+    /tcp|mpi/.test(each.transport),
+  )) {
+    test(`Open MPI, ranks in turn over the hosts (${transport})`, {
+      skip: why || needs('mpirun.openmpi'),
+    }, async () => {
+      const argv = [
+        ...openMpi,
+        ...passOn(env),
+        '-np',
+        '5',
+        '-H',
+        'host1:2,host2:2,host3:1',
+        '--map-by',
+        'node',
+        node,
+        script,
+      ];
+      const result = await box.exec('host1', argv, { env: { ...limits, ...env } });
+      assertAllPassed(result, 5, transport);
+      await box.assertNothingLeft();
+    });
+  }
+
+  test('MPICH', { skip: needs('mpirun.mpich') }, async () => {
+    const argv = [
+      'mpirun.mpich',
+      '-launcher',
+      'ssh',
+      '-hosts',
+      'host1,host2',
+      '-ppn',
+      '2',
+      '-n',
+      '4',
+      node,
+      script,
+    ];
+    assertAllPassed(await box.exec('host1', argv, { env: limits }), 4);
+    await box.assertNothingLeft();
+  });
+
+  test('the same command on every host, ranks in turn over the hosts', async () => {
+    const placement = ['host1', 'host2', 'host3', 'host1', 'host2'];
+    const results = await Promise.all(
+      placement.map((host, rank) =>
+        box.exec(host, [node, script], {
+          env: {
+            ...limits,
+            HOROVOD_RENDEZVOUS: 'host1:29500',
+            HOROVOD_RANK: String(rank),
+            HOROVOD_SIZE: String(placement.length),
+          },
+        }),
+      ),
+    );
+    for (const result of results) assertAllPassed(result, 1);
+    await box.assertNothingLeft();
+  });
+});
+
+describe('Slurm', { skip: canUseBox({ slurm: true }) ?? false }, () => {
+  let box: Box;
+  before(async () => {
+    box = await startBox({ hosts: 2, slurm: true, decoy: true });
+  });
+  after(() => box.close());
+
+  for (const [title, flags] of [
+    ['srun', []],
+    ['srun, ranks in turn over the hosts', ['-m', 'cyclic']],
+    ['srun with PMI-2', ['--mpi=pmi2']],
+  ] as const) {
+    test(title, async () => {
+      const argv = ['srun', '-N', '2', '-n', '4', ...flags, node, script];
+      assertAllPassed(await box.exec('host1', argv, { env: limits }), 4);
+      await box.assertNothingLeft();
+    });
+  }
+
+  test('a plain sbatch script is a job of one, although Slurm speaks of four tasks', async () => {
+    const batch = join(box.shared, 'batch.sh');
+    const output = join(box.shared, 'batch.out');
+    writeFileSync(batch, `#!/bin/bash\nexec ${node} ${script}\n`, { mode: 0o755 });
+    const argv = ['sbatch', '--wait', '-N', '2', '-n', '4', '-o', output, batch];
+    const { exitCode, stderr } = await box.exec('host1', argv, { env: limits });
+    assert.equal(exitCode, 0, stderr);
+    const { stdout } = await box.exec('host1', ['cat', output]);
+    assertAllPassed({ exitCode, stdout, stderr }, 1, 'memory');
+    await box.assertNothingLeft();
+  });
+
+  test('mpirun inside an allocation', { skip: needs('mpirun.openmpi') }, async () => {
+    const argv = ['salloc', '-N', '2', '-n', '4', ...openMpi, '-np', '4', node, script];
+    assertAllPassed(await box.exec('host1', argv, { env: limits }), 4);
+    await box.assertNothingLeft();
+  });
+});
+
+/** Remote ranks get the variables that mpirun is told of. */
+function passOn(env: NodeJS.ProcessEnv): string[] {
+  return Object.keys({ ...limits, ...env }).flatMap((name) => ['-x', name]);
+}
+
+function needs(command: string): string | false {
+  return canUseBox({ commands: [command] }) ?? false;
+}
+
+/** Every rank said which transport it uses and passed all its cases. Launchers of others put no ranks before lines. */
+function assertAllPassed(result: BoxResult, ranks: number, transport?: string): void {
+  const text = `${result.stdout}\n${result.stderr}`;
+  assert.equal(result.exitCode, 0, text);
+  const lines = result.stdout
+    .split(/\r?\n/)
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line) as { transport?: string; name?: string; error?: string });
+  const failed = lines.filter(({ error }) => error !== undefined);
+  assert.deepEqual(
+    failed.map(({ name, error }) => `${name}: ${error}`),
+    [],
+  );
+  const transports = lines.filter((line) => line.transport !== undefined).map((line) => line.transport);
+  assert.equal(transports.length, ranks, text);
+  if (transport !== undefined) assert.deepEqual(new Set(transports), new Set([transport]));
+  const cases = lines.filter(({ name }) => name !== undefined).length;
+  assert.ok(cases >= 20 * ranks && cases % ranks === 0, `${cases} cases of ${ranks} ranks`);
+}

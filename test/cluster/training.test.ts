@@ -1,0 +1,46 @@
+// The training example on three hosts, unchanged: each transport trains it, all ranks see the same loss, and the printed
+// output is laid out as on one host.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { type Box, canUseBox, startBox } from '../support/box.ts';
+import { example, runOnBox, transportVariants } from '../support/box-jobs.ts';
+
+const skip = canUseBox() ?? false;
+
+describe('the training example on three hosts', { skip }, () => {
+  let box: Box;
+  before(async () => {
+    box = await startBox({ hosts: 3 });
+  });
+  after(() => box.close());
+
+  for (const { transport, env, skip: why } of transportVariants()) {
+    test(transport, { skip: why }, async () => {
+      const job = await runOnBox(box, example('keras/mnist.ts'), {
+        hosts: 'host1:1,host2:1,host3:1',
+        args: ['--epochs', '1', '--steps', '6', '--backend', 'wasm'],
+        env,
+      });
+      assert.equal(job.exitCode, 0, `${job.stdout}\n${job.stderr}`);
+      assert.match(job.stdout, /^\[0\]<stdout>:.*test accuracy +\d+\.\d+ %/m);
+      await box.assertNothingLeft();
+    });
+  }
+
+  // With several ranks a host, where bytes go through shared memory and the network.
+  for (const { transport, env, skip: why } of transportVariants().filter((each) =>
+    /tcp|portable/.test(each.transport),
+  )) {
+    test(`the weights are the same on all ranks (${transport})`, { skip: why }, async () => {
+      const job = await runOnBox(box, example('core/train-mlp.ts'), {
+        hosts: 'host1:2,host2:2,host3:1',
+        args: ['--epochs', '1', '--samples', '3000'],
+        env,
+      });
+      assert.equal(job.exitCode, 0, `${job.stdout}\n${job.stderr}`);
+      assert.match(job.stdout, /same weights on all 5 ranks/);
+      await box.assertNothingLeft();
+    });
+  }
+});

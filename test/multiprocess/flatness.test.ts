@@ -1,0 +1,66 @@
+// Thousands of operations leave memory and descriptors as they were; so do process sets and alloc().
+
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { spawnRanks } from '../../src/testing/spawn-ranks.ts';
+import { coreFixture, transportVariants } from '../support/case-jobs.ts';
+
+/** Without the addon an operation takes several times as long, and nothing of it is native. */
+const operationsOf = { native: 10_000, portable: 5_000 };
+
+interface Holdings {
+  readonly heapUsed: number;
+  readonly external: number;
+  readonly arrayBuffers: number;
+  readonly rss: number;
+  readonly maps: number;
+  readonly descriptors: number;
+  readonly threads: number;
+}
+
+// A leak of one buffer, or of two small objects, per operation would be more than this; the last tensors may still
+// be alive, and the transport's heap breathes: its mappings come and go by the hundred. The C library keeps some of what was freed, so that resident memory says least.
+const mayGrow: Holdings = {
+  heapUsed: 1_500_000,
+  external: 4_000_000,
+  arrayBuffers: 4_000_000,
+  rss: 100_000_000,
+  maps: 128,
+  descriptors: 0,
+  threads: 0,
+};
+
+for (const { title, env, skip } of transportVariants()) {
+  describe(`what 2 ranks hold, ${title}`, () => {
+    test('stays flat', { skip }, async (t) => {
+      const operations = title === 'native' ? operationsOf.native : operationsOf.portable;
+      const job = await spawnRanks(2, coreFixture('flatness.mjs'), {
+        args: [String(operations)],
+        env,
+        timeoutMs: 240_000,
+      });
+      assert.equal(job.exitCode, 0, job.stderr);
+      const ranks = job.ranks.map(
+        ({ stdout }) => JSON.parse(stdout) as { rounds: Record<string, [Holdings, Holdings]> },
+      );
+      for (const [round, what] of [
+        ['operations', `over ${operations} operations of mixed kinds`],
+        ['sets', 'over 50 process sets added and removed'],
+        ['alloc', 'over 1500 tensors from alloc()'],
+      ] as const) {
+        await t.test(what, () => {
+          for (const [rank, { rounds }] of ranks.entries()) {
+            const [before, after] = rounds[round] as [Holdings, Holdings];
+            for (const key of Object.keys(mayGrow) as (keyof Holdings)[]) {
+              const growth = after[key] - before[key];
+              assert.ok(
+                growth <= mayGrow[key],
+                `rank ${rank}: ${key} grew from ${before[key]} to ${after[key]}`,
+              );
+            }
+          }
+        });
+      }
+    });
+  });
+}

@@ -1,0 +1,51 @@
+// The mpi transport under mpirun of Open MPI and of MPICH, on this machine: all bytes go through MPI. Several hosts are in
+// src/cluster.
+
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { loadNative } from '../../src/transport/native/load.ts';
+import { clusterFixture } from '../support/box-jobs.ts';
+import { describeResult, runCommand } from '../support/foreign-launchers.ts';
+import { fixturePath } from '../support/repository.ts';
+
+const everyDtype = fixturePath('mpirun/every-dtype.mjs');
+const env = {
+  HOROVOD_TRANSPORT: 'mpi',
+  HOROVOD_TIMEOUT_SECONDS: '60',
+  OMPI_ALLOW_RUN_AS_ROOT: '1',
+  OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1',
+};
+const families = [
+  {
+    name: 'Open MPI',
+    kind: 'open-mpi',
+    argv: ['mpirun.openmpi', '--oversubscribe', '--bind-to', 'none', '-np'],
+  },
+  { name: 'MPICH', kind: 'pmi', argv: ['mpirun.mpich', '-np'] },
+];
+
+for (const { name, kind, argv } of families) {
+  const addon = loadNative({ transport: 'mpi', launcher: { kind } });
+  describe(`the mpi transport on ${name}`, { skip: addon.built ? false : addon.reason }, () => {
+    test('reduces every dtype with every operator, and a job can be left and joined again', async () => {
+      const result = await runCommand([...argv, '2', process.execPath, everyDtype], env);
+      assert.equal(result.exitCode, 0, describeResult(result));
+      const lines = result.stdout.match(/\{"transport":"mpi","mpiBuilt":true,"mpiEnabled":true\}/g);
+      assert.equal(lines?.length, 2, describeResult(result));
+      assert.doesNotMatch(result.stderr, /finalize/i, describeResult(result));
+    });
+
+    test('passes the cases of jobs on several hosts', async () => {
+      const script = clusterFixture('hosts-cases.mjs');
+      const result = await runCommand([...argv, '3', process.execPath, script], env);
+      assert.equal(result.exitCode, 0, describeResult(result));
+      const cases = result.stdout.match(/\{"name":.*\}/g) ?? [];
+      assert.ok(cases.length > 30, describeResult(result));
+      assert.deepEqual(
+        cases.filter((line) => line.includes('"error"')),
+        [],
+        describeResult(result),
+      );
+    });
+  });
+}

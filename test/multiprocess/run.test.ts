@@ -1,0 +1,212 @@
+// run() with real ranks of this host.
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { HorovodError } from '../../src/errors.ts';
+import { type RunOptions, run } from '../../src/launch/run/run.ts';
+import { fixturePath } from '../support/repository.ts';
+
+const fixtures = pathToFileURL(fixturePath('run/'));
+const deadline = { timeout: 30_000 };
+const hidden = { showOutput: false } as const;
+
+async function failureOf(target: () => unknown, options: RunOptions<[]>): Promise<HorovodError> {
+  try {
+    await run(target, { ...hidden, ...options });
+  } catch (error) {
+    assert.ok(HorovodError.is(error), String(error));
+    return error;
+  }
+  assert.fail('nothing was thrown');
+}
+
+test('a function runs on every rank and its results come back by rank', deadline, async () => {
+  const results = await run(
+    async (values: Map<string, Float32Array>, factor: number) => {
+      const hvd = await import('horovod');
+      await hvd.init();
+      const sum = hvd.allreduceSync(values.get('x') ?? new Float32Array(), { op: hvd.Sum });
+      const rank = hvd.rank();
+      await hvd.shutdown();
+      return { rank, sum, product: rank * factor, variable: process.env['HVD_TEST_VARIABLE'] };
+    },
+    {
+      ...hidden,
+      ...{ np: 3, args: [new Map([['x', new Float32Array([1, 2])]]), 10] },
+      env: { HVD_TEST_VARIABLE: 'for the ranks' },
+    },
+  );
+  const sum = new Float32Array([3, 6]);
+  assert.deepEqual(
+    results,
+    [0, 1, 2].map((rank) => ({ rank, sum, product: rank * 10, variable: 'for the ranks' })),
+  );
+});
+
+test(
+  'a module is called by its default export, JavaScript by path and TypeScript by URL',
+  deadline,
+  async () => {
+    const [sums, places] = await Promise.all([
+      run(fileURLToPath(new URL('sum.mjs', fixtures)), { ...hidden, np: 2, args: [1, 2] }),
+      run(new URL('typed.ts', fixtures), { ...hidden, hosts: 'localhost:2', args: [5] }),
+    ]);
+    assert.deepEqual(
+      sums,
+      [0, 1].map((rank) => ({ rank, total: new Float64Array([2, 4]) })),
+    );
+    assert.deepEqual(places, [{ rank: 5 }, { rank: 6 }]);
+  },
+);
+
+test('without np, hosts or hostfile there is one rank', deadline, async () => {
+  assert.deepEqual(await run(() => process.env['HOROVOD_SIZE'], hidden), ['1']);
+});
+
+test('results larger than a message of the store arrive whole', deadline, async () => {
+  const [bytes] = await run(() => new Uint8Array(1_000_000).fill(7), hidden);
+  assert.equal(bytes?.length, 1_000_000);
+  assert.ok(bytes?.every((byte) => byte === 7));
+});
+
+test('an error on one rank rejects with its stack, and the others do not go on', deadline, async () => {
+  const started = performance.now();
+  const error = await failureOf(
+    async () => {
+      if (process.env['HOROVOD_RANK'] === '1') {
+        const failing = () => {
+          throw new RangeError('a bad epoch');
+        };
+        failing();
+      }
+      await new Promise((done) => setTimeout(done, 60_000));
+    },
+    { np: 2 },
+  );
+  assert.equal(error.code, 'ERR_HVD_RUN');
+  assert.equal(error.rank, 1);
+  assert.match(error.message, /rank 1 failed: RangeError: a bad epoch\./);
+  const cause = error.cause as Error;
+  assert.equal(cause.name, 'RangeError');
+  assert.match(cause.stack ?? '', /at failing/);
+  assert.ok(performance.now() - started < 20_000);
+});
+
+test('of an error and its echo on other ranks, the error counts', deadline, async () => {
+  const error = await failureOf(
+    async () => {
+      const hvd = await import('horovod');
+      await hvd.init();
+      if (hvd.rank() === 1) throw new TypeError('the first cause');
+      hvd.barrierSync();
+    },
+    { np: 2 },
+  );
+  assert.equal(error.rank, 1);
+  assert.match(error.message, /TypeError: the first cause/);
+});
+
+test('a variable from outside the function is explained', deadline, async () => {
+  const outside = 1;
+  const error = await failureOf(() => outside + 1, {});
+  assert.match(error.message, /outside is not defined\. A function travels to the ranks as its text/);
+});
+
+test('a rank that is killed, leaves early or returns what cannot be sent is told', deadline, async () => {
+  const [killed, left, unsendable, notFunction] = await Promise.all([
+    failureOf(
+      () => process.kill(process.pid, 'SIGKILL') && new Promise((done) => setTimeout(done, 9999)),
+      {},
+    ),
+    failureOf(() => process.exit(0), {}),
+    failureOf(() => () => 1, {}),
+    run(new URL('nothing.mjs', fixtures), hidden).catch((error: unknown) => error as HorovodError),
+  ]);
+  assert.equal(killed.code, 'ERR_HVD_RUN');
+  assert.match(killed.message, /ended without a result[\s\S]*SIGKILL/);
+  assert.equal(killed.rank, 0);
+  assert.match(left.message, /ended without a result/);
+  assert.match(unsendable.message, /the result cannot be sent back/);
+  assert.match((notFunction as HorovodError).message, /does not export a function as its default/);
+});
+
+test('a rank with something left to do is ended when its result is there', deadline, async () => {
+  const results = await run(() => {
+    setInterval(() => undefined, 1000);
+    return 'done';
+  }, hidden);
+  assert.deepEqual(results, ['done']);
+});
+
+test('an AbortSignal ends the ranks', deadline, async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'hvd-run-'));
+  t.after(() => rmSync(directory, { recursive: true }));
+  const file = join(directory, 'pid');
+  const abort = new AbortController();
+  const running = failureOf(
+    async () => {
+      const { writeFileSync } = await import('node:fs');
+      writeFileSync(process.env['HVD_TEST_FILE'] ?? '', `${process.pid}\n`);
+      await new Promise((done) => setTimeout(done, 60_000));
+    },
+    { signal: abort.signal, env: { HVD_TEST_FILE: file } },
+  );
+  let pid = Number.NaN;
+  while (!(pid > 0)) {
+    await new Promise((done) => setTimeout(done, 10));
+    pid = existsSync(file) ? Number(/^(\d+)\n/.exec(readFileSync(file, 'utf8'))?.[1]) : Number.NaN;
+  }
+  abort.abort(new Error('enough'));
+  const error = await running;
+  assert.equal(error.code, 'ERR_HVD_ABORTED');
+  assert.equal((error.cause as Error).message, 'enough');
+  assert.throws(() => process.kill(pid, 0), { code: 'ESRCH' });
+  const early = await failureOf(() => 1, { signal: AbortSignal.abort() });
+  assert.equal(early.code, 'ERR_HVD_ABORTED');
+});
+
+for (const program of ['mpirun.openmpi', 'mpirun.mpich']) {
+  const skip = spawnSync(program, ['--version']).status !== 0 && `${program} is not installed`;
+  test(`${program} can start the ranks`, { ...deadline, skip }, async (t) => {
+    const directory = mkdtempSync(join(tmpdir(), 'hvd-run-'));
+    t.after(() => rmSync(directory, { recursive: true }));
+    const env = { HOROVOD_MPIRUN: program, TMPDIR: directory };
+    const ranks = await run(
+      (offset: number) => Number(process.env['OMPI_COMM_WORLD_RANK'] ?? process.env['PMI_RANK']) + offset,
+      { ...hidden, np: 2, transport: 'mpi', args: [10], env },
+    );
+    assert.deepEqual(ranks, [10, 11]);
+    const error = await failureOf(
+      async () => {
+        const rank = process.env['OMPI_COMM_WORLD_RANK'] ?? process.env['PMI_RANK'];
+        if (rank === '1') throw new RangeError('under mpirun');
+        await new Promise((done) => setTimeout(done, 60_000));
+      },
+      { np: 2, transport: 'mpi', env },
+    );
+    assert.deepEqual([error.rank, (error.cause as Error).name], [1, 'RangeError']);
+  });
+}
+
+test('wrong options are refused before anything is started', deadline, async () => {
+  for (const [options, expected] of [
+    [{ np: 0 }, /np is 0; expected a whole number ≥ 1/],
+    [{ np: 3, hosts: 'localhost:2' }, /more processes than there are slots/],
+    [{ hosts: 'localhost:1', hostfile: 'h' }, /exclude each other/],
+    [{ transport: 'warp' as 'tcp' }, /HOROVOD_TRANSPORT is "warp"/],
+    [
+      { transport: 'mpi' as const, env: { HOROVOD_MPIRUN: 'no-such-mpirun' } },
+      /no MPI to start the job with/,
+    ],
+    [{ networkInterfaces: ['a b'] }, /HOROVOD_NETWORK_INTERFACES/],
+    [{ startTimeoutMs: 0 }, /HOROVOD_START_TIMEOUT/],
+  ] as const) {
+    const error = await failureOf(() => 1, options);
+    assert.match(error.message, expected);
+  }
+});

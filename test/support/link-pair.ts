@@ -1,0 +1,23 @@
+// Two ends of a connection over the loopback interface, both in this process and as a mesh hands them out: Node reads
+// nothing from them.
+
+import { createConnection, createServer, type Socket } from 'node:net';
+import { createMeshSocket, type MeshSocket, stopAtThisByte } from '../../src/net/mesh/mesh-socket.ts';
+
+/** The dialing end and the accepted one. */
+export async function connectPair(): Promise<[MeshSocket, MeshSocket]> {
+  const server = createServer({ noDelay: true, pauseOnConnect: true });
+  const accepted = new Promise<Socket>((resolve) => server.once('connection', resolve));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  const dialed = createConnection({ port: address.port, host: '127.0.0.1', noDelay: true });
+  await new Promise<void>((resolve, reject) => dialed.once('connect', resolve).once('error', reject));
+  const ends = [dialed, await accepted] as const;
+  server.close();
+  for (const socket of ends) {
+    socket.on('error', () => socket.destroy());
+    stopAtThisByte(socket);
+  }
+  return [createMeshSocket(ends[0], false, 'the other'), createMeshSocket(ends[1], true, 'the other')];
+}
