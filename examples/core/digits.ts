@@ -1,6 +1,6 @@
-// A data set that is generated, so that nothing has to be downloaded, and still hard enough to need training:
-// the ten digits drawn as strokes, each sample turned, sheared, stretched, moved, drawn with another pen and
-// covered with noise. 16 × 16 grey pixels. Sample number n is always the same picture.
+// A generated data set: nothing to download, yet hard enough to need training. Each sample is a digit drawn with
+// strokes on 16 × 16 gray pixels, randomly rotated, sheared, stretched and shifted, with a random pen width and noise.
+// Sample n is always the same image.
 
 export const imageSize = 16;
 export const pixels: number = imageSize * imageSize;
@@ -8,14 +8,14 @@ export const classes = 10;
 
 export interface Samples {
   readonly count: number;
-  /** `count` pictures of `pixels` values around 0, one after another. */
+  /** `count` images of `pixels` values around 0, one after another. */
   readonly images: Float32Array;
   readonly labels: Uint8Array;
 }
 
 type Point = readonly [x: number, y: number];
 
-// Strokes on a grid 4 wide and 6 high, y downwards.
+// Strokes on a grid 4 units wide and 6 units high; y points down.
 const strokes: readonly (readonly Point[])[][] = [
   [
     [
@@ -136,7 +136,7 @@ const strokes: readonly (readonly Point[])[][] = [
   ],
 ];
 
-/** Samples first, first + step, first + 2 · step … : how a rank takes its share. */
+/** Draws samples first, first + step, first + 2 · step, and so on. A rank uses this to draw only its share. */
 export function drawDigits(count: number, first = 0, step = 1): Samples {
   const images = new Float32Array(count * pixels);
   const labels = new Uint8Array(count);
@@ -173,7 +173,7 @@ function drawDigit(image: Float32Array, label: number, random: () => number): vo
   }
 }
 
-/** From a point to the nearest line. */
+/** Distance from a point to the nearest line. */
 function distance([x, y]: Point, lines: readonly (readonly Point[])[]): number {
   let nearest = Number.POSITIVE_INFINITY;
   for (const line of lines) {
@@ -188,7 +188,7 @@ function distance([x, y]: Point, lines: readonly (readonly Point[])[]): number {
   return nearest;
 }
 
-/** A stream of numbers in [0, 1) that depends on the seed alone (mulberry32's mixing). */
+/** Random numbers in [0, 1) that depend only on the seed (mulberry32). */
 export function randomNumbers(seed: number): () => number {
   let state = Math.imul(seed + 1, 0x9e3779b1);
   return () => {

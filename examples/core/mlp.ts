@@ -1,12 +1,11 @@
-// A network of two layers with its backpropagation written out: pixels → hidden (ReLU) → classes (softmax).
-// It knows nothing of other processes. Weights and gradients are plain Float32Arrays, which is all that
-// horovod needs to see.
+// A two-layer network with handwritten backpropagation: pixels → hidden (ReLU) → classes (softmax).
+// Nothing in this file is distributed. Weights and gradients are plain Float32Arrays, which is all that Horovod needs.
 
 import { classes, pixels, randomNumbers } from './digits.ts';
 
 export interface Network {
   readonly hidden: number;
-  /** Weights and biases of the first layer, then of the second; row-major, one row per input. */
+  /** Weights and biases of the first layer, then of the second. Row-major, one row per input. */
   readonly weights: readonly [Float32Array, Float32Array, Float32Array, Float32Array];
 }
 
@@ -23,11 +22,11 @@ export function createNetwork(hidden: number, seed: number): Network {
   return { hidden, weights: weights as [Float32Array, Float32Array, Float32Array, Float32Array] };
 }
 
-/** Work space for batches of one size, so that training allocates nothing. */
+/** Buffers for batches of a fixed size, so that training does not allocate memory. */
 export interface Workspace {
   readonly hiddenValues: Float32Array;
   readonly hiddenErrors: Float32Array;
-  /** After `forward`: the probability of each class; after `backward`: their errors. */
+  /** After `forward`: the probability of each class. After `backward`: the error of each class. */
   readonly outputs: Float32Array;
 }
 
@@ -39,7 +38,7 @@ export function createWorkspace(network: Network, batchSize: number): Workspace 
   };
 }
 
-/** Fills `space.outputs` with the probabilities of `count` images. */
+/** Fills `space.outputs` with the class probabilities of `count` images. */
 export function forward(
   { hidden, weights }: Network,
   images: Float32Array,
@@ -56,7 +55,7 @@ export function forward(
   for (let i = 0; i < count; i++) softmax(outputs.subarray(i * classes, (i + 1) * classes));
 }
 
-/** After `forward`: writes the gradients of the mean loss and returns the loss. */
+/** Writes the gradients of the mean loss and returns the loss. Call it after `forward`. */
 export function backward(
   { hidden, weights }: Network,
   images: Float32Array,
@@ -108,7 +107,7 @@ export function update(
   });
 }
 
-/** How many of the images get their label as the likeliest class. */
+/** Counts the images whose most likely class is their label. */
 export function countCorrect(
   network: Network,
   images: Float32Array,
@@ -125,8 +124,8 @@ export function countCorrect(
   return correct;
 }
 
-// outputs[count × to] = inputs[count × from] · weights[from × to] + biases. The inner loop runs along rows of
-// weights and outputs, which the processor likes.
+// outputs[count × to] = inputs[count × from] · weights[from × to] + biases. The inner loop reads and writes consecutive
+// memory, which is fast.
 function multiply(
   inputs: Float32Array,
   weights: Float32Array,

@@ -1,6 +1,6 @@
-// Data-parallel training in plain TypeScript, no framework: every rank trains the same network on its own share
-// of the pictures, and after each batch the ranks average their gradients. The lines that make it distributed
-// are marked ①…⑤; without them this is an ordinary training script.
+// Data-parallel training in plain TypeScript, without a framework. Every rank trains the same network on its share of
+// the images, and after each batch the ranks average their gradients. The numbers ① to ⑤ mark the lines that make the
+// script distributed. Without them, it is an ordinary training script.
 //
 //   npx horovodrun -np 2 examples/core/train-mlp.ts              two ranks
 //   npx horovodrun -np 4 examples/core/train-mlp.ts --epochs 3   four ranks, three epochs
@@ -12,15 +12,15 @@ import { drawDigits, pixels } from './digits.ts';
 import { backward, countCorrect, createNetwork, createWorkspace, forward, update } from './mlp.ts';
 
 const testSamples = 4_000;
-const batchSize = 64; // over all ranks together, so that the number of ranks does not change the training
+const batchSize = 64; // of all ranks together, so the number of ranks does not change the training
 const hidden = 128;
 
 const usage = `horovodrun -np <ranks> examples/core/train-mlp.ts [options]
 
-  --epochs <n>    times through the pictures (6)
-  --samples <n>   pictures to learn from (24000)
+  --epochs <n>    number of epochs (default: 6)
+  --samples <n>   number of training images (default: 24000)
 
-Trains a network of two layers to read drawn digits (${pixels} pixels) and prints its accuracy on ${testSamples} others.`;
+Trains a two-layer network to recognize drawn digits (${pixels} pixels) and prints its accuracy on ${testSamples} test images.`;
 
 const options = readOptions(usage, {
   epochs: { type: 'string', default: '6' },
@@ -38,14 +38,18 @@ const say = (text: string): void => {
 };
 const transport = hvd.transportName();
 say(
+<<<<<<< HEAD
   `${ranks}, transport: ${transport}; drawing ${trainingSamples} digits to learn and ${testSamples} to test …`,
+=======
+  `${ranks}, transport: ${transport}; drawing ${trainingSamples} training and ${testSamples} test images …`,
+>>>>>>> docs1
 );
 
 const startedAt = performance.now();
 const training = drawDigits(Math.floor(trainingSamples / size), rank, size); // ② every rank takes its share
 const testing = drawDigits(Math.floor(testSamples / size), trainingSamples + rank, size);
 
-// Each rank starts from other weights on purpose: what makes them equal is the broadcast.
+// Every rank starts with different weights on purpose. The broadcast makes them equal.
 const network = createNetwork(hidden, rank);
 for (const weights of network.weights) hvd.broadcastSync(weights, 0, { inPlace: true }); // ③ start from the same weights
 
@@ -60,7 +64,7 @@ const trainingStartedAt = performance.now();
 
 for (let epoch = 1; epoch <= epochs; epoch++) {
   const epochStartedAt = performance.now();
-  // A slower pace towards the end settles the weights.
+  // Decrease the learning rate from epoch to epoch.
   const rate = 0.05 * (1 - (epoch - 1) / epochs) + 0.002;
   let lossSum = 0;
   for (let step = 0; step < steps; step++) {
@@ -80,7 +84,7 @@ for (let epoch = 1; epoch <= epochs; epoch++) {
   say(
     `epoch ${String(epoch).padStart(2)}/${epochs}  loss ${(loss as number).toFixed(4)}  ` +
       `test accuracy ${percent(accuracy as number)}  ${Math.round((steps * batch * size) / seconds)} samples/s  ` +
-      `${epoch < epochs ? `about ${remaining.toFixed(0)} s to go` : 'done'}`,
+      `${epoch < epochs ? `about ${remaining.toFixed(0)} s left` : 'done'}`,
   );
 }
 
@@ -91,17 +95,17 @@ const [correct, tested] = hvd.allreduceSync(
   { op: hvd.Sum },
 );
 
-// Same start, same averaged gradients: the weights must be equal on every rank, to the last bit.
+// All ranks started equal and applied the same gradients, so their weights must be equal, bit for bit.
 const checksums = hvd.allgatherSync(Int32Array.of(checksum(network.weights)));
 const areEqual = checksums.every((each) => each === checksums[0]);
 
 say(`
-test accuracy   ${percent((correct as number) / (tested as number))} of ${tested} digits
+test accuracy   ${percent((correct as number) / (tested as number))} of ${tested} test images
 training        ${trainingSeconds.toFixed(1)} s, ${Math.round((epochs * steps * batch * size) / trainingSeconds)} samples/s on ${ranks}
 total           ${((performance.now() - startedAt) / 1000).toFixed(1)} s, transport: ${transport}
 weights         ${areEqual ? `same weights on all ${ranks}` : `DIFFERENT: checksums ${checksums.join(', ')}`}`);
 await hvd.shutdown();
-if (!areEqual) throw new Error('the ranks ended with different weights');
+if (!areEqual) throw new Error('The ranks ended with different weights.');
 
 function percent(share: number): string {
   return `${(100 * share).toFixed(2)} %`;
@@ -113,7 +117,7 @@ function checksum(arrays: readonly Float32Array[]): number {
   return hash.digest().readInt32LE(0);
 }
 
-/** On a terminal, a bar that moves within the epoch; in a log, nothing. */
+/** Shows a progress bar on a terminal, and nothing in a log. */
 function showBar(epoch: number, share: number): void {
   if (!isLeader || !process.stdout.isTTY) return;
   const width = 30;

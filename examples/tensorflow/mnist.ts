@@ -1,8 +1,8 @@
-// MNIST with a training loop of one's own: the network is written with operations of TensorFlow.js, gradients come from a
-// DistributedGradientTape, and the loop applies them. What makes it distributed is marked ①…⑤.
+// MNIST with a custom training loop. The network uses TensorFlow.js operations, a DistributedGradientTape computes the
+// gradients, and the loop applies them. The numbers ① to ⑤ mark what makes the script distributed.
 //
 //   npx horovodrun -np 2 examples/tensorflow/mnist.ts
-//   npx horovodrun -np 2 examples/tensorflow/mnist.ts --steps 20     a look: 20 batches
+//   npx horovodrun -np 2 examples/tensorflow/mnist.ts --steps 20     a quick try: 20 batches
 
 import * as tf from '@tensorflow/tfjs';
 import * as hvd from 'horovod/tensorflow';
@@ -11,10 +11,10 @@ import { classes, type Digits, imageSize, loadMnist, pixels } from '../data/mnis
 
 const usage = `horovodrun -np <ranks> examples/tensorflow/mnist.ts [options]
 
-  --epochs <n>       times through the pictures (2)
-  --batch-size <n>   pictures in a batch of one rank (64)
-  --steps <n>        batches in an epoch (as many as there are pictures)
-  --backend <name>   ${backends.join(', ')} (auto)`;
+  --epochs <n>       number of epochs (default: 2)
+  --batch-size <n>   images per batch on each rank (default: 64)
+  --steps <n>        batches per epoch (default: all images)
+  --backend <name>   ${backends.join(', ')} (default: auto)`;
 
 const options = readOptions(usage, {
   epochs: { type: 'string', default: '2' },
@@ -32,7 +32,7 @@ const say = (text: string): void => {
   if (hvd.rank() === 0) console.log(text);
 };
 
-const share = { rank: hvd.rank(), size: hvd.size() }; // ② every rank takes its share of the pictures
+const share = { rank: hvd.rank(), size: hvd.size() }; // ② take this rank's share of the images
 const training = loadMnist('train', share);
 const testing = loadMnist('test', share);
 const stepsPerEpoch =
@@ -52,8 +52,8 @@ const variables: tf.Variable[] = [kernel1, bias1, kernel2, bias2, kernel3, bias3
 
 await hvd.broadcastVariables(variables, 0); // ③ start from rank 0's weights
 
-const tape = new hvd.DistributedGradientTape(); // ④ its gradients are averages over the ranks
-const optimizer = tf.train.adam(0.001 * hvd.size()); // ⑤ an update sees the pictures of all ranks
+const tape = new hvd.DistributedGradientTape(); // ④ averages the gradients over all ranks
+const optimizer = tf.train.adam(0.001 * hvd.size()); // ⑤ an update uses the images of all ranks
 
 say(
   `${hvd.size()} rank(s), ${stepsPerEpoch} steps per epoch, backend: ${backend}, transport: ${hvd.transportName()}`,
@@ -67,7 +67,7 @@ for (let epoch = 0; epoch < epochs; epoch++) {
       () => tf.losses.softmaxCrossEntropy<tf.Tensor2D, tf.Scalar>(labels, logits(images)),
       variables,
     );
-    // Its declaration asks for variables where it takes tensors.
+    // The cast is needed because the declared type expects variables, although it also takes tensors.
     optimizer.applyGradients(grads as Parameters<typeof optimizer.applyGradients>[0]);
     if (step % 50 === 0 || step === stepsPerEpoch) {
       const seconds = (performance.now() - reportedAt) / 1000;
@@ -83,7 +83,7 @@ for (let epoch = 0; epoch < epochs; epoch++) {
 
 const counts = hvd.allreduceSync(Int32Array.of(countCorrect(testing), testing.count), { op: hvd.Sum });
 const [correct, tested] = counts as unknown as [number, number];
-say(`test accuracy ${((100 * correct) / tested).toFixed(2)} % of ${tested} pictures`);
+say(`test accuracy ${((100 * correct) / tested).toFixed(2)} % of ${tested} images`);
 await hvd.shutdown();
 
 function logits(images: tf.Tensor4D): tf.Tensor2D {
@@ -96,7 +96,7 @@ function logits(images: tf.Tensor4D): tf.Tensor2D {
     .add(bias4);
 }
 
-/** Random values that keep the variance of what passes through. */
+/** Random values that preserve the variance of the inputs. */
 function randomVariable<R extends tf.Rank>(shape: tf.ShapeMap[R], inputs: number): tf.Variable<R> {
   return tf.variable(tf.randomNormal<R>(shape, 0, Math.sqrt(2 / inputs)));
 }
@@ -105,9 +105,9 @@ function takeBatch(digits: Digits, order: Uint32Array, first: number): [tf.Tenso
   const images = new Float32Array(batchSize * pixels);
   const labels = new Int32Array(batchSize);
   for (let i = 0; i < batchSize; i++) {
-    const picture = order[(first + i) % order.length] as number;
-    images.set(digits.images.subarray(picture * pixels, (picture + 1) * pixels), i * pixels);
-    labels[i] = digits.labels[picture] as number;
+    const index = order[(first + i) % order.length] as number;
+    images.set(digits.images.subarray(index * pixels, (index + 1) * pixels), i * pixels);
+    labels[i] = digits.labels[index] as number;
   }
   return [
     tf.tensor4d(images, [batchSize, imageSize, imageSize, 1]),

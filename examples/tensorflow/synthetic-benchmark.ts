@@ -1,7 +1,7 @@
-// How fast do ranks train? Pictures made of random numbers, a model, an optimizer: nothing is read from disk, so what is
-// measured is computing and communication alone. The figures are printed in the words of Horovod's synthetic benchmarks.
+// Measures training speed on random images. Nothing is read from disk, so only computation and communication count. The
+// output has the format of Horovod's synthetic benchmarks.
 //
-//   npx horovodrun -np 1 examples/tensorflow/synthetic-benchmark.ts                  one rank, to compare with
+//   npx horovodrun -np 1 examples/tensorflow/synthetic-benchmark.ts                  one rank, for comparison
 //   npx horovodrun -np 2 examples/tensorflow/synthetic-benchmark.ts                  two ranks
 //   npx horovodrun -np 2 examples/tensorflow/synthetic-benchmark.ts --model transformer --optimizer adam
 
@@ -19,14 +19,14 @@ const optimizers = {
 
 const usage = `horovodrun -np <ranks> examples/tensorflow/synthetic-benchmark.ts [options]
 
-  --model <name>              ${modelNames.join(', ')} (cnn)
-  --optimizer <name>          ${Object.keys(optimizers).join(', ')} (sgd)
-  --backend <name>            ${backends.join(', ')} (auto)
-  --batch-size <n>            pictures in a batch of one rank (32)
-  --num-warmup-batches <n>    batches before measuring (10)
-  --num-batches-per-iter <n>  batches that are measured together (10)
-  --num-iters <n>             measurements (10)
-  --fp16-allreduce            gradients travel as 16-bit floats`;
+  --model <name>              ${modelNames.join(', ')} (default: cnn)
+  --optimizer <name>          ${Object.keys(optimizers).join(', ')} (default: sgd)
+  --backend <name>            ${backends.join(', ')} (default: auto)
+  --batch-size <n>            images per batch on each rank (default: 32)
+  --num-warmup-batches <n>    batches before the first measurement (default: 10)
+  --num-batches-per-iter <n>  batches per measurement (default: 10)
+  --num-iters <n>             number of measurements (default: 10)
+  --fp16-allreduce            send gradients as 16-bit floats`;
 
 const options = readOptions(usage, {
   model: { type: 'string', default: 'cnn' },
@@ -85,7 +85,7 @@ await waitForBackend();
 say('Running benchmark...');
 const rates: number[] = [];
 for (let iteration = 0; iteration < iterations; iteration++) {
-  await hvd.barrier(); // nobody's iteration contains another's late start
+  await hvd.barrier(); // all ranks start each measurement together
   const startedAt = performance.now();
   for (let batch = 0; batch < batchesPerIteration; batch++) trainOneBatch();
   await waitForBackend();
@@ -94,7 +94,7 @@ for (let iteration = 0; iteration < iterations; iteration++) {
   say(`Iter #${iteration}: ${rate.toFixed(1)} img/sec per rank`);
 }
 
-// 1.96 standard deviations on either side hold 95 % of a normal distribution.
+// 95 % of a normal distribution lies within 1.96 standard deviations of the mean.
 const mean = rates.reduce((sum, rate) => sum + rate, 0) / rates.length;
 const deviation = 1.96 * Math.sqrt(rates.reduce((sum, rate) => sum + (rate - mean) ** 2, 0) / rates.length);
 say(`Img/sec per rank: ${mean.toFixed(1)} +-${deviation.toFixed(1)}`);
@@ -103,7 +103,7 @@ say(
 );
 await hvd.shutdown();
 
-/** A backend may compute behind our back; reading a value waits for everything before it. */
+/** Backends may compute asynchronously. Reading a value waits for all operations before it. */
 async function waitForBackend(): Promise<void> {
   await model.variables[0]?.data();
 }

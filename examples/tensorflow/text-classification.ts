@@ -1,6 +1,6 @@
-// Is a review favourable? Word embeddings and two dense layers learn it from 2 400 sentences. The script was written for
-// one process first; the ten steps that distribute it are marked STEP 1 … STEP 10 and explained in
-// docs/guide/ten-steps.md. Without a launcher it still is a script for one process.
+// Is a review positive? Word embeddings and two dense layers learn this from 2,400 sentences. STEP 1 to STEP 10 mark the
+// changes that turned a script for one process into a distributed one; docs/guide/ten-steps.md explains them. Without a
+// launcher, the script still runs in one process.
 //
 //   npx horovodrun -np 2 examples/tensorflow/text-classification.ts
 //   npx horovodrun -np 2 examples/tensorflow/text-classification.ts --epochs 1 --save reviews-model
@@ -14,10 +14,10 @@ import { loadSentences, type Sentence, Vocabulary } from '../data/sentences.ts';
 
 const usage = `horovodrun -np <ranks> examples/tensorflow/text-classification.ts [options]
 
-  --epochs <n>       times through the sentences (8)
-  --batch-size <n>   sentences in a batch of one rank (16)
-  --backend <name>   ${backends.join(', ')} (auto)
-  --save <folder>    where to write the trained model (nowhere)`;
+  --epochs <n>       number of epochs (default: 8)
+  --batch-size <n>   sentences per batch on each rank (default: 16)
+  --backend <name>   ${backends.join(', ')} (default: auto)
+  --save <folder>    save the trained model here (default: do not save)`;
 
 const options = readOptions(usage, {
   epochs: { type: 'string', default: '8' },
@@ -33,12 +33,12 @@ const wordsPerSentence = 32;
 // STEP 2: find the other ranks.
 await hvd.init();
 
-// STEP 3: give every rank its own part of the machine. A backend computes with one thread per rank; horovodrun gives each
-// rank cores of its own with --pin-cores and a GPU with --pin-gpus.
+// STEP 3: choose a backend. It computes with one thread per rank. To assign cores or a GPU to each rank, run horovodrun
+// with --pin-cores or --pin-gpus.
 await hvd.setBackend(oneOf('--backend', options.backend, backends));
 
-// STEP 4: every rank takes another part of the data, and all take the same number of sentences. The vocabulary comes from
-// all of them: a word must have the same number everywhere.
+// STEP 4: take this rank's share of the data. All ranks get the same number of sentences. The vocabulary is built from all
+// sentences, because a word must have the same number on every rank.
 const { training, testing } = loadSentences();
 const vocabulary = new Vocabulary(training);
 const [sentences, labels] = toTensors(hvd.shard(training));
@@ -54,17 +54,17 @@ const model = tf.sequential({
   ],
 });
 
-// STEP 5: scale the learning rate. An update sees the sentences of all ranks, so it may go further.
+// STEP 5: scale the learning rate, because an update uses the sentences of all ranks.
 const learningRate = 0.0025 * hvd.size();
 
-// STEP 6: wrap the optimizer. Gradients are averaged over the ranks before they are applied.
+// STEP 6: wrap the optimizer. It averages the gradients over all ranks before it applies them.
 const optimizer = hvd.DistributedOptimizer(tf.train.adam(learningRate));
 model.compile({ optimizer, loss: 'binaryCrossentropy', metrics: ['accuracy'] });
 
-// STEP 7: start from the same weights, those of rank 0.
+// STEP 7: start from the weights of rank 0.
 await hvd.broadcastVariables(model, 0);
 
-// STEP 8 is below, where something is reported. STEP 9: let one rank report it.
+// STEP 9: let one rank print. (STEP 8 comes below, where metrics are reported.)
 const say = (text: string): void => {
   if (hvd.rank() === 0) console.log(text);
 };
@@ -80,7 +80,7 @@ await model.fit(sentences, labels, {
   verbose: 0,
   callbacks: {
     onEpochEnd: async (epoch, logs) => {
-      // STEP 8: average what is reported. Each rank knows only the loss of its own sentences.
+      // STEP 8: average the metrics. Each rank only knows the loss of its own sentences.
       const loss = await hvd.allreduce(Float64Array.of(logs?.['loss'] as number));
       say(`epoch ${epoch + 1}/${epochs}  loss ${loss[0]?.toFixed(4)}`);
     },
@@ -89,11 +89,11 @@ await model.fit(sentences, labels, {
 const seconds = (performance.now() - startedAt) / 1000;
 
 const [, share] = model.evaluate(testSentences, testLabels) as [tf.Scalar, tf.Scalar];
-const accuracy = await hvd.allreduce(share); // STEP 8 again: a tensor in, a tensor out
+const accuracy = await hvd.allreduce(share); // STEP 8 again, with a tensor
 say(`${((epochs * sentences.shape[0] * hvd.size()) / seconds).toFixed(0)} sentences/s`);
 say(`test accuracy ${(100 * (accuracy.dataSync()[0] as number)).toFixed(2)} %`);
 
-// STEP 10: one rank writes, then all leave together. saveModel() writes on rank 0 and returns on the others.
+// STEP 10: save on one rank, then shut down together. saveModel() writes on rank 0 and does nothing on the others.
 if (options.save !== undefined) await saveModel(model, options.save);
 await hvd.shutdown();
 
@@ -103,7 +103,7 @@ function toTensors(part: readonly Sentence[]): [tf.Tensor2D, tf.Tensor2D] {
   return [
     tf.tensor2d(Float32Array.from(table), [part.length, wordsPerSentence]),
     tf.tensor2d(
-      part.map((sentence) => (sentence.isFavourable ? 1 : 0)),
+      part.map((sentence) => (sentence.isPositive ? 1 : 0)),
       [part.length, 1],
       'float32',
     ),
