@@ -38,11 +38,7 @@ const say = (text: string): void => {
 };
 const transport = hvd.transportName();
 say(
-<<<<<<< HEAD
-  `${ranks}, transport: ${transport}; drawing ${trainingSamples} digits to learn and ${testSamples} to test …`,
-=======
   `${ranks}, transport: ${transport}; drawing ${trainingSamples} training and ${testSamples} test images …`,
->>>>>>> docs1
 );
 
 const startedAt = performance.now();
