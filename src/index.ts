@@ -52,7 +52,6 @@ export {
   transportName,
 } from './context/default/default-membership.ts';
 export { startTimeline, stopTimeline } from './context/default/default-timeline.ts';
-export { ProcessSet } from './context/process-set.ts';
 export type { InitOptions } from './context/start/bootstrap.ts';
 export { type ErrorCode, HorovodError, type HorovodErrorDetails } from './errors.ts';
 export { type RunOptions, run } from './launch/run/run.ts';
@@ -67,6 +66,7 @@ export type {
   ReduceOptions,
 } from './operations/options.ts';
 export type { PreparedCollective, StartedCollective } from './operations/prepared.ts';
+export { ProcessSet } from './operations/process-set.ts';
 export { Compression, type CompressionName } from './tensor/compression/compression.ts';
 export type {
   AnyCompressor,

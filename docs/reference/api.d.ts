@@ -1897,54 +1897,54 @@ export type WireOperation = {
 
 // ── horovod/testing: exported ──
 
-export declare function allgather<T extends TensorLike>(context: HorovodContext, x: T, options?: CollectiveOptions): Promise<T>;
+export declare function allgather<T extends TensorLike>(context: OperationRunner, x: T, options?: CollectiveOptions): Promise<T>;
 
-export declare function allgatherObject<T>(context: HorovodContext, value: T, options?: CollectiveOptions): Promise<T[]>;
+export declare function allgatherObject<T>(context: OperationRunner, value: T, options?: CollectiveOptions): Promise<T[]>;
 
-export declare function allgatherObjectSync<T>(context: HorovodContext, value: T, options?: CollectiveOptions): T[];
+export declare function allgatherObjectSync<T>(context: OperationRunner, value: T, options?: CollectiveOptions): T[];
 
-export declare function allgatherSync<T extends TensorLike>(context: HorovodContext, x: T, options?: CollectiveOptions): T;
+export declare function allgatherSync<T extends TensorLike>(context: OperationRunner, x: T, options?: CollectiveOptions): T;
 
-export declare function allreduce<T extends TensorLike>(context: HorovodContext, x: T, options?: AllreduceOptions): Promise<T>;
+export declare function allreduce<T extends TensorLike>(context: OperationRunner, x: T, options?: AllreduceOptions): Promise<T>;
 
-export declare function allreduceSync<T extends TensorLike>(context: HorovodContext, x: T, options?: AllreduceOptions): T;
+export declare function allreduceSync<T extends TensorLike>(context: OperationRunner, x: T, options?: AllreduceOptions): T;
 
-export declare function alltoall<T extends TensorLike>(context: HorovodContext, x: T, options?: AlltoallOptions): Promise<AlltoallResult<T>>;
+export declare function alltoall<T extends TensorLike>(context: OperationRunner, x: T, options?: AlltoallOptions): Promise<AlltoallResult<T>>;
 
-export declare function alltoallSync<T extends TensorLike>(context: HorovodContext, x: T, options?: AlltoallOptions): AlltoallResult<T>;
+export declare function alltoallSync<T extends TensorLike>(context: OperationRunner, x: T, options?: AlltoallOptions): AlltoallResult<T>;
 
-export declare function barrier(context: HorovodContext, options?: CollectiveOptions): Promise<void>;
+export declare function barrier(context: OperationRunner, options?: CollectiveOptions): Promise<void>;
 
-export declare function barrierSync(context: HorovodContext, options?: CollectiveOptions): void;
+export declare function barrierSync(context: OperationRunner, options?: CollectiveOptions): void;
 
-export declare function broadcast<T extends TensorLike>(context: HorovodContext, x: T, rootRank: number, options?: BroadcastOptions): Promise<T>;
+export declare function broadcast<T extends TensorLike>(context: OperationRunner, x: T, rootRank: number, options?: BroadcastOptions): Promise<T>;
 
-export declare function broadcastObject<T>(context: HorovodContext, value: T, rootRank?: number, options?: CollectiveOptions): Promise<T>;
+export declare function broadcastObject<T>(context: OperationRunner, value: T, rootRank?: number, options?: CollectiveOptions): Promise<T>;
 
-export declare function broadcastObjectSync<T>(context: HorovodContext, value: T, rootRank?: number, options?: CollectiveOptions): T;
+export declare function broadcastObjectSync<T>(context: OperationRunner, value: T, rootRank?: number, options?: CollectiveOptions): T;
 
-export declare function broadcastSync<T extends TensorLike>(context: HorovodContext, x: T, rootRank: number, options?: BroadcastOptions): T;
+export declare function broadcastSync<T extends TensorLike>(context: OperationRunner, x: T, rootRank: number, options?: BroadcastOptions): T;
 
-export declare function groupedAllgather<T extends readonly TensorLike[]>(context: HorovodContext, xs: T, options?: CollectiveOptions): Promise<T>;
+export declare function groupedAllgather<T extends readonly TensorLike[]>(context: OperationRunner, xs: T, options?: CollectiveOptions): Promise<T>;
 
-export declare function groupedAllgatherSync<T extends readonly TensorLike[]>(context: HorovodContext, xs: T, options?: CollectiveOptions): T;
+export declare function groupedAllgatherSync<T extends readonly TensorLike[]>(context: OperationRunner, xs: T, options?: CollectiveOptions): T;
 
-export declare function groupedAllreduce<T extends readonly TensorLike[]>(context: HorovodContext, xs: T, options?: AllreduceOptions): Promise<T>;
+export declare function groupedAllreduce<T extends readonly TensorLike[]>(context: OperationRunner, xs: T, options?: AllreduceOptions): Promise<T>;
 
-export declare function groupedAllreduceSync<T extends readonly TensorLike[]>(context: HorovodContext, xs: T, options?: AllreduceOptions): T;
+export declare function groupedAllreduceSync<T extends readonly TensorLike[]>(context: OperationRunner, xs: T, options?: AllreduceOptions): T;
 
-export declare function groupedReducescatter<T extends readonly TensorLike[]>(context: HorovodContext, xs: T, options?: ReduceOptions): Promise<T>;
+export declare function groupedReducescatter<T extends readonly TensorLike[]>(context: OperationRunner, xs: T, options?: ReduceOptions): Promise<T>;
 
-export declare function groupedReducescatterSync<T extends readonly TensorLike[]>(context: HorovodContext, xs: T, options?: ReduceOptions): T;
+export declare function groupedReducescatterSync<T extends readonly TensorLike[]>(context: OperationRunner, xs: T, options?: ReduceOptions): T;
 
 /** This rank has no more data: until all have joined it takes part in others' allreduces with zeros. */
-export declare function join(context: HorovodContext, options?: CollectiveOptions): Promise<number>;
+export declare function join(context: OperationRunner, options?: CollectiveOptions): Promise<number>;
 
-export declare function joinSync(context: HorovodContext, options?: CollectiveOptions): number;
+export declare function joinSync(context: OperationRunner, options?: CollectiveOptions): number;
 
-export declare function reducescatter<T extends TensorLike>(context: HorovodContext, x: T, options?: ReduceOptions): Promise<T>;
+export declare function reducescatter<T extends TensorLike>(context: OperationRunner, x: T, options?: ReduceOptions): Promise<T>;
 
-export declare function reducescatterSync<T extends TensorLike>(context: HorovodContext, x: T, options?: ReduceOptions): T;
+export declare function reducescatterSync<T extends TensorLike>(context: OperationRunner, x: T, options?: ReduceOptions): T;
 
 export interface ContextLimits extends StallLimits, Readonly<TunableLimits> {
     readonly operationTimeoutMs: number;
@@ -1957,7 +1957,7 @@ export interface ContextLimits extends StallLimits, Readonly<TunableLimits> {
     readonly shmDirectory?: string | undefined;
 }
 
-export declare class HorovodContext {
+export declare class HorovodContext implements OperationRunner {
     #private;
     readonly world: World;
     readonly transport: Transport;
@@ -1984,6 +1984,9 @@ export declare class HorovodContext {
         signal?: AbortSignal | undefined;
         timeoutMs?: number;
     }): Promise<HorovodContext>;
+    alloc(bytes: number): ArrayBufferLike;
+    quickAllreduce<T extends TensorLike>(x: T, options: AllreduceOptions): Promise<T> | undefined;
+    quickAllreduceSync<T extends TensorLike>(x: T, options: AllreduceOptions): T | undefined;
     get transportName(): TransportName;
     get hasDynamicProcessSets(): boolean;
     /** Everything still in flight ends with ERR_HVD_SHUT_DOWN. Calling it twice is fine. */
@@ -2725,6 +2728,27 @@ export interface Operand {
     readonly shape: readonly number[];
     readonly dtype: DType;
     readonly isBare: boolean;
+}
+
+export interface OperationRunner {
+    readonly world: {
+        readonly rank: number;
+        readonly size: number;
+    };
+    readonly log: Log;
+    /** Memory that the transport can reach without a copy. */
+    alloc(bytes: number): ArrayBufferLike;
+    /** The members of a process set that this rank may use; throws ERR_HVD_PROCESS_SET for any other. */
+    membersOf(set: ProcessSet | undefined, what: string): Members;
+    run<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): Promise<R>;
+    runSync<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): R;
+    /** Submits at once; the function returned waits, blocking, and gives the result. It must be called, once. */
+    start<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): () => R;
+    /** The shortest way for what programs call most (quick-allreduce.ts). Undefined: take the common way. */
+    quickAllreduce<T extends TensorLike>(x: T, options: AllreduceOptions): Promise<T> | undefined;
+    quickAllreduceSync<T extends TensorLike>(x: T, options: AllreduceOptions): T | undefined;
+    /** Ends the job, on every rank. */
+    fail(error: HorovodError): void;
 }
 
 export declare class OperationTrace {

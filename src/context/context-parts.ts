@@ -7,8 +7,8 @@ import type { FlightPlace } from '../observe/flight-recorder/flight-dumper.ts';
 import type { StallLimits } from '../observe/stalls/stall-inspector.ts';
 import type { StatusPlace } from '../observe/status/status-writer.ts';
 import type { TimelineBlock } from '../observe/timeline/timeline.ts';
+import type { ProcessSet } from '../operations/process-set.ts';
 import type { GroupSpec, Transport, TransportGroup } from '../transport/transport.ts';
-import type { ProcessSet } from './process-set.ts';
 
 /** Where this rank stands. */
 export interface World {

@@ -21,12 +21,15 @@ import { StatusWriter, statusPeriodMs } from '../observe/status/status-writer.ts
 import { StragglerWatch } from '../observe/stragglers/straggler-watch.ts';
 import { Timeline } from '../observe/timeline/timeline.ts';
 import { describePlan, fingerprintOfPlan } from '../operations/describe-plan.ts';
-import { type CollectiveOptions, checkOptions } from '../operations/options.ts';
+import { type AllreduceOptions, type CollectiveOptions, checkOptions } from '../operations/options.ts';
 import type { Members, Plan } from '../operations/plans.ts';
+import { ProcessSet } from '../operations/process-set.ts';
+import { quickAllreduce, quickAllreduceSync } from '../operations/quick-allreduce.ts';
 import { QuickCall } from '../operations/quick-call.ts';
+import type { OperationRunner } from '../operations/runner.ts';
+import type { TensorLike } from '../tensor/tensor.ts';
 import type { Transport, TransportGroup, TransportName } from '../transport/transport.ts';
 import type { ContextLimits, ContextParts, World } from './context-parts.ts';
-import { ProcessSet } from './process-set.ts';
 import { ProcessSetChanges } from './process-set-changes.ts';
 import { checkDistinct, ProcessSetTable, type RegisteredSet } from './process-set-table.ts';
 import { countName, fillRecord, keepRecord, nowMs, timelinePlace, zeroRequest } from './request-parts.ts';
@@ -34,7 +37,7 @@ import { asStartFailure, eitherOf } from './start/start-watch.ts';
 
 export type { ContextLimits, ContextParts, World } from './context-parts.ts';
 
-export class HorovodContext {
+export class HorovodContext implements OperationRunner {
   readonly world: World;
   readonly transport: Transport;
   readonly log: Log;
@@ -134,6 +137,18 @@ export class HorovodContext {
       context.close();
       throw error;
     }
+  }
+
+  alloc(bytes: number): ArrayBufferLike {
+    return this.transport.alloc(bytes);
+  }
+
+  quickAllreduce<T extends TensorLike>(x: T, options: AllreduceOptions): Promise<T> | undefined {
+    return quickAllreduce(this, x, options);
+  }
+
+  quickAllreduceSync<T extends TensorLike>(x: T, options: AllreduceOptions): T | undefined {
+    return quickAllreduceSync(this, x, options);
   }
 
   get transportName(): TransportName {

@@ -3,9 +3,9 @@ import { describe, test } from 'node:test';
 import { errorOf } from '../../test/support/error-of.ts';
 import * as hvd from '../operations/collectives.ts';
 import { prepareAllreduce } from '../operations/prepared.ts';
+import { ProcessSet } from '../operations/process-set.ts';
 import { Average, Max, Min, Sum } from '../tensor/reduce-op.ts';
 import { runRanks } from '../testing/run-ranks.ts';
-import { ProcessSet } from './process-set.ts';
 
 const turns = async (count: number) => {
   for (let i = 0; i < count; i++) await new Promise<void>((resolve) => setImmediate(resolve));

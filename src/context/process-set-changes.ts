@@ -3,9 +3,9 @@
 import { HorovodError } from '../errors.ts';
 import type { CollectiveOptions } from '../operations/options.ts';
 import { type Plan, textsOf } from '../operations/plans.ts';
+import type { ProcessSet } from '../operations/process-set.ts';
 import type { AllgatherOperation, TransportGroup } from '../transport/transport.ts';
 import type { ContextParts } from './context-parts.ts';
-import type { ProcessSet } from './process-set.ts';
 import type { ProcessSetTable } from './process-set-table.ts';
 
 export interface ChangesHost {

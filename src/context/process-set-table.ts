@@ -3,8 +3,8 @@
 import type { Channel } from '../engine/channel.ts';
 import { HorovodError } from '../errors.ts';
 import type { Members } from '../operations/plans.ts';
+import { ProcessSet, register, unregister } from '../operations/process-set.ts';
 import type { CompressionKernels } from '../tensor/compression/kernels.ts';
-import { ProcessSet, register, unregister } from './process-set.ts';
 
 export interface RegisteredSet {
   readonly set: ProcessSet;

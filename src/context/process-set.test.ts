@@ -3,9 +3,9 @@ import { describe, test } from 'node:test';
 import { errorOf } from '../../test/support/error-of.ts';
 import { HorovodError } from '../errors.ts';
 import * as hvd from '../operations/collectives.ts';
+import { ProcessSet } from '../operations/process-set.ts';
 import { Average, Sum } from '../tensor/reduce-op.ts';
 import { type RanksFailed, runRanks } from '../testing/run-ranks.ts';
-import { ProcessSet } from './process-set.ts';
 
 const of = (...values: number[]) => Float32Array.from(values);
 

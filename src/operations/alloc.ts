@@ -1,13 +1,13 @@
 // alloc(): tensors in memory the transport can reach without a copy.
 
-import type { HorovodContext } from '../context/context.ts';
 import { HorovodError } from '../errors.ts';
 import { type DType, dtypes, type TypedArrayConstructor } from '../tensor/dtype.ts';
 import { checkShape, describe, elementsIn, type Tensor } from '../tensor/tensor.ts';
+import type { OperationRunner } from './runner.ts';
 
 /** A zeroed tensor; garbage collected like any other. */
 export function alloc(
-  context: HorovodContext,
+  context: OperationRunner,
   lengthOrShape: number | readonly number[],
   dtype: DType = 'float32',
 ): Tensor {
@@ -23,9 +23,9 @@ export function alloc(
   return { data: new (arrays[0] as TypedArrayConstructor)(buffer, 0, length), shape, dtype };
 }
 
-function allocated(context: HorovodContext, bytes: number): ArrayBufferLike {
+function allocated(context: OperationRunner, bytes: number): ArrayBufferLike {
   try {
-    return context.transport.alloc(bytes);
+    return context.alloc(bytes);
   } catch (error) {
     if (HorovodError.is(error)) throw error;
     const message = `alloc(): rank ${context.world.rank} found no memory for ${bytes} bytes.`;

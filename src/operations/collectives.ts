@@ -1,7 +1,6 @@
 // The collectives as functions of a context: each plans its request (plans.ts) and runs it, as a promise or
 // blocking. index.ts binds them to the default context.
 
-import type { HorovodContext } from '../context/context.ts';
 import type { TensorLike } from '../tensor/tensor.ts';
 import { runPlan, runPlanSync } from './composite.ts';
 import {
@@ -25,19 +24,19 @@ import {
   planBroadcastObject,
   planReducescatter,
 } from './plans.ts';
-import { quickAllreduce, quickAllreduceSync } from './quick-allreduce.ts';
+import type { OperationRunner } from './runner.ts';
 
 export function allreduce<T extends TensorLike>(
-  context: HorovodContext,
+  context: OperationRunner,
   x: T,
   options: AllreduceOptions = {},
 ): Promise<T> {
-  const quick = isObject(options) ? quickAllreduce(context, x, options) : undefined;
+  const quick = isObject(options) ? context.quickAllreduce(x, options) : undefined;
   return quick ?? allreduceTheCommonWay(context, x, options);
 }
 
 async function allreduceTheCommonWay<T extends TensorLike>(
-  context: HorovodContext,
+  context: OperationRunner,
   x: T,
   options: AllreduceOptions,
 ): Promise<T> {
@@ -47,11 +46,11 @@ async function allreduceTheCommonWay<T extends TensorLike>(
 }
 
 export function allreduceSync<T extends TensorLike>(
-  context: HorovodContext,
+  context: OperationRunner,
   x: T,
   options: AllreduceOptions = {},
 ): T {
-  const quick = isObject(options) ? quickAllreduceSync(context, x, options) : undefined;
+  const quick = isObject(options) ? context.quickAllreduceSync(x, options) : undefined;
   if (quick !== undefined) return quick;
   const plan = allreducePlan(context, [x], false, options);
   const [result] = runPlanSync(context, plan, options, label('allreduce', options));
@@ -59,7 +58,7 @@ export function allreduceSync<T extends TensorLike>(
 }
 
 export async function groupedAllreduce<T extends readonly TensorLike[]>(
-  context: HorovodContext,
+  context: OperationRunner,
   xs: T,
   options: AllreduceOptions = {},
 ): Promise<T> {
@@ -73,7 +72,7 @@ export async function groupedAllreduce<T extends readonly TensorLike[]>(
 }
 
 export function groupedAllreduceSync<T extends readonly TensorLike[]>(
-  context: HorovodContext,
+  context: OperationRunner,
   xs: T,
   options: AllreduceOptions = {},
 ): T {
@@ -87,7 +86,7 @@ export function groupedAllreduceSync<T extends readonly TensorLike[]>(
 }
 
 export async function allgather<T extends TensorLike>(
-  context: HorovodContext,
+  context: OperationRunner,
   x: T,
   options: CollectiveOptions = {},
 ): Promise<T> {
@@ -97,7 +96,7 @@ export async function allgather<T extends TensorLike>(
 }
 
 export function allgatherSync<T extends TensorLike>(
-  context: HorovodContext,
+  context: OperationRunner,
   x: T,
   options: CollectiveOptions = {},
 ): T {
@@ -107,7 +106,7 @@ export function allgatherSync<T extends TensorLike>(
 }
 
 export async function groupedAllgather<T extends readonly TensorLike[]>(
-  context: HorovodContext,
+  context: OperationRunner,
   xs: T,
   options: CollectiveOptions = {},
 ): Promise<T> {
@@ -116,7 +115,7 @@ export async function groupedAllgather<T extends readonly TensorLike[]>(
 }
 
 export function groupedAllgatherSync<T extends readonly TensorLike[]>(
-  context: HorovodContext,
+  context: OperationRunner,
   xs: T,
   options: CollectiveOptions = {},
 ): T {
@@ -125,7 +124,7 @@ export function groupedAllgatherSync<T extends readonly TensorLike[]>(
 }
 
 export async function broadcast<T extends TensorLike>(
-  context: HorovodContext,
+  context: OperationRunner,
   x: T,
   rootRank: number,
   options: BroadcastOptions = {},
@@ -138,7 +137,7 @@ export async function broadcast<T extends TensorLike>(
 }
 
 export function broadcastSync<T extends TensorLike>(
-  context: HorovodContext,
+  context: OperationRunner,
   x: T,
   rootRank: number,
   options: BroadcastOptions = {},
@@ -151,7 +150,7 @@ export function broadcastSync<T extends TensorLike>(
 }
 
 export async function alltoall<T extends TensorLike>(
-  context: HorovodContext,
+  context: OperationRunner,
   x: T,
   options: AlltoallOptions = {},
 ): Promise<AlltoallResult<T>> {
@@ -163,7 +162,7 @@ export async function alltoall<T extends TensorLike>(
 }
 
 export function alltoallSync<T extends TensorLike>(
-  context: HorovodContext,
+  context: OperationRunner,
   x: T,
   options: AlltoallOptions = {},
 ): AlltoallResult<T> {
@@ -175,7 +174,7 @@ export function alltoallSync<T extends TensorLike>(
 }
 
 export async function reducescatter<T extends TensorLike>(
-  context: HorovodContext,
+  context: OperationRunner,
   x: T,
   options: ReduceOptions = {},
 ): Promise<T> {
@@ -185,7 +184,7 @@ export async function reducescatter<T extends TensorLike>(
 }
 
 export function reducescatterSync<T extends TensorLike>(
-  context: HorovodContext,
+  context: OperationRunner,
   x: T,
   options: ReduceOptions = {},
 ): T {
@@ -195,7 +194,7 @@ export function reducescatterSync<T extends TensorLike>(
 }
 
 export async function groupedReducescatter<T extends readonly TensorLike[]>(
-  context: HorovodContext,
+  context: OperationRunner,
   xs: T,
   options: ReduceOptions = {},
 ): Promise<T> {
@@ -208,7 +207,7 @@ export async function groupedReducescatter<T extends readonly TensorLike[]>(
 }
 
 export function groupedReducescatterSync<T extends readonly TensorLike[]>(
-  context: HorovodContext,
+  context: OperationRunner,
   xs: T,
   options: ReduceOptions = {},
 ): T {
@@ -216,27 +215,27 @@ export function groupedReducescatterSync<T extends readonly TensorLike[]>(
   return context.runSync(plan, options, label('groupedReducescatter', options)) as readonly TensorLike[] as T;
 }
 
-export async function barrier(context: HorovodContext, options: CollectiveOptions = {}): Promise<void> {
+export async function barrier(context: OperationRunner, options: CollectiveOptions = {}): Promise<void> {
   await context.run(planBarrier(), options, label('barrier', options));
 }
 
-export function barrierSync(context: HorovodContext, options: CollectiveOptions = {}): void {
+export function barrierSync(context: OperationRunner, options: CollectiveOptions = {}): void {
   context.runSync(planBarrier(), options, label('barrier', options));
 }
 
 /** This rank has no more data: until all have joined it takes part in others' allreduces with zeros. */
-export async function join(context: HorovodContext, options: CollectiveOptions = {}): Promise<number> {
+export async function join(context: OperationRunner, options: CollectiveOptions = {}): Promise<number> {
   const what = label('join', options);
   return context.run(joinPlan, options, what, options.name ?? 'horovod.join');
 }
 
-export function joinSync(context: HorovodContext, options: CollectiveOptions = {}): number {
+export function joinSync(context: OperationRunner, options: CollectiveOptions = {}): number {
   const what = label('join', options);
   return context.runSync(joinPlan, options, what, options.name ?? 'horovod.join');
 }
 
 export async function broadcastObject<T>(
-  context: HorovodContext,
+  context: OperationRunner,
   value: T,
   rootRank = 0,
   options: CollectiveOptions = {},
@@ -247,7 +246,7 @@ export async function broadcastObject<T>(
 }
 
 export function broadcastObjectSync<T>(
-  context: HorovodContext,
+  context: OperationRunner,
   value: T,
   rootRank = 0,
   options: CollectiveOptions = {},
@@ -258,7 +257,7 @@ export function broadcastObjectSync<T>(
 }
 
 export async function allgatherObject<T>(
-  context: HorovodContext,
+  context: OperationRunner,
   value: T,
   options: CollectiveOptions = {},
 ): Promise<T[]> {
@@ -267,7 +266,7 @@ export async function allgatherObject<T>(
 }
 
 export function allgatherObjectSync<T>(
-  context: HorovodContext,
+  context: OperationRunner,
   value: T,
   options: CollectiveOptions = {},
 ): T[] {
@@ -288,7 +287,7 @@ function isObject(options: unknown): boolean {
 }
 
 function allreducePlan(
-  context: HorovodContext,
+  context: OperationRunner,
   xs: readonly TensorLike[],
   isGrouped: boolean,
   options: AllreduceOptions,
@@ -299,7 +298,7 @@ function allreducePlan(
 }
 
 function broadcastPlan(
-  context: HorovodContext,
+  context: OperationRunner,
   x: TensorLike,
   rootRank: number,
   options: BroadcastOptions,
@@ -310,7 +309,7 @@ function broadcastPlan(
 }
 
 function alltoallPlan(
-  context: HorovodContext,
+  context: OperationRunner,
   x: TensorLike,
   options: AlltoallOptions,
 ): Plan<AlltoallResult<TensorLike>> {
@@ -319,7 +318,7 @@ function alltoallPlan(
 }
 
 function reducescatterPlan(
-  context: HorovodContext,
+  context: OperationRunner,
   xs: readonly TensorLike[],
   isGrouped: boolean,
   options: ReduceOptions,

@@ -3,19 +3,19 @@
 // blocking. The first request carries the description of the whole, and with it what the ranks must agree on; the
 // others follow from it under names of their own.
 
-import type { HorovodContext } from '../context/context.ts';
 import { compositeMark, partKey } from '../engine/request.ts';
 import { HorovodError } from '../errors.ts';
 import type { TransportOperation } from '../transport/transport.ts';
 import type { CollectiveOptions } from './options.ts';
 import type { Plan } from './plans.ts';
+import type { OperationRunner } from './runner.ts';
 
 /** The operations of one request; they are done, with their outputs filled in, when the generator is resumed. */
 export type Composite<R> = Generator<readonly TransportOperation[], R, void>;
 
 /** Runs a plan, composite or not. */
 export function runPlan<R>(
-  context: HorovodContext,
+  context: OperationRunner,
   plan: Plan<R>,
   options: CollectiveOptions,
   what: string,
@@ -26,7 +26,7 @@ export function runPlan<R>(
 }
 
 async function runComposite<R>(
-  context: HorovodContext,
+  context: OperationRunner,
   plan: Plan<R>,
   composite: Composite<R>,
   options: CollectiveOptions,
@@ -50,7 +50,7 @@ async function runComposite<R>(
 
 /** The blocking form of runPlan(). */
 export function runPlanSync<R>(
-  context: HorovodContext,
+  context: OperationRunner,
   plan: Plan<R>,
   options: CollectiveOptions,
   what: string,
@@ -67,7 +67,7 @@ export function runPlanSync<R>(
 
 /** Begins at once; the function returned waits, blocking, and gives the result. It must be called, once. */
 export function startPlan<R>(
-  context: HorovodContext,
+  context: OperationRunner,
   plan: Plan<R>,
   options: CollectiveOptions,
   what: string,
@@ -86,7 +86,7 @@ export function startPlan<R>(
 }
 
 /** The first part is done. */
-function finishSync<R>(context: HorovodContext, composite: Composite<R>, next: NextPart, what: string): R {
+function finishSync<R>(context: OperationRunner, composite: Composite<R>, next: NextPart, what: string): R {
   for (;;) {
     const step = orFail(context, what, () => composite.next());
     if (step.done === true) return step.value;
@@ -95,7 +95,7 @@ function finishSync<R>(context: HorovodContext, composite: Composite<R>, next: N
 }
 
 /** The others wait for the parts that do not come: the job ends, and they learn why. */
-function orFail<T>(context: HorovodContext, what: string, go: () => T): T {
+function orFail<T>(context: OperationRunner, what: string, go: () => T): T {
   try {
     return go();
   } catch (error) {

@@ -1,10 +1,10 @@
 // The options of collectives, as users give them, and their checks.
 
-import type { ProcessSet } from '../context/process-set.ts';
 import { HorovodError } from '../errors.ts';
 import type { AnyCompressor, CompressionName } from '../tensor/compression/compression.ts';
 import type { ReduceOp } from '../tensor/reduce-op.ts';
 import { describe } from '../tensor/tensor.ts';
+import type { ProcessSet } from './process-set.ts';
 
 export interface CollectiveOptions {
   /** Matches calls of different ranks; without it the order of calls does. */

@@ -1,8 +1,6 @@
 // The part of an allreduce that belongs to reducing compressors (tensor/compression/): what they can be asked of, their
 // steps as a composite, and where the error feedback of a tensor is kept.
 
-import type { HorovodContext } from '../context/context.ts';
-import type { ProcessSet } from '../context/process-set.ts';
 import { HorovodError } from '../errors.ts';
 import type {
   CompressibleTensor,
@@ -19,6 +17,8 @@ import type { TransportOperation } from '../transport/transport.ts';
 import type { Composite } from './composite.ts';
 import type { AllreduceOptions } from './options.ts';
 import type { Members, Plan } from './plans.ts';
+import type { ProcessSet } from './process-set.ts';
+import type { OperationRunner } from './runner.ts';
 
 /** Where what is left over is kept; made by withMemory(), or by adapters for optimizers. */
 export interface MemoryOptions {
@@ -31,7 +31,7 @@ const memories = new WeakMap<Members, CompressionMemory>();
 
 /** The memory of a process set, for calls with a name. */
 export function memoryOf(
-  context: HorovodContext,
+  context: OperationRunner,
   set: ProcessSet | undefined,
   what: string,
 ): CompressionMemory {
@@ -43,13 +43,13 @@ export function memoryOf(
   return made;
 }
 
-export function newMemory(context: HorovodContext): CompressionMemory {
+export function newMemory(context: OperationRunner): CompressionMemory {
   return new CompressionMemory((text) => context.log.write('debug', text));
 }
 
 /** The options of an allreduce, with the memory of its process set where there may be need of one. */
 export function withMemory(
-  context: HorovodContext,
+  context: OperationRunner,
   options: AllreduceOptions & MemoryOptions,
   what: string,
 ): AllreduceOptions & MemoryOptions {
@@ -60,7 +60,7 @@ export function withMemory(
 
 /** The same for a prepared one: it runs again and again on the same tensors, so without a name it has a memory of its own. */
 export function withOwnMemory(
-  context: HorovodContext,
+  context: OperationRunner,
   options: AllreduceOptions & MemoryOptions,
   tensors: number,
   what: string,

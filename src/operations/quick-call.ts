@@ -1,6 +1,5 @@
 // The checks and the bookkeeping of a quick allreduce (quick-allreduce.ts), without allocating anything.
 
-import type { ProcessSet } from '../context/process-set.ts';
 import type { Channel } from '../engine/channel.ts';
 import { Fingerprint } from '../engine/fingerprint.ts';
 import { finishQuickFingerprint, quickFingerprintStart } from '../engine/request.ts';
@@ -18,6 +17,7 @@ import {
 } from '../tensor/tensor.ts';
 import type { QuickAllreduce } from '../transport/transport.ts';
 import type { AllreduceOptions } from './options.ts';
+import type { ProcessSet } from './process-set.ts';
 
 /** What it needs of a context. */
 export interface QuickHost {

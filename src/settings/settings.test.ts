@@ -262,7 +262,11 @@ test('every spelling of every flag of the table is understood', () => {
     for (const name of flag.names) {
       // The file of --config-file would be read.
       if (name === '--config-file') continue;
-      const words: Record<string, string> = { '--log-level': 'info', '--log-format': 'json' };
+      const words: Record<string, string> = {
+        '--log-level': 'info',
+        '--log-format': 'json',
+        '--transport': 'tcp',
+      };
       const value = 'operand' in flag ? [words[name] ?? '1'] : [];
       assert.deepEqual(parseCommandLine([name, ...value, 'command'], {}).command, ['command'], name);
     }

@@ -3,9 +3,9 @@
 
 import { createLog } from '../console/log.ts';
 import { type ContextLimits, HorovodContext } from '../context/context.ts';
-import { ProcessSet } from '../context/process-set.ts';
 import { HorovodError } from '../errors.ts';
 import { MemoryBoard } from '../observe/status/status-board.ts';
+import { ProcessSet } from '../operations/process-set.ts';
 import { MemoryHub } from '../transport/memory/memory-transport.ts';
 import { makeExchange } from './exchange.ts';
 

@@ -4,8 +4,8 @@
 import * as jax from '@jax-js/jax';
 import { defaultContext, globalProcessSet } from '../../context/default/default-context.ts';
 import { size } from '../../context/default/default-membership.ts';
-import { ProcessSet } from '../../context/process-set.ts';
 import { HorovodError } from '../../errors.ts';
+import { ProcessSet } from '../../operations/process-set.ts';
 import {
   type AnyCompressor,
   Compression,

@@ -3,7 +3,7 @@
 
 import type { HorovodContext } from '../../context/context.ts';
 import { defaultContext } from '../../context/default/default-context.ts';
-import type { ProcessSet } from '../../context/process-set.ts';
+import type { ProcessSet } from '../../operations/process-set.ts';
 import { compressorOf } from '../../tensor/compression/compression.ts';
 import { isReducing } from '../../tensor/compression/compressor.ts';
 

@@ -1,10 +1,10 @@
 // The one context behind the package's functions: the only place of this package with module-level state.
 
 import { HorovodError } from '../../errors.ts';
+import { ProcessSet } from '../../operations/process-set.ts';
 import { processEnvironment } from '../../settings/environment.ts';
 import { readSettings } from '../../settings/read-settings.ts';
 import type { HorovodContext } from '../context.ts';
-import { ProcessSet } from '../process-set.ts';
 import { createContext, type InitOptions } from '../start/bootstrap.ts';
 
 /** All ranks. Its ranks are known after init(). */

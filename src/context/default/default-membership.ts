@@ -3,13 +3,13 @@
 import { HorovodError } from '../../errors.ts';
 import type { CollectiveRecord } from '../../observe/flight-recorder/flight-recorder.ts';
 import { alloc as allocIn } from '../../operations/alloc.ts';
+import { ProcessSet } from '../../operations/process-set.ts';
 import { processEnvironment } from '../../settings/environment.ts';
 import { readSettings } from '../../settings/read-settings.ts';
 import type { DType } from '../../tensor/dtype.ts';
 import { describe, type Tensor } from '../../tensor/tensor.ts';
 import { loadNative } from '../../transport/native/load.ts';
 import type { TransportName } from '../../transport/transport.ts';
-import { ProcessSet } from '../process-set.ts';
 import { defaultContext, isInitialized } from './default-context.ts';
 
 /** This process's number among all, 0 … size()-1. */

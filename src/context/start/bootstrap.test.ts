@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ProcessSet } from '../../operations/process-set.ts';
 import { readSettings } from '../../settings/read-settings.ts';
-import { ProcessSet } from '../process-set.ts';
 import { createContext } from './bootstrap.ts';
 
 const start = (options: Parameters<typeof createContext>[1]) =>

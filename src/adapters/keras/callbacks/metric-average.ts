@@ -2,8 +2,8 @@
 // schedules) decides alike everywhere. It must come before those in the list of callbacks.
 
 import { allgatherObjectSync } from '../../../context/default/default-collectives.ts';
-import type { ProcessSet } from '../../../context/process-set.ts';
 import { HorovodError } from '../../../errors.ts';
+import type { ProcessSet } from '../../../operations/process-set.ts';
 import { type FitLogs, HorovodCallback, readLogs } from './horovod-callback.ts';
 
 export interface MetricAverageOptions {

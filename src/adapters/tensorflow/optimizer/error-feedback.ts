@@ -7,10 +7,10 @@
 import type * as tf from '@tensorflow/tfjs';
 import type { HorovodContext } from '../../../context/context.ts';
 import { defaultContext } from '../../../context/default/default-context.ts';
-import type { ProcessSet } from '../../../context/process-set.ts';
 import { HorovodError } from '../../../errors.ts';
 import { alltoall } from '../../../operations/collectives.ts';
 import { type MemoryOptions, newMemory } from '../../../operations/plan-compressed.ts';
+import type { ProcessSet } from '../../../operations/process-set.ts';
 import { isReducing } from '../../../tensor/compression/compressor.ts';
 import type { CompressionMemory } from '../../../tensor/compression/error-feedback.ts';
 import type { TypedArray } from '../../../tensor/dtype.ts';

@@ -4,9 +4,9 @@
 
 import type * as tf from '@tensorflow/tfjs';
 import type { HorovodContext } from '../../../context/context.ts';
-import type { ProcessSet } from '../../../context/process-set.ts';
 import { HorovodError } from '../../../errors.ts';
 import { allgatherObjectSync } from '../../../operations/collectives.ts';
+import type { ProcessSet } from '../../../operations/process-set.ts';
 
 /**
  * How gradients travel. direct: from the tensors' memory, after backpropagation. staged: through a buffer, after

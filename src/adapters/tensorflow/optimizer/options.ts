@@ -1,8 +1,8 @@
 // The options of DistributedOptimizer and DistributedGradientTape, as users give them, and their checks.
 
 import * as tf from '@tensorflow/tfjs';
-import { ProcessSet } from '../../../context/process-set.ts';
 import { HorovodError } from '../../../errors.ts';
+import { ProcessSet } from '../../../operations/process-set.ts';
 import {
   type AnyCompressor,
   Compression,

@@ -1,7 +1,7 @@
 // Reducers of gradients without a name are matched by their order of first use in a process set.
 
 import type { HorovodContext } from '../../../context/context.ts';
-import type { ProcessSet } from '../../../context/process-set.ts';
+import type { ProcessSet } from '../../../operations/process-set.ts';
 import type { GradientRules } from './options.ts';
 
 const counters = new WeakMap<HorovodContext, Map<number, number>>();

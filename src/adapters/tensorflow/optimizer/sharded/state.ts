@@ -4,9 +4,9 @@
 
 import * as tf from '@tensorflow/tfjs';
 import type { HorovodContext } from '../../../../context/context.ts';
-import type { ProcessSet } from '../../../../context/process-set.ts';
 import { HorovodError } from '../../../../errors.ts';
 import { allgatherObjectSync, groupedAllgatherSync } from '../../../../operations/collectives.ts';
+import type { ProcessSet } from '../../../../operations/process-set.ts';
 import {
   type Accumulators,
   accumulatorsOf,

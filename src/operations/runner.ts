@@ -1,0 +1,26 @@
+// What collectives need of the rank they run on. A context implements it; operations/ knows nothing else of contexts.
+
+import type { Log } from '../console/log.ts';
+import type { HorovodError } from '../errors.ts';
+import type { TensorLike } from '../tensor/tensor.ts';
+import type { AllreduceOptions, CollectiveOptions } from './options.ts';
+import type { Members, Plan } from './plans.ts';
+import type { ProcessSet } from './process-set.ts';
+
+export interface OperationRunner {
+  readonly world: { readonly rank: number; readonly size: number };
+  readonly log: Log;
+  /** Memory that the transport can reach without a copy. */
+  alloc(bytes: number): ArrayBufferLike;
+  /** The members of a process set that this rank may use; throws ERR_HVD_PROCESS_SET for any other. */
+  membersOf(set: ProcessSet | undefined, what: string): Members;
+  run<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): Promise<R>;
+  runSync<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): R;
+  /** Submits at once; the function returned waits, blocking, and gives the result. It must be called, once. */
+  start<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): () => R;
+  /** The shortest way for what programs call most (quick-allreduce.ts). Undefined: take the common way. */
+  quickAllreduce<T extends TensorLike>(x: T, options: AllreduceOptions): Promise<T> | undefined;
+  quickAllreduceSync<T extends TensorLike>(x: T, options: AllreduceOptions): T | undefined;
+  /** Ends the job, on every rank. */
+  fail(error: HorovodError): void;
+}
