@@ -1,5 +1,5 @@
-// The one error type users see, and the list of its codes. A message says what happened, where
-// (rank, host, operation, tensor) and what to do; the code is what programs match on.
+// The one error type users see, and the list of its codes. The text says what happened, where (rank, host, operation,
+// tensor) and what to do; programs match on the code.
 
 export const errorCodes = {
   ERR_HVD_NOT_INITIALIZED: 'A call came before init().',
@@ -45,24 +45,37 @@ export interface HorovodErrorDetails {
   cause?: unknown;
 }
 
-/** Thrown, or rejected with, by every function of this package. Match on `code`. */
+/**
+ * Every function of this package throws it, or rejects with it. Match on `code`. Fields without a value are not there at
+ * all, so that a printed error shows only what is known.
+ */
 export class HorovodError extends Error {
   override readonly name = 'HorovodError';
   readonly code: ErrorCode;
-  readonly rank: number | undefined;
-  readonly tensor: string | undefined;
-  readonly pid: number | undefined;
-  readonly signal: string | undefined;
-  readonly exitCode: number | undefined;
+  /** The rank the error is about: the lost, late or disagreeing one. */
+  declare readonly rank?: number;
+  /** Name of the operation (tensor) concerned. */
+  declare readonly tensor?: string;
+  /** Process id of `rank`. */
+  declare readonly pid?: number;
+  /** Signal that ended `rank`. */
+  declare readonly signal?: string;
+  /** Exit code of `rank`. */
+  declare readonly exitCode?: number;
+  readonly #detail: string;
 
-  constructor(code: ErrorCode, message: string, details: HorovodErrorDetails = {}) {
-    super(`${code}: ${message}`, details.cause === undefined ? undefined : { cause: details.cause });
+  constructor(code: ErrorCode, detail: string, details: HorovodErrorDetails = {}) {
+    super(`${code}: ${detail}`, details.cause === undefined ? undefined : { cause: details.cause });
     this.code = code;
-    this.rank = details.rank;
-    this.tensor = details.tensor;
-    this.pid = details.pid;
-    this.signal = details.signal;
-    this.exitCode = details.exitCode;
+    this.#detail = detail;
+    for (const name of ['rank', 'tensor', 'pid', 'signal', 'exitCode'] as const) {
+      if (details[name] !== undefined) Object.assign(this, { [name]: details[name] });
+    }
+  }
+
+  /** The text of `message` without the code. */
+  get detail(): string {
+    return this.#detail;
   }
 
   /** True for a HorovodError of any copy of this package (two copies may be installed). */

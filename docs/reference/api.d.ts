@@ -210,16 +210,27 @@ export declare function groupedReducescatter<T extends readonly TensorLike[]>(xs
 /** The blocking form of groupedReducescatter(). */
 export declare function groupedReducescatterSync<T extends readonly TensorLike[]>(xs: T, options?: ReduceOptions): T;
 
-/** Thrown, or rejected with, by every function of this package. Match on `code`. */
+/**
+ * Every function of this package throws it, or rejects with it. Match on `code`. Fields without a value are not there at
+ * all, so that a printed error shows only what is known.
+ */
 export declare class HorovodError extends Error {
+    #private;
     readonly name = "HorovodError";
     readonly code: ErrorCode;
-    readonly rank: number | undefined;
-    readonly tensor: string | undefined;
-    readonly pid: number | undefined;
-    readonly signal: string | undefined;
-    readonly exitCode: number | undefined;
-    constructor(code: ErrorCode, message: string, details?: HorovodErrorDetails);
+    /** The rank the error is about: the lost, late or disagreeing one. */
+    readonly rank?: number;
+    /** Name of the operation (tensor) concerned. */
+    readonly tensor?: string;
+    /** Process id of `rank`. */
+    readonly pid?: number;
+    /** Signal that ended `rank`. */
+    readonly signal?: string;
+    /** Exit code of `rank`. */
+    readonly exitCode?: number;
+    constructor(code: ErrorCode, detail: string, details?: HorovodErrorDetails);
+    /** The text of `message` without the code. */
+    get detail(): string;
     /** True for a HorovodError of any copy of this package (two copies may be installed). */
     static is(error: unknown): error is HorovodError;
 }
@@ -2633,16 +2644,27 @@ export interface Hierarchy {
     readonly allgather: boolean;
 }
 
-/** Thrown, or rejected with, by every function of this package. Match on `code`. */
+/**
+ * Every function of this package throws it, or rejects with it. Match on `code`. Fields without a value are not there at
+ * all, so that a printed error shows only what is known.
+ */
 export declare class HorovodError extends Error {
+    #private;
     readonly name = "HorovodError";
     readonly code: ErrorCode;
-    readonly rank: number | undefined;
-    readonly tensor: string | undefined;
-    readonly pid: number | undefined;
-    readonly signal: string | undefined;
-    readonly exitCode: number | undefined;
-    constructor(code: ErrorCode, message: string, details?: HorovodErrorDetails);
+    /** The rank the error is about: the lost, late or disagreeing one. */
+    readonly rank?: number;
+    /** Name of the operation (tensor) concerned. */
+    readonly tensor?: string;
+    /** Process id of `rank`. */
+    readonly pid?: number;
+    /** Signal that ended `rank`. */
+    readonly signal?: string;
+    /** Exit code of `rank`. */
+    readonly exitCode?: number;
+    constructor(code: ErrorCode, detail: string, details?: HorovodErrorDetails);
+    /** The text of `message` without the code. */
+    get detail(): string;
     /** True for a HorovodError of any copy of this package (two copies may be installed). */
     static is(error: unknown): error is HorovodError;
 }

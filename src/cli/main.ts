@@ -56,7 +56,7 @@ async function runNamed(name: string, argv: readonly string[], output: CommandOu
     return await found.run(argv, output);
   } catch (error) {
     if (!HorovodError.is(error)) throw error;
-    output.error(`horovod ${name}: ${error.message.replace(/^ERR_HVD_\w+: /, '')}\n`);
+    output.error(`horovod ${name}: ${error.detail}\n`);
     const isUsage = error.code === 'ERR_HVD_SETTING' || error.code === 'ERR_HVD_UNSUPPORTED';
     if (isUsage) output.error(`horovod ${name}: try \`horovod ${name} --help\`.\n`);
     return isUsage ? usageExitCode : 1;

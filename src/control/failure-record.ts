@@ -42,12 +42,15 @@ export function toErrorRecord(thrown: unknown): ErrorRecord {
 
 /** The record of a HorovodError, to be handed to ControlBlock.fail(). */
 export function toFailureRecord(error: HorovodError): FailureRecord {
-  const { code, rank, tensor, pid, signal, exitCode, cause } = error;
-  const message = error.message.startsWith(`${code}: `)
-    ? error.message.slice(code.length + 2)
-    : error.message;
+  const { code, detail, rank, tensor, pid, signal, exitCode, cause } = error;
   return {
-    ...{ code, message, rank, tensor, pid, signal, exitCode },
+    code,
+    message: detail,
+    rank,
+    tensor,
+    pid,
+    signal,
+    exitCode,
     ...(cause === undefined ? {} : { cause: toErrorRecord(cause) }),
   };
 }

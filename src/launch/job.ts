@@ -86,6 +86,7 @@ export class Job {
   #hasControlBlock = false;
   #interruption: NodeJS.Signals | undefined;
   #isEnding = false;
+  #failedRank: number | undefined;
 
   private constructor(
     request: JobRequest,
@@ -139,6 +140,11 @@ export class Job {
     return this.#server.store;
   }
 
+  /** After finish(): the rank whose failure came first. */
+  get failedRank(): number | undefined {
+    return this.#failedRank;
+  }
+
   /** A signal to horovodrun: every rank gets it, and SIGKILL after a while, or at the second signal. */
   interrupt(signal: NodeJS.Signals): void {
     if (this.#interruption !== undefined) {
@@ -172,6 +178,7 @@ export class Job {
     if (this.#interruption !== undefined) return 128 + signalNumber(this.#interruption);
     const cause = findRootCause(ends);
     if (cause === undefined) return 0;
+    this.#failedRank = cause.rank;
     this.#request.say([failureReport(cause, ends), ...this.#records.pointer()].join('\n'));
     return exitCodeOf(cause.end);
   }

@@ -32,7 +32,7 @@ export async function main(argv: readonly string[]): Promise<never> {
     exitCode = await run(argv, { stdout, stderr, say, onStart });
   } catch (error) {
     if (!HorovodError.is(error)) throw error;
-    say(error.message.replace(/^ERR_HVD_\w+: /, ''));
+    say(error.detail);
     if (isUsageError(error)) say('Try `horovodrun --help`.');
     exitCode = isUsageError(error) ? usageExitCode : 1;
   }

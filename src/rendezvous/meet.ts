@@ -154,6 +154,7 @@ function inUse({ own, ports, source, advice }: MeetingPlace): HorovodError {
 }
 
 function withAdvice(error: HorovodError, { source, advice }: MeetingPlace): HorovodError {
-  const text = error.message.slice(error.code.length + 2);
-  return new HorovodError(error.code, `${text} The address is from ${source}. ${advice}`, { cause: error });
+  return new HorovodError(error.code, `${error.detail} The address is from ${source}. ${advice}`, {
+    cause: error,
+  });
 }

@@ -144,7 +144,7 @@ function withLeaves(error: unknown, leaves: readonly Leaf[]): unknown {
   if (!HorovodError.is(error) || error.code !== 'ERR_HVD_MISMATCH') return error;
   const shown = leaves.slice(0, 40).map((leaf, i) => `${i}: ${describeLeaf(leaf)}`);
   const more = leaves.length > shown.length ? `, … ${leaves.length} in all` : '';
-  const text = `${error.message.replace(/^ERR_HVD_\w+: /, '')} Leaves of this rank's tree: ${shown.join(', ')}${more}.`;
+  const text = `${error.detail} Leaves of this rank's tree: ${shown.join(', ')}${more}.`;
   return new HorovodError(error.code, text, { rank: error.rank, tensor: error.tensor, cause: error });
 }
 

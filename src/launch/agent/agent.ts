@@ -125,7 +125,7 @@ export class Agent {
       this.#host = this.#createHost(order);
     } catch (error) {
       if (!HorovodError.is(error)) throw error;
-      this.#report({ op: 'refused', why: error.message.replace(/^ERR_HVD_\w+: /, '') });
+      this.#report({ op: 'refused', why: error.detail });
       return;
     }
     this.#ranks = await this.#host.start();

@@ -51,6 +51,8 @@ export async function startRun(target: unknown, options: RunOptions): Promise<un
 /** A job of ranks that run rank-main.ts, and the store through which they are talked to. */
 interface RunJob {
   readonly store: Store;
+  /** After finish(), where the launcher knows it: the rank whose failure came first. */
+  readonly failedRank?: number | undefined;
   interrupt(signal: NodeJS.Signals): void;
   finish(): Promise<number>;
 }
@@ -172,7 +174,7 @@ async function gather(
   if (signal?.aborted) throw aborted(signal);
   const failure = failureOf(outcomes);
   if (failure !== undefined) throw failure;
-  if (outcomes.length < size || (code !== 0 && !isEnded)) throw withoutResult(code, remarks);
+  if (outcomes.length < size || (code !== 0 && !isEnded)) throw withoutResult(code, job.failedRank, remarks);
   const values: unknown[] = new Array(size);
   for (const { rank, outcome } of outcomes)
     values[rank] = outcome.kind === 'value' ? outcome.value : undefined;
@@ -203,12 +205,15 @@ function failureOf(outcomes: readonly RankOutcome[]): HorovodError | undefined {
 }
 
 /** A rank was killed, or left by process.exit(): the report of the launcher tells. */
-function withoutResult(code: number, remarks: readonly string[]): HorovodError {
+function withoutResult(
+  code: number,
+  failedRank: number | undefined,
+  remarks: readonly string[],
+): HorovodError {
   const report = remarks.at(-1) ?? `the job ended with code ${code}`;
-  const rank = /^\s*rank (\d+)\b/m.exec(report)?.[1];
   return new HorovodError('ERR_HVD_RUN', `run: a rank ended without a result. ${report}`, {
-    ...(rank === undefined ? {} : { rank: Number(rank) }),
-    ...(code === 0 ? {} : { exitCode: code }),
+    rank: failedRank,
+    exitCode: code === 0 ? undefined : code,
   });
 }
 

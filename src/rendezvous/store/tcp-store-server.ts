@@ -252,9 +252,10 @@ function lossError(
 
 function toFailure(error: unknown): StoreFailure {
   if (!HorovodError.is(error)) return { code: 'ERR_HVD_RENDEZVOUS', message: String(error) };
-  const { code, rank, pid, signal, exitCode } = error;
+  const { code, detail, rank, pid, signal, exitCode } = error;
   return {
-    ...{ code, message: error.message.slice(code.length + 2, 4096) },
+    code,
+    message: detail.slice(0, 4096),
     ...(rank === undefined ? {} : { rank }),
     ...(pid === undefined ? {} : { pid }),
     ...(signal === undefined ? {} : { signal }),

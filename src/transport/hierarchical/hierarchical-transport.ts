@@ -164,7 +164,7 @@ export class HierarchicalTransport extends AddonTransport {
     } catch (error) {
       // The others wait for an answer; an error is one.
       const known = HorovodError.is(error) ? error : this.#transportError(String(error));
-      told = { error: { code: known.code, message: known.message.slice(known.code.length + 2) } };
+      told = { error: { code: known.code, message: known.detail } };
       failure = known;
     }
     const texts = await spec.exchange(JSON.stringify(told));
