@@ -102,18 +102,22 @@ function resolve(file, name) {
   const module = read(file);
   if (module.declarations.has(name)) return { file, name };
   const link = module.links.get(name);
-  return link === undefined ? undefined : resolve(link.file, link.name);
+  if (link !== undefined) return resolve(link.file, link.name);
+  const star = module.stars.find((target) => exportsOf(target).some(([each]) => each === name));
+  return star === undefined ? undefined : resolve(star, name);
 }
 
 /** [name, { file, name }] of everything a module exports; members of a namespace as `namespace.member`. */
 function exportsOf(file) {
-  const { declarations, exports, namespaces } = read(file);
+  const { declarations, exports, namespaces, stars } = read(file);
   const declared = [...declarations].filter(([, texts]) => isExported(texts)).map(([name]) => name);
   const own = [...exports, ...declared].map((name) => [name, resolve(file, name)]);
   const nested = [...namespaces].flatMap(([namespace, target]) =>
     exportsOf(target).map(([name, origin]) => [`${namespace}.${name}`, origin]),
   );
-  return [...own, ...nested];
+  const starred = stars.flatMap((target) => exportsOf(target));
+  // What a module exports by name hides what `export *` brings under the same name.
+  return [...new Map([...starred, ...own, ...nested])];
 }
 
 function isExported(declarations) {
@@ -124,7 +128,13 @@ function isExported(declarations) {
 function read(file) {
   const known = modules.get(file);
   if (known !== undefined) return known;
-  const module = { declarations: new Map(), links: new Map(), exports: new Set(), namespaces: new Map() };
+  const module = {
+    declarations: new Map(),
+    links: new Map(),
+    exports: new Set(),
+    namespaces: new Map(),
+    stars: [],
+  };
   modules.set(file, module);
   for (const statement of topLevelStatements(readFileSync(file, 'utf8'))) {
     const code = statement.replaceAll(/^\s*(\/\*\*[\s\S]*?\*\/\s*|\/\/.*\n)*/g, '');
@@ -143,7 +153,10 @@ function addLinks(module, file, [, kind, list, specifier]) {
     if (kind === 'export') module.namespaces.set(namespace, targetOf());
     return;
   }
-  if (list === '*') throw new Error(`${file}: export * hides what is public; spell the names out`);
+  if (list === '*') {
+    module.stars.push(targetOf());
+    return;
+  }
   for (const part of list.slice(1, -1).split(',')) {
     const [name, as = name] = part
       .trim()
