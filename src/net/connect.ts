@@ -5,9 +5,9 @@
 import { setMaxListeners } from 'node:events';
 import { createConnection, type Socket } from 'node:net';
 import { HorovodError } from '../errors.ts';
-import { inSeconds } from '../rendezvous/store/store-wait.ts';
 import { type Address, formatAddress } from './addresses.ts';
 import { createAnswer, helloBytes, type Identity, readVerdict, verdictBytes } from './handshake.ts';
+import { inSeconds } from './wait.ts';
 
 export interface ConnectOptions extends Identity {
   readonly rank: number;

@@ -3,16 +3,17 @@
 
 import { createLog } from '../console/log.ts';
 import { HorovodError } from '../errors.ts';
+import type { WaitOptions } from '../net/wait.ts';
 import { JobSecret } from '../settings/job-secret.ts';
 import type { LauncherEnvironment } from '../settings/launcher-environment.ts';
 import type { Settings } from '../settings/table.ts';
-import { meet } from './meet.ts';
-import { meetingPlace } from './meeting-places.ts';
-import { pmiMeetingPlace } from './pmi-meeting-place.ts';
-import { meetBySignpost } from './signpost.ts';
 import { MemoryStore } from './store/memory-store.ts';
-import type { Store, WaitOptions } from './store/store.ts';
+import type { Store } from './store/store.ts';
 import { TcpStore } from './store/tcp-store.ts';
+import { meet } from './without-launcher/meet.ts';
+import { meetingPlace } from './without-launcher/meeting-places.ts';
+import { pmiMeetingPlace } from './without-launcher/pmi-meeting-place.ts';
+import { meetBySignpost } from './without-launcher/signpost.ts';
 
 export interface JoinedJob {
   readonly store: Store;

@@ -6,6 +6,7 @@ import { ControlBlock, toError, toFailureRecord } from '../../control/control-bl
 import { GroupKnobs } from '../../engine/autotune/group-knobs.ts';
 import { autotuneWord, hierarchyOf, jobShape, savedValues } from '../../engine/autotune/word.ts';
 import { HorovodError } from '../../errors.ts';
+import type { WaitOptions } from '../../net/wait.ts';
 import { flightDirectory } from '../../observe/flight-recorder/flight-directory.ts';
 import type { FlightPlace } from '../../observe/flight-recorder/flight-dumper.ts';
 import { ControlBlockBoard } from '../../observe/status/status-board.ts';
@@ -14,7 +15,7 @@ import { type JoinedJob, joinJob } from '../../rendezvous/join.ts';
 import { shortJobId } from '../../rendezvous/short-job-id.ts';
 import { gather } from '../../rendezvous/store/gather.ts';
 import { controlBlockKey } from '../../rendezvous/store/keys.ts';
-import type { Store, WaitOptions } from '../../rendezvous/store/store.ts';
+import type { Store } from '../../rendezvous/store/store.ts';
 import type { Settings } from '../../settings/table.ts';
 import { describe } from '../../tensor/tensor.ts';
 import { MemoryHub } from '../../transport/memory/memory-transport.ts';

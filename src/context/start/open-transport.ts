@@ -9,9 +9,9 @@ import { parseAddress } from '../../net/addresses.ts';
 import type { Identity } from '../../net/handshake.ts';
 import { MeshListener } from '../../net/mesh/listener.ts';
 import { nearInterfaces } from '../../net/near-interfaces.ts';
+import type { WaitOptions } from '../../net/wait.ts';
 import { statusPeriodMs } from '../../observe/status/status-writer.ts';
 import type { JoinedJob } from '../../rendezvous/join.ts';
-import type { WaitOptions } from '../../rendezvous/store/store.ts';
 import { limitMpiInterfaces } from '../../settings/environment.ts';
 import type { Settings } from '../../settings/table.ts';
 import {
@@ -24,7 +24,7 @@ import { PortableClusterTransport } from '../../transport/portable/portable-clus
 import { PortableTransport } from '../../transport/portable/portable-transport.ts';
 import { ShmTransport } from '../../transport/shm/shm-transport.ts';
 import type { Transport } from '../../transport/transport.ts';
-import { type HostWatch, startWatch, type WatchedHost } from '../watch/host-watch.ts';
+import { type HostWatch, startWatch, type WatchedHost } from '../host-watch/host-watch.ts';
 import type { TransportDecision } from './choose-transport.ts';
 import type { HostMap } from './hosts.ts';
 

@@ -1,6 +1,7 @@
 // Bytes of any length through the store, whose messages are short: cut into numbered keys, base64.
 
-import type { Store, WaitOptions } from '../../rendezvous/store/store.ts';
+import type { WaitOptions } from '../../net/wait.ts';
+import type { Store, StoreWait } from '../../rendezvous/store/store.ts';
 
 /** Of base64; a message of the store holds 64 KiB. */
 const pieceCharacters = 48 * 1024;
@@ -30,7 +31,7 @@ export async function putBytes(
   await store.set(key, String(count), wait);
 }
 
-export async function getBytes(store: Store, key: string, wait: WaitOptions = {}): Promise<Buffer> {
+export async function getBytes(store: Store, key: string, wait: StoreWait = {}): Promise<Buffer> {
   const count = Number(await store.get(key, wait));
   const pieces = await inWindows(count, async (index) =>
     Buffer.from(await store.get(`${key}/${index}`, wait), 'base64'),

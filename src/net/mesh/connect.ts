@@ -2,7 +2,7 @@
 // nothing: what was connected is hung up if one pair cannot, and the error says of every missing peer what was tried.
 
 import { HorovodError } from '../../errors.ts';
-import { abortedBy } from '../../transport/aborted-by.ts';
+import { abortedBy } from '../wait.ts';
 import { Dial } from './dial.ts';
 import type { MeshListener } from './listener.ts';
 import type { MeshSocket } from './mesh-socket.ts';

@@ -2,8 +2,8 @@
 // that the store answers each rank once, however many there are.
 
 import { HorovodError } from '../../errors.ts';
-import type { Store, WaitOptions } from './store.ts';
-import { inSeconds } from './store-wait.ts';
+import { inSeconds, type WaitOptions } from '../../net/wait.ts';
+import type { Store } from './store.ts';
 
 export interface GatherOptions extends WaitOptions {
   /** The ranks that take part, in the order of the result. */

@@ -2,8 +2,8 @@
 // one process. It also knows lost ranks, so that nobody waits for what will never be written.
 
 import { HorovodError } from '../../errors.ts';
-import type { Store, WaitOptions } from './store.ts';
-import { waitFor } from './store-wait.ts';
+import { type WaitOptions, waitFor } from '../../net/wait.ts';
+import type { Store, StoreWait } from './store.ts';
 
 interface Waiter {
   readonly key: string;
@@ -35,7 +35,7 @@ export class MemoryStore implements Store {
     }
   }
 
-  async get(key: string, options: WaitOptions = {}): Promise<string> {
+  async get(key: string, options: StoreWait = {}): Promise<string> {
     const value = this.#values.get(key);
     if (value !== undefined) return value;
     const failure =

@@ -15,8 +15,8 @@ import {
   type Response,
 } from '../../net/frames.ts';
 import type { Identity } from '../../net/handshake.ts';
-import type { Store, WaitOptions } from './store.ts';
-import { waitFor } from './store-wait.ts';
+import { type WaitOptions, waitFor } from '../../net/wait.ts';
+import type { Store, StoreWait } from './store.ts';
 
 export interface TcpStoreOptions extends Identity {
   /** host:port of the launcher, or a list of candidates with commas between. */
@@ -95,7 +95,7 @@ export class TcpStore implements Store {
     await this.#request({ op: 'set', key, value }, `to write "${key}"`, options);
   }
 
-  async get(key: string, options: WaitOptions = {}): Promise<string> {
+  async get(key: string, options: StoreWait = {}): Promise<string> {
     const { from } = options;
     return this.#request(
       { op: 'get', key, ...(from === undefined ? {} : { from }) },

@@ -4,8 +4,8 @@
 import { availableParallelism } from 'node:os';
 import type { ControlBlock } from '../../control/control-block.ts';
 import { HorovodError } from '../../errors.ts';
+import { abortedBy } from '../../net/wait.ts';
 import type { CompressionKernels } from '../../tensor/compression/kernels.ts';
-import { abortedBy } from '../aborted-by.ts';
 import type {
   Background,
   GroupSpec,

@@ -6,7 +6,7 @@ import { availableParallelism } from 'node:os';
 import { type ControlBlock, toError, toFailureRecord } from '../../control/control-block.ts';
 import { defaultMemoryDirectory } from '../../control/memory-file.ts';
 import { HorovodError } from '../../errors.ts';
-import { abortedBy } from '../aborted-by.ts';
+import { abortedBy } from '../../net/wait.ts';
 import type { GroupSpec, Outcome, Transport, TransportGroup } from '../transport.ts';
 import { createGroupFiles, type GroupFileSizes, GroupFiles, openGroupFiles } from './group-files.ts';
 import { type GroupHost, PortableGroup } from './portable-group.ts';

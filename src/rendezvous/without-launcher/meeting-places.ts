@@ -6,12 +6,18 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { hostname } from 'node:os';
-import { HorovodError } from '../errors.ts';
-import { type Address, formatAddress, isLocalAddress, isLoopback, parseAddress } from '../net/addresses.ts';
-import { resolveHost } from '../net/resolve-host.ts';
-import { JobSecret } from '../settings/job-secret.ts';
-import type { LauncherEnvironment, SlurmPlacement } from '../settings/launcher-environment.ts';
-import type { Settings } from '../settings/table.ts';
+import { HorovodError } from '../../errors.ts';
+import {
+  type Address,
+  formatAddress,
+  isLocalAddress,
+  isLoopback,
+  parseAddress,
+} from '../../net/addresses.ts';
+import { resolveHost } from '../../net/resolve-host.ts';
+import { JobSecret } from '../../settings/job-secret.ts';
+import type { LauncherEnvironment, SlurmPlacement } from '../../settings/launcher-environment.ts';
+import type { Settings } from '../../settings/table.ts';
 import type { Arrival } from './arrival.ts';
 import type { MeetingPlace } from './meet.ts';
 import { expandNodes, hostOfNamespace, hostsOfUri } from './open-mpi-nodes.ts';

@@ -1,13 +1,13 @@
 // Where ranks meet that have a process manager to talk to (PMI): rank 0 tells the others its addresses and a secret.
 
-import { HorovodError } from '../errors.ts';
-import { listLocalAddresses } from '../net/addresses.ts';
-import { JobSecret } from '../settings/job-secret.ts';
-import type { LauncherEnvironment } from '../settings/launcher-environment.ts';
-import type { Settings } from '../settings/table.ts';
+import { HorovodError } from '../../errors.ts';
+import { listLocalAddresses } from '../../net/addresses.ts';
+import type { WaitOptions } from '../../net/wait.ts';
+import { JobSecret } from '../../settings/job-secret.ts';
+import type { LauncherEnvironment } from '../../settings/launcher-environment.ts';
+import type { Settings } from '../../settings/table.ts';
 import { derivePorts, introduce, type NoticedPlace, slurmPlace } from './meeting-places.ts';
 import { exchangeOverPmi, openPmi, returnPmi } from './pmi.ts';
-import type { WaitOptions } from './store/store.ts';
 
 interface Invitation {
   readonly hosts: readonly string[];

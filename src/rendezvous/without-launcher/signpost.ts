@@ -5,12 +5,12 @@
 //   ask        its neighbours: rank 0 may be here, or the signpost says where it is
 //   announce   rank 0, when it is not beside mpirun
 
-import { HorovodError } from '../errors.ts';
-import { type Address, formatAddress, parseAddresses } from '../net/addresses.ts';
+import { HorovodError } from '../../errors.ts';
+import { type Address, formatAddress, parseAddresses } from '../../net/addresses.ts';
+import type { WaitOptions } from '../../net/wait.ts';
+import { TcpStore } from '../store/tcp-store.ts';
+import { TcpStoreServer } from '../store/tcp-store-server.ts';
 import { type Meeting, type MeetingPlace, meet } from './meet.ts';
-import type { WaitOptions } from './store/store.ts';
-import { TcpStore } from './store/tcp-store.ts';
-import { TcpStoreServer } from './store/tcp-store-server.ts';
 
 export interface Signpost {
   readonly role: 'keep' | 'ask' | 'announce';

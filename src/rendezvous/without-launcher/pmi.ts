@@ -4,8 +4,8 @@
 
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { HorovodError } from '../errors.ts';
-import type { WaitOptions } from './store/store.ts';
+import { HorovodError } from '../../errors.ts';
+import type { WaitOptions } from '../../net/wait.ts';
 
 export interface PmiOptions {
   readonly rank: number;

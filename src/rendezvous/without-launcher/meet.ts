@@ -3,14 +3,15 @@
 
 import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { HorovodError } from '../errors.ts';
-import { type Address, formatAddress } from '../net/addresses.ts';
-import type { JobSecret } from '../settings/job-secret.ts';
+import { HorovodError } from '../../errors.ts';
+import { type Address, formatAddress } from '../../net/addresses.ts';
+import type { WaitOptions } from '../../net/wait.ts';
+import type { JobSecret } from '../../settings/job-secret.ts';
+import type { Store } from '../store/store.ts';
+import { TcpStore } from '../store/tcp-store.ts';
+import type { TcpStoreServerOptions } from '../store/tcp-store-server.ts';
 import { type Arrival, arrivalKey, nameComer, notedKey, parseReply, replyKey } from './arrival.ts';
-import { gatheringJob, JobServer, type Membership } from './store/job-server.ts';
-import type { Store, WaitOptions } from './store/store.ts';
-import { TcpStore } from './store/tcp-store.ts';
-import type { TcpStoreServerOptions } from './store/tcp-store-server.ts';
+import { gatheringJob, JobServer, type Membership } from './job-server.ts';
 
 export interface MeetingPlace extends Pick<TcpStoreServerOptions, 'listenOn' | 'networkInterfaces'> {
   readonly secret: JobSecret;

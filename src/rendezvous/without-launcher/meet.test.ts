@@ -3,13 +3,13 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
-import { HorovodError } from '../errors.ts';
-import { formatAddress } from '../net/addresses.ts';
-import { JobSecret } from '../settings/job-secret.ts';
+import { HorovodError } from '../../errors.ts';
+import { formatAddress } from '../../net/addresses.ts';
+import { JobSecret } from '../../settings/job-secret.ts';
+import { TcpStore } from '../store/tcp-store.ts';
 import { type Arrival, arrivalKey, notedKey } from './arrival.ts';
+import { gatheringJob } from './job-server.ts';
 import { type Meeting, type MeetingPlace, meet } from './meet.ts';
-import { gatheringJob } from './store/job-server.ts';
-import { TcpStore } from './store/tcp-store.ts';
 
 const secret = JobSecret.generate();
 const timeoutMs = 20_000;

@@ -377,7 +377,7 @@ async function startChild(
   const script = `
     const base = ${JSON.stringify(new URL('../../', import.meta.url).href)};
     const { ControlBlock } = await import(base + 'control/control-block.js');
-    const { startWatch } = await import(base + 'context/watch/host-watch.js');
+    const { startWatch } = await import(base + 'context/host-watch/host-watch.js');
     const { JobSecret } = await import(base + 'settings/job-secret.js');
     const options = JSON.parse(process.argv[1]);
     const block = ControlBlock.create(5);

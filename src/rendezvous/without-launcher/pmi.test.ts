@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createConnection, createServer, type Socket } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
-import { HorovodError } from '../errors.ts';
+import { HorovodError } from '../../errors.ts';
 import { exchangeOverPmi } from './pmi.ts';
 
 interface Manager {

@@ -4,13 +4,13 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createConnection, createServer, type Socket } from 'node:net';
 import { test } from 'node:test';
-import { HorovodError } from '../errors.ts';
-import { longestFrameBytes } from '../net/frames.ts';
-import { answerBytes, helloBytes } from '../net/handshake.ts';
-import { JobSecret } from '../settings/job-secret.ts';
-import { MemoryStore } from './store/memory-store.ts';
-import { TcpStore } from './store/tcp-store.ts';
-import { TcpStoreServer, type TcpStoreServerOptions } from './store/tcp-store-server.ts';
+import { HorovodError } from '../../errors.ts';
+import { longestFrameBytes } from '../../net/frames.ts';
+import { answerBytes, helloBytes } from '../../net/handshake.ts';
+import { JobSecret } from '../../settings/job-secret.ts';
+import { MemoryStore } from './memory-store.ts';
+import { TcpStore } from './tcp-store.ts';
+import { TcpStoreServer, type TcpStoreServerOptions } from './tcp-store-server.ts';
 
 interface Scope {
   after(fn: () => unknown): void;
@@ -309,7 +309,7 @@ test('a flood of strangers does not keep the ranks out', async (t) => {
 test('an authenticated rank that sends nonsense loses its connection, the others do not', async (t) => {
   const { server, connect, identity } = await startServer(t);
   const [host, port] = server.address.split(':');
-  const { createAnswer } = await import('../net/handshake.ts');
+  const { createAnswer } = await import('../../net/handshake.ts');
   for (const nonsense of [
     Buffer.from([0xff, 0xff, 0xff, 0xff]),
     Buffer.from([0, 0, 0, 0]),
@@ -335,8 +335,8 @@ test('an idle connection does not keep a process alive', async (t) => {
   const { spawn } = await import('node:child_process');
   const script = `
     const base = ${JSON.stringify(new URL('./', import.meta.url).href)};
-    const { TcpStore } = await import(base + 'store/tcp-store.js');
-    const { JobSecret } = await import(base + '../settings/job-secret.js');
+    const { TcpStore } = await import(base + 'tcp-store.js');
+    const { JobSecret } = await import(base + '../../settings/job-secret.js');
     const secret = JobSecret.fromHex(process.env.SECRET);
     const store = await TcpStore.connect({ secret, jobId: 'job-1', address: process.env.ADDRESS, rank: 0 });
     await store.set('child', 'was here');`;

@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { HorovodError } from '../errors.ts';
-import { JobSecret } from '../settings/job-secret.ts';
+import { HorovodError } from '../../errors.ts';
+import { JobSecret } from '../../settings/job-secret.ts';
 import type { Meeting, MeetingPlace } from './meet.ts';
 import { meetBySignpost, type Signpost } from './signpost.ts';
 

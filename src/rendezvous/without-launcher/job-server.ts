@@ -7,7 +7,10 @@
 
 import { randomBytes } from 'node:crypto';
 import { HorovodError } from '../../errors.ts';
+import { inSeconds, type WaitOptions, waitFor } from '../../net/wait.ts';
 import type { JobSecret } from '../../settings/job-secret.ts';
+import type { Store } from '../store/store.ts';
+import { TcpStoreServer, type TcpStoreServerOptions } from '../store/tcp-store-server.ts';
 import {
   type Arrival,
   arrivalKey,
@@ -16,11 +19,8 @@ import {
   parseArrival,
   type Reply,
   replyKey,
-} from '../arrival.ts';
-import { assignRanks } from '../assign-ranks.ts';
-import type { Store, WaitOptions } from './store.ts';
-import { inSeconds, waitFor } from './store-wait.ts';
-import { TcpStoreServer, type TcpStoreServerOptions } from './tcp-store-server.ts';
+} from './arrival.ts';
+import { assignRanks } from './assign-ranks.ts';
 
 export interface JobServerOptions
   extends Pick<TcpStoreServerOptions, 'listenOn' | 'port' | 'networkInterfaces'> {
