@@ -13,6 +13,8 @@ const packageJson = JSON.parse(readFileSync(inRepository('package.json'), 'utf8'
 const modules = new Map();
 /** Names and declarations that an entry has printed, with its title: later entries only name them. */
 const printed = new Map();
+/** The same, with declarations that an entry has printed because others mention them. */
+const shown = new Set();
 
 const text = Object.entries(packageJson.exports)
   .filter(([, target]) => typeof target === 'object')
@@ -50,6 +52,7 @@ function reportOf(title, entryFile) {
   }
   for (const [name, origin] of exported) printed.set(placeOf(name, origin), title);
   for (const { file, name } of [...exported.values()]) collectMentioned(file, name, exported, mentioned);
+  for (const [name, origin] of [...exported, ...mentioned]) shown.add(placeOf(name, origin));
 
   const print = (found) =>
     [...found.entries()]
@@ -92,6 +95,7 @@ function collectMentioned(file, name, exported, mentioned) {
     if (origin === undefined) continue;
     const known = [...exported.values(), ...mentioned.values()];
     if (known.some((each) => each.file === origin.file && each.name === origin.name)) continue;
+    if (shown.has(placeOf(origin.name, origin))) continue;
     mentioned.set(origin.name, origin);
     collectMentioned(origin.file, origin.name, exported, mentioned);
   }

@@ -7,7 +7,7 @@ import { Compression } from '../tensor/compression/compression.ts';
 import type { TypedArray } from '../tensor/dtype.ts';
 import { Average, Max, Sum } from '../tensor/reduce-op.ts';
 import { tensor } from '../tensor/tensor.ts';
-import { runRanks } from '../testing/run-ranks.ts';
+import { runContexts } from '../testing/run-contexts.ts';
 import type { HorovodContext } from './context.ts';
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
@@ -25,7 +25,7 @@ async function stillWorks(context: HorovodContext): Promise<void> {
 
 describe('ranks that do the same in another order', () => {
   test('the order of names inside a tick does not matter', async () => {
-    await runRanks(3, async (context, rank) => {
+    await runContexts(3, async (context, rank) => {
       const names = ['a', 'b', 'c', 'd'];
       const order = rank === 0 ? names : rank === 1 ? [...names].reverse() : ['c', 'a', 'd', 'b'];
       const sums = await Promise.all(
@@ -39,7 +39,7 @@ describe('ranks that do the same in another order', () => {
   });
 
   test('one rank asks in one tick, another one by one over many', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       const names = Array.from({ length: 20 }, (_, i) => `n${i}`);
       const order = rank === 0 ? names : [...names].reverse();
       const sums: Promise<Float32Array>[] = [];
@@ -54,7 +54,7 @@ describe('ranks that do the same in another order', () => {
 
   test('three ranks with names in random order and random ticks all get every result', async () => {
     for (let seed = 1; seed <= 20; seed++) {
-      await runRanks(3, async (context, rank) => {
+      await runContexts(3, async (context, rank) => {
         const next = generator(seed * 31 + rank);
         const names = shuffled(
           Array.from({ length: 15 }, (_, i) => `n${i}`),
@@ -77,7 +77,7 @@ describe('ranks that do the same in another order', () => {
   });
 
   test('different kinds of one tick travel together', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       const [sum, gathered, root, objects] = await Promise.all([
         hvd.allreduce(context, of(rank), { op: Sum }),
         hvd.allgather(context, Int32Array.of(rank)),
@@ -93,7 +93,7 @@ describe('ranks that do the same in another order', () => {
   });
 
   test('unnamed operations are matched by their order, across kinds', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       const first = hvd.allreduce(context, of(1), { op: Sum });
       if (rank === 0) await turns(3);
       const second = hvd.allgather(context, of(rank));
@@ -104,7 +104,7 @@ describe('ranks that do the same in another order', () => {
 
   test('a tiny fusion threshold and a coalescing window change nothing', async () => {
     const limits = { fusionThresholdBytes: 8, cycleTimeMs: 2 };
-    await runRanks(
+    await runContexts(
       2,
       async (context, rank) => {
         const inputs = Array.from({ length: 30 }, (_, i) => of(i, i + rank, -i));
@@ -208,7 +208,7 @@ describe('ranks that ask for different things under one name', () => {
   ];
   for (const { what, ask, words } of cases) {
     test(`${what}: the same error everywhere, and the context goes on`, async () => {
-      const messages = await runRanks(3, async (context, rank) => {
+      const messages = await runContexts(3, async (context, rank) => {
         const error = await errorOf(ask(context, rank));
         assert.equal(error.code, 'ERR_HVD_MISMATCH');
         assert.match(error.message, words);
@@ -220,7 +220,7 @@ describe('ranks that ask for different things under one name', () => {
   }
 
   test('only the operation concerned fails; others of the same tick run', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       const wrong = hvd.allreduce(context, new Float32Array(rank + 1), { name: 'wrong' });
       const right = hvd.allreduce(context, of(rank), { name: 'right', op: Sum });
       assert.equal((await errorOf(wrong)).tensor, 'wrong');
@@ -229,7 +229,7 @@ describe('ranks that ask for different things under one name', () => {
   });
 
   test('no byte of the tensors is touched', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       const x = new Float32Array(rank + 1).fill(7);
       await errorOf(hvd.allreduce(context, x, { name: 'x', inPlace: true }));
       assert.ok(x.every((value) => value === 7));
@@ -237,7 +237,7 @@ describe('ranks that ask for different things under one name', () => {
   });
 
   test('first dimensions of allgather and alltoall may differ', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       const x = tensor(new Float32Array(2 * (rank + 1)).fill(rank), [rank + 1, 2]);
       const { data, shape } = await hvd.allgather(context, x, { name: 'x' });
       assert.deepEqual([...data], [0, 0, 1, 1, 1, 1]);
@@ -248,7 +248,7 @@ describe('ranks that ask for different things under one name', () => {
 
 describe('names in flight', () => {
   test('a second operation of the same name is refused at once, and the first one lives', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       const first = hvd.allreduce(context, of(rank), { name: 'x', op: Sum });
       const seconds = [
         hvd.allreduce(context, of(9), { name: 'x' }),
@@ -267,7 +267,7 @@ describe('names in flight', () => {
   });
 
   test('the same name may be in flight in two process sets', async () => {
-    await runRanks(
+    await runContexts(
       2,
       async (context, rank, { sets: [pair] }) => {
         const inAll = hvd.allreduce(context, of(rank), { name: 'x', op: Sum });

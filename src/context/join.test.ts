@@ -5,7 +5,7 @@ import * as hvd from '../operations/collectives.ts';
 import { prepareAllreduce } from '../operations/prepared.ts';
 import { ProcessSet } from '../operations/process-set.ts';
 import { Average, Max, Min, Sum } from '../tensor/reduce-op.ts';
-import { runRanks } from '../testing/run-ranks.ts';
+import { runContexts } from '../testing/run-contexts.ts';
 
 const turns = async (count: number) => {
   for (let i = 0; i < count; i++) await new Promise<void>((resolve) => setImmediate(resolve));
@@ -14,7 +14,7 @@ const of = (...values: number[]) => Float32Array.from(values);
 
 describe('join', () => {
   test('a rank that has joined takes part in allreduces with zeros, and all learn who came last', async () => {
-    const last = await runRanks(3, async (context, rank) => {
+    const last = await runContexts(3, async (context, rank) => {
       if (rank === 0) return hvd.join(context);
       const average = await hvd.allreduce(context, of(3, 6), { op: Average });
       assert.deepEqual(average, of(2, 4)); // the divisor is still 3
@@ -29,7 +29,7 @@ describe('join', () => {
   });
 
   test('operations that were pending when a rank joined become ready', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       if (rank === 1) await turns(5);
       const pending = rank === 0 ? hvd.allreduce(context, of(4), { name: 'x', op: Sum }) : undefined;
       await turns(5);
@@ -40,7 +40,7 @@ describe('join', () => {
   });
 
   test('all ranks may ask for something and join in one tick', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       const sum = hvd.allreduce(context, of(rank + 1), { name: 'x', op: Sum });
       const joined = hvd.join(context);
       assert.deepEqual(await sum, of(3));
@@ -49,7 +49,7 @@ describe('join', () => {
   });
 
   test('a rank that asks for something and joins in one tick brings its own values', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       const sum = hvd.allreduce(context, of(rank + 1), { name: 'x', op: Sum });
       if (rank === 1) await turns(4);
       const joined = hvd.join(context);
@@ -59,7 +59,7 @@ describe('join', () => {
   });
 
   test('a mismatch with what a joined rank had asked for is an error, not a crash', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       const sum = hvd.allreduce(context, new Float32Array(rank + 1), { name: 'x' });
       const joined = rank === 0 ? hvd.join(context) : undefined;
       assert.equal((await errorOf(sum)).code, 'ERR_HVD_MISMATCH');
@@ -75,7 +75,7 @@ describe('join', () => {
     ['allgatherObject', (c) => hvd.allgatherObject(c, 1)],
   ] as [string, (context: Parameters<typeof hvd.join>[0]) => Promise<unknown>][]) {
     test(`${what} fails while a rank has joined; joining afterwards works`, async () => {
-      const last = await runRanks(2, async (context, rank) => {
+      const last = await runContexts(2, async (context, rank) => {
         if (rank === 1) {
           const error = await errorOf(ask(context));
           assert.equal(error.code, 'ERR_HVD_JOIN_UNSUPPORTED');
@@ -88,7 +88,7 @@ describe('join', () => {
   }
 
   test('it can be repeated, and a barrier passes while a rank has joined', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       for (let round = 0; round < 5; round++) {
         if (rank !== round % 2) await hvd.barrier(context, { name: `b${round}` });
         await hvd.join(context);
@@ -98,7 +98,7 @@ describe('join', () => {
   });
 
   test('afterwards unnamed operations, sets and prepared ones are counted alike again', async () => {
-    await runRanks(
+    await runContexts(
       3,
       async (context, rank) => {
         if (rank !== 1) {
@@ -122,12 +122,12 @@ describe('join', () => {
   });
 
   test('alone, the last rank to join is this one', async () => {
-    assert.deepEqual(await runRanks(1, (context) => hvd.join(context)), [0]);
-    await runRanks(1, async (context) => assert.equal(hvd.joinSync(context), 0));
+    assert.deepEqual(await runContexts(1, (context) => hvd.join(context)), [0]);
+    await runContexts(1, async (context) => assert.equal(hvd.joinSync(context), 0));
   });
 
   test('the last rank to join a process set is a global rank', async () => {
-    await runRanks(
+    await runContexts(
       3,
       async (context, rank, { sets: [set] }) => {
         if (rank === 0) return;

@@ -5,7 +5,7 @@ import { HorovodError } from '../errors.ts';
 import * as hvd from '../operations/collectives.ts';
 import { ProcessSet } from '../operations/process-set.ts';
 import { Average, Sum } from '../tensor/reduce-op.ts';
-import { type RanksFailed, runRanks } from '../testing/run-ranks.ts';
+import { type RanksFailed, runContexts } from '../testing/run-contexts.ts';
 
 const of = (...values: number[]) => Float32Array.from(values);
 
@@ -33,7 +33,7 @@ describe('a ProcessSet on its own', () => {
 
 describe('static process sets', () => {
   test('are numbered in order, know who is in them, and reduce among their members', async () => {
-    await runRanks(
+    await runContexts(
       4,
       async (context, rank, { sets, globalSet }) => {
         assert.deepEqual(
@@ -77,7 +77,7 @@ describe('static process sets', () => {
   });
 
   test('a rank outside gets an error at the call, and the others do not notice', async () => {
-    await runRanks(
+    await runContexts(
       3,
       async (context, rank, { sets: [set] }) => {
         if (rank === 2) {
@@ -104,7 +104,7 @@ describe('static process sets', () => {
   });
 
   test('a root outside the set is refused', async () => {
-    await runRanks(
+    await runContexts(
       2,
       async (context, rank, { sets: [set] }) => {
         if (rank === 0) {
@@ -126,7 +126,7 @@ describe('static process sets', () => {
   ] as [string, number[][], RegExp][]) {
     test(`init refuses ${what}`, async () => {
       await assert.rejects(
-        runRanks(3, () => {}, { processSets }),
+        runContexts(3, () => {}, { processSets }),
         ({ cause }: RanksFailed) => {
           assert.ok(HorovodError.is(cause));
           assert.equal(cause.code, 'ERR_HVD_PROCESS_SET');
@@ -140,7 +140,7 @@ describe('static process sets', () => {
 
 describe('dynamic process sets', () => {
   test('are added and removed by all ranks together; numbers are used again', async () => {
-    await runRanks(
+    await runContexts(
       3,
       async (context, rank, { globalSet }) => {
         const first = new ProcessSet([0, 1]);
@@ -169,7 +169,7 @@ describe('dynamic process sets', () => {
   });
 
   test('duplicates are refused, in any order of ranks and with the set of all', async () => {
-    await runRanks(
+    await runContexts(
       2,
       async (context) => {
         await context.addProcessSet(new ProcessSet([0]));
@@ -185,7 +185,7 @@ describe('dynamic process sets', () => {
   });
 
   test('ranks that add different sets get the same error, and go on', async () => {
-    const messages = await runRanks(
+    const messages = await runContexts(
       2,
       async (context, rank) => {
         const error = await errorOf(context.addProcessSet(new ProcessSet([rank])));
@@ -202,7 +202,7 @@ describe('dynamic process sets', () => {
   });
 
   test('what is in flight in a set that is removed ends with an error', async () => {
-    await runRanks(
+    await runContexts(
       3,
       async (context, rank) => {
         const set = new ProcessSet([0, 1]);
@@ -221,7 +221,7 @@ describe('dynamic process sets', () => {
   });
 
   test('without dynamic sets adding and removing is refused', async () => {
-    await runRanks(
+    await runContexts(
       2,
       async (context, _, { sets: [set] }) => {
         const added = await errorOf(context.addProcessSet(new ProcessSet([1])));
@@ -235,7 +235,7 @@ describe('dynamic process sets', () => {
   });
 
   test('operations in sets may overlap with a change of sets', async () => {
-    await runRanks(
+    await runContexts(
       3,
       async (context, rank) => {
         const sums = Array.from({ length: 10 }, (_, i) =>

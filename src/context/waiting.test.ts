@@ -6,7 +6,7 @@ import type { HorovodError } from '../errors.ts';
 import * as hvd from '../operations/collectives.ts';
 import { prepareAllreduce } from '../operations/prepared.ts';
 import { Sum } from '../tensor/reduce-op.ts';
-import { runRanks } from '../testing/run-ranks.ts';
+import { runContexts } from '../testing/run-contexts.ts';
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 const turns = async (count: number) => {
@@ -16,7 +16,7 @@ const of = (...values: number[]) => Float32Array.from(values);
 
 describe('a rank that is late', () => {
   test('leftovers wait without a word and run when the others come', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       const early = rank === 0 ? hvd.allreduce(context, of(1), { name: 'late', op: Sum }) : undefined;
       await hvd.allreduce(context, of(1), { name: 'a' });
       for (let i = 0; i < 5; i++) await hvd.barrier(context);
@@ -28,7 +28,7 @@ describe('a rank that is late', () => {
 
   test('the deadline ends the job everywhere, and the error names who is missing', async () => {
     const gate = new Gate(2);
-    await runRanks(3, async (context, rank) => {
+    await runContexts(3, async (context, rank) => {
       if (rank === 2) {
         await gate.opened;
         assert.equal((await errorOf(hvd.barrier(context))).code, 'ERR_HVD_TIMEOUT');
@@ -44,7 +44,7 @@ describe('a rank that is late', () => {
   });
 
   test('others that come by with something else do not put the deadline off', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       const lonely =
         rank === 0 ? errorOf(hvd.allreduce(context, of(1), { name: 'x', timeoutMs: 100 })) : undefined;
       const error = await errorOf(
@@ -63,7 +63,7 @@ describe('a rank that is late', () => {
   });
 
   test('ranks that all wait for different things are heard when the deadline has passed', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       const error = await errorOf(hvd.allreduce(context, of(1), { name: `only ${rank}`, timeoutMs: 100 }));
       assert.equal(error.code, 'ERR_HVD_TIMEOUT');
     });
@@ -72,7 +72,7 @@ describe('a rank that is late', () => {
   test('stall warnings name the operation and who is missing', async () => {
     const limits = { stallCheck: true, stallWarningMs: 30 };
     const gate = new Gate(2);
-    await runRanks(
+    await runContexts(
       3,
       async (context, rank, { log }) => {
         if (rank === 2) await gate.opened;
@@ -90,7 +90,7 @@ describe('a rank that is late', () => {
   test('warnings after an exchange of lists know who has not asked for that very operation', async () => {
     const limits = { stallCheck: true, stallWarningMs: 30 };
     const gate = new Gate(2);
-    await runRanks(
+    await runContexts(
       3,
       async (context, rank, { log }) => {
         const early = rank === 1 ? undefined : hvd.allreduce(context, of(1), { name: 'grad' });
@@ -107,7 +107,7 @@ describe('a rank that is late', () => {
 
   test('after the time of stallShutdownMs the job ends', async () => {
     const limits = { stallCheck: true, stallWarningMs: 20, stallShutdownMs: 50 };
-    await runRanks(
+    await runContexts(
       2,
       async (context, rank) => {
         if (rank === 1) return;
@@ -123,7 +123,7 @@ describe('a rank that is late', () => {
 
 describe('an AbortSignal', () => {
   test('that is aborted already refuses the call, and the context goes on', async () => {
-    await runRanks(2, async (context) => {
+    await runContexts(2, async (context) => {
       const error = await errorOf(hvd.allreduce(context, of(1), { signal: AbortSignal.abort('why') }));
       assert.equal(error.code, 'ERR_HVD_ABORTED');
       assert.equal(error.cause, 'why');
@@ -132,7 +132,7 @@ describe('an AbortSignal', () => {
   });
 
   test('in the tick of the call takes the request back', async () => {
-    await runRanks(2, async (context) => {
+    await runContexts(2, async (context) => {
       const controller = new AbortController();
       const promise = hvd.allreduce(context, of(1), { name: 'x', signal: controller.signal });
       controller.abort();
@@ -143,7 +143,7 @@ describe('an AbortSignal', () => {
   });
 
   test('later ends the job on every rank, with the same error', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       const controller = new AbortController();
       const waiting =
         rank === 0
@@ -162,7 +162,7 @@ describe('an AbortSignal', () => {
   });
 
   test('that is not aborted leaves no listener behind', async () => {
-    await runRanks(2, async (context) => {
+    await runContexts(2, async (context) => {
       const { signal } = new AbortController();
       let listeners = 0;
       const { addEventListener, removeEventListener } = signal;
@@ -182,7 +182,7 @@ describe('an AbortSignal', () => {
 
 describe('shutdown', () => {
   test('of one rank ends what others wait for, and names that rank', async () => {
-    await runRanks(3, async (context, rank) => {
+    await runContexts(3, async (context, rank) => {
       await hvd.barrier(context);
       if (rank === 1) {
         const own = hvd.allreduce(context, of(1), { name: 'x' });
@@ -202,7 +202,7 @@ describe('shutdown', () => {
 
 describe('Sync forms on a transport where blocking would stop the others', () => {
   test('are refused without a trace, and work when all others have asked', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       if (rank === 0) {
         assert.throws(() => hvd.allreduceSync(context, of(1), { op: Sum }), { code: 'ERR_HVD_WOULD_BLOCK' });
         assert.deepEqual(await hvd.allreduce(context, of(1), { op: Sum }), of(3));
@@ -224,7 +224,7 @@ describe('a buffer that is transferred while its operation waits', () => {
   };
 
   test('in the tick of the call ends the job, and every rank learns why', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       const x = new Float32Array(100);
       const sum = hvd.allreduce(context, x, { name: 'x' });
       if (rank === 1) structuredClone(x, { transfer: [x.buffer] });
@@ -233,7 +233,7 @@ describe('a buffer that is transferred while its operation waits', () => {
   });
 
   test('later, before others have asked for it, the same', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       const x = new Float32Array(100);
       const sum = rank === 1 ? errorOf(hvd.allreduce(context, x, { name: 'x' })) : undefined;
       await hvd.barrier(context, { name: 'a' });
@@ -249,7 +249,7 @@ describe('a buffer that is transferred while its operation waits', () => {
 
 describe('prepared allreduce', () => {
   test('runs again and again over the same buffers', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       const xs = [of(rank), Int32Array.of(rank + 1)];
       const prepared = await prepareAllreduce(context, xs, { op: Sum });
       for (let i = 0; i < 5; i++) assert.equal(await prepared.run(), xs);
@@ -262,7 +262,7 @@ describe('prepared allreduce', () => {
   });
 
   test('several prepared ones may be in flight in any order', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       const buffers = [of(1), of(10), of(100)];
       const prepared = await Promise.all(buffers.map((x) => prepareAllreduce(context, x, { op: Sum })));
       const order = rank === 0 ? [0, 1, 2] : [2, 0, 1];
@@ -272,7 +272,7 @@ describe('prepared allreduce', () => {
   });
 
   test('says so when an array was transferred away', async () => {
-    await runRanks(2, async (context) => {
+    await runContexts(2, async (context) => {
       const x = new Float32Array(4);
       const prepared = await prepareAllreduce(context, x);
       structuredClone(x, { transfer: [x.buffer] });

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { errorOf } from '../../test/support/error-of.ts';
 import { Compression } from '../tensor/compression/compression.ts';
 import { Adasum, Average, Sum } from '../tensor/reduce-op.ts';
-import { runRanks } from '../testing/run-ranks.ts';
+import { runContexts } from '../testing/run-contexts.ts';
 import { adasumReference } from './adasum/reference.ts';
 import { allreduce, groupedAllreduce, join } from './collectives.ts';
 import { prepareAllreduce } from './prepared.ts';
@@ -22,7 +22,7 @@ const all = (size: number) => Array.from({ length: size }, (_, rank) => rank);
 describe('Adasum of contexts', () => {
   for (const size of [1, 2, 4, 8]) {
     test(`${size} ranks: short and long, in place, grouped, prepared, all at once`, async () => {
-      await runRanks(size, async (context, rank) => {
+      await runContexts(size, async (context, rank) => {
         const own = (length: number) => Float32Array.from(vectorOf(rank, length));
         const inPlace = own(9);
         const buffer = own(5);
@@ -47,7 +47,7 @@ describe('Adasum of contexts', () => {
 
   test('of a process set', async () => {
     const members = [0, 2, 3, 4];
-    await runRanks(
+    await runContexts(
       5,
       async (context, rank, { sets }) => {
         if (!members.includes(rank)) return;
@@ -60,7 +60,7 @@ describe('Adasum of contexts', () => {
 
   test('of a number of ranks that is no power of two is refused on each of them, and they go on', async () => {
     for (const size of [3, 6]) {
-      await runRanks(size, async (context) => {
+      await runContexts(size, async (context) => {
         const error = await errorOf(allreduce(context, Float32Array.of(1), { op: Adasum }));
         assert.equal(error.code, 'ERR_HVD_UNSUPPORTED');
         assert.match(error.message, new RegExp(`a power of two, and it is ${size}`));
@@ -70,7 +70,7 @@ describe('Adasum of contexts', () => {
   });
 
   test('of whole numbers, also in a group, is refused', async () => {
-    await runRanks(2, async (context) => {
+    await runContexts(2, async (context) => {
       const group = [Float32Array.of(1), Int32Array.of(1)];
       const error = await errorOf(groupedAllreduce(context, group, { op: Adasum }));
       assert.equal(error.code, 'ERR_HVD_INVALID_DTYPE');
@@ -79,7 +79,7 @@ describe('Adasum of contexts', () => {
   });
 
   test('with another operator or length on another rank is a mismatch on all', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       const op = rank === 0 ? Adasum : Sum;
       const wrongOp = await errorOf(allreduce(context, new Float32Array(5), { op, name: 'op' }));
       assert.equal(wrongOp.code, 'ERR_HVD_MISMATCH');
@@ -91,7 +91,7 @@ describe('Adasum of contexts', () => {
   });
 
   test('while a rank has joined is refused, and the others can still join', async () => {
-    await runRanks(4, async (context, rank) => {
+    await runContexts(4, async (context, rank) => {
       if (rank !== 3) {
         const error = await errorOf(allreduce(context, Float32Array.of(1), { op: Adasum }));
         assert.equal(error.code, 'ERR_HVD_JOIN_UNSUPPORTED');
@@ -102,7 +102,7 @@ describe('Adasum of contexts', () => {
   });
 
   test('with 16 bits on the wire', async () => {
-    await runRanks(4, async (context, rank) => {
+    await runContexts(4, async (context, rank) => {
       for (const length of [20, 9000]) {
         const x = Float32Array.from(vectorOf(rank, length));
         const result = await allreduce(context, x, { op: Adasum, compression: Compression.fp16 });

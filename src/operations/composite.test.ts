@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { errorOf } from '../../test/support/error-of.ts';
 import { Sum } from '../tensor/reduce-op.ts';
-import { runRanks } from '../testing/run-ranks.ts';
+import { runContexts } from '../testing/run-contexts.ts';
 import type { AllgatherOperation, AllreduceOperation, TransportOperation } from '../transport/transport.ts';
 import * as hvd from './collectives.ts';
 import { type Composite, runPlan } from './composite.ts';
@@ -29,7 +29,7 @@ const planOf = (value: number, detail = 'twice'): Plan<number> => ({
 
 describe('a composite', () => {
   test('goes through its parts, with and without a name', async () => {
-    const results = await runRanks(3, async (context, rank) => [
+    const results = await runContexts(3, async (context, rank) => [
       await runPlan(context, planOf(rank + 1), {}, 'twice'),
       await runPlan(context, planOf(rank + 1), { name: 'x' }, 'twice'),
       await runPlan(context, planOf(rank + 1), { name: 'x' }, 'twice'),
@@ -42,7 +42,7 @@ describe('a composite', () => {
   });
 
   test('may be in flight with others, asked for in another order on each rank', async () => {
-    await runRanks(4, async (context, rank) => {
+    await runContexts(4, async (context, rank) => {
       const names = ['a', 'b', 'c', 'd'];
       const order = names.map((_, i) => names[(i + rank) % 4] as string);
       const results = await Promise.all(order.map((name) => runPlan(context, planOf(1), { name }, 'twice')));
@@ -52,7 +52,7 @@ describe('a composite', () => {
   });
 
   test('has its parts in the flight record, under readable names', async () => {
-    await runRanks(2, async (context) => {
+    await runContexts(2, async (context) => {
       await runPlan(context, planOf(1), { name: 'x' }, 'twice');
       await runPlan(context, planOf(1), {}, 'twice');
       const names = context.flightRecord().map(({ name }) => name);
@@ -62,7 +62,7 @@ describe('a composite', () => {
   });
 
   test('that differs between ranks is told as one thing, and the job goes on', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       const failed = runPlan(context, planOf(1, rank === 0 ? 'twice' : 'thrice'), { name: 'x' }, 'twice');
       const error = await errorOf(failed);
       assert.equal(error.code, 'ERR_HVD_MISMATCH');
@@ -72,7 +72,7 @@ describe('a composite', () => {
   });
 
   test('that is refused at the door is not counted', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       if (rank === 0) {
         const aborted = runPlan(context, planOf(1), { signal: AbortSignal.abort() }, 'twice');
         assert.equal((await errorOf(aborted)).code, 'ERR_HVD_ABORTED');
@@ -86,7 +86,7 @@ describe('a composite', () => {
       yield sumTwice(1).next().value as TransportOperation[];
       throw new TypeError('no more of this');
     }
-    const messages = await runRanks(2, async (context, rank) => {
+    const messages = await runContexts(2, async (context, rank) => {
       const plan = rank === 0 ? { ...planOf(1), composite: stumbling } : planOf(1);
       return runPlan(context, plan, { name: 'x' }, 'twice').catch((error: Error) => error.message);
     });
@@ -95,7 +95,7 @@ describe('a composite', () => {
   });
 
   test('cannot go on with a rank that has joined, and says so', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       if (rank === 0) {
         const error = await errorOf(runPlan(context, planOf(1), { name: 'x' }, 'twice'));
         assert.equal(error.code, 'ERR_HVD_JOIN_UNSUPPORTED');

@@ -7,7 +7,7 @@ import type { ReducingCompressor } from '../tensor/compression/compressor.ts';
 import { wire } from '../tensor/compression/wire.ts';
 import { Average, Max, Min, Product, Sum } from '../tensor/reduce-op.ts';
 import { type Tensor, tensor } from '../tensor/tensor.ts';
-import { runRanks } from '../testing/run-ranks.ts';
+import { runContexts } from '../testing/run-contexts.ts';
 import { allreduce, groupedAllreduce, join, reducescatter } from './collectives.ts';
 import { memoryOf } from './plan-compressed.ts';
 import { prepareAllreduce } from './prepared.ts';
@@ -61,7 +61,7 @@ describe('an allreduce with a reducing compressor', () => {
     test(`${compression.name}: all ranks get the same bits, and nothing is lost over many steps`, async () => {
       const steps = 30;
       const n = 24 * 16;
-      const results = await runRanks(3, async (context, rank) => {
+      const results = await runContexts(3, async (context, rank) => {
         const sent = new Float64Array(n);
         let last = new Float32Array();
         for (let step = 0; step < steps; step++) {
@@ -87,7 +87,7 @@ describe('an allreduce with a reducing compressor', () => {
 
   test('averages, scales, writes in place and returns the kind that went in', async () => {
     const compression = Compression.int8;
-    const results = await runRanks(2, async (context, rank) => {
+    const results = await runContexts(2, async (context, rank) => {
       const x = Float32Array.of(127, -64, 0).map((value) => value * (rank + 1));
       const scales = { prescaleFactor: 2, postscaleFactor: 0.5 };
       const averaged = await allreduce(context, x, { compression, ...scales });
@@ -107,7 +107,7 @@ describe('an allreduce with a reducing compressor', () => {
   });
 
   test('reduces a group as one collective; integers, half floats and booleans go as they are', async () => {
-    const results = await runRanks(2, async (context, rank) => {
+    const results = await runContexts(2, async (context, rank) => {
       const group = [
         wave(1000, rank),
         Int32Array.of(100_000 + rank, -5),
@@ -138,7 +138,7 @@ describe('an allreduce with a reducing compressor', () => {
   });
 
   test('of integers alone, or of nothing, still is a collective of all ranks', async () => {
-    const results = await runRanks(2, async (context, rank) => {
+    const results = await runContexts(2, async (context, rank) => {
       const compression = Compression.topk(0.5);
       const sum = await allreduce(context, Int32Array.of(rank), { op: Sum, compression });
       const empty = await allreduce(context, new Float32Array(0), { op: Sum, compression });
@@ -153,7 +153,7 @@ describe('an allreduce with a reducing compressor', () => {
 
   test('has the same bits again with the same input', async () => {
     const run = (compression: AnyCompressor) =>
-      runRanks(3, async (context, rank) => {
+      runContexts(3, async (context, rank) => {
         const results: Tensor[] = [];
         for (let step = 0; step < 3; step++) {
           const x = tensor(wave(700, rank + step), [35, 20]);
@@ -165,7 +165,7 @@ describe('an allreduce with a reducing compressor', () => {
   });
 
   test('works in process sets, with a memory for each', async () => {
-    await runRanks(
+    await runContexts(
       3,
       async (context, rank, { sets: [pair] }) => {
         const compression = Compression.topk(0.1, { minElements: 0 });
@@ -182,7 +182,7 @@ describe('an allreduce with a reducing compressor', () => {
   });
 
   test('prepared, it keeps its error feedback from run to run', async () => {
-    const results = await runRanks(2, async (context, rank) => {
+    const results = await runContexts(2, async (context, rank) => {
       const compression = Compression.topk(0.25, { minElements: 0 });
       const buffer = new Float32Array(20);
       const prepared = await prepareAllreduce(context, buffer, { op: Sum, compression, name: 'x' });
@@ -205,7 +205,7 @@ describe('an allreduce with a reducing compressor', () => {
 describe('error feedback', () => {
   test('is kept by a prepared collective without a name, for itself', async () => {
     const compression = Compression.topk(1 / 8, { minElements: 0 });
-    await runRanks(2, async (context) => {
+    await runContexts(2, async (context) => {
       const [x, y] = [new Float32Array(8), new Float32Array(8)];
       const prepared = await prepareAllreduce(context, [x, y], { op: Sum, compression });
       const other = await prepareAllreduce(context, x, { op: Sum, compression });
@@ -225,7 +225,7 @@ describe('error feedback', () => {
   });
 
   test('is kept by name; a call without a name has none', async () => {
-    await runRanks(1, async (context) => {
+    await runContexts(1, async (context) => {
       const compression = Compression.topk(0.1, { minElements: 0 });
       const memory = memoryOf(context, undefined, 'test');
       await allreduce(context, wave(100, 0), { compression });
@@ -238,7 +238,7 @@ describe('error feedback', () => {
   });
 
   test('begins anew when the shape changes, and says so at debug level', async () => {
-    await runRanks(1, async (context) => {
+    await runContexts(1, async (context) => {
       const compression = Compression.topk(0.1, { minElements: 0 });
       const memory = memoryOf(context, undefined, 'test');
       await allreduce(context, wave(100, 0), { compression, name: 'x' });
@@ -250,8 +250,8 @@ describe('error feedback', () => {
 });
 
 describe('what cannot be', () => {
-  const refused = async (act: Parameters<typeof runRanks>[1]) => {
-    const [error] = await runRanks(1, async (context, rank, extras) =>
+  const refused = async (act: Parameters<typeof runContexts>[1]) => {
+    const [error] = await runContexts(1, async (context, rank, extras) =>
       errorOf((async () => act(context, rank, extras))()),
     );
     return error;
@@ -292,7 +292,7 @@ describe('what cannot be', () => {
   });
 
   test('names do the same as the compressors', async () => {
-    await runRanks(1, async (context) => {
+    await runContexts(1, async (context) => {
       const pairs = [
         ['none', Compression.none],
         ['bf16', Compression.bf16],
@@ -320,7 +320,7 @@ describe('what cannot be', () => {
   });
 
   test('ranks with different compressors, or different parameters, are told', async () => {
-    const errors = await runRanks(2, async (context, rank) => {
+    const errors = await runContexts(2, async (context, rank) => {
       const compression = Compression.topk(rank === 0 ? 0.1 : 0.2);
       return errorOf(allreduce(context, wave(10, 0), { compression, name: 'x' }));
     });
@@ -332,7 +332,7 @@ describe('what cannot be', () => {
   });
 
   test('a rank that has joined cannot take part, and the others are told', async () => {
-    const results = await runRanks(2, async (context, rank) => {
+    const results = await runContexts(2, async (context, rank) => {
       if (rank === 1) return join(context);
       const error = await errorOf(
         allreduce(context, wave(10, 0), { compression: Compression.int8, name: 'x' }),
@@ -352,7 +352,7 @@ describe('what cannot be', () => {
 test('values of every size and block border come through int8 within its step', async () => {
   await fc.assert(
     fc.asyncProperty(fc.constantFrom(1, 255, 256, 257, 511, 512, 1023), fc.nat(100), async (n, seed) => {
-      const results = await runRanks(2, (context, rank) =>
+      const results = await runContexts(2, (context, rank) =>
         allreduce(context, wave(n, rank + seed), { op: Sum, compression: Compression.int8 }),
       );
       assert.deepEqual(results[0], results[1]);
@@ -379,7 +379,7 @@ test('least squares over two ranks end where they do without compression', async
     return sum;
   };
   const solve = async (compression: AnyCompressor) => {
-    const [result] = await runRanks(2, async (context, rank) => {
+    const [result] = await runContexts(2, async (context, rank) => {
       const a = matrix(rank);
       const x = new Float32Array(columns * 2);
       for (let step = 0; step < 150; step++) {

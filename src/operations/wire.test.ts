@@ -6,7 +6,7 @@ import type { HalfDType } from '../tensor/half-float.ts';
 import { narrow, widen } from '../tensor/half-float.ts';
 import { Average, Sum } from '../tensor/reduce-op.ts';
 import { tensor } from '../tensor/tensor.ts';
-import { runRanks } from '../testing/run-ranks.ts';
+import { runContexts } from '../testing/run-contexts.ts';
 import { allreduce, groupedAllreduce, join, reducescatter } from './collectives.ts';
 import { planAllreduce } from './plans.ts';
 import { prepareAllreduce } from './prepared.ts';
@@ -33,7 +33,7 @@ for (const [name, dtype] of [
   const compression = Compression[name];
   describe(`compression ${name}`, () => {
     test('gives the bits of an allreduce of halves, scaled and not, in place and not', async () => {
-      await runRanks(3, async (context, rank) => {
+      await runContexts(3, async (context, rank) => {
         for (const options of [{}, { op: Sum, prescaleFactor: 1 / 3, postscaleFactor: 0.7 }]) {
           const given = wave(1001, rank);
           const halves = { data: halvesOf(given, dtype), shape: [1001], dtype };
@@ -48,7 +48,7 @@ for (const [name, dtype] of [
     });
 
     test('of a group with float64, halves and whole numbers: each goes its way', async () => {
-      await runRanks(2, async (context, rank) => {
+      await runContexts(2, async (context, rank) => {
         const single = wave(10, rank);
         const given = [single, Float64Array.from(single), Int32Array.of(rank + 1)];
         const own = { data: halvesOf(single, dtype), shape: [10], dtype };
@@ -61,7 +61,7 @@ for (const [name, dtype] of [
     });
 
     test('reduce-scatters to the same bits', async () => {
-      await runRanks(3, async (context, rank) => {
+      await runContexts(3, async (context, rank) => {
         const given = wave(14, rank);
         const x = tensor(given, [7, 2]);
         const halves = { data: halvesOf(given, dtype), shape: [7, 2], dtype };
@@ -73,7 +73,7 @@ for (const [name, dtype] of [
     });
 
     test('prepared once, it runs again and again on the same arrays', async () => {
-      await runRanks(2, async (context, rank) => {
+      await runContexts(2, async (context, rank) => {
         const buffers = [wave(100, rank), wave(33, rank + 2)];
         const prepared = await prepareAllreduce(context, buffers, { op: Sum, compression });
         for (let run = 0; run < 3; run++) {
@@ -92,7 +92,7 @@ for (const [name, dtype] of [
     });
 
     test('a rank that has joined takes part with zeros', async () => {
-      await runRanks(2, async (context, rank) => {
+      await runContexts(2, async (context, rank) => {
         if (rank === 1) {
           const given = wave(50, 1);
           const sum = await groupedAllreduce(context, [given, Int32Array.of(7)], { op: Sum, compression });
@@ -118,7 +118,7 @@ for (const [name, dtype] of [
 
 test('ranks that compress differently, or not all, are told so', async () => {
   for (const other of [undefined, Compression.bf16]) {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       const compression = rank === 0 ? Compression.fp16 : other;
       const error = await errorOf(allreduce(context, wave(4, rank), { name: 'x', compression }));
       assert.equal(error.code, 'ERR_HVD_MISMATCH');

@@ -1,15 +1,9 @@
-// `horovod/testing`: ranks for tests, in one process (runRanks) or as real processes (spawnRanks).
+// `horovod/testing`: ranks for the tests of your own code, in one process (runRanks) or as real processes (spawnRanks),
+// and faults to test what happens when a rank fails.
 
-export type { ContextLimits, HorovodContext, World } from '../context/context.ts';
-export * as collectives from '../operations/collectives.ts';
-export { prepareAllreduce } from '../operations/prepared.ts';
-export {
-  type RankBody,
-  type RankExtras,
-  RanksFailed,
-  type RunRanksOptions,
-  runRanks,
-} from './run-ranks.ts';
+export type { Fault } from './faults.ts';
+export { RanksFailed } from './run-contexts.ts';
+export { type RankFunctions, type RunRanksOptions, runRanks } from './run-ranks.ts';
 export {
   type HorovodrunProcess,
   type SpawnRanksOptions,

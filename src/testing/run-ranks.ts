@@ -1,153 +1,125 @@
-// Several ranks in one process and on one event loop, over the in-memory transport: the quickest way to test what
-// ranks say to each other. Only the promise forms can wait here; for blocking ones there is spawnRanks().
+// runRanks(): several ranks in one process, each with the functions of `horovod` bound to it. The quickest way to test
+// code that uses collectives.
 
-import { createLog } from '../console/log.ts';
-import { type ContextLimits, HorovodContext } from '../context/context.ts';
-import { HorovodError } from '../errors.ts';
-import { MemoryBoard } from '../observe/status/status-board.ts';
+import type { HorovodContext } from '../context/context.ts';
+import type * as publicCollectives from '../context/default/default-collectives.ts';
+import type * as publicMembership from '../context/default/default-membership.ts';
+import { alloc } from '../operations/alloc.ts';
+import * as collectives from '../operations/collectives.ts';
+import { prepareAllreduce } from '../operations/prepared.ts';
 import { ProcessSet } from '../operations/process-set.ts';
-import { MemoryHub } from '../transport/memory/memory-transport.ts';
-import { makeExchange } from './exchange.ts';
+import { Compression } from '../tensor/compression/compression.ts';
+import { Adasum, Average, Max, Min, Product, type ReduceOp, Sum } from '../tensor/reduce-op.ts';
+import { tensor } from '../tensor/tensor.ts';
+import { type RankExtras, runContexts } from './run-contexts.ts';
+
+const bound = [
+  'allgather',
+  'allgatherObject',
+  'allreduce',
+  'alltoall',
+  'barrier',
+  'broadcast',
+  'broadcastObject',
+  'groupedAllgather',
+  'groupedAllreduce',
+  'groupedReducescatter',
+  'join',
+  'reducescatter',
+] as const;
+
+/** What `import * as hvd from 'horovod'` gives a script, for one rank of runRanks(). Blocking (Sync) forms are missing. */
+export interface RankFunctions
+  extends Pick<typeof publicCollectives, (typeof bound)[number] | 'prepareAllreduce'>,
+    Pick<
+      typeof publicMembership,
+      | 'addProcessSet'
+      | 'alloc'
+      | 'crossRank'
+      | 'crossSize'
+      | 'flightRecord'
+      | 'isHomogeneous'
+      | 'localRank'
+      | 'localSize'
+      | 'markStep'
+      | 'rank'
+      | 'removeProcessSet'
+      | 'size'
+      | 'transportName'
+    > {
+  readonly globalProcessSet: ProcessSet;
+  readonly ProcessSet: typeof ProcessSet;
+  readonly tensor: typeof tensor;
+  readonly Compression: typeof Compression;
+  readonly Average: ReduceOp;
+  readonly Sum: ReduceOp;
+  readonly Min: ReduceOp;
+  readonly Max: ReduceOp;
+  readonly Product: ReduceOp;
+  readonly Adasum: ReduceOp;
+}
 
 export interface RunRanksOptions {
-  /** Limits that differ from the usual ones: deadlines, stall warnings, the fusion threshold … */
-  readonly limits?: Partial<ContextLimits>;
-  /** Sets known from the start, or 'dynamic'. */
-  readonly processSets?: readonly (readonly number[])[] | 'dynamic';
-  /** Against hanging, not against slowness. */
+  /** When to give up on ranks that hang. Default: 60 s. */
   readonly timeoutMs?: number;
 }
 
-/** What a rank has besides its context. */
-export interface RankExtras {
-  /** The sets of `processSets`, in that order; each rank has its own objects. */
-  readonly sets: readonly ProcessSet[];
-  /** The set of all ranks. */
-  readonly globalSet: ProcessSet;
-  /** Lines this rank has logged so far. */
-  readonly log: readonly string[];
-}
-
-export type RankBody<R> = (context: HorovodContext, rank: number, extras: RankExtras) => Promise<R> | R;
-
-/** The first failure of a rank is the `cause`; the message has what every rank was doing. */
-export class RanksFailed extends Error {
-  override readonly name = 'RanksFailed';
-  readonly rank: number;
-
-  constructor(rank: number, cause: unknown, transcript: string) {
-    super(`rank ${rank} failed: ${describeError(cause)}\n${transcript}`, { cause });
-    this.rank = rank;
-  }
-}
-
-/** Runs `body` once per rank, and resolves to what each returned. Rejects with RanksFailed. */
-export async function runRanks<R>(n: number, body: RankBody<R>, options: RunRanksOptions = {}): Promise<R[]> {
-  const { timeoutMs = 60_000 } = options;
-  const members = makeMembers(n, options);
-  let fail: (failure: RanksFailed) => void = () => {};
-  const failed = new Promise<never>((_, reject) => {
-    fail = reject;
-  });
-  const runs = members.map(async (member, rank) => {
-    try {
-      const context = await member.open();
-      member.state = 'running';
-      const result = await body(context, rank, member.extras);
-      member.state = 'returned';
-      return result;
-    } catch (error) {
-      member.state = `failed: ${describeError(error)}`;
-      fail(new RanksFailed(rank, error, transcriptOf(members)));
-      throw error;
-    }
-  });
-  const timer = setTimeout(() => {
-    const rank = members.findIndex(({ state }) => state === 'starting' || state === 'running');
-    fail(new RanksFailed(rank, new Error(`not over after ${timeoutMs / 1000} s`), transcriptOf(members)));
-  }, timeoutMs);
-  try {
-    return await Promise.race([Promise.all(runs), failed]);
-  } catch (error) {
-    // Several ranks may fail in one tick: `failed` has the first.
-    throw error instanceof RanksFailed ? error : await failed;
-  } finally {
-    clearTimeout(timer);
-    for (const { context } of members) context?.close();
-    // What was waiting has been told; nothing of it may go unheard.
-    void Promise.allSettled(runs);
-  }
-}
-
-interface Member {
-  readonly extras: RankExtras;
-  state: string;
-  context: HorovodContext | undefined;
-  open(): Promise<HorovodContext>;
-}
-
-const usualLimits: ContextLimits = {
-  operationTimeoutMs: 30_000,
-  startTimeoutMs: 30_000,
-  fusionThresholdBytes: 128 * 1024 * 1024,
-  cycleTimeMs: 0,
-  flightRecords: 64,
-  overlap: 'auto',
-  bucketBytes: 2 * 2 ** 20,
-  stallCheck: false,
-  stallWarningMs: 60_000,
-  stallShutdownMs: 0,
-};
-
-function makeMembers(n: number, { limits = {}, processSets = [] }: RunRanksOptions): Member[] {
-  const hub = new MemoryHub(n);
-  const exchangeOf = makeExchange(n);
-  const board = new MemoryBoard();
-  const isDynamic = processSets === 'dynamic';
-  return Array.from({ length: n }, (_, rank): Member => {
-    const lines: string[] = [];
-    const globalSet = new ProcessSet([]);
-    const sets = isDynamic ? [] : processSets.map((ranks) => new ProcessSet(ranks));
-    const host = { localRank: rank, localSize: n, crossRank: 0, crossSize: 1, isHomogeneous: true };
-    const parts = {
-      world: { rank, size: n, ...host },
-      transport: hub.transport(rank),
-      limits: { ...usualLimits, ...limits },
-      log: createLog({ logLevel: 'info', logTime: false }, rank, { sink: (line) => lines.push(line) }),
-      hasDynamicProcessSets: isDynamic,
-      processSet: globalSet,
-      members: Array.from({ length: n }, (_, i) => i),
-      exchange: exchangeOf(rank),
-      status: { board, host: 'localhost', job: 'test' },
-      failJob: (error: HorovodError) => hub.fail(error),
-      leave() {},
-      close() {},
-    };
-    const member: Member = {
-      extras: { sets, globalSet, log: lines },
-      state: 'starting',
-      context: undefined,
-      async open() {
-        member.context = await HorovodContext.create(parts, { processSets: sets });
-        return member.context;
-      },
-    };
-    return member;
+/**
+ * Runs `body` once for each of `n` ranks in this process and resolves to what each returned, in rank order. Process sets
+ * can be added (`hvd.addProcessSet`). If a rank throws or the ranks hang, it rejects with RanksFailed.
+ */
+export function runRanks<R>(
+  n: number,
+  body: (hvd: RankFunctions) => Promise<R> | R,
+  options: RunRanksOptions = {},
+): Promise<R[]> {
+  return runContexts(n, (context, _, extras) => body(functionsOf(context, extras)), {
+    ...options,
+    processSets: 'dynamic',
   });
 }
 
-function transcriptOf(members: readonly Member[]): string {
-  return members
-    .map(({ state, context, extras }, rank) => {
-      const records = (context?.flightRecord() ?? []).slice(-8).map((record) => {
-        const end = record.error === undefined ? record.state : `${record.state}, ${record.error}`;
-        return `    ${record.kind} "${record.name}" of set ${record.processSet}: ${end}`;
-      });
-      return [`  rank ${rank}: ${state}`, ...records, ...extras.log.map((line) => `    ${line}`)].join('\n');
-    })
-    .join('\n');
+function functionsOf(context: HorovodContext, { globalSet }: RankExtras): RankFunctions {
+  const { world } = context;
+  return {
+    ...boundCollectives(context),
+    prepareAllreduce: (xs, options) => prepareAllreduce(context, xs, options),
+    async addProcessSet(set, options) {
+      const added = set instanceof ProcessSet ? set : new ProcessSet(set);
+      await context.addProcessSet(added, options);
+      return added;
+    },
+    removeProcessSet: (set, options) => context.removeProcessSet(set, options),
+    alloc: (lengthOrShape, dtype) => alloc(context, lengthOrShape, dtype),
+    flightRecord: () => context.flightRecord(),
+    markStep: ({ samples } = {}) => context.steps.mark(samples),
+    rank: () => world.rank,
+    size: () => world.size,
+    localRank: () => world.localRank,
+    localSize: () => world.localSize,
+    crossRank: () => world.crossRank,
+    crossSize: () => world.crossSize,
+    isHomogeneous: () => world.isHomogeneous,
+    transportName: () => context.transportName,
+    globalProcessSet: globalSet,
+    ProcessSet,
+    tensor,
+    Compression,
+    Average,
+    Sum,
+    Min,
+    Max,
+    Product,
+    Adasum,
+  };
 }
 
-function describeError(error: unknown): string {
-  return HorovodError.is(error) || !(error instanceof Error) ? String(error) : (error.stack ?? String(error));
+function boundCollectives(context: HorovodContext): Pick<typeof publicCollectives, (typeof bound)[number]> {
+  // Each public function is the one of operations/ without its first parameter, the context.
+  const functions = { ...collectives };
+  const entries = bound.map((name) => {
+    const collective = functions[name] as (context: HorovodContext, ...rest: unknown[]) => unknown;
+    return [name, async (...rest: unknown[]) => collective(context, ...rest)];
+  });
+  return Object.fromEntries(entries) as Pick<typeof publicCollectives, (typeof bound)[number]>;
 }

@@ -1,7 +1,8 @@
-// Real ranks for tests: runs horovodrun on a script and gives back what each rank has written.
+// spawnRanks(): runs a script with horovodrun, as real processes, and returns what each rank wrote.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { checkFaults, type Fault, nodeOptionsWith } from './faults.ts';
 
 export interface SpawnRanksOptions {
   /** Arguments of the script. */
@@ -11,43 +12,50 @@ export interface SpawnRanksOptions {
   /** Added to the environment of this process. */
   readonly env?: NodeJS.ProcessEnv;
   readonly cwd?: string;
-  /** Against hanging, not against slowness: after it everything is killed. */
+  /** Kills everything after this time. Default: 60 s. */
   readonly timeoutMs?: number;
   /** False: the portable transport. */
   readonly native?: boolean;
+  /** What should happen to which rank, and when. */
+  readonly faults?: readonly Fault[];
 }
 
 export interface SpawnRanksResult {
   readonly exitCode: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** All of it, with prefixes. */
+  /** The whole output of horovodrun. Lines of ranks start with their prefix, such as `[1]<stdout>:`. */
   readonly stdout: string;
   readonly stderr: string;
-  /** What each rank has written, without prefixes. */
+  /** What each rank wrote, without prefixes. */
   readonly ranks: readonly { readonly stdout: string; readonly stderr: string }[];
 }
 
-/** Runs `horovodrun -np <np> <scriptPath>` to its end, whatever its exit code. */
+/** Runs `horovodrun -np <np> <scriptPath>` and resolves when it has ended, with any exit code. Rejects after a time-out. */
 export async function spawnRanks(
   np: number,
   scriptPath: string,
   options: SpawnRanksOptions = {},
 ): Promise<SpawnRanksResult> {
-  const { args = [], flags = [], timeoutMs = 60_000, ...rest } = options;
-  const run = startHorovodrun(['-np', String(np), ...flags, '--', scriptPath, ...args], rest);
+  const { args = [], flags = [], timeoutMs = 60_000, faults = [], env = {}, ...rest } = options;
+  checkFaults(faults, np);
+  const nodeOptions = env['NODE_OPTIONS'] ?? process.env['NODE_OPTIONS'];
+  const run = startHorovodrun(['-np', String(np), ...flags, '--', scriptPath, ...args], {
+    ...rest,
+    env: faults.length === 0 ? env : { ...env, NODE_OPTIONS: nodeOptionsWith(faults, nodeOptions) },
+  });
   const deadline = setTimeout(() => run.child.kill('SIGKILL'), timeoutMs);
   const { exitCode, signal } = await run.ended;
   clearTimeout(deadline);
   const { stdout, stderr } = run;
   if (signal === 'SIGKILL') {
     throw new Error(
-      `${scriptPath} with ${np} ranks was not over after ${timeoutMs / 1000} s.\n${transcript(run)}`,
+      `${scriptPath} with ${np} ranks did not end within ${timeoutMs / 1000} s.\n${transcript(run)}`,
     );
   }
   return { exitCode, signal, stdout, stderr, ranks: outputOfRanks(np, { stdout, stderr }) };
 }
 
-/** What each rank has written, from the launcher's output with prefixes. */
+/** What each rank wrote, from the launcher's output with prefixes. */
 export function outputOfRanks(
   np: number,
   { stdout, stderr }: { stdout: string; stderr: string },
@@ -60,7 +68,7 @@ export function outputOfRanks(
 
 export interface HorovodrunProcess {
   readonly child: ChildProcess;
-  /** What has come so far. */
+  /** The output so far. */
   readonly stdout: string;
   readonly stderr: string;
   /** Settles when the launcher has ended and its output is read. */
@@ -69,7 +77,7 @@ export interface HorovodrunProcess {
   waitForOutput(pattern: RegExp): Promise<RegExpExecArray>;
 }
 
-/** Starts horovodrun with these arguments, and leaves it to the caller. */
+/** Starts `horovodrun <args>` and returns at once: for tests that act while the job runs. The caller must end it. */
 export function startHorovodrun(
   args: readonly string[],
   options: Pick<SpawnRanksOptions, 'env' | 'cwd' | 'native'> = {},
@@ -105,7 +113,9 @@ export function startHorovodrun(
         };
         child.stdout.on('data', look);
         look();
-        void run.ended.then(() => reject(new Error(`${pattern} never came.\n${transcript(run)}`)));
+        void run.ended.then(() =>
+          reject(new Error(`${pattern} did not appear in the output.\n${transcript(run)}`)),
+        );
       });
     },
   };

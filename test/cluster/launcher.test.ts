@@ -16,7 +16,7 @@ import {
   type HostProcess,
   startBox,
 } from '../support/box.ts';
-import { fixturePath, repository } from '../support/repository.ts';
+import { fixturePath, repository, sourcePath } from '../support/repository.ts';
 
 const skip = canUseBox() ?? false;
 const launcher = join(repository, 'dist/launch/main.js');
@@ -119,7 +119,13 @@ describe('horovodrun on several hosts', { skip }, () => {
   });
 
   test('TypeScript needs no build step there either', async () => {
-    const { exitCode, stdout, stderr } = await run(['-np', '1', '-H', 'host2:1', fixture('typed.ts')]);
+    const { exitCode, stdout, stderr } = await run([
+      '-np',
+      '1',
+      '-H',
+      'host2:1',
+      sourcePath('launch/typed.ts'),
+    ]);
     assert.equal(exitCode, 0, stderr);
     assert.match(stdout, /^\[0\]<stdout>:HELLO FROM RANK 0\n/);
   });

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import * as collectives from '../../src/operations/collectives.ts';
 import { Average, Sum } from '../../src/tensor/reduce-op.ts';
-import { runRanks } from '../../src/testing/run-ranks.ts';
+import { runContexts } from '../../src/testing/run-contexts.ts';
 import { spawnRanks } from '../../src/testing/spawn-ranks.ts';
 import { coreFixture, transportVariants } from '../support/case-jobs.ts';
 
@@ -27,7 +27,7 @@ async function digestsInMemory(): Promise<string[]> {
     digest: Digest;
     anyOrder: Order;
   };
-  return runRanks(np, (context, rank) => {
+  return runContexts(np, (context, rank) => {
     const { allreduce, groupedAllreduce, reducescatter } = collectives;
     const bound = { allreduce, groupedAllreduce, reducescatter } as Record<string, Call>;
     const forms = Object.fromEntries(

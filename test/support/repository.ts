@@ -1,4 +1,4 @@
-// Places in the repository, for tests: they run from a folder of compiled files, whose depth is nobody's business.
+// Places in the repository, for tests, which run from a folder of compiled files.
 
 import { join } from 'node:path';
 import { packageRoot } from '../../src/settings/package.ts';
@@ -6,7 +6,16 @@ import { packageRoot } from '../../src/settings/package.ts';
 /** The repository's root. */
 export const repository: string = packageRoot();
 
-/** A script or data file below test/fixtures. */
+/**
+ * A script or data file below test/fixtures. Scripts in TypeScript are compiled like the tests (see test/tsconfig.json);
+ * those that are input as TypeScript have `sourcePath()`.
+ */
 export function fixturePath(name: string): string {
+  if (!name.endsWith('.ts')) return sourcePath(name);
+  return join(repository, '.dist-test/test/fixtures', name.replace(/\.ts$/, '.js'));
+}
+
+/** A file below test/fixtures as it is. */
+export function sourcePath(name: string): string {
   return join(repository, 'test/fixtures', name);
 }

@@ -7,7 +7,7 @@ import { type Autotune, attachAutotune, exchangeOptional } from '../../context/a
 import type { HorovodContext } from '../../context/context.ts';
 import { allreduce, join as joinRanks } from '../../operations/collectives.ts';
 import { Sum } from '../../tensor/reduce-op.ts';
-import { runRanks } from '../../testing/run-ranks.ts';
+import { runContexts } from '../../testing/run-contexts.ts';
 import { misfit, readResult, type SavedResult, writeResult } from './files.ts';
 import { tunableKnobs } from './tunable-knobs.ts';
 import { type Decider, type Decision, Tuner } from './tuner.ts';
@@ -58,7 +58,7 @@ async function train(context: HorovodContext): Promise<void> {
 
 describe('ranks that tune', () => {
   test('switch all at the same step', async () => {
-    const traces = await runRanks(3, async (context, rank) => {
+    const traces = await runContexts(3, async (context, rank) => {
       const { tuner } = makeTuner(context, rank === 0 ? scripted([100, 0, 64, 1 << 20], true) : undefined);
       const trace: string[] = [];
       for (let step = 1; step <= 24; step++) {
@@ -79,7 +79,7 @@ describe('ranks that tune', () => {
   });
 
   test('change nothing, and do not wait, where one marks more steps than the others', async () => {
-    const results = await runRanks(3, async (context, rank) => {
+    const results = await runContexts(3, async (context, rank) => {
       const { tuner, warnings } = makeTuner(context, rank === 0 ? scripted([1, 2, 3]) : undefined, 4);
       const usual = context.tuned.fusionThresholdBytes;
       for (let step = 1; step <= 150; step++) {
@@ -98,7 +98,7 @@ describe('ranks that tune', () => {
   });
 
   test('find step again after one has joined', async () => {
-    const traces = await runRanks(2, async (context, rank) => {
+    const traces = await runContexts(2, async (context, rank) => {
       const decider = rank === 0 ? scripted([500, 600]) : undefined;
       const { tuner } = makeTuner(context, decider);
       const usual = context.tuned.fusionThresholdBytes;
@@ -120,7 +120,7 @@ describe('ranks that tune', () => {
   });
 
   test('leave out an exchange while something is in flight', async () => {
-    await runRanks(2, async (context, rank) => {
+    await runContexts(2, async (context, rank) => {
       const decider = rank === 0 ? scripted([500, 600]) : undefined;
       const { tuner } = makeTuner(context, decider);
       const usual = context.tuned.fusionThresholdBytes;
@@ -146,7 +146,7 @@ describe('ranks that tune', () => {
 });
 
 test('a rank that has ended its part and shut down ends tuning, and not the process sets of the others', async () => {
-  await runRanks(
+  await runContexts(
     3,
     async (context, rank, { sets }) => {
       const { tuner, warnings } = makeTuner(context, rank === 0 ? scripted([1]) : undefined);
@@ -189,7 +189,7 @@ describe('autotune on a context', () => {
     t.after(() => rmSync(directory, { recursive: true }));
     const [log, file] = [join(directory, 'log.csv'), join(directory, 'result.json')];
     const lines: string[] = [];
-    const values = await runRanks(2, async (context) => {
+    const values = await runContexts(2, async (context) => {
       const tuner = attachAutotune(context, autotuneOf({ autotuneLog: log, autotuneFile: file }, lines));
       assert.ok(tuner !== undefined);
       for (let step = 0; step < 100 && !tuner.isOver; step++) {
@@ -213,7 +213,7 @@ describe('autotune on a context', () => {
   });
 
   test('goes on without a log that cannot be written, and warns once', async () => {
-    await runRanks(2, async (context, rank, { log }) => {
+    await runContexts(2, async (context, rank, { log }) => {
       const tuner = attachAutotune(context, autotuneOf({ autotuneLog: '/nowhere/at/all.csv' }, []));
       for (let step = 0; step < 100 && tuner?.isOver === false; step++) {
         await train(context);
@@ -228,7 +228,7 @@ describe('autotune on a context', () => {
 
   test('one rank: says so and does nothing', async () => {
     const lines: string[] = [];
-    await runRanks(1, (context) => {
+    await runContexts(1, (context) => {
       assert.equal(attachAutotune(context, autotuneOf({}, lines, 1)), undefined);
     });
     assert.match(String(lines), /nothing to do in a job of one rank/);
@@ -243,7 +243,7 @@ describe('autotune on a context', () => {
       comparison: { beforeMs: 2, afterMs: 1, gain: 0.5, noise: 0.1, isBetter: true },
     };
     const lines: string[] = [];
-    await runRanks(2, (context) => {
+    await runContexts(2, (context) => {
       const autotune = autotuneOf({ autotuneFile: 'x' }, lines);
       const word = { stepsPerSample: 2, given: ['cycleTimeMs'], saved };
       assert.equal(attachAutotune(context, { ...autotune, word }), undefined);
@@ -297,7 +297,7 @@ describe('autotune on a context', () => {
 
 describe('knobs of a job', () => {
   const facts = async (given: readonly string[], change: (tuned: HorovodContext['tuned']) => void) => {
-    const [names] = await runRanks(1, ({ tuned }) => {
+    const [names] = await runContexts(1, ({ tuned }) => {
       change(tuned);
       const knobs = tunableKnobs({
         ...{ tuned, given: new Set(given), background: 'crowded' },

@@ -6,11 +6,11 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { fixturePath } from '../../../test/support/repository.ts';
+import { sourcePath } from '../../../test/support/repository.ts';
 import { spawnRanks } from '../../testing/spawn-ranks.ts';
 import { loadTypeScript, typeScriptSpecifier } from './hooks.ts';
 
-const typed = fixturePath('launch/typed.ts');
+const typed = sourcePath('launch/typed.ts');
 
 function project(t: { after(fn: () => void): void }, files: Record<string, string>): string {
   const directory = mkdtempSync(join(tmpdir(), 'hvd-typescript-'));

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { StepClock } from '../../engine/step-clock.ts';
-import { runRanks } from '../../testing/run-ranks.ts';
+import { runContexts } from '../../testing/run-contexts.ts';
 import { FlightRecorder } from '../flight-recorder/flight-recorder.ts';
 import { MemoryBoard } from './status-board.ts';
 import { StatusWriter } from './status-writer.ts';
@@ -18,7 +18,7 @@ function writerAt(clock: { nowMs: number }) {
 
 describe('the status of a rank', () => {
   test('shows its steps, its collectives and what it waits for to all ranks', async () => {
-    const seen = await runRanks(2, async (context, rank) => {
+    const seen = await runContexts(2, async (context, rank) => {
       context.steps.mark(32);
       if (rank === 0) {
         const { allreduce } = await import('../../operations/collectives.ts');

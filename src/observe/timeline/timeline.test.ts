@@ -10,7 +10,7 @@ import { StepClock } from '../../engine/step-clock.ts';
 import { HorovodError } from '../../errors.ts';
 import { allreduce, barrier } from '../../operations/collectives.ts';
 import { describePlan } from '../../operations/describe-plan.ts';
-import { runRanks } from '../../testing/run-ranks.ts';
+import { runContexts } from '../../testing/run-contexts.ts';
 import { OperationTrace } from './operation-trace.ts';
 import { TimelineRecorder } from './recorder.ts';
 import { RingWriter } from './ring.ts';
@@ -238,7 +238,7 @@ describe('ranks with a timeline', () => {
 
 test('phases of operations: queue, negotiate, and the operation itself, with names, shapes and errors', async (t) => {
   const file = join(directoryOf(t), 'trace.json');
-  await runRanks(2, async (context) => {
+  await runContexts(2, async (context) => {
     const { rank } = context.world;
     if (rank === 0) await context.timeline.start(file, { markCycles: true });
     await barrier(context);
@@ -274,7 +274,7 @@ test('phases of operations: queue, negotiate, and the operation itself, with nam
 
 test('more operations at once than there are lanes still lie properly inside each other', async (t) => {
   const file = join(directoryOf(t), 'trace.json');
-  await runRanks(1, async (context) => {
+  await runContexts(1, async (context) => {
     await context.timeline.start(file);
     await Promise.all(
       Array.from({ length: 300 }, (_, i) => allreduce(context, new Float32Array(1), { name: `n${i}` })),

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import { run } from '../../../cli/main.ts';
 import type { HorovodContext } from '../../../context/context.ts';
 import { allreduce, barrier } from '../../../operations/collectives.ts';
-import { runRanks } from '../../../testing/run-ranks.ts';
+import { runContexts } from '../../../testing/run-contexts.ts';
 import { dumpFormat, type FlightDump, writeDump } from '../flight-dump.ts';
 import type { CollectiveRecord } from '../flight-recorder.ts';
 import { analyse } from './analyse.ts';
@@ -129,7 +129,7 @@ describe('the analysis', () => {
   });
 
   test('of rings that have gone round by different lengths, puts the same step side by side', async () => {
-    const found = await runRanks(
+    const found = await runContexts(
       3,
       async (context, rank, { sets: [pair] }) => {
         for (let step = 0; step < 12; step++) {
@@ -222,7 +222,7 @@ describe('the analysis', () => {
 
   test('of real records: an if around a collective, a shape of its own', async () => {
     const dumpsOfRun = (body: (context: HorovodContext, rank: number) => Promise<unknown>) =>
-      runRanks(3, async (context, rank) => {
+      runContexts(3, async (context, rank) => {
         await barrier(context);
         // Whatever waits, waits for good.
         void body(context, rank).catch(() => undefined);
