@@ -57,7 +57,7 @@ const model =
   isLeader && startEpoch > 0 ? await hvd.loadModel(checkpointOf(startEpoch)) : createCompiledModel();
 
 if (isLeader) {
-  const from = startEpoch > 0 ? `, going on after epoch ${startEpoch}` : '';
+  const from = startEpoch > 0 ? `, resuming after epoch ${startEpoch}` : '';
   console.log(`${hvd.size()} rank(s), backend: ${backend}, transport: ${hvd.transportName()}${from}`);
 }
 

@@ -37,7 +37,7 @@ const runs = {
       // What a run leaves that is ended while it saves epoch 7 for the first time: a folder without a model.
       finds: 'run/epoch-7',
       args: ['--epochs', '2', '--steps', '5', '--warmup-epochs', '1', '--checkpoints', '{}/run', ...wasm],
-      shows: [accuracy, /going on after epoch 1/],
+      shows: [accuracy, /resuming after epoch 1/],
     },
   ],
   'tensorflow/mnist.ts': [

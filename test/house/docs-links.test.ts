@@ -1,5 +1,5 @@
-// The pages of the documentation, as a reader walks through them: links lead somewhere, the guide's contents are whole, and
-// names of variables and error codes are names that exist.
+// Checks the pages of the documentation: links lead somewhere, the guide's table of contents is complete, and every variable
+// and error code that a page names exists.
 
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -54,7 +54,9 @@ describe('documentation', () => {
       .map(read)
       .join('\n');
     const known = namesIn(code);
-    const unknown = pages.flatMap((page) =>
+    // The changelog also names what was renamed or removed.
+    const current = pages.filter((page) => page !== 'CHANGELOG.md');
+    const unknown = current.flatMap((page) =>
       [...namesIn(read(page))].filter((name) => !known.has(name)).map((name) => `${page}: ${name}`),
     );
     assert.deepEqual(unknown, []);
