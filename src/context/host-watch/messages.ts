@@ -4,6 +4,7 @@
 import type { Departure, ErrorRecord, FailureRecord } from '../../control/control-block.ts';
 import { decodeErrorRecord, decodeFailureRecord } from '../../control/failure-record.ts';
 import type { ProcessEnd } from '../../control/process-status.ts';
+import { encodeFrame, ProtocolError, parseObject } from '../../net/frames.ts';
 import { decodeRankStatus, type RankStatus } from '../../observe/status/rank-status.ts';
 
 export type WatchMessage =
@@ -34,17 +35,22 @@ export type WatchMessage =
   /** I leave in good order: the end of this connection is no failure. */
   | { readonly type: 'goodbye' };
 
+/** As base64 the largest piece of a timeline fits. */
+export const maxFrameBytes: number = 64 * 1024;
+
 export function encodeMessage(message: WatchMessage): Buffer {
-  const body = Buffer.from(JSON.stringify(message));
-  const head = Buffer.alloc(4);
-  head.writeUInt32BE(body.length);
-  return Buffer.concat([head, body]);
+  return encodeFrame(JSON.stringify(message), maxFrameBytes);
 }
 
-/** Undefined for what is no message. */
-export function parseMessage(text: string): WatchMessage | undefined {
-  const value = parseObject(text);
-  switch (value?.['type']) {
+/** Throws a ProtocolError for what is no message. */
+export function parseMessage(body: Buffer): WatchMessage {
+  const message = toMessage(parseObject(body));
+  if (message === undefined) throw new ProtocolError('a message with unknown or missing fields');
+  return message;
+}
+
+function toMessage(value: Record<string, unknown>): WatchMessage | undefined {
+  switch (value['type']) {
     case 'beat':
     case 'goodbye':
       return { type: value['type'] };
@@ -119,13 +125,4 @@ function isCount(value: unknown): value is number {
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function parseObject(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }

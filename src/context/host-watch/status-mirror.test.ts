@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { statusOf } from '../../../test/support/status-examples.ts';
 import { ControlBlock, controlLayout } from '../../control/control-block.ts';
+import { ProtocolError } from '../../net/frames.ts';
 import { decodeRankStatus, encodeRankStatus } from '../../observe/status/rank-status.ts';
 import { encodeMessage, parseMessage, type WatchMessage } from './messages.ts';
 import { StatusMirror } from './status-mirror.ts';
@@ -25,7 +26,7 @@ function hosts(t: TestContext) {
 
 /** Over the wire and back. */
 function sent(message: StatusMessage): StatusMessage {
-  return parseMessage(encodeMessage(message).subarray(4).toString()) as StatusMessage;
+  return parseMessage(encodeMessage(message).subarray(4)) as StatusMessage;
 }
 
 describe('status pages between hosts', () => {
@@ -68,7 +69,7 @@ describe('status pages between hosts', () => {
       { type: 'status', rank: 0, ageMs: 'old', status },
       { type: 'status', rank: 0, ageMs: 1, status: { ...status, step: 'x' } },
     ]) {
-      assert.equal(parseMessage(JSON.stringify(wrong)), undefined);
+      assert.throws(() => parseMessage(Buffer.from(JSON.stringify(wrong))), ProtocolError);
     }
   });
 });

@@ -10,9 +10,10 @@ import { connectMesh } from '../../net/mesh/connect.ts';
 import { readyByte } from '../../net/mesh/handshake.ts';
 import { MeshListener } from '../../net/mesh/listener.ts';
 import type { MeshSocket } from '../../net/mesh/mesh-socket.ts';
+import { SilenceDetector } from '../../net/silence.ts';
+import { inSeconds } from '../../net/wait.ts';
 import type { JobSecret } from '../../settings/job-secret.ts';
-import { encodeMessage, parseMessage, type WatchMessage } from './messages.ts';
-import { Silence } from './silence.ts';
+import { encodeMessage, maxFrameBytes, parseMessage, type WatchMessage } from './messages.ts';
 import { StatusMirror } from './status-mirror.ts';
 import { TimelineRelay } from './timeline-relay.ts';
 
@@ -67,7 +68,7 @@ export class Watcher {
   readonly #options: WatcherOptions;
   readonly #listener: MeshListener;
   readonly #block: ControlBlock;
-  readonly #silence = new Silence(performance.now());
+  readonly #silence: SilenceDetector<Link>;
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #told = new Set<number>();
   readonly #statuses: StatusMirror;
@@ -92,6 +93,7 @@ export class Watcher {
       canSay: (peer) => this.#canSay(peer),
       say: (peer, message) => this.#say(peer, message),
     });
+    this.#silence = new SilenceDetector(options.peerTimeoutMs, (link) => this.#onSilence(link));
     this.candidates = listener.candidates;
     this.over = new Promise((resolve) => {
       this.#resolveOver = resolve;
@@ -134,7 +136,6 @@ export class Watcher {
     this.#links = peers.map((host, place) => this.#link(host, sockets[place + 1] as MeshSocket));
     this.#every(beatMs ?? Math.min(1000, peerTimeoutMs / 5), () => this.#sayToAll({ type: 'beat' }));
     this.#every(pollMs ?? 100, () => this.tell());
-    this.#every(Math.min(250, peerTimeoutMs / 10), () => this.#checkSilence());
     this.#every(this.#statuses.periodMs, () => this.#forPeople(() => this.#statuses.tell()));
     this.#every(pollMs ?? 100, () => this.#forPeople(() => this.#timelines.turn()));
     this.#sayToAll({ type: 'beat' });
@@ -188,6 +189,7 @@ export class Watcher {
     this.#isOver = true;
     this.#timelines.close();
     for (const timer of this.#timers) clearInterval(timer);
+    this.#silence.stop();
     this.#listener.close();
     const hangUps = this.#links.map(({ socket }) => hangUp(socket));
     this.#block.close();
@@ -196,25 +198,24 @@ export class Watcher {
 
   #link(host: WatchedHost, { socket, accepted }: MeshSocket): Link {
     const link: Link = { host, socket, held: accepted ? [] : undefined, state: 'open' };
-    const reader = new FrameReader();
+    const reader = new FrameReader(maxFrameBytes);
     let why = '';
     socket.on('error', (error: NodeJS.ErrnoException) => {
       why = ` (${error.code ?? error.message})`;
     });
     socket.once('close', () => this.#onEnd(link, why));
     socket.on('data', (piece) => {
-      this.#silence.heard(host.rank);
+      this.#silence.heard(link);
       try {
-        for (const text of reader.push(link.held === undefined ? piece : this.#release(link, piece))) {
-          this.#hear(link, text);
-        }
+        const bytes = link.held === undefined ? piece : this.#release(link, piece);
+        for (const body of reader.push(bytes)) this.#hear(link, parseMessage(body));
       } catch {
         why = ' (it sent nonsense)';
         socket.destroy();
       }
     });
     socket.resume();
-    this.#silence.heard(host.rank);
+    this.#silence.heard(link);
     if (!accepted) socket.write(Buffer.from([readyByte]));
     return link;
   }
@@ -227,10 +228,8 @@ export class Watcher {
     return piece.subarray(1);
   }
 
-  #hear(link: Link, text: string): void {
+  #hear(link: Link, message: WatchMessage): void {
     if (this.#isOver) return;
-    const message = parseMessage(text);
-    if (message === undefined) throw new Error('no message');
     switch (message.type) {
       case 'beat':
         return;
@@ -280,19 +279,16 @@ export class Watcher {
     );
   }
 
-  #checkSilence(): void {
+  #onSilence(link: Link): void {
+    if (link.state !== 'open') return;
+    link.state = 'departing';
     const { hostname, peerTimeoutMs } = this.#options;
-    this.#silence.tick(performance.now());
-    for (const link of this.#links) {
-      if (link.state !== 'open' || this.#silence.silentMs(link.host.rank) < peerTimeoutMs) continue;
-      link.state = 'departing';
-      this.#fail(
-        link.host,
-        `${describeHost(link.host)} has not been heard for ${Number((peerTimeoutMs / 1000).toFixed(1))} s: the machine ` +
-          `is frozen, or its network is cut. Look at ${link.host.hostname} and the network between it and ${hostname}; ` +
-          'HOROVOD_PEER_TIMEOUT_SECONDS allows for longer silence.',
-      );
-    }
+    this.#fail(
+      link.host,
+      `${describeHost(link.host)} has not been heard for ${inSeconds(peerTimeoutMs)}: the machine is frozen, or its ` +
+        `network is cut. Look at ${link.host.hostname} and the network between it and ${hostname}; ` +
+        'HOROVOD_PEER_TIMEOUT_SECONDS allows for longer silence.',
+    );
   }
 
   #fail({ rank }: WatchedHost, message: string): void {

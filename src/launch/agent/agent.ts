@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HorovodError } from '../../errors.ts';
+import { SilenceDetector } from '../../net/silence.ts';
 import { processEnvironment } from '../../settings/environment.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
 import { packageVersion } from '../../settings/package.ts';
@@ -28,7 +29,6 @@ import {
   type StartOrder,
   type StreamName,
 } from './protocol.ts';
-import { SilenceWatch } from './silence.ts';
 
 /** Until the order to start says how long horovodrun may be silent. */
 const firstSilenceMs = 10_000;
@@ -53,7 +53,7 @@ export class Agent {
   readonly #heartbeat: NodeJS.Timeout;
   readonly #pumps = new Map<string, OutputPump>();
   readonly #endedRanks = new Set<StartedRank>();
-  #silence: SilenceWatch;
+  #silence: SilenceDetector<'launcher'>;
   #ranks: readonly StartedRank[] = [];
   #host: LocalRanks | undefined;
   #guardian: Guardian | undefined;
@@ -65,7 +65,7 @@ export class Agent {
     this.finished = new Promise((resolve) => {
       this.#finish = resolve;
     });
-    this.#silence = new SilenceWatch(firstSilenceMs, () => this.end());
+    this.#silence = this.#detectSilence(firstSilenceMs);
     this.#heartbeat = setInterval(() => this.#report({ op: 'heartbeat' }), heartbeatMs);
     write(Buffer.from(`${linePrefix}frames\n`));
     this.#report({
@@ -76,7 +76,7 @@ export class Agent {
   }
 
   receive(piece: Buffer): void {
-    this.#silence.heard();
+    this.#silence.heard('launcher');
     let orders: Order[];
     try {
       orders = this.#reader.push(piece);
@@ -120,7 +120,7 @@ export class Agent {
   async #start(order: StartOrder): Promise<void> {
     if (this.#isEnding || this.#host !== undefined) return;
     this.#silence.stop();
-    this.#silence = new SilenceWatch(order.silenceMs, () => this.end());
+    this.#silence = this.#detectSilence(order.silenceMs);
     try {
       this.#host = this.#createHost(order);
     } catch (error) {
@@ -131,6 +131,12 @@ export class Agent {
     this.#ranks = await this.#host.start();
     this.#report({ op: 'started', pids: this.#ranks.map(({ pid }) => pid ?? null) });
     for (const rank of this.#ranks) void this.#watch(rank);
+  }
+
+  #detectSilence(limitMs: number): SilenceDetector<'launcher'> {
+    const silence = new SilenceDetector<'launcher'>(limitMs, () => this.end());
+    silence.heard('launcher');
+    return silence;
   }
 
   #createHost(order: StartOrder): LocalRanks {

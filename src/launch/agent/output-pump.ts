@@ -2,7 +2,7 @@
 // has to wait as it would for a slow terminal.
 
 import type { Readable } from 'node:stream';
-import { longestOutputBytes, outputWindowBytes, quietOutputMs } from './protocol.ts';
+import { maxOutputBytes, outputWindowBytes, quietOutputMs } from './protocol.ts';
 
 export interface OutputTarget {
   send(bytes: Buffer): void;
@@ -22,8 +22,8 @@ export class OutputPump {
     source.on('data', (bytes: Buffer) => {
       this.#quietTurns = 0;
       this.#underWay += bytes.length;
-      for (let at = 0; at < bytes.length; at += longestOutputBytes) {
-        target.send(bytes.subarray(at, at + longestOutputBytes));
+      for (let at = 0; at < bytes.length; at += maxOutputBytes) {
+        target.send(bytes.subarray(at, at + maxOutputBytes));
       }
       if (this.#underWay >= outputWindowBytes) source.pause();
     });

@@ -5,15 +5,16 @@
 // has used some (`credit`), so that a slow reader stops the rank that writes, and neither heartbeats nor other ranks.
 
 import type { ProcessEnd } from '../../control/process-status.ts';
+import { encodeFrame, FrameReader, ProtocolError, parseObject } from '../../net/frames.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 import type { RankTestament } from '../ranks/host-ranks.ts';
 
 /** Both sides must have the same. */
 export const protocolVersion = 1;
 export const linePrefix = 'horovod-agent ';
-/** An environment may be large; a frame beyond this is no frame. */
-export const longestFrameBytes: number = 16 * 2 ** 20;
-export const longestOutputBytes: number = 64 * 1024;
+/** An environment may be large. */
+export const maxFrameBytes: number = 16 * 2 ** 20;
+export const maxOutputBytes: number = 64 * 1024;
 /** How many bytes of one stream may be under way. */
 export const outputWindowBytes: number = 512 * 1024;
 export const heartbeatMs = 1000;
@@ -21,6 +22,9 @@ export const heartbeatMs = 1000;
 export const quietOutputMs = 1000;
 
 export type StreamName = 'stdout' | 'stderr';
+/** The first byte of a frame's body. */
+const jsonType = 0;
+const outputType = 1;
 const streamNames: readonly StreamName[] = ['stdout', 'stderr'];
 
 /** From horovodrun to the agent. */
@@ -78,75 +82,41 @@ export interface Hello {
   readonly launcherAddress?: string | undefined;
 }
 
-/** Thrown for bytes that are no frame of this protocol. */
-export class AgentProtocolError extends Error {}
-
 export function encodeMessage(message: Order | Report): Buffer {
-  if (message.op === 'output') return encodeOutput(message.rank, message.stream, message.bytes);
-  const body = Buffer.from(JSON.stringify(message));
-  const head = Buffer.alloc(5);
-  head.writeUInt32BE(1 + body.length, 0);
-  return Buffer.concat([head, body]);
-}
-
-function encodeOutput(rank: number, stream: StreamName, bytes: Buffer): Buffer {
-  const head = Buffer.alloc(10);
-  head.writeUInt32BE(6 + bytes.length, 0);
-  head.writeUInt8(1, 4);
-  head.writeUInt32BE(rank, 5);
-  head.writeUInt8(streamNames.indexOf(stream), 9);
-  return Buffer.concat([head, bytes]);
+  if (message.op !== 'output') return encodeFrame(`\0${JSON.stringify(message)}`, maxFrameBytes);
+  const head = Buffer.alloc(6);
+  head.writeUInt8(outputType, 0);
+  head.writeUInt32BE(message.rank, 1);
+  head.writeUInt8(streamNames.indexOf(message.stream), 5);
+  return encodeFrame(Buffer.concat([head, message.bytes]), maxFrameBytes);
 }
 
 /** Cuts a stream of bytes, in whatever pieces it comes, into messages. */
 export class MessageReader<T extends Order | Report> {
-  #pieces: Buffer[] = [];
-  #bytes = 0;
-  #wanted = 4;
+  readonly #frames = new FrameReader(maxFrameBytes);
 
   push(piece: Buffer): T[] {
-    this.#pieces.push(piece);
-    this.#bytes += piece.length;
-    const messages: T[] = [];
-    while (this.#bytes >= this.#wanted) {
-      const joined = this.#pieces.length === 1 ? (this.#pieces[0] as Buffer) : Buffer.concat(this.#pieces);
-      const length = joined.readUInt32BE(0);
-      if (length < 1 || length > longestFrameBytes)
-        throw new AgentProtocolError(`a frame of ${length} bytes`);
-      const isWhole = joined.length >= 4 + length;
-      if (isWhole) messages.push(decode(joined.subarray(4, 4 + length)) as T);
-      const rest = isWhole ? joined.subarray(4 + length) : joined;
-      this.#pieces = [rest];
-      this.#bytes = rest.length;
-      this.#wanted = isWhole ? 4 : 4 + length;
-    }
-    return messages;
+    return this.#frames.push(piece).map((body) => decode(body) as T);
   }
 }
 
-const operations: ReadonlySet<string> = new Set([
+const operations: ReadonlySet<unknown> = new Set([
   ...(['start', 'signal', 'control-block', 'credit', 'heartbeat'] satisfies Order['op'][]),
   ...(['hello', 'started', 'refused', 'output-end'] satisfies Report['op'][]),
   ...(['ended', 'testament', 'cleared', 'remark'] satisfies Report['op'][]),
 ]);
 
-function decode(frame: Buffer): Order | Report {
-  const type = frame.readUInt8(0);
-  if (type === 1) {
-    const stream = frame.length < 6 ? undefined : streamNames[frame.readUInt8(5)];
-    if (stream === undefined) throw new AgentProtocolError('output of an unknown stream');
-    return { op: 'output', rank: frame.readUInt32BE(1), stream, bytes: frame.subarray(6) };
+function decode(body: Buffer): Order | Report {
+  const type = body.readUInt8(0);
+  if (type === outputType) {
+    const stream = body.length < 6 ? undefined : streamNames[body.readUInt8(5)];
+    if (stream === undefined) throw new ProtocolError('output of an unknown stream');
+    return { op: 'output', rank: body.readUInt32BE(1), stream, bytes: body.subarray(6) };
   }
-  if (type !== 0) throw new AgentProtocolError(`a frame of type ${type}`);
-  let message: unknown;
-  try {
-    message = JSON.parse(frame.toString('utf8', 1));
-  } catch {
-    throw new AgentProtocolError('a frame that is no JSON');
-  }
-  const op = (message as { op?: unknown } | null)?.op;
-  if (typeof op !== 'string' || !operations.has(op)) throw new AgentProtocolError('an unknown message');
-  return message as Order | Report;
+  if (type !== jsonType) throw new ProtocolError(`a frame of type ${type}`);
+  const message = parseObject(body.subarray(1));
+  if (!operations.has(message['op'])) throw new ProtocolError('an unknown message');
+  return message as unknown as Order | Report;
 }
 
 /** One line before the frames: a word and what follows it. */
@@ -156,7 +126,7 @@ export interface PreambleLine {
 }
 
 /** What a login shell prints may not be without end. */
-const longestPreambleBytes = 256 * 1024;
+const maxPreambleBytes = 256 * 1024;
 
 /** Reads the lines before the frames and hands the rest on. */
 export class PreambleReader {
@@ -171,7 +141,7 @@ export class PreambleReader {
     for (;;) {
       const end = this.#text.indexOf(10);
       if (end < 0) {
-        if (this.#text.length > longestPreambleBytes) throw new AgentProtocolError('a line without end');
+        if (this.#text.length > maxPreambleBytes) throw new ProtocolError('a line without end');
         return { lines, frames: undefined };
       }
       const line = this.#text.toString('utf8', 0, end).replace(/\r$/, '');

@@ -4,8 +4,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ProcessEnd } from '../../control/process-status.ts';
+import { ProtocolError } from '../../net/frames.ts';
+import { SilenceDetector } from '../../net/silence.ts';
 import {
-  AgentProtocolError,
   encodeMessage,
   type Hello,
   heartbeatMs,
@@ -15,7 +16,6 @@ import {
   protocolVersion,
   type Report,
 } from '../agent/protocol.ts';
-import { SilenceWatch } from '../agent/silence.ts';
 import type { Guardian } from '../spawn/guardian.ts';
 import { type Evidence, type HostProblem, hostProblem, lastLine, versionProblem } from './host-problem.ts';
 import { type RemotePlaces, remoteCommand, type SshOptions, sshCommand } from './ssh-command.ts';
@@ -69,7 +69,7 @@ export class AgentConnection {
   /** Before there is somebody to listen. */
   readonly #unheard: Report[] = [];
   #lost: string | undefined;
-  #silence: SilenceWatch | undefined;
+  #silence: SilenceDetector<'agent'> | undefined;
   #heartbeat: NodeJS.Timeout | undefined;
 
   private constructor(options: AgentOptions) {
@@ -161,7 +161,7 @@ export class AgentConnection {
   }
 
   #receive(piece: Buffer): void {
-    this.#silence?.heard();
+    this.#silence?.heard('agent');
     if (this.#state === 'over') return;
     try {
       let bytes: Buffer | undefined = piece;
@@ -178,7 +178,7 @@ export class AgentConnection {
         else this.#listener.onReport(report);
       }
     } catch (error) {
-      if (!(error instanceof AgentProtocolError)) throw error;
+      if (!(error instanceof ProtocolError)) throw error;
       this.#stderr += `\nits agent sent ${error.message}`;
       this.#lose(`its agent sent ${error.message}, which is no message of horovodrun`);
     }
@@ -198,11 +198,9 @@ export class AgentConnection {
   #talk(): void {
     this.#state = 'talking';
     const { silenceMs } = this.#options;
-    this.#silence = new SilenceWatch(silenceMs, () => {
-      this.#lose(
-        `its agent has not been heard for ${silenceMs / 1000} s (network cut, or machine frozen or down)`,
-      );
-    });
+    const why = `its agent has not been heard for ${silenceMs / 1000} s (network cut, or machine frozen or down)`;
+    this.#silence = new SilenceDetector(silenceMs, () => this.#lose(why));
+    this.#silence.heard('agent');
   }
 
   #greet(hello: Hello): void {

@@ -2,7 +2,8 @@
 // lost, so is every rank that had not ended: their streams end, and they count as ended by the loss of their host.
 
 import { Readable } from 'node:stream';
-import { AgentProtocolError, type Report, type StartOrder, type StreamName } from '../agent/protocol.ts';
+import { ProtocolError } from '../../net/frames.ts';
+import type { Report, StartOrder, StreamName } from '../agent/protocol.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 import type { HostRanks, RankEnding, RankTestament, StartedRank } from '../ranks/host-ranks.ts';
 import type { AgentConnection } from './agent-connection.ts';
@@ -95,7 +96,7 @@ export class RemoteRanks implements HostRanks {
 
   #rank(number: number): RemoteRank {
     const rank = this.#ranks.get(number);
-    if (rank === undefined) throw new AgentProtocolError(`a report of rank ${number}`);
+    if (rank === undefined) throw new ProtocolError(`a report of rank ${number}`);
     return rank;
   }
 }

@@ -5,10 +5,11 @@ import { once } from 'node:events';
 import { createConnection, createServer, type Socket } from 'node:net';
 import { test } from 'node:test';
 import { HorovodError } from '../../errors.ts';
-import { longestFrameBytes } from '../../net/frames.ts';
+import { encodeFrame } from '../../net/frames.ts';
 import { answerBytes, helloBytes } from '../../net/handshake.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
 import { MemoryStore } from './memory-store.ts';
+import { maxFrameBytes } from './messages.ts';
 import { TcpStore } from './tcp-store.ts';
 import { TcpStoreServer, type TcpStoreServerOptions } from './tcp-store-server.ts';
 
@@ -117,11 +118,11 @@ test('a deadline and an abort signal end a wait, and the store stays usable', as
 test('values and keys that do not fit are refused at the call', async (t) => {
   const { connect } = await startServer(t);
   const store = await connect(0);
-  const large = await rejection(store.set('large', 'x'.repeat(longestFrameBytes)));
+  const large = await rejection(store.set('large', 'x'.repeat(maxFrameBytes)));
   assert.equal(large.code, 'ERR_HVD_INVALID_ARGUMENT');
   assert.equal((await rejection(store.get(''))).code, 'ERR_HVD_INVALID_ARGUMENT');
-  await store.set('fits', 'x'.repeat(longestFrameBytes - 200));
-  assert.equal((await store.get('fits')).length, longestFrameBytes - 200);
+  await store.set('fits', 'x'.repeat(maxFrameBytes - 200));
+  assert.equal((await store.get('fits')).length, maxFrameBytes - 200);
 });
 
 test('a lost rank ends the waits of all others at once, with who it was and how', async (t) => {
@@ -431,8 +432,5 @@ test('the store in memory waits, fails and closes like the one over TCP', async 
 });
 
 function frameOf(message: unknown): Buffer {
-  const body = Buffer.from(JSON.stringify(message));
-  const head = Buffer.alloc(4);
-  head.writeUInt32BE(body.length);
-  return Buffer.concat([head, body]);
+  return encodeFrame(JSON.stringify(message), maxFrameBytes);
 }

@@ -5,16 +5,17 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { HorovodError } from '../../errors.ts';
 import { formatAddress, listCandidates } from '../../net/addresses.ts';
+import { FrameReader } from '../../net/frames.ts';
+import { answerBytes, createHello, type Identity, judgeAnswer } from '../../net/handshake.ts';
+import { MemoryStore } from './memory-store.ts';
 import {
-  encodeFrame,
-  FrameReader,
+  encodeFailure,
+  encodeMessage,
+  maxFrameBytes,
   parseRequest,
   type Request,
   type Response,
-  type StoreFailure,
-} from '../../net/frames.ts';
-import { answerBytes, createHello, type Identity, judgeAnswer } from '../../net/handshake.ts';
-import { MemoryStore } from './memory-store.ts';
+} from './messages.ts';
 
 export interface TcpStoreServerOptions extends Identity {
   readonly ranks: number;
@@ -186,7 +187,7 @@ export class TcpStoreServer {
 
   #serve(socket: Socket, rank: number): void {
     this.#members.add(socket);
-    const reader = new FrameReader();
+    const reader = new FrameReader(maxFrameBytes);
     const waits = new Map<number, AbortController>();
     // A client that tries several addresses drops those it does not need before it says anything.
     let state: 'quiet' | 'speaking' | 'left' = 'quiet';
@@ -197,8 +198,8 @@ export class TcpStoreServer {
     });
     socket.on('data', (piece) => {
       try {
-        for (const text of reader.push(piece)) {
-          const request = parseRequest(text);
+        for (const body of reader.push(piece)) {
+          const request = parseRequest(body);
           if (state === 'quiet') this.#options.onMember?.(rank);
           state = request.op === 'leave' ? 'left' : 'speaking';
           this.#options.onRequest?.();
@@ -230,12 +231,12 @@ export class TcpStoreServer {
         response = { op: 'value', id, value };
       }
     } catch (error) {
-      response = { op: 'failed', id, failure: toFailure(error) };
+      response = { op: 'failed', id, failure: encodeFailure(error) };
     } finally {
       this.#waiting--;
       waits.delete(id);
     }
-    if (!wait.signal.aborted && socket.writable) socket.write(encodeFrame(response));
+    if (!wait.signal.aborted && socket.writable) socket.write(encodeMessage(response));
   }
 }
 
@@ -248,17 +249,4 @@ function lossError(
   const on = host === undefined ? '' : ` on ${host}`;
   const who = details.pid === undefined ? `rank ${rank}${on}` : `rank ${rank} (pid ${details.pid}${on})`;
   return new HorovodError(code, `${who} ${how} ${consequence}`, { rank, ...details });
-}
-
-function toFailure(error: unknown): StoreFailure {
-  if (!HorovodError.is(error)) return { code: 'ERR_HVD_RENDEZVOUS', message: String(error) };
-  const { code, detail, rank, pid, signal, exitCode } = error;
-  return {
-    code,
-    message: detail.slice(0, 4096),
-    ...(rank === undefined ? {} : { rank }),
-    ...(pid === undefined ? {} : { pid }),
-    ...(signal === undefined ? {} : { signal }),
-    ...(exitCode === undefined ? {} : { exitCode }),
-  };
 }

@@ -5,17 +5,18 @@ import type { Socket } from 'node:net';
 import { HorovodError } from '../../errors.ts';
 import { parseAddresses } from '../../net/addresses.ts';
 import { type Connection, connectToStore } from '../../net/connect.ts';
+import { FrameReader, ProtocolError } from '../../net/frames.ts';
+import type { Identity } from '../../net/handshake.ts';
+import { type WaitOptions, waitFor } from '../../net/wait.ts';
 import {
-  encodeFrame,
-  FrameReader,
-  longestKey,
-  ProtocolError,
+  decodeFailure,
+  encodeMessage,
+  maxFrameBytes,
+  maxKeyLength,
   parseResponse,
   type Request,
   type Response,
-} from '../../net/frames.ts';
-import type { Identity } from '../../net/handshake.ts';
-import { type WaitOptions, waitFor } from '../../net/wait.ts';
+} from './messages.ts';
 import type { Store, StoreWait } from './store.ts';
 
 export interface TcpStoreOptions extends Identity {
@@ -53,10 +54,10 @@ export class TcpStore implements Store {
   private constructor({ socket, address }: Connection, server: string, client: string, serverRank?: number) {
     this.#socket = socket;
     this.#who = `${server} at ${address}`;
-    const reader = new FrameReader();
+    const reader = new FrameReader(maxFrameBytes);
     socket.on('data', (piece) => {
       try {
-        for (const text of reader.push(piece)) this.#receive(parseResponse(text));
+        for (const body of reader.push(piece)) this.#receive(parseResponse(body));
       } catch (error) {
         if (!(error instanceof ProtocolError)) throw error;
         this.#finish(rendezvous(`${this.#who} sent what is no answer: ${error.message}.`));
@@ -107,7 +108,7 @@ export class TcpStore implements Store {
   close(): void {
     if (this.#end !== undefined) return;
     // Gone in good order: one word before the connection ends.
-    this.#socket.write(encodeFrame({ op: 'leave', id: this.#nextId++ }));
+    this.#socket.write(encodeMessage({ op: 'leave', id: this.#nextId++ }));
     this.#socket.destroySoon();
     setTimeout(() => this.#socket.destroy(), goodbyeMs).unref();
     this.#end = new HorovodError('ERR_HVD_SHUT_DOWN', 'the store was closed.');
@@ -125,13 +126,13 @@ export class TcpStore implements Store {
     options: WaitOptions,
   ): Promise<string> {
     if (this.#end !== undefined) throw this.#end;
-    if (body.key.length === 0 || body.key.length > longestKey) {
-      throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `a key has 1 to ${longestKey} characters.`);
+    if (body.key.length === 0 || body.key.length > maxKeyLength) {
+      throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `a key has 1 to ${maxKeyLength} characters.`);
     }
     const id = this.#nextId++;
     let frame: Buffer;
     try {
-      frame = encodeFrame({ ...body, id } as Request);
+      frame = encodeMessage({ ...body, id } as Request);
     } catch (error) {
       throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `the value of "${body.key}" is too long.`, {
         cause: error,
@@ -150,7 +151,7 @@ export class TcpStore implements Store {
     } finally {
       // Still there: a deadline or a signal came first.
       if (this.#pending.delete(id) && this.#end === undefined)
-        this.#socket.write(encodeFrame({ op: 'cancel', id }));
+        this.#socket.write(encodeMessage({ op: 'cancel', id }));
       if (this.#pending.size === 0) this.#socket.unref();
     }
   }
@@ -160,12 +161,8 @@ export class TcpStore implements Store {
     // An answer that crossed our cancel.
     if (pending === undefined) return;
     this.#pending.delete(response.id);
-    if (response.op === 'failed') {
-      const { code, message, ...details } = response.failure;
-      pending.reject(new HorovodError(code, message, details));
-    } else {
-      pending.resolve(response.op === 'value' ? response.value : '');
-    }
+    if (response.op === 'failed') pending.reject(decodeFailure(response.failure));
+    else pending.resolve(response.op === 'value' ? response.value : '');
   }
 
   #finish(error: HorovodError): void {

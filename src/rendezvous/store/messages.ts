@@ -1,0 +1,89 @@
+// What clients of a store and its server say to each other: JSON in frames. A message with an unknown or missing field is
+// no message.
+
+import { decodeFailureRecord, encodeRecord, toError, toFailureRecord } from '../../control/failure-record.ts';
+import { HorovodError } from '../../errors.ts';
+import { encodeFrame, ProtocolError, parseObject } from '../../net/frames.ts';
+
+export const maxFrameBytes: number = 64 * 1024;
+export const maxKeyLength = 256;
+
+export type Request =
+  | { readonly op: 'set'; readonly id: number; readonly key: string; readonly value: string }
+  | { readonly op: 'get'; readonly id: number; readonly key: string; readonly from?: number }
+  /** The caller of the get `id` waits no longer. */
+  | { readonly op: 'cancel'; readonly id: number }
+  /** The caller closes its store: the end of the connection is no loss. */
+  | { readonly op: 'leave'; readonly id: number };
+
+export type Response =
+  | { readonly op: 'value'; readonly id: number; readonly value: string }
+  | { readonly op: 'done'; readonly id: number }
+  /** `failure` is a FailureRecord as JSON. */
+  | { readonly op: 'failed'; readonly id: number; readonly failure: string };
+
+const maxFailureBytes = 4096;
+
+type Fields = Readonly<Record<string, (value: unknown) => boolean>>;
+
+const requestFields: Readonly<Record<string, Fields>> = {
+  set: { key: isKey, value: isText },
+  get: { key: isKey, from: (value) => value === undefined || isCount(value) },
+  cancel: {},
+  leave: {},
+};
+
+const responseFields: Readonly<Record<string, Fields>> = {
+  value: { value: isText },
+  done: {},
+  failed: { failure: isText },
+};
+
+export function encodeMessage(message: Request | Response): Buffer {
+  return encodeFrame(JSON.stringify(message), maxFrameBytes);
+}
+
+export function parseRequest(body: Buffer): Request {
+  return parse(body, requestFields) as unknown as Request;
+}
+
+export function parseResponse(body: Buffer): Response {
+  return parse(body, responseFields) as unknown as Response;
+}
+
+/** An error as text, for the other side. */
+export function encodeFailure(thrown: unknown): string {
+  const error = HorovodError.is(thrown) ? thrown : new HorovodError('ERR_HVD_RENDEZVOUS', String(thrown));
+  return encodeRecord(toFailureRecord(error), maxFailureBytes).toString('utf8');
+}
+
+export function decodeFailure(text: string): HorovodError {
+  const record = decodeFailureRecord(Buffer.from(text));
+  if (record === undefined) throw new ProtocolError('an error that cannot be read');
+  return toError(record);
+}
+
+function parse(body: Buffer, messages: Readonly<Record<string, Fields>>): Record<string, unknown> {
+  const message = parseObject(body);
+  const op = String(message['op']);
+  const fields = Object.hasOwn(messages, op) ? messages[op] : undefined;
+  const isValid =
+    fields !== undefined &&
+    isCount(message['id']) &&
+    Object.entries(fields).every(([name, check]) => check(message[name])) &&
+    Object.keys(message).every((name) => name === 'op' || name === 'id' || Object.hasOwn(fields, name));
+  if (!isValid) throw new ProtocolError('a message with unknown or missing fields');
+  return message;
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === 'string';
+}
+
+function isKey(value: unknown): boolean {
+  return typeof value === 'string' && value.length > 0 && value.length <= maxKeyLength;
+}
+
+function isCount(value: unknown): boolean {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
