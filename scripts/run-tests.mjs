@@ -4,13 +4,28 @@
 
 import { randomUUID } from 'node:crypto';
 import { parseArgs } from 'node:util';
+import { affectedSince } from './lib/changes.mjs';
 import { findLeftovers, snapshot } from './lib/leftovers.mjs';
-import { runStage, stages } from './lib/test-stages.mjs';
+import { planStage, runStage, stages } from './lib/test-stages.mjs';
+import { summaryLines, totalOf } from './lib/test-summary.mjs';
 
-const linesOfFailure = 40;
+const help = `npm test -- [options]
 
-const { values } = parseArgs({
+  --changed [REV]    run only what the change affects: files that differ from REV, committed or not, and what imports or names
+                     them. REV is by default the commit at which the branch left main. Lint and build always run.
+  --only <stage>     run this stage only; may be repeated
+  --filter <words>   run only tests whose name matches (stages that run no such tests are left out)
+  --list             list the stages
+  --help             this text
+
+On CI (CI=true), a test that passes only at the second attempt fails the run.
+
+stages:`;
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
   options: {
+    changed: { type: 'boolean', default: false },
     only: { type: 'string', multiple: true },
     filter: { type: 'string' },
     list: { type: 'boolean' },
@@ -18,16 +33,7 @@ const { values } = parseArgs({
   },
 });
 
-if (values.help) {
-  console.log(`npm test -- [options]
-
-  --only <stage>     run this stage only; may be repeated
-  --filter <words>   run only tests whose name matches (stages that run no such tests are left out)
-  --list             list the stages
-  --help             this text
-
-stages:`);
-}
+if (values.help) console.log(help);
 if (values.help || values.list) {
   const width = Math.max(...stages.map((stage) => stage.name.length));
   for (const stage of stages) console.log(`  ${stage.name.padEnd(width)}  ${stage.about}`);
@@ -41,27 +47,27 @@ async function main() {
     console.error(`no such stage: ${unknown.join(', ')}; npm test -- --list shows them`);
     return 2;
   }
+  if (positionals.length > (values.changed ? 1 : 0)) {
+    console.error(`unexpected argument: ${positionals.at(-1)}; npm test -- --help shows the options`);
+    return 2;
+  }
+  const change = values.changed ? affectedSince(positionals[0]) : undefined;
+  if (change !== undefined) describeChange(change);
   // Everything started below inherits this variable, which is how a process left behind is recognised.
   const runId = randomUUID();
   process.env['HVD_TEST_RUN'] = runId;
   const before = snapshot();
 
   const results = [];
-  const chosen = chooseStages();
+  const chosen = chooseStages().map((stage) => ({ stage, plan: planStage(stage, change) }));
   const fetches = new Map();
-  for (const [place, stage] of chosen.entries()) {
+  for (const [place, { stage, plan }] of chosen.entries()) {
     console.log(`\n── ${stage.name}: ${stage.about}`);
     const startedAt = performance.now();
-    // From the first stage on that neither installs packages nor builds.
-    if (!chosen.slice(place).some(({ isRequired }) => isRequired)) {
-      for (const later of chosen) {
-        if (later.fetch === undefined || fetches.has(later)) continue;
-        const fetched = later.fetch();
-        fetched.catch(() => {}); // the stage will hear it
-        fetches.set(later, fetched);
-      }
-    }
-    const result = await runStage(stage, { filter: values.filter ?? '', fetched: fetches.get(stage) });
+    // Downloads begin with the first stage that neither installs packages nor builds.
+    if (!chosen.slice(place).some((later) => later.stage.isRequired)) startFetches(chosen, fetches);
+    const fetched = fetches.get(stage);
+    const result = await runStage(stage, { ...plan, filter: values.filter ?? '', fetched });
     results.push({ stage, result, seconds: (performance.now() - startedAt) / 1000 });
     // Nothing after it could succeed, and its errors should be the last thing on the screen.
     if (stage.isRequired && result.failed > 0) break;
@@ -70,44 +76,31 @@ async function main() {
   const leftovers = await findLeftovers(runId, before);
   results.push({
     stage: { name: 'leftovers' },
-    result: { passed: leftovers.length === 0 ? 1 : 0, failed: leftovers.length, skipped: 0 },
+    result: { passed: leftovers.length === 0 ? 1 : 0, failed: leftovers.length, skipped: 0, leftovers },
     seconds: 0,
   });
-  return summarise(results, leftovers);
+  for (const line of summaryLines(results)) console.log(line);
+  return totalOf(results).failed === 0 ? 0 : 1;
 }
 
-/** The whole text stands where the stage ran; who sees only the end of a long output needs its beginning. */
-function shortened(text) {
-  const lines = text.split('\n');
-  return lines.length <= linesOfFailure ? text : `${lines.slice(0, linesOfFailure).join('\n')}\n  …`;
+function startFetches(chosen, fetches) {
+  for (const { stage, plan } of chosen) {
+    if (stage.fetch === undefined || plan.reason !== undefined || fetches.has(stage)) continue;
+    const fetched = stage.fetch();
+    fetched.catch(() => {}); // the stage reports it
+    fetches.set(stage, fetched);
+  }
 }
 
 function chooseStages() {
   if (values.only !== undefined) return stages.filter((stage) => values.only.includes(stage.name));
-  const usual = stages.filter(({ whenAsked }) => !whenAsked);
-  if (values.filter !== undefined) return usual.filter((stage) => stage.takesFilter || stage.isRequired);
-  return usual;
+  const byDefault = stages.filter(({ onRequest }) => !onRequest);
+  if (values.filter !== undefined) return byDefault.filter((stage) => stage.takesFilter || stage.isRequired);
+  return byDefault;
 }
 
-function summarise(results, leftovers) {
-  console.log('\n── summary');
-  const total = { passed: 0, failed: 0, skipped: 0 };
-  for (const { stage, result, seconds } of results) {
-    for (const key of Object.keys(total)) total[key] += result[key];
-    const numbers = `${result.passed} passed, ${result.failed} failed, ${result.skipped} skipped`;
-    const note = result.reason === undefined ? '' : `  (${result.reason})`;
-    console.log(
-      `${result.failed > 0 ? '✖' : ' '} ${stage.name.padEnd(20)} ${seconds.toFixed(1).padStart(6)} s  ${numbers}${note}`,
-    );
-  }
-  for (const { title, text } of results.flatMap(({ result }) => result.unsteady ?? [])) {
-    console.log(`\n⚠ passed at the second attempt only: ${title}\n${shortened(text)}`);
-  }
-  for (const { title, text } of results.flatMap(({ result }) => result.failures ?? [])) {
-    console.log(`\n✖ ${title}\n${shortened(text)}`);
-  }
-  for (const leftover of leftovers) console.log(`✖ left behind: ${leftover}`);
-  const skipped = total.skipped > 0 ? `, ${total.skipped} skipped` : '';
-  console.log(`\n${total.passed} passed, ${total.failed} failed${skipped}`);
-  return total.failed === 0 ? 0 : 1;
+function describeChange({ base, changed, everything, files }) {
+  const scope =
+    everything === undefined ? `affecting ${files.size}` : `which affects everything: ${everything}`;
+  console.log(`${changed.length} files differ from ${base.slice(0, 12)}, ${scope}`);
 }

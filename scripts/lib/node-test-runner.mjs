@@ -1,120 +1,120 @@
-// Runs compiled test files with node:test and prints what happens, file by file. A process of its own, so that
-// run-tests.mjs can start it under another Node or another environment: arguments are
-// `<concurrency> <timeout in ms> <filter or ''> files…`; the counts and the failures go back over the IPC channel.
+// Runs compiled test files with node:test and prints what happens, file by file. It is a process of its own, so that
+// run-tests.mjs can start it under another Node or another environment. Its arguments are
+// `<concurrency> <timeout in ms> <filter or ''> files…`; the result of every file goes back over the IPC channel.
 
 import { relative } from 'node:path';
 import { run } from 'node:test';
 import { inspect } from 'node:util';
-import { repositoryRoot } from './tools.mjs';
+import { repositoryRoot, sourceOf } from './tools.mjs';
 
-const [concurrency, timeout, filter, ...files] = process.argv.slice(2);
-const counts = { passed: 0, failed: 0, skipped: 0 };
-const failures = [];
-let currentFile;
-let printedDepth = 0;
-let ancestors = [];
+const [concurrency, timeout, filter, ...paths] = process.argv.slice(2);
+const results = [];
+const queue = [...paths];
 
-const events = run({
-  files,
-  concurrency: Number(concurrency),
-  timeout: Number(timeout),
-  ...(filter === '' ? {} : { testNamePatterns: [new RegExp(filter, 'i')] }),
-});
+await Promise.all(
+  Array.from({ length: Number(concurrency) }, async () => {
+    for (let path = queue.shift(); path !== undefined; path = queue.shift())
+      results.push(await runFile(path));
+  }),
+);
+for (const { title, text } of results.flatMap(({ failures }) => failures))
+  console.log(`\n✖ ${title}\n${text}`);
+process.send?.(results);
+process.exitCode = results.some(({ failed }) => failed > 0) ? 1 : 0;
 
-// A test may be declared by a helper in another file; the test file is the one that was taken up last.
-let takenUp;
-events.on('test:dequeue', ({ name }) => {
-  if (files.includes(name)) takenUp = name;
-});
-const fileOf = ({ file }) => (files.includes(file) ? file : (takenUp ?? file));
-
-const nameOf = (path) => (path === undefined ? 'tests' : relative(repositoryRoot, path));
-
-function heading(data) {
-  if (fileOf(data) !== currentFile) {
-    currentFile = fileOf(data);
-    ancestors = [];
-    printedDepth = 0;
-    console.log(nameOf(currentFile));
+/** One run per file: a test may be declared by a helper in another file, so its events do not say which file it belongs to. */
+async function runFile(path) {
+  const file = sourceOf(relative(repositoryRoot, path));
+  const result = { file, passed: 0, failed: 0, skipped: 0, seconds: 0, failures: [] };
+  const startedAt = performance.now();
+  const screen = openScreen(file);
+  const fail = (title, error) => {
+    result.failed += 1;
+    result.failures.push({ file, title, text: describeError(error) });
+  };
+  const handlers = {
+    'test:start': (data) => {
+      if (data.name !== path) screen.enter(data);
+    },
+    'test:pass': (data) => {
+      if (data.details?.type === 'suite') return;
+      const reason = data.skip ?? data.todo;
+      if (data.name === path) {
+        // A file that ran without reporting a single test proves nothing; with a filter it is what was asked for.
+        if (filter === '') fail(file, 'the file contains no test');
+      } else if (reason === undefined) {
+        result.passed += 1;
+        screen.line('✔', data, took(data));
+      } else if (filter === '' || !String(reason).includes('does not match')) {
+        result.skipped += 1;
+        screen.line(
+          '-',
+          data,
+          ` # skipped${typeof reason === 'string' && reason !== '' ? `: ${reason}` : ''}`,
+        );
+      }
+    },
+    'test:fail': (data) => {
+      const error = data.details?.error;
+      // A suite or file fails because of a test in it, which has been counted.
+      if (error?.failureType === 'subtestsFailed') return;
+      screen.line('✖', data, took(data));
+      fail(data.name === path ? file : `${file} › ${screen.titleOf(data)}`, error);
+    },
+    'test:stdout': (data) => screen.write(data.message),
+    'test:stderr': (data) => {
+      screen.write(data.message);
+      // House rule: a warning from Node (leaked listeners, unhandled rejections, deprecations) fails the test.
+      const warning = /^\(node:\d+\) (?!ExperimentalWarning).*Warning: .*/m.exec(data.message);
+      if (warning !== null) fail(file, `a warning from Node: ${warning[0]}`);
+    },
+  };
+  const pattern = filter === '' ? {} : { testNamePatterns: [new RegExp(filter, 'i')] };
+  for await (const { type, data } of run({ files: [path], timeout: Number(timeout), ...pattern })) {
+    handlers[type]?.(data);
   }
+  screen.close();
+  result.seconds = (performance.now() - startedAt) / 1000;
+  return result;
 }
 
-events.on('test:start', (data) => {
-  if (files.includes(data.name)) return;
-  heading(data);
-  ancestors.length = data.nesting;
-  ancestors[data.nesting] = data.name;
-  printedDepth = Math.min(printedDepth, data.nesting);
-});
-
-const isSuite = (data) => data.details?.type === 'suite';
-
-function line(mark, data, note = '') {
-  heading(data);
-  for (; printedDepth < data.nesting; printedDepth++) {
-    console.log(`${'  '.repeat(printedDepth + 1)}${ancestors[printedDepth]}`);
-  }
-  console.log(`${'  '.repeat(data.nesting + 1)}${mark} ${data.name}${note}`);
+/** What one file prints: at once if files run one after the other, together at its end if several run at a time. */
+function openScreen(file) {
+  let text = '';
+  let printedDepth = 0;
+  let hasHeading = false;
+  const ancestors = [];
+  const isLive = Number(concurrency) === 1;
+  const write = (part) => {
+    if (isLive) process.stdout.write(part);
+    else text += part;
+  };
+  return {
+    write,
+    enter({ name, nesting }) {
+      ancestors.length = nesting;
+      ancestors[nesting] = name;
+      printedDepth = Math.min(printedDepth, nesting);
+    },
+    line(mark, { name, nesting }, note) {
+      if (!hasHeading) write(`${file}\n`);
+      hasHeading = true;
+      for (; printedDepth < nesting; printedDepth++) {
+        write(`${'  '.repeat(printedDepth + 1)}${ancestors[printedDepth]}\n`);
+      }
+      write(`${'  '.repeat(nesting + 1)}${mark} ${name}${note}\n`);
+    },
+    titleOf: ({ name, nesting }) => [...ancestors.slice(0, nesting), name].join(' › '),
+    close: () => process.stdout.write(text),
+  };
 }
 
-const took = (data) =>
-  data.details.duration_ms < 100 ? '' : ` (${(data.details.duration_ms / 1000).toFixed(1)} s)`;
+function took({ details }) {
+  return details.duration_ms < 100 ? '' : ` (${(details.duration_ms / 1000).toFixed(1)} s)`;
+}
 
-events.on('test:pass', (data) => {
-  if (isSuite(data)) return;
-  if (files.includes(data.name)) {
-    // A file that ran without reporting a single test proves nothing; with a filter it is what was asked for.
-    if (filter !== '') return;
-    counts.failed += 1;
-    failures.push({ file: data.name, title: nameOf(data.name), error: 'the file contains no test' });
-  } else if (data.skip !== undefined || data.todo !== undefined) {
-    const reason = data.skip ?? data.todo;
-    // A test that the filter left out is not worth a line.
-    if (filter !== '' && String(reason).includes('does not match')) return;
-    counts.skipped += 1;
-    line('-', data, ` # skipped${typeof reason === 'string' && reason !== '' ? `: ${reason}` : ''}`);
-  } else {
-    counts.passed += 1;
-    line('✔', data, took(data));
-  }
-});
-
-events.on('test:fail', (data) => {
-  const error = data.details?.error;
-  // A suite or file fails because of a test in it, which has been counted.
-  const isAftermath = error?.failureType === 'subtestsFailed';
-  if (isAftermath) return;
-  counts.failed += 1;
-  line('✖', data, took(data));
-  failures.push({
-    file: fileOf(data),
-    title: `${nameOf(fileOf(data))} › ${[...ancestors.slice(0, data.nesting), data.name].join(' › ')}`,
-    error,
-  });
-});
-
-events.on('test:stdout', (data) => process.stdout.write(data.message));
-events.on('test:stderr', (data) => {
-  process.stderr.write(data.message);
-  // House rule: a warning from Node (leaked listeners, unhandled rejections, deprecations) fails the test.
-  const warning = /^\(node:\d+\) (?!ExperimentalWarning).*Warning: .*/m.exec(data.message);
-  if (warning === null) return;
-  counts.failed += 1;
-  failures.push({
-    file: fileOf(data),
-    title: nameOf(fileOf(data)),
-    error: `a warning from Node: ${warning[0]}`,
-  });
-});
-
-events.on('end', () => {
-  const told = failures.map(({ file, title, error }) => {
-    const cause = error?.cause ?? error;
-    const text = typeof cause === 'string' ? cause : inspect(cause, { depth: 4 });
-    return { file, title, text: text.replaceAll(/^/gm, '  ') };
-  });
-  for (const { title, text } of told) console.log(`\n✖ ${title}\n${text}`);
-  process.send?.({ ...counts, failures: told });
-  process.exitCode = counts.failed === 0 ? 0 : 1;
-});
-events.resume();
+function describeError(error) {
+  const cause = error?.cause ?? error;
+  const text = typeof cause === 'string' ? cause : inspect(cause, { depth: 4 });
+  return text.replaceAll(/^/gm, '  ');
+}

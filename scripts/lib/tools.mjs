@@ -88,13 +88,19 @@ export function filesBelow(folder) {
     .sort();
 }
 
+/** The source of a compiled file: .dist-test/test/a.js → test/a.ts. */
+export function sourceOf(path) {
+  if (!/^(dist|\.dist-test)\//.test(path)) return path;
+  return path
+    .replace(/^dist\//, 'src/')
+    .replace(/^\.dist-test\//, '')
+    .replace(/(\.d\.ts|\.js|\.js\.map)$/, '.ts');
+}
+
 /** Deletes compiled files whose source is gone: tsc leaves them, and a stale one would be packed. */
 export function removeStaleOutputs() {
   for (const path of [...filesBelow('dist'), ...filesBelow('.dist-test')]) {
-    const source = path
-      .replace(/^dist\//, 'src/')
-      .replace(/^\.dist-test\//, '')
-      .replace(/(\.d\.ts|\.js|\.js\.map)$/, '.ts');
+    const source = sourceOf(path);
     const isStale =
       !existsSync(inRepository(source)) || (path.startsWith('dist/') && source.endsWith('.test.ts'));
     if (source !== path && isStale) rmSync(inRepository(path));

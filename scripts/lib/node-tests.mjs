@@ -1,0 +1,110 @@
+// The tests that node:test runs: which files there are for each stage, running them, and the second attempt of those that need
+// real processes and real time.
+
+import { fork } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { filesBelow, inRepository } from './tools.mjs';
+
+// Against hanging only. A file of multi-process tests may start a hundred ranks.
+const fileTimeoutMs = 300_000;
+/** Failures in more files than this are no accident: they are not tried again. */
+const maxFilesAgain = 3;
+const startsProcesses = /from 'node:child_process'|\bspawnRanks\b|\bstartHorovodrun\b|\bstartFaultJob\b/;
+
+/** Test files by where they run. Sources decide, so that a compiled test whose source is gone does not run. */
+export function testFiles() {
+  const sources = [...filesBelow('src'), ...filesBelow('test')].filter((path) => path.endsWith('.test.ts'));
+  const scripts = [...filesBelow('bench'), ...filesBelow('scripts')].filter((path) =>
+    path.endsWith('.test.mjs'),
+  );
+  const needsTfjsNode = (path) => path.endsWith('.tfjs-node.test.ts');
+  const needsBox = (path) => path.startsWith('test/cluster/');
+  const starts = (path) =>
+    path.startsWith('test/multiprocess/') || startsProcesses.test(readFileSync(inRepository(path), 'utf8'));
+  const onThisMachine = sources.filter((path) => !needsTfjsNode(path) && !needsBox(path));
+  return {
+    cluster: sources.filter(needsBox),
+    tfjsNode: sources.filter(needsTfjsNode),
+    unit: [...onThisMachine.filter((path) => !starts(path)), ...scripts],
+    processes: onThisMachine.filter(starts),
+  };
+}
+
+/** Runs test files and adds up their results: { passed, failed, skipped, failures, flaky, files }. */
+export async function runTests(paths, options) {
+  return addUp(await runFiles(paths, options));
+}
+
+/**
+ * For tests with real processes and real time: files in which something failed run once more. What passes then is flaky. It is
+ * shown with its first error at the end of the run; on CI it fails the run.
+ */
+export async function runTestsTwice(paths, options) {
+  const first = await runFiles(paths, options);
+  const again = first.filter(({ failed }) => failed > 0).map(({ file }) => file);
+  if (again.length === 0 || again.length > maxFilesAgain) return addUp(first);
+  console.log(`\n── once more: ${again.join(', ')}`);
+  const second = await runFiles(again, options);
+  const { files, flaky } = mergeAttempts(first, second, { flakyFails: process.env['CI'] === 'true' });
+  return { ...addUp(files), flaky };
+}
+
+/**
+ * One result per file: that of the second attempt where there was one, so that no test counts twice. `flaky` are the failures of
+ * the first attempt that the second does not have; with `flakyFails` they count as failed.
+ */
+export function mergeAttempts(first, second, { flakyFails }) {
+  const flaky = [];
+  const files = first.map((before) => {
+    const after = second.find(({ file }) => file === before.file);
+    if (after === undefined) return before;
+    const isBack = ({ title }) => after.failures.some((failure) => failure.title === title);
+    const unsteady = before.failures.filter((failure) => !isBack(failure));
+    flaky.push(...unsteady);
+    const seconds = before.seconds + after.seconds;
+    if (!flakyFails) return { ...after, seconds };
+    return {
+      ...after,
+      seconds,
+      passed: Math.max(after.passed - unsteady.length, 0),
+      failed: after.failed + unsteady.length,
+    };
+  });
+  return { files, flaky };
+}
+
+function addUp(files) {
+  const total = { passed: 0, failed: 0, skipped: 0 };
+  for (const each of files) for (const key of Object.keys(total)) total[key] += each[key];
+  return { ...total, failures: files.flatMap(({ failures }) => failures), files };
+}
+
+function compiledPath(path) {
+  return path.endsWith('.ts') ? `.dist-test/${path.replace(/\.ts$/, '.js')}` : path;
+}
+
+/** Runs test files in a process of its own (see node-test-runner.mjs) and resolves to the result of each. */
+function runFiles(paths, { filter, concurrency, env = {}, execPath = process.execPath }) {
+  const runner = fileURLToPath(new URL('./node-test-runner.mjs', import.meta.url));
+  const files = paths.map((path) => inRepository(compiledPath(path)));
+  // Ranks that fail in tests leave their flight records here, and not in the user's temporary directory.
+  const records = mkdtempSync(join(tmpdir(), 'horovod-test-flight-'));
+  const environment = { HOROVOD_FLIGHT_DIR: records, ...process.env, ...env };
+  return new Promise((resolve, reject) => {
+    const args = [String(concurrency), String(fileTimeoutMs), filter, ...files];
+    const child = fork(runner, args, { cwd: inRepository(), env: environment, execPath });
+    let results;
+    child.on('message', (message) => {
+      results = message;
+    });
+    child.on('error', reject);
+    child.on('close', (code, signal) => {
+      rmSync(records, { recursive: true, force: true });
+      if (results !== undefined) resolve(results);
+      else reject(new Error(`the test runner ended without results (${signal ?? `exit code ${code}`})`));
+    });
+  });
+}
