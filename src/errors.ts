@@ -2,31 +2,33 @@
 // tensor) and what to do; programs match on the code.
 
 export const errorCodes = {
-  ERR_HVD_NOT_INITIALIZED: 'A call came before init().',
-  ERR_HVD_SHUT_DOWN: 'A call came after shutdown(), or another rank has shut down.',
-  ERR_HVD_INVALID_ARGUMENT: 'An argument of this call is wrong; nothing was sent to other ranks.',
-  ERR_HVD_INVALID_DTYPE: 'The typed array does not fit the dtype, or the operation does not take this dtype.',
-  ERR_HVD_DETACHED: 'The buffer was detached (transferred) and has no memory any more.',
-  ERR_HVD_DUPLICATE_NAME: 'An operation of the same name is in flight on this rank.',
-  ERR_HVD_PROCESS_SET: 'The process set is unknown, was removed, exists already, or this rank is not in it.',
+  ERR_HVD_NOT_INITIALIZED: 'A function was called before init().',
+  ERR_HVD_SHUT_DOWN: 'A function was called after shutdown(), or another rank has shut down.',
+  ERR_HVD_INVALID_ARGUMENT: 'An argument is invalid. Nothing was sent to other ranks.',
+  ERR_HVD_INVALID_DTYPE:
+    'The typed array does not match the dtype, or the operation does not support this dtype.',
+  ERR_HVD_DETACHED: 'The buffer was detached (transferred) and no longer has any memory.',
+  ERR_HVD_DUPLICATE_NAME: 'An operation with the same name is still running on this rank.',
+  ERR_HVD_PROCESS_SET:
+    'The process set is unknown, was removed or already exists, or this rank is not in it.',
   ERR_HVD_MISMATCH:
-    'Ranks submitted the same name with different dtype, shape, operation, scale, root or group.',
+    'Ranks used the same name for operations with a different dtype, shape, operation, scale, root or group.',
   ERR_HVD_JOIN_UNSUPPORTED: 'The operation cannot run while a rank has joined.',
-  ERR_HVD_DEADLOCK: 'Every rank is blocked in a Sync call and no two wait for the same thing.',
-  ERR_HVD_TIMEOUT: 'A wait passed its deadline.',
-  ERR_HVD_ABORTED: 'An AbortSignal ended a wait.',
-  ERR_HVD_PEER_LOST: 'Another rank died.',
-  ERR_HVD_WOULD_BLOCK: 'A Sync form was called where blocking would stop the ranks waited for.',
+  ERR_HVD_DEADLOCK: 'Every rank is blocked in a Sync call, and no two of them wait for the same operation.',
+  ERR_HVD_TIMEOUT: 'A wait exceeded its time limit.',
+  ERR_HVD_ABORTED: 'An AbortSignal cancelled a wait.',
+  ERR_HVD_PEER_LOST: 'Another rank died, or its host was lost.',
+  ERR_HVD_WOULD_BLOCK: 'A Sync function was called where blocking would stop the ranks it waits for.',
   ERR_HVD_HOST: 'A host of the job cannot be reached, or cannot run its ranks.',
-  ERR_HVD_RENDEZVOUS: 'Ranks could not find or authenticate each other.',
-  ERR_HVD_SHARED_MEMORY: 'The memory file system is full, too small or not usable.',
-  ERR_HVD_OUT_OF_MEMORY: 'Memory for a result or an alloc() could not be had.',
-  ERR_HVD_SETTING: 'A setting (flag, environment variable, config file) has a wrong value.',
+  ERR_HVD_RENDEZVOUS: 'The ranks could not find or authenticate each other.',
+  ERR_HVD_SHARED_MEMORY: 'The memory file system is full, too small or unusable.',
+  ERR_HVD_OUT_OF_MEMORY: 'There is not enough memory for a result or for alloc().',
+  ERR_HVD_SETTING: 'A setting (flag, environment variable or config file) has an invalid value.',
   ERR_HVD_MODEL_FILE: 'A saved model is missing, damaged or cannot be written.',
-  ERR_HVD_TIMELINE: 'The file of a timeline cannot be written, or another timeline is on.',
-  ERR_HVD_NATIVE: 'The native addon failed in a way that is a bug or a broken system call.',
+  ERR_HVD_TIMELINE: 'The timeline file cannot be written, or another timeline is already running.',
+  ERR_HVD_NATIVE: 'The native addon is missing, or it failed because of a bug or a broken system call.',
   ERR_HVD_RUN: 'A rank of run() threw an error, or ended without a result.',
-  ERR_HVD_UNSUPPORTED: 'The feature does not exist in this version.',
+  ERR_HVD_UNSUPPORTED: 'This version does not support the feature.',
 } as const;
 
 export type ErrorCode = keyof typeof errorCodes;

@@ -1,4 +1,4 @@
-// horovodrun as users run it: what ranks get, what is shown and kept, and what is refused.
+// horovodrun as users run it: what ranks get, what is shown and kept, and what is rejected.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -165,15 +165,15 @@ test('the secret is in no command line of the job', async (t) => {
 for (const [args, expected] of [
   [['echo', 'x'], /-np is missing/],
   [['-np', '2'], /the command is missing/],
-  [['-np', 'many', 'echo'], /-np is "many"; expected a whole number/],
+  [['-np', 'many', 'echo'], /-np is "many"; expected an integer/],
   [['-np', '3', '-H', 'localhost:2', 'echo'], /more processes than there are slots \(2 on localhost:2\)/],
   [['-np', '2', '-H', 'localhost', 'echo'], /is no host with slots/],
   [['-np', '2', '-H', 'localhost:2,-oProxyCommand=x:2', 'echo'], /is no host with slots/],
   [['-np', '2', '--hostfile', '/nowhere/hosts', 'echo'], /cannot read the hostfile/],
-  [['-np', '2', '--min-np', '1', 'echo'], /--min-np: elastic jobs are not in this version/],
+  [['-np', '2', '--min-np', '1', 'echo'], /--min-np: elastic training is not supported yet/],
   [['-np', '2', '--frobnicate', 'echo'], /unknown flag --frobnicate/],
 ] as const) {
-  test(`horovodrun ${args.join(' ')} is refused in one line, with a hint and exit code 2`, async () => {
+  test(`horovodrun ${args.join(' ')} is rejected in one line, with a hint and exit code 2`, async () => {
     const { exitCode, stdout, stderr } = await horovodrun(args);
     assert.equal(exitCode, 2);
     assert.equal(stdout, '');

@@ -1,6 +1,5 @@
-// The command line of horovodrun: flags, then the command. Read in two passes over the settings table: the first
-// only finds where the command starts (its first word that is no flag), the second is strict about what stands
-// before it. The result is data; nothing is started here.
+// The command line of horovodrun: flags, then the command. It is read in two passes: the first finds where the command
+// starts (the first word that is not a flag), the second parses the flags before it strictly. Nothing is started here.
 
 import { parseArgs } from 'node:util';
 import { HorovodError } from '../errors.ts';
@@ -20,11 +19,11 @@ import {
 export interface CommandLine {
   readonly options: LaunchOptions;
   readonly command: readonly string[];
-  /** Variables that flags and config file set for the ranks. */
+  /** Variables that the flags and the config file set for the ranks. */
   readonly environment: Readonly<Record<string, string>>;
-  /** What the ranks will read, but for who they are; also for the launcher's own use. */
+  /** What the ranks will read, except for their identity. The launcher uses them too. */
   readonly settings: Settings;
-  /** One-line remarks about what has no effect. */
+  /** One-line notices about what has no effect. */
   readonly notices: readonly string[];
 }
 
@@ -37,7 +36,7 @@ type Owner =
     }
   | { readonly kind: 'foreign'; readonly foreign: ForeignFlag };
 
-/** Throws ERR_HVD_SETTING for what is wrong and ERR_HVD_UNSUPPORTED for what this version cannot do. */
+/** Throws ERR_HVD_SETTING for wrong values and ERR_HVD_UNSUPPORTED for flags that are not supported. */
 export function parseCommandLine(argv: readonly string[], env: NodeJS.ProcessEnv): CommandLine {
   const owners = flagOwners();
   const { flags, command } = splitCommand(argv, owners);
@@ -47,21 +46,21 @@ export function parseCommandLine(argv: readonly string[], env: NodeJS.ProcessEnv
   for (const { name, value } of readFlags(flags, owners)) {
     const owner = owners.get(name) as Owner;
     if (owner.kind === 'foreign') {
-      notices.push(...treatForeign(name, owner.foreign));
+      notices.push(...handleForeign(name, owner.foreign));
       continue;
     }
     const texts = owner.kind === 'launch' ? launchTexts : workerTexts;
     const text = textOf(owner.flag, owner.setting, name, value);
     const earlier = texts.get(owner.key);
     if (!('operand' in owner.flag) && earlier !== undefined && earlier !== text) {
-      throw wrong(`${name} contradicts another flag of the same command line.`);
+      throw wrong(`${name} conflicts with another flag on this command line.`);
     }
     const isAdded = 'isList' in owner.flag && earlier !== undefined;
     texts.set(owner.key, isAdded ? `${earlier},${text}` : text);
   }
   const options = launchOptions(launchTexts);
   if (options.hosts !== undefined && options.hostfile !== undefined) {
-    throw wrong('-H and --hostfile exclude each other: give one of them.');
+    throw wrong('-H and --hostfile cannot be used together.');
   }
   const environment: Record<string, string> = {};
   if (options.configFile !== undefined) {
@@ -76,7 +75,7 @@ export function parseCommandLine(argv: readonly string[], env: NodeJS.ProcessEnv
   return { options, command, environment, settings: driverSettings(env, environment), notices };
 }
 
-/** The flag's long name without dashes → who it belongs to. */
+/** Each name of each flag, with the setting it belongs to. */
 function flagOwners(): Map<string, Owner> {
   const owners = new Map<string, Owner>();
   for (const [kind, table] of [
@@ -100,8 +99,7 @@ function takesValue(owner: Owner): boolean {
 }
 
 /**
- * Node's parser knows `-x` and `--word`, Horovod also has `-np` and its like. Every name gets a long form that
- * is the name itself without dashes in front; '-np' and '--np' would meet there, and mean the same.
+ * Node's parser knows only `-x` and `--word`, but Horovod also has flags such as `-np`. They are parsed as `--np`.
  */
 function rewrite(argument: string, owners: ReadonlyMap<string, Owner>): string {
   const name = argument.split('=', 1)[0] as string;
@@ -114,7 +112,7 @@ function parserOptions(
   const options: Record<string, { type: 'string' | 'boolean'; multiple: true; short?: string }> = {};
   for (const [name, owner] of owners) {
     const type = takesValue(owner) ? 'string' : 'boolean';
-    // A letter that is a flag of its own: under a long name nobody types.
+    // A one-letter flag needs a long name, too; nobody types this one.
     if (/^-\w$/.test(name)) options[`short${name}`] = { type, multiple: true, short: name.slice(1) };
     else options[name.replace(/^-+/, '')] = { type, multiple: true };
   }
@@ -139,9 +137,7 @@ function readFlags(
 ): { name: string; value: string | undefined }[] {
   const byLongName = new Map([...owners.keys()].map((name) => [name.replace(/^-+/, ''), name]));
   try {
-    const { tokens } = parseArgs({
-      ...{ args, options: parserOptions(owners) ?? {}, strict: true, tokens: true, allowPositionals: false },
-    });
+    const { tokens } = parseArgs({ args, options: parserOptions(owners) ?? {}, tokens: true });
     return tokens.flatMap((token) => {
       if (token.kind !== 'option') return [];
       const name = token.name.startsWith('short-') ? token.name.slice(5) : byLongName.get(token.name);
@@ -162,7 +158,7 @@ function explainParserError(error: NodeJS.ErrnoException, owners: ReadonlyMap<st
     const shown = name.startsWith('--short-') ? name.slice(7) : name;
     return /does not take an argument/.test(error.message)
       ? wrong(`${shown} takes no value.`)
-      : wrong(`${shown} needs a value (write ${shown}=-x for one that starts with a dash).`);
+      : wrong(`${shown} needs a value (write ${shown}=-x if it starts with a dash).`);
   }
   return error;
 }
@@ -176,12 +172,12 @@ function textOf(flag: Flag, setting: Setting<unknown>, name: string, value: stri
   return flag.toText?.(text) ?? text;
 }
 
-function treatForeign(name: string, foreign: ForeignFlag): string[] {
-  if (foreign.treatment === 'accepted') return [`${name} has no effect: ${foreign.reason}.`];
+function handleForeign(name: string, foreign: ForeignFlag): string[] {
+  if (foreign.treatment === 'without effect') return [`${name} has no effect: ${foreign.reason}.`];
   throw new HorovodError('ERR_HVD_UNSUPPORTED', `${name}: ${foreign.reason}.`);
 }
 
-/** Without any texts: what horovodrun does if it is told nothing. */
+/** The options for these texts; those without a text have their default. */
 export function launchOptions(texts: ReadonlyMap<string, string>): LaunchOptions {
   const entries = (Object.entries(launchTable) as [string, Setting<unknown>][]).map(([key, setting]) => {
     const text = texts.get(key);
@@ -191,15 +187,15 @@ export function launchOptions(texts: ReadonlyMap<string, string>): LaunchOptions
 }
 
 /**
- * What ranks with these variables on top of the driver's would read, but for who they are. Also shows a wrong variable
- * once, here, and not once for each rank.
+ * What ranks with these variables on top of the launcher's would read, except for their identity. Reading them here also
+ * reports a wrong variable once instead of once per rank.
  */
 export function driverSettings(
   env: NodeJS.ProcessEnv,
   environment: Readonly<Record<string, string>>,
 ): Settings {
   const merged: NodeJS.ProcessEnv = { ...env, ...environment };
-  // A job inside a job: what the outer one says about this process is not for the inner one.
+  // In a job within a job, the outer job's variables about this process do not apply to the inner one.
   for (const setting of Object.values(settingsTable))
     if (setting.isGiven) delete merged[setting.env as string];
   return readSettings({ ...merged, HOROVOD_RANK: '0', HOROVOD_SIZE: '1' });
@@ -209,11 +205,11 @@ function noticesAboutEnvironment(env: NodeJS.ProcessEnv): string[] {
   return foreignFlags.flatMap((foreign) => {
     const text = foreign.env === undefined ? undefined : env[foreign.env];
     if (text === undefined || text === '' || text === '0') return [];
-    return [`${foreign.env} is set and has no effect: ${foreign.reason}.`];
+    return [`${foreign.env} has no effect: ${foreign.reason}.`];
   });
 }
 
-/** The candidate that differs in the fewest letters, if that is few enough to be a slip. */
+/** The candidate that differs in the fewest letters, if it is close enough to be a typo. */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
   const started = candidates.filter((candidate) => word.length > 3 && candidate.startsWith(word));
   if (started.length === 1) return started[0];
@@ -223,7 +219,7 @@ export function nearest(word: string, candidates: readonly string[]): string | u
   return best !== undefined && best.distance <= Math.max(1, word.length / 4) ? best.candidate : undefined;
 }
 
-/** Levenshtein's. */
+/** The Levenshtein distance. */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {

@@ -1,5 +1,5 @@
-// The YAML file of --config-file, with Python Horovod's keys. It yields the environment variables its keys stand
-// for. A key nobody knows gets a notice with its line: misspelt, it would otherwise do nothing in silence.
+// The YAML file of --config-file, with Python Horovod's keys, translated into the environment variables they stand for.
+// Unknown keys get a notice with their line, because a misspelt key would otherwise be ignored silently.
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -23,7 +23,7 @@ export function readConfigFile(path: string): ConfigFile {
   return parseConfig(text, path);
 }
 
-/** Loaded when there is a file to read: 20 ms that every other start does not pay. */
+/** Loaded only if there is a file to read, because it takes 20 ms. */
 function yaml(): typeof import('yaml') {
   return createRequire(import.meta.url)('yaml') as typeof import('yaml');
 }
@@ -35,7 +35,7 @@ export function parseConfig(text: string, path: string): ConfigFile {
   const problem = document.errors[0];
   if (problem !== undefined) {
     throw wrong(
-      `${path}:${lines.linePos(problem.pos[0]).line} is not YAML: ${problem.message.split('\n', 1)[0]}`,
+      `${path}:${lines.linePos(problem.pos[0]).line} is not valid YAML: ${problem.message.split('\n', 1)[0]}`,
     );
   }
   const environment: Record<string, string> = {};
@@ -45,8 +45,8 @@ export function parseConfig(text: string, path: string): ConfigFile {
     const setting = settingOf(leaf.key);
     const foreign = foreignFlags.find(({ yaml }) => yaml === leaf.key);
     if (setting !== undefined) environment[setting.env as string] = settingText(setting, leaf);
-    else if (foreign !== undefined) notices.push(...treatForeign(foreign, leaf));
-    else notices.push(`${leaf.place}: ${leaf.key} is no setting and has no effect.`);
+    else if (foreign !== undefined) notices.push(...handleForeign(foreign, leaf));
+    else notices.push(`${leaf.place}: ${leaf.key} is not a known setting and has no effect.`);
   }
   return { environment, notices };
 }
@@ -61,7 +61,7 @@ interface Leaf {
 function leavesOf(contents: unknown, path: string, lines: LineCounter): Leaf[] {
   const { isMap, isScalar } = yaml();
   if (contents === null || (isScalar(contents) && contents.value === null)) return [];
-  if (!isMap(contents)) throw wrong(`${path} has to be a map of sections (params, stall_check, logging, …).`);
+  if (!isMap(contents)) throw wrong(`${path} must be a map of sections (params, stall_check, logging, …).`);
   return contents.items.flatMap((pair) => {
     if (!isMap(pair.value)) return [leaf('', pair, path, lines)];
     return pair.value.items.map((inner) => leaf(`${String(pair.key)}.`, inner, path, lines));
@@ -90,9 +90,9 @@ function settingText(setting: Setting<unknown>, { key, value, place }: Leaf): st
   return text;
 }
 
-function treatForeign(foreign: ForeignFlag, { key, value, place }: Leaf): string[] {
+function handleForeign(foreign: ForeignFlag, { key, value, place }: Leaf): string[] {
   if (value === false) return [];
-  if (foreign.treatment === 'refused' && foreign.isDependent === undefined) {
+  if (foreign.treatment === 'rejected') {
     throw new HorovodError('ERR_HVD_UNSUPPORTED', `${place}: ${key}: ${foreign.reason}.`);
   }
   return [`${place}: ${key} has no effect: ${foreign.reason}.`];

@@ -1,30 +1,30 @@
-// The environment itself: that of this process, and the one horovodrun gives to a rank.
+// The environment of this process, and the one that horovodrun gives to a rank.
 
 import type { JobSecret } from './job-secret.ts';
 import { type Settings, settingsTable } from './table.ts';
 
-/** The only place of the package where the environment of this process is taken from. */
+/** The only place in the package that reads the environment of this process. */
 export function processEnvironment(): NodeJS.ProcessEnv {
   return process.env;
 }
 
 /**
- * How many threads TensorFlow (tfjs-node) may start, said before it is loaded: it reads these variables of the
- * process once. What the user has set stays.
+ * Limits how many threads TensorFlow (tfjs-node) starts. Must be called before it is loaded, because it reads these
+ * variables once. Variables that the user has set stay.
  */
 export function limitTensorFlowThreads(threads: number, env: NodeJS.ProcessEnv = process.env): void {
   env['TF_NUM_INTRAOP_THREADS'] ??= String(threads);
   env['TF_NUM_INTEROP_THREADS'] ??= '1';
 }
 
-/** TensorFlow greets with several lines for each rank; warnings and errors stay. What the user has set stays, too. */
+/** Hides the lines that TensorFlow prints in each rank when it starts. A level that the user has set stays. */
 export function quietTensorFlow(env: NodeJS.ProcessEnv = process.env): void {
   env['TF_CPP_MIN_LOG_LEVEL'] ??= '1';
 }
 
 /**
- * Which interfaces MPI may use, said before it is started: it reads these variables of the process then. What the user
- * or mpirun has set stays.
+ * Limits the network interfaces that MPI uses. Must be called before MPI is initialized, because it reads these variables
+ * then. Variables that the user or mpirun has set stay.
  */
 export function limitMpiInterfaces(
   near: readonly { readonly name: string; readonly cidr: string }[],
@@ -35,7 +35,7 @@ export function limitMpiInterfaces(
   if (env['OMPI_MCA_btl_tcp_if_exclude'] === undefined) {
     env['OMPI_MCA_btl_tcp_if_include'] ??= near.map(({ cidr }) => cidr).join(',');
   }
-  // UCX (MPICH, Open MPI): one list for all networks. libfabric: one interface.
+  // UCX (MPICH, Open MPI) takes one list for all networks, libfabric one interface.
   if (!hasFasterNetwork) env['UCX_NET_DEVICES'] ??= names;
   for (const name of ['FI_TCP_IFACE', 'FI_SOCKETS_IFACE']) env[name] ??= near[0]?.name;
 }
@@ -51,15 +51,15 @@ export type RankIdentity = Pick<
   readonly secret: JobSecret;
 };
 
-/** Which variables of the driver go to the ranks: names, with `*` for any letters. */
+/** Which variables of the launcher go to the ranks: names, in which `*` matches any characters. */
 export interface ForwardingRules {
   readonly allow?: readonly string[] | undefined;
   readonly deny?: readonly string[] | undefined;
 }
 
 /**
- * What of the driver's environment goes to the ranks: not what belongs to its shell or to another job, and not the
- * secret of jobs without launcher, which these have no use for.
+ * The part of the launcher's environment that goes to the ranks: no variables of its shell or of another job, and not the
+ * secret for jobs without a launcher, which ranks with a launcher do not need.
  */
 export function forwardedEnvironment(
   driver: NodeJS.ProcessEnv,
@@ -79,7 +79,7 @@ export function forwardedEnvironment(
   return Object.fromEntries(entries);
 }
 
-/** Does a name match one of the patterns? */
+/** Tests whether a name matches one of the patterns. */
 export function matcher(patterns: readonly string[]): (name: string) => boolean {
   const expressions = patterns.map(
     (pattern) => new RegExp(`^${pattern.replaceAll('.', '\\.').replaceAll('*', '.*')}$`),
@@ -88,8 +88,8 @@ export function matcher(patterns: readonly string[]): (name: string) => boolean 
 }
 
 /**
- * The driver's environment, but for what belongs to its shell or to another job; then what flags and config file
- * say; then who the rank is.
+ * The forwarded part of the launcher's environment, then the variables from flags and config file, then the identity of
+ * the rank.
  */
 export function rankEnvironment(
   driver: NodeJS.ProcessEnv,

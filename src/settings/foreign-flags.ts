@@ -1,76 +1,91 @@
-// Flags and config keys of Python Horovod that this version does not honour. What would change the outcome of a
-// job is refused with a sentence; what only tunes machinery that does not exist here is accepted with a notice.
-// Nothing is ignored silently.
+// Flags and config keys of Python Horovod that this version does not support. Those that would change the result of a
+// job are rejected; those that only tune machinery that does not exist here are accepted with a notice. None is ignored
+// silently.
 
 export interface ForeignFlag {
   readonly names: readonly string[];
-  /** True: the flag has a value. */
   readonly takesValue: boolean;
   readonly yaml?: string;
-  /** Keys that mean nothing without another key, which is refused itself. */
-  readonly isDependent?: true;
-  /** The environment variable it stands for; set in the environment, it gets a notice. */
+  /** The environment variable it stands for. If set, it gets a notice. */
   readonly env?: string;
-  readonly treatment: 'refused' | 'accepted';
+  readonly treatment: 'rejected' | 'without effect';
   /** Completes '--flag: …'. */
   readonly reason: string;
 }
 
-const elastic = 'elastic jobs are not in this version';
-const torus =
-  'torus allreduce (NCCL) is not in this version; --hierarchical-allreduce is, and is the default';
-
-type Extras = Partial<Pick<ForeignFlag, 'yaml' | 'isDependent' | 'env'>>;
-const refusedSwitch = (names: readonly string[], reason: string, extras: Extras = {}): ForeignFlag => ({
-  ...{ names, reason, takesValue: false, treatment: 'refused' },
-  ...extras,
-});
-const refusedValue = (names: readonly string[], reason: string, extras: Extras = {}): ForeignFlag => ({
-  ...refusedSwitch(names, reason, extras),
-  takesValue: true,
-});
-const acceptedSwitch = (names: readonly string[], reason: string, extras: Extras = {}): ForeignFlag => ({
-  ...refusedSwitch(names, reason, extras),
-  treatment: 'accepted',
-});
-const acceptedValue = (names: readonly string[], reason: string, extras: Extras = {}): ForeignFlag => ({
-  ...refusedValue(names, reason, extras),
-  treatment: 'accepted',
-});
-
 export const foreignFlags: readonly ForeignFlag[] = [
-  refusedSwitch(['--jsrun'], 'jsrun (LSF) is not in this version; use --mpi, or ssh, which is the default'),
-  refusedValue(['--min-np', '--min-num-proc'], elastic),
-  refusedValue(['--max-np', '--max-num-proc'], elastic),
-  refusedValue(['--slots-per-host'], elastic),
-  refusedValue(['--elastic-timeout'], elastic),
-  refusedValue(['--reset-limit'], elastic),
-  refusedValue(['--blacklist-cooldown-range'], elastic),
-  refusedValue(['--host-discovery-script'], elastic),
-  refusedSwitch(['--torus-allreduce'], torus, {
+  {
+    names: ['--jsrun'],
+    takesValue: false,
+    treatment: 'rejected',
+    reason: 'jsrun (LSF) is not supported; use --mpi, or ssh, which is the default',
+  },
+  ...[
+    ['--min-np', '--min-num-proc'],
+    ['--max-np', '--max-num-proc'],
+    ['--slots-per-host'],
+    ['--elastic-timeout'],
+    ['--reset-limit'],
+    ['--blacklist-cooldown-range'],
+    ['--host-discovery-script'],
+  ].map(
+    (names): ForeignFlag => ({
+      names,
+      takesValue: true,
+      treatment: 'rejected',
+      reason: 'elastic training is not supported yet',
+    }),
+  ),
+  {
+    names: ['--torus-allreduce'],
+    takesValue: false,
     yaml: 'params.torus_allreduce',
     env: 'HOROVOD_TORUS_ALLREDUCE',
-  }),
-  acceptedSwitch(['--no-torus-allreduce'], 'it is off in any case'),
-  acceptedSwitch(['--disable-cache'], 'hosts are checked at every start, and nothing is cached'),
-  acceptedValue(['--cache-capacity'], 'agreement needs no response cache', {
+    treatment: 'rejected',
+    reason: 'torus allreduce (NCCL) is not supported; --hierarchical-allreduce is, and is the default',
+  },
+  {
+    names: ['--no-torus-allreduce'],
+    takesValue: false,
+    treatment: 'without effect',
+    reason: 'torus allreduce is always off',
+  },
+  {
+    names: ['--disable-cache'],
+    takesValue: false,
+    treatment: 'without effect',
+    reason: 'horovodrun checks the hosts at every start and caches nothing',
+  },
+  {
+    names: ['--cache-capacity'],
+    takesValue: true,
     yaml: 'params.cache_capacity',
     env: 'HOROVOD_CACHE_CAPACITY',
-  }),
-  acceptedValue(['--num-nccl-streams'], 'there are no GPU streams', {
+    treatment: 'without effect',
+    reason: 'there is no response cache',
+  },
+  {
+    names: ['--num-nccl-streams'],
+    takesValue: true,
     yaml: 'library_options.num_nccl_streams',
     env: 'HOROVOD_NUM_NCCL_STREAMS',
-  }),
-  acceptedValue(
-    ['--thread-affinity'],
-    'threads are not pinned one by one; --pin-cores gives each rank its cores',
-    {
-      yaml: 'library_options.thread_affinity',
-      env: 'HOROVOD_THREAD_AFFINITY',
-    },
-  ),
-  acceptedValue(['--gloo-timeout-seconds'], 'use --timeout-seconds', {
+    treatment: 'without effect',
+    reason: 'there are no GPU streams',
+  },
+  {
+    names: ['--thread-affinity'],
+    takesValue: true,
+    yaml: 'library_options.thread_affinity',
+    env: 'HOROVOD_THREAD_AFFINITY',
+    treatment: 'without effect',
+    reason: 'single threads are not bound to cores; --pin-cores binds each rank to its share of the cores',
+  },
+  {
+    names: ['--gloo-timeout-seconds'],
+    takesValue: true,
     yaml: 'library_options.gloo_timeout_seconds',
     env: 'HOROVOD_GLOO_TIMEOUT_SECONDS',
-  }),
+    treatment: 'without effect',
+    reason: 'use --timeout-seconds',
+  },
 ];

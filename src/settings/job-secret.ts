@@ -1,5 +1,6 @@
-// The secret that launcher and ranks of one job share. It never shows: not in argv, logs, error texts, JSON or
-// util.inspect (which does not see private fields). It leaves this object only as an HMAC, and once as hex for the environment of the ranks.
+// The secret that the launcher and the ranks of a job share. It never appears in argv, logs, error messages, JSON or
+// util.inspect (which does not see private fields). It leaves this object only as an HMAC, and once as hex, for the
+// environment of the ranks.
 
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 
@@ -21,12 +22,12 @@ export class JobSecret {
     return /^[0-9a-f]{64}$/i.test(hex) ? new JobSecret(Buffer.from(hex, 'hex')) : undefined;
   }
 
-  /** One that follows from a text that all ranks know: as secret as that text is. */
+  /** Derived from a text that all ranks know; only as secret as that text. */
   static fromText(text: string): JobSecret {
     return new JobSecret(createHash('sha256').update(text).digest());
   }
 
-  /** Another secret that follows from this one and a name. */
+  /** Another secret, derived from this one and a name. */
   derive(name: string): JobSecret {
     return new JobSecret(this.hmac('horovod derived secret', name));
   }
@@ -43,7 +44,7 @@ export class JobSecret {
     return hmac.digest();
   }
 
-  /** Only for the environment of a rank that is about to be started. */
+  /** For the environment of a rank that is about to be started, and nothing else. */
   revealForEnvironment(): string {
     return this.#key.toString('hex');
   }

@@ -1,4 +1,4 @@
-// Kinds of values that settings have: how their text is read, and what to tell somebody whose text is wrong.
+// Kinds of values that settings have: how their text is parsed, and what an error says that they accept.
 
 import { isIP } from 'node:net';
 import { JobSecret } from './job-secret.ts';
@@ -6,19 +6,23 @@ import { JobSecret } from './job-secret.ts';
 export interface Kind<T> {
   /** Completes 'expected …'. */
   readonly accepts: string;
+  /** If there are only a few. */
+  readonly choices?: readonly string[];
   /** Undefined for text that is not accepted. */
   parse(text: string): T | undefined;
+  /** A value as users read it, with its unit. */
+  format?(value: T): string;
 }
 
-/** Timers of Node hold no more: 2^31 - 1 ms, almost 25 days. */
-const longestMs = 2 ** 31 - 1;
+/** The longest time that Node's timers support: almost 25 days. */
+const maxMs = 2 ** 31 - 1;
 
-export function wholeNumber(least = 0): Kind<number> {
+export function integer(min = 0): Kind<number> {
   return {
-    accepts: `a whole number ≥ ${least}`,
+    accepts: `an integer ≥ ${min}`,
     parse(text) {
       const value = Number(text);
-      return /^\d+$/.test(text.trim()) && Number.isSafeInteger(value) && value >= least ? value : undefined;
+      return /^\d+$/.test(text.trim()) && Number.isSafeInteger(value) && value >= min ? value : undefined;
     },
   };
 }
@@ -26,24 +30,26 @@ export function wholeNumber(least = 0): Kind<number> {
 /** Text in seconds, value in milliseconds. */
 export function seconds(options: { zero: boolean }): Kind<number> {
   return {
-    accepts: `seconds, ${options.zero ? '0 or more' : 'more than 0'} (fractions are fine)`,
+    accepts: `a number of seconds ${options.zero ? '≥' : '>'} 0, such as 30 or 0.5`,
     parse(text) {
       const value = decimal(text);
       const ms = value === undefined ? undefined : value * 1000;
-      return ms !== undefined && ms <= longestMs && (ms > 0 || options.zero) ? ms : undefined;
+      return ms !== undefined && ms <= maxMs && (ms > 0 || options.zero) ? ms : undefined;
     },
+    format: (ms) => `${ms / 1000} s`,
   };
 }
 
 export const milliseconds: Kind<number> = {
-  accepts: 'milliseconds, 0 or more (fractions are fine)',
+  accepts: 'a number of milliseconds ≥ 0, such as 5 or 0.5',
   parse(text) {
     const value = decimal(text);
-    return value !== undefined && value <= longestMs ? value : undefined;
+    return value !== undefined && value <= maxMs ? value : undefined;
   },
+  format: (ms) => `${ms} ms`,
 };
 
-export const share: Kind<number> = {
+export const fraction: Kind<number> = {
   accepts: 'a number from 0 to 1',
   parse(text) {
     const value = decimal(text);
@@ -51,20 +57,21 @@ export const share: Kind<number> = {
   },
 };
 
-export const truth: Kind<boolean> = {
+export const boolean: Kind<boolean> = {
   accepts: '1 or 0 (also true/false, yes/no, on/off)',
   parse(text) {
     const word = text.trim().toLowerCase();
     if (['1', 'true', 'yes', 'on'].includes(word)) return true;
     return ['0', 'false', 'no', 'off'].includes(word) ? false : undefined;
   },
+  format: (value) => (value ? 'on' : 'off'),
 };
 
 /** For variables that turn something off. */
-export const denial: Kind<boolean> = {
-  accepts: truth.accepts,
+export const negatedBoolean: Kind<boolean> = {
+  accepts: boolean.accepts,
   parse(text) {
-    const value = truth.parse(text);
+    const value = boolean.parse(text);
     return value === undefined ? undefined : !value;
   },
 };
@@ -72,6 +79,7 @@ export const denial: Kind<boolean> = {
 export function oneOf<T extends string>(...choices: readonly T[]): Kind<T> {
   return {
     accepts: `one of ${choices.join(', ')}`,
+    choices,
     parse: (text) => choices.find((choice) => choice === text.trim().toLowerCase()),
   };
 }
@@ -79,14 +87,14 @@ export function oneOf<T extends string>(...choices: readonly T[]): Kind<T> {
 export const anyText: Kind<string> = { accepts: 'text', parse: (text) => text };
 
 export const portNumber: Kind<number> = {
-  accepts: 'a port, 1 to 65535',
+  accepts: 'a port from 1 to 65535',
   parse(text) {
-    const port = wholeNumber(1).parse(text);
+    const port = integer(1).parse(text);
     return port !== undefined && port < 65_536 ? port : undefined;
   },
 };
 
-/** An IPv6 address stands in brackets: [::1]:4000. */
+/** IPv6 addresses are written in brackets: [::1]:4000. */
 export const hostAndPort: Kind<string> = {
   accepts: 'host:port',
   parse(text) {
@@ -96,7 +104,7 @@ export const hostAndPort: Kind<string> = {
 };
 
 export const addressList: Kind<string> = {
-  accepts: 'host:port, or several with commas',
+  accepts: 'host:port, or several separated by commas',
   parse(text) {
     const addresses = text.split(',').map((address) => hostAndPort.parse(address));
     return addresses.includes(undefined) ? undefined : addresses.join(',');
@@ -105,13 +113,13 @@ export const addressList: Kind<string> = {
 
 /** Names of interfaces (eth0) and subnets or addresses (10.0.0.0/8, fd00::/8, 10.1.2.3). */
 export const interfaceList: Kind<readonly string[]> = {
-  accepts: 'names of network interfaces or subnets such as 10.0.0.0/8, with commas',
+  accepts: 'network interfaces or subnets such as 10.0.0.0/8, separated by commas',
   parse: (text) => commaList(text, (item) => isSubnet(item) || /^[\w.@-]{1,32}$/.test(item)),
 };
 
-/** Names of variables, with `*` for any letters. */
+/** Names of variables; `*` matches any characters. */
 export const nameList: Kind<readonly string[]> = {
-  accepts: 'names of variables with commas; * stands for any letters',
+  accepts: 'names of variables separated by commas; * matches any characters',
   parse: (text) => commaList(text, (item) => /^[\w*.-]+$/.test(item)),
 };
 

@@ -175,16 +175,16 @@ describe('the launcher is found from the environment:', () => {
 
 describe('a contradiction is an error that names its variable:', () => {
   for (const [env, expected] of [
-    [{ HOROVOD_RANK: '0' }, /HOROVOD_RANK and HOROVOD_SIZE go together/],
-    [{ HOROVOD_SIZE: '2' }, /HOROVOD_RANK and HOROVOD_SIZE go together/],
-    [{ HOROVOD_RANK: '2', HOROVOD_SIZE: '2' }, /HOROVOD_RANK=2 has to be less than HOROVOD_SIZE=2/],
-    [{ HOROVOD_RENDEZVOUS: 'h:1' }, /not HOROVOD_SIZE/],
+    [{ HOROVOD_RANK: '0' }, /HOROVOD_RANK and HOROVOD_SIZE must be set together/],
+    [{ HOROVOD_SIZE: '2' }, /HOROVOD_RANK and HOROVOD_SIZE must be set together/],
+    [{ HOROVOD_RANK: '2', HOROVOD_SIZE: '2' }, /HOROVOD_RANK=2 must be less than HOROVOD_SIZE=2/],
+    [{ HOROVOD_RENDEZVOUS: 'h:1' }, /HOROVOD_SIZE is not/],
     [
       { HOROVOD_RENDEZVOUS: 'h:1', HOROVOD_SIZE: '2', JOB_COMPLETION_INDEX: '2' },
-      /JOB_COMPLETION_INDEX is 2, and has to be less than HOROVOD_SIZE=2/,
+      /JOB_COMPLETION_INDEX is 2; it must be less than HOROVOD_SIZE=2/,
     ],
     [{ ...openMpi, OMPI_COMM_WORLD_RANK: 'x' }, /OMPI_COMM_WORLD_RANK is "x"/],
-    [{ ...pmi, PMI_RANK: '3' }, /PMI_RANK=3 has to be less than PMI_SIZE=3/],
+    [{ ...pmi, PMI_RANK: '3' }, /PMI_RANK=3 must be less than PMI_SIZE=3/],
     [{ ...slurm, SLURM_STEP_NODELIST: 'host[1-' }, /SLURM_STEP_NODELIST is "host\[1-"/],
     [{ ...slurm, SLURM_STEP_TASKS_PER_NODE: '2(y2)' }, /SLURM_STEP_TASKS_PER_NODE is/],
   ] as const) {

@@ -1,23 +1,23 @@
 // Who started this process, read from its environment: a pure function. The order matters, because launchers run
 // inside each other: our own variables first, then Open MPI, then PMI (MPICH, Intel MPI, srun --mpi=pmi2), then Slurm.
-// Traps, each a case of the test:
-// - `salloc … mpirun`: ranks on other nodes carry SLURM_PROCID=0, that of the daemon which started them.
-// - a plain sbatch script has SLURM_PROCID=0 and SLURM_NTASKS=4, and is one process all the same: only a step has tasks.
-// - the shell of an allocation is itself a step, with a number that is no step of the user's.
-// - ranks of one host need not be consecutive (-m cyclic): a local rank says nothing about the ranks of the neighbours.
+// Traps, each of which has a test:
+// - `salloc … mpirun`: ranks on other nodes have SLURM_PROCID=0, which belongs to the daemon that started them.
+// - A plain sbatch script has SLURM_PROCID=0 and SLURM_NTASKS=4 but is a single process: only a step has tasks.
+// - The shell of an allocation is a step as well, with a reserved number.
+// - The ranks of one host need not be consecutive (-m cyclic), so local ranks say nothing about the ranks of neighbours.
 
 import { HorovodError } from '../errors.ts';
 import { JobSecret } from './job-secret.ts';
-import { type Kind, wholeNumber } from './kinds.ts';
+import { integer, type Kind } from './kinds.ts';
 import { expandHostList, expandTaskCounts } from './slurm-lists.ts';
 
 interface Placement {
   readonly rank: number;
   readonly size: number;
-  /** Where the launcher tells. No launcher tells cross ranks; hosts have to be compared. */
+  /** If the launcher says so. No launcher gives cross ranks; they follow from comparing hosts. */
   readonly localRank: number | undefined;
   readonly localSize: number | undefined;
-  /** The same in all processes of the job, and in no other job that runs. */
+  /** The same in all processes of the job, and different in every other running job. */
   readonly jobKey: string | undefined;
 }
 
@@ -31,13 +31,13 @@ export interface SlurmPlacement {
 }
 
 export type LauncherEnvironment =
-  /** One process by itself. */
+  /** A single process. */
   | (Placement & { readonly kind: 'alone' })
-  /** horovodrun, or somebody who sets HOROVOD_RANK and HOROVOD_SIZE himself. */
+  /** horovodrun, or a user who sets HOROVOD_RANK and HOROVOD_SIZE. */
   | (Placement & { readonly kind: 'horovodrun' })
   /**
-   * HOROVOD_RENDEZVOUS: no launcher, or one whose ranks are to meet there. `rank` is undefined where nobody has
-   * given one: the ranks are numbered as they come.
+   * HOROVOD_RENDEZVOUS: no launcher, or one whose ranks are to meet there. If `rank` is undefined, ranks are numbered
+   * in the order in which they arrive.
    */
   | (Omit<Placement, 'rank'> & { readonly kind: 'rendezvous'; readonly rank: number | undefined })
   | (Placement & {
@@ -60,13 +60,13 @@ export type LauncherEnvironment =
     })
   | (Placement & { readonly kind: 'slurm'; readonly slurm: SlurmPlacement });
 
-/** By somebody else. */
+/** All but `rendezvous`. */
 type Launched = Exclude<LauncherEnvironment, { kind: 'rendezvous' }>;
 
-/** Steps from here on are Slurm's own: the batch script, the shell of salloc, what is outside. */
+/** Slurm reserves steps from here on for the batch script, the shell of salloc and the like. */
 const firstReservedStep = 0xffff_fff0;
 
-/** Throws ERR_HVD_SETTING for variables that contradict each other or are no numbers. */
+/** Throws ERR_HVD_SETTING for variables that contradict each other or are not numbers. */
 export function readLauncherEnvironment(env: NodeJS.ProcessEnv): LauncherEnvironment {
   const own = readHorovod(env);
   const foreign = readOpenMpi(env) ?? readPmi(env) ?? readSlurm(env);
@@ -81,7 +81,7 @@ function readHorovod(env: NodeJS.ProcessEnv): (Placement & { kind: 'horovodrun' 
   if (!isSet(env, 'HOROVOD_RANK') && !isSet(env, 'HOROVOD_SIZE')) return undefined;
   if (!isSet(env, 'HOROVOD_RANK') || !isSet(env, 'HOROVOD_SIZE')) {
     if (isSet(env, 'HOROVOD_RENDEZVOUS') && isSet(env, 'HOROVOD_SIZE')) return undefined;
-    throw wrong('HOROVOD_RANK and HOROVOD_SIZE go together, and only one of them is set.');
+    throw wrong('HOROVOD_RANK and HOROVOD_SIZE must be set together, but only one of them is.');
   }
   return {
     kind: 'horovodrun',
@@ -92,7 +92,7 @@ function readHorovod(env: NodeJS.ProcessEnv): (Placement & { kind: 'horovodrun' 
   };
 }
 
-/** Rank and size from whoever knows them: the user, an indexed job of Kubernetes, another launcher. */
+/** Takes rank and size from the user, an indexed Kubernetes job or another launcher. */
 function meet(
   env: NodeJS.ProcessEnv,
   own: Placement | undefined,
@@ -100,13 +100,13 @@ function meet(
 ): LauncherEnvironment {
   const size = own?.size ?? optionalNumber(env, 'HOROVOD_SIZE', 1) ?? foreign?.size;
   if (size === undefined) {
-    throw wrong('HOROVOD_RENDEZVOUS is set, but not HOROVOD_SIZE: how many processes are to meet there?');
+    throw wrong('HOROVOD_RENDEZVOUS is set, but HOROVOD_SIZE is not. Set it to the number of processes.');
   }
   const index = optionalNumber(env, 'JOB_COMPLETION_INDEX');
   const rank = own?.rank ?? index ?? (foreign?.size === size ? foreign.rank : undefined);
   if (rank !== undefined && rank >= size) {
     const source = index === rank ? 'JOB_COMPLETION_INDEX' : 'the rank';
-    throw wrong(`${source} is ${rank}, and has to be less than HOROVOD_SIZE=${size}.`);
+    throw wrong(`${source} is ${rank}; it must be less than HOROVOD_SIZE=${size}.`);
   }
   const { localRank, localSize } = own ?? (index === undefined ? foreign : undefined) ?? {};
   return { kind: 'rendezvous', rank, size, localRank, localSize, jobKey: text(env, 'HOROVOD_JOB_ID') };
@@ -137,7 +137,7 @@ function readPmi(env: NodeJS.ProcessEnv): Launched | undefined {
   if (!isSet(env, 'PMI_RANK') || !isSet(env, 'PMI_SIZE')) return undefined;
   const fd = optionalNumber(env, 'PMI_FD');
   const slurm = readSlurm(env);
-  // Without a connection to its process manager, Slurm's own variables are of more use.
+  // Without a connection to the process manager, Slurm's variables are more useful.
   if (fd === undefined && slurm !== undefined) return undefined;
   return {
     kind: 'pmi',
@@ -180,14 +180,14 @@ function slurmJob(env: NodeJS.ProcessEnv): string | undefined {
 }
 
 function pair(env: NodeJS.ProcessEnv, rankName: string, sizeName: string): { rank: number; size: number } {
-  const rank = requiredNumber(env, rankName, wholeNumber());
-  const size = requiredNumber(env, sizeName, wholeNumber(1));
+  const rank = requiredNumber(env, rankName, integer());
+  const size = requiredNumber(env, sizeName, integer(1));
   if (rank < size) return { rank, size };
-  throw wrong(`${rankName}=${rank} has to be less than ${sizeName}=${size}.`);
+  throw wrong(`${rankName}=${rank} must be less than ${sizeName}=${size}.`);
 }
 
-function optionalNumber(env: NodeJS.ProcessEnv, name: string, least = 0): number | undefined {
-  return isSet(env, name) ? requiredNumber(env, name, wholeNumber(least)) : undefined;
+function optionalNumber(env: NodeJS.ProcessEnv, name: string, min = 0): number | undefined {
+  return isSet(env, name) ? requiredNumber(env, name, integer(min)) : undefined;
 }
 
 function requiredNumber(env: NodeJS.ProcessEnv, name: string, kind: Kind<number>): number {

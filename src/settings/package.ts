@@ -1,9 +1,9 @@
-// This package: where it lies and which version it is. Found through its own name, so that the depth of the calling
+// This package: its folder and its version. Both are found through the package's name, so that the depth of the calling
 // file does not matter.
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 
 /** The folder of package.json. */
 export function packageRoot(): string {
@@ -12,6 +12,6 @@ export function packageRoot(): string {
 
 /** The version in package.json. */
 export function packageVersion(): string {
-  const manifest = createRequire(import.meta.url).resolve('horovod/package.json');
-  return (JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }).version;
+  const manifest = readFileSync(join(packageRoot(), 'package.json'), 'utf8');
+  return (JSON.parse(manifest) as { version: string }).version;
 }

@@ -1,10 +1,10 @@
-// Reads the environment into Settings. This folder is the only one that looks at environment variables.
+// Reads the environment into Settings. No other folder reads environment variables.
 
 import { HorovodError } from '../errors.ts';
 import { type LauncherEnvironment, readLauncherEnvironment } from './launcher-environment.ts';
 import { type Setting, type Settings, settingsTable, type TableSettings } from './table.ts';
 
-/** Throws ERR_HVD_SETTING, naming the variable and what it accepts. An empty variable counts as not set. */
+/** Throws ERR_HVD_SETTING with the name of the variable and what it accepts. An empty variable counts as not set. */
 export function readSettings(env: NodeJS.ProcessEnv): Settings {
   const values: Record<string, unknown> = {};
   const given = new Set<string>();
@@ -15,9 +15,9 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
   const settings = values as unknown as TableSettings;
   const launcher = readLauncherEnvironment(env);
   const { size } = launcher;
-  // Not known before the ranks have met: HOROVOD_RENDEZVOUS without a rank.
+  // With HOROVOD_RENDEZVOUS a rank may not know its number before the ranks have met.
   const rank = launcher.rank ?? 0;
-  // Who does not say where a rank is means here; ranks compare their hosts when they meet.
+  // Without a placement, all ranks count as local; ranks compare their hosts when they meet.
   const placed: Settings = {
     ...settings,
     launcher,
@@ -35,12 +35,12 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
   ] as const) {
     if (placed[index] < placed[count]) continue;
     const [indexEnv, countEnv] = [settingsTable[index].env, settingsTable[count].env];
-    throw wrong(`${indexEnv}=${placed[index]} has to be less than ${countEnv}=${placed[count]}.`);
+    throw wrong(`${indexEnv}=${placed[index]} must be less than ${countEnv}=${placed[count]}.`);
   }
   return placed;
 }
 
-/** Slurm may bind each task to some of the cores that the job has on the node: what a process may use is less than what its host has. */
+/** Slurm may bind each task to a part of the job's cores on the node, so the cores of this process are not all of them. */
 function coresGivenBySlurm({ kind }: LauncherEnvironment, env: NodeJS.ProcessEnv): number | undefined {
   const cores = Number(env['SLURM_CPUS_ON_NODE']);
   return kind === 'slurm' && Number.isSafeInteger(cores) && cores > 0 ? cores : undefined;
@@ -50,7 +50,7 @@ function coresGivenBySlurm({ kind }: LauncherEnvironment, env: NodeJS.ProcessEnv
 export function parseSetting<T>(setting: Setting<T>, text: string, source: string): T {
   const value = setting.kind.parse(text);
   if (value === undefined) {
-    const shown = setting.isSecret ? 'a value that is not shown' : JSON.stringify(text);
+    const shown = setting.isSecret ? 'set to a value that is not shown' : JSON.stringify(text);
     throw wrong(`${source} is ${shown}; expected ${setting.kind.accepts}.`);
   }
   return value;
@@ -63,7 +63,7 @@ function readOne<T>(setting: Setting<T>, env: NodeJS.ProcessEnv): T {
   return values.length === 0 ? setting.default : (values[0] as T);
 }
 
-/** What the variables of a setting say. An empty one says nothing. */
+/** The variables of a setting that are set. */
 function textsOf<T>(
   setting: Setting<T>,
   env: NodeJS.ProcessEnv,

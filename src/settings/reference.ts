@@ -1,8 +1,8 @@
-// The pages docs/reference/settings.md and errors.md, written by scripts/generate-reference.mjs from the tables.
+// The pages docs/reference/settings.md and errors.md, which scripts/generate-reference.mjs writes from the tables.
 
 import { errorCodes } from '../errors.ts';
 import { foreignFlags } from './foreign-flags.ts';
-import { defaultText, flagText, settingsOf, variablesOf } from './help.ts';
+import { defaultText, flagText, isSwitchOnly, settingsOf, variablesOf } from './help.ts';
 import { type Setting, settingGroups } from './table.ts';
 
 const generated = '<!-- Written by scripts/generate-reference.mjs; do not edit by hand. -->';
@@ -11,20 +11,20 @@ export function settingsReference(): string {
   const parts = [
     '# Settings',
     generated,
-    'A setting can be given as a flag of `horovodrun`, as a key of the YAML file named by `--config-file`, or as an ' +
-      'environment variable. Flags win over the file, the file wins over the environment. Without `horovodrun` the ' +
-      'environment variables count.',
+    'You can set each of these with a flag of `horovodrun`, with a key in the YAML file that `--config-file` names, or ' +
+      'with an environment variable. Flags override the file, and the file overrides the environment. Jobs that are ' +
+      'started without `horovodrun` use the environment variables.',
   ];
   for (const group of settingGroups) {
     const rows = settingsOf(group).map(row);
     parts.push(
       `## ${group}`,
-      table(['flag', 'variable', 'config key', 'default', 'accepts', 'what it does'], rows),
+      table(['Flag', 'Variable', 'Config key', 'Default', 'Accepts', 'Description'], rows),
     );
   }
   for (const [title, treatment] of [
-    ['Flags of Python Horovod accepted without effect', 'accepted'],
-    ['Flags of Python Horovod refused in this version', 'refused'],
+    ['Flags of Python Horovod that have no effect here', 'without effect'],
+    ['Flags of Python Horovod that are not supported', 'rejected'],
   ] as const) {
     const rows = foreignFlags
       .filter((flag) => flag.treatment === treatment)
@@ -33,7 +33,7 @@ export function settingsReference(): string {
         flag.yaml === undefined ? '' : code(flag.yaml),
         flag.reason,
       ]);
-    parts.push(`## ${title}`, table(['flag', 'config key', 'why'], rows));
+    parts.push(`## ${title}`, table(['Flag', 'Config key', 'Reason'], rows));
   }
   return `${parts.join('\n\n')}\n`;
 }
@@ -41,9 +41,9 @@ export function settingsReference(): string {
 export function errorsReference(): string {
   const rows = Object.entries(errorCodes).map(([name, meaning]) => [code(name), meaning]);
   const text =
-    'Every error of this package is a `HorovodError`. Match on its `code`; the message says which rank, which ' +
-    'operation and what to do, and may change between versions.';
-  return `${['# Error codes', generated, text, table(['code', 'meaning'], rows)].join('\n\n')}\n`;
+    'Every error that this package throws is a `HorovodError`. Programs should check its `code`. The message names the ' +
+    'rank and the operation and says what to do; its wording may change between versions.';
+  return `${['# Error codes', generated, text, table(['Code', 'Meaning'], rows)].join('\n\n')}\n`;
 }
 
 function row(setting: Setting<unknown>): string[] {
@@ -55,10 +55,6 @@ function row(setting: Setting<unknown>): string[] {
     isSwitchOnly(setting) ? '' : setting.kind.accepts,
     setting.text,
   ];
-}
-
-function isSwitchOnly(setting: Setting<unknown>): boolean {
-  return setting.env === undefined && (setting.flags ?? []).every((flag) => !('operand' in flag));
 }
 
 function table(columns: readonly string[], rows: readonly (readonly string[])[]): string {

@@ -13,6 +13,7 @@ import { forwardedEnvironment } from './environment.ts';
 import { foreignFlags } from './foreign-flags.ts';
 import { helpText } from './help.ts';
 import { JobSecret } from './job-secret.ts';
+import { packageRoot } from './package.ts';
 import { readSettings } from './read-settings.ts';
 import { errorsReference, settingsReference } from './reference.ts';
 import { launchTable, type Setting, settingsTable } from './table.ts';
@@ -44,9 +45,15 @@ test('an empty environment is rank 0 of 1 with the defaults', () => {
 
 test('variables are read in their units', () => {
   const settings = readSettings({
-    ...{ HOROVOD_RANK: '1', HOROVOD_SIZE: '4', HOROVOD_TIMEOUT_SECONDS: '0.5', HOROVOD_CYCLE_TIME: '2.5' },
-    ...{ HOROVOD_STALL_CHECK_DISABLE: '1', HOROVOD_FUSION_THRESHOLD: '1024', HOROVOD_LOG_LEVEL: 'DEBUG' },
-    ...{ HOROVOD_NATIVE: '0', HOROVOD_RENDEZVOUS_ADDR: '127.0.0.1:4000' },
+    HOROVOD_RANK: '1',
+    HOROVOD_SIZE: '4',
+    HOROVOD_TIMEOUT_SECONDS: '0.5',
+    HOROVOD_CYCLE_TIME: '2.5',
+    HOROVOD_STALL_CHECK_DISABLE: '1',
+    HOROVOD_FUSION_THRESHOLD: '1024',
+    HOROVOD_LOG_LEVEL: 'DEBUG',
+    HOROVOD_NATIVE: '0',
+    HOROVOD_RENDEZVOUS_ADDR: '127.0.0.1:4000',
   });
   assert.equal(settings.operationTimeoutMs, 500);
   assert.equal(settings.cycleTimeMs, 2.5);
@@ -84,16 +91,16 @@ for (const [name, text] of [
   ['HOROVOD_HIERARCHICAL_ALLREDUCE', 'perhaps'],
   ['HOROVOD_JOB_ID', 'a b'],
 ] as const) {
-  test(`${name}=${text} is refused by name, with what is accepted`, () => {
+  test(`${name}=${text} is rejected by name, with what is accepted`, () => {
     const error = thrownBy(() => readSettings({ [name]: text }));
     assert.equal(error.code, 'ERR_HVD_SETTING');
     assert.ok(error.message.includes(name) && error.message.includes('expected'), error.message);
   });
 }
 
-test('a rank outside its size, or without a size, is refused', () => {
+test('a rank outside its size, or without a size, is rejected', () => {
   assert.match(thrownBy(() => readSettings({ HOROVOD_RANK: '2', HOROVOD_SIZE: '2' })).message, /less than/);
-  assert.match(thrownBy(() => readSettings({ HOROVOD_RANK: '2' })).message, /go together/);
+  assert.match(thrownBy(() => readSettings({ HOROVOD_RANK: '2' })).message, /must be set together/);
 });
 
 test('a process of mpirun or srun is a rank of its job', () => {
@@ -172,8 +179,16 @@ test('settings of several hosts', () => {
 
 test('only what is allowed and not denied goes to the ranks', () => {
   const driver = {
-    ...{ A: '1', AB: '2', C: '3', PATH: '/bin', HOROVOD_TRANSPORT: 'shm', OLDPWD: '/', HOROVOD_RANK: '7' },
-    ...{ HOROVOD_SECRET_KEY: 'k', _HOROVOD_SECRET_KEY: 'l', 'BASH_FUNC_x%%': '()' },
+    A: '1',
+    AB: '2',
+    C: '3',
+    PATH: '/bin',
+    HOROVOD_TRANSPORT: 'shm',
+    OLDPWD: '/',
+    HOROVOD_RANK: '7',
+    HOROVOD_SECRET_KEY: 'k',
+    _HOROVOD_SECRET_KEY: 'l',
+    'BASH_FUNC_x%%': '()',
   };
   const names = (rules: object) => Object.keys(forwardedEnvironment(driver, rules)).sort();
   assert.deepEqual(names({}), ['A', 'AB', 'C', 'HOROVOD_TRANSPORT', 'PATH']);
@@ -273,14 +288,14 @@ test('every spelling of every flag of the table is understood', () => {
   }
 });
 
-test('flags of Horovod outside this version are refused or noticed, never ignored', () => {
+test('flags of Horovod that are not supported are rejected or get a notice', () => {
   for (const foreign of foreignFlags) {
     for (const name of foreign.names) {
       const argv = ['-np', '2', name, ...(foreign.takesValue ? ['3'] : []), 'command'];
-      if (foreign.treatment === 'refused') {
+      if (foreign.treatment === 'rejected') {
         const error = thrownBy(() => parseCommandLine(argv, {}));
         assert.equal(error.code, 'ERR_HVD_UNSUPPORTED');
-        assert.ok(error.message.includes(`${name}: `) && error.message.includes('not in this version'), name);
+        assert.ok(error.message.includes(`${name}: `) && error.message.includes('not supported'), name);
       } else {
         const line = parseCommandLine(argv, {});
         assert.equal(line.notices.length, 1);
@@ -291,25 +306,25 @@ test('flags of Horovod outside this version are refused or noticed, never ignore
   }
 });
 
-test('wrong flags are refused in one sentence', () => {
+test('wrong flags are rejected with a one-line message', () => {
   for (const [argv, expected] of [
     [['--start-timout', '3', 'x'], /unknown flag --start-timout\. Did you mean --start-timeout\?/],
     [['-n', '3', 'x'], /unknown flag -n\. Did you mean -\w+\?/],
     [['--frobnicate'], /unknown flag --frobnicate\.$/],
     [['-np'], /--num-proc|-np needs a value/],
-    [['-np', 'two', 'x'], /-np is "two"; expected a whole number ≥ 1/],
-    [['-np', '0', 'x'], /expected a whole number ≥ 1/],
+    [['-np', 'two', 'x'], /-np is "two"; expected an integer ≥ 1/],
+    [['-np', '0', 'x'], /expected an integer ≥ 1/],
     [['-H'], /-H needs a value/],
     [['--verbose=1', 'x'], /--verbose takes no value/],
     [['--cycle-time-ms=-1', 'x'], /--cycle-time-ms is "-1"/],
     [['--fusion-threshold-mb', 'x', 'y'], /--fusion-threshold-mb is "x"/],
-    [['-H', 'localhost:2', '--hostfile', 'f', 'x'], /exclude each other/],
-    [['--stall-check', '--no-stall-check', 'x'], /contradicts/],
-    [['--mpi', '--gloo', 'x'], /--gloo contradicts/],
-    [['--tcp', '--mpi', 'x'], /--mpi contradicts/],
-    [['--hierarchical-allreduce', '--no-hierarchical-allreduce', 'x'], /contradicts/],
-    [['--ssh-port', '70000', 'x'], /expected a port, 1 to 65535/],
-    [['--network-interfaces', 'a b', 'x'], /expected names of network interfaces/],
+    [['-H', 'localhost:2', '--hostfile', 'f', 'x'], /cannot be used together/],
+    [['--stall-check', '--no-stall-check', 'x'], /conflicts/],
+    [['--mpi', '--gloo', 'x'], /--gloo conflicts/],
+    [['--tcp', '--mpi', 'x'], /--mpi conflicts/],
+    [['--hierarchical-allreduce', '--no-hierarchical-allreduce', 'x'], /conflicts/],
+    [['--ssh-port', '70000', 'x'], /expected a port from 1 to 65535/],
+    [['--network-interfaces', 'a b', 'x'], /expected network interfaces/],
   ] as const) {
     const error = thrownBy(() => parseCommandLine(argv, {}));
     assert.equal(error.code, 'ERR_HVD_SETTING');
@@ -327,7 +342,7 @@ test('a wrong variable of the driver is found before any rank starts; those of a
   assert.equal(parseCommandLine(['x'], outer).settings.size, 1);
   assert.match(
     parseCommandLine(['x'], { HOROVOD_CACHE_CAPACITY: '7' }).notices[0] ?? '',
-    /HOROVOD_CACHE_CAPACITY is set/,
+    /^HOROVOD_CACHE_CAPACITY has no effect/,
   );
 });
 
@@ -370,7 +385,7 @@ test("the config file has Horovod's keys", () => {
   assert.deepEqual(
     notices.map((notice) => notice.slice(0, notice.indexOf(' has no effect'))),
     [
-      'config.yaml:7: logging.hide_timestamp is no setting and',
+      'config.yaml:7: logging.hide_timestamp is not a known setting and',
       'config.yaml:12: library_options.num_nccl_streams',
     ],
   );
@@ -394,16 +409,16 @@ test("autotune has Horovod's flags and keys, and what is given is known", () => 
   });
   assert.equal(settings.autotune, true);
   assert.equal(settings.autotuneNoise, 0.8);
-  const knobs = ['fusionThresholdBytes', 'cycleTimeMs', 'bucketBytes', 'overlap'];
+  const tuned = ['fusionThresholdBytes', 'cycleTimeMs', 'bucketBytes', 'overlap'];
   assert.deepEqual(
-    knobs.filter((name) => settings.given.has(name)),
+    tuned.filter((name) => settings.given.has(name)),
     ['cycleTimeMs', 'bucketBytes'],
   );
   assert.throws(() => parseCommandLine(['--autotune-gaussian-process-noise', '2', 'x'], {}), /from 0 to 1/);
   assert.throws(() => parseCommandLine(['--autotune-steps-per-sample', '0', 'x'], {}), /≥ 1/);
 });
 
-test('a wrong config file is refused with file and line', () => {
+test('a wrong config file is rejected with file and line', () => {
   for (const [text, code, expected] of [
     [
       'params:\n  cycle_time_ms: soon',
@@ -415,7 +430,7 @@ test('a wrong config file is refused with file and line', () => {
     [
       'params:\n  torus_allreduce: true',
       'ERR_HVD_UNSUPPORTED',
-      /c\.yaml:2: params\.torus_allreduce: .*not in this version/,
+      /c\.yaml:2: params\.torus_allreduce: .*not supported/,
     ],
     [
       'controller: smoke',
@@ -423,7 +438,7 @@ test('a wrong config file is refused with file and line', () => {
       /c\.yaml:1: controller is "smoke"; expected one of mpi, gloo, tcp/,
     ],
     ['- a\n- b', 'ERR_HVD_SETTING', /map of sections/],
-    ['params: {', 'ERR_HVD_SETTING', /c\.yaml:1 is not YAML/],
+    ['params: {', 'ERR_HVD_SETTING', /c\.yaml:1 is not valid YAML/],
   ] as const) {
     const error = thrownBy(() => parseConfig(text, 'c.yaml'));
     assert.equal(error.code, code);
@@ -464,8 +479,7 @@ test('--help shows every flag and every variable a user may set', () => {
 });
 
 test('docs/reference is what scripts/generate-reference.mjs writes', () => {
-  const page = (name: string) =>
-    readFileSync(new URL(`../../docs/reference/${name}.md`, import.meta.url), 'utf8');
+  const page = (name: string) => readFileSync(join(packageRoot(), `docs/reference/${name}.md`), 'utf8');
   assert.equal(page('settings'), settingsReference());
   assert.equal(page('errors'), errorsReference());
 });

@@ -2,22 +2,22 @@
 
 import { HorovodError } from '../errors.ts';
 
-/** No cluster is larger; a wrong range shall not fill the memory. */
-const mostItems = 1 << 20;
+/** Larger than any cluster: a wrong range must not exhaust the memory. */
+const maxItems = 1 << 20;
 
-/** `source` is what an error calls the text. A name may have several brackets: every combination is a host. */
+/** `source` names the text in errors. A name may have several brackets; every combination is a host. */
 export function expandHostList(text: string, source: string): string[] {
   const hosts = splitOutsideBrackets(text, source).flatMap((word) => expandWord(word, text, source));
   if (hosts.length === 0) throw wrong(text, source, 'node[1-3],other');
   return hosts;
 }
 
-/** How many tasks each node has, node by node. */
+/** The number of tasks of each node. */
 export function expandTaskCounts(text: string, source: string): number[] {
   return text.split(',').flatMap((item) => {
     const match = /^(\d+)(?:\(x(\d+)\))?$/.exec(item.trim());
     const times = Number(match?.[2] ?? 1);
-    if (match === null || times > mostItems) throw wrong(text, source, '2(x3),1');
+    if (match === null || times > maxItems) throw wrong(text, source, '2(x3),1');
     return Array.from({ length: times }, () => Number(match[1]));
   });
 }
@@ -50,7 +50,7 @@ function expandWord(word: string, text: string, source: string): string[] {
     .split(',')
     .flatMap((range) => expandRange(range, text, source));
   const rests = expandWord(word.slice(close + 1), text, source);
-  if (numbers.length * rests.length > mostItems) throw wrong(text, source, 'node[1-3],other');
+  if (numbers.length * rests.length > maxItems) throw wrong(text, source, 'node[1-3],other');
   return numbers.flatMap((number) => rests.map((rest) => `${word.slice(0, open)}${number}${rest}`));
 }
 
@@ -58,7 +58,7 @@ function expandWord(word: string, text: string, source: string): string[] {
 function expandRange(range: string, text: string, source: string): string[] {
   const match = /^(\d+)(?:-(\d+))?$/.exec(range);
   const [first, last] = [Number(match?.[1]), Number(match?.[2] ?? match?.[1])];
-  if (match === null || last < first || last - first >= mostItems) {
+  if (match === null || last < first || last - first >= maxItems) {
     throw wrong(text, source, 'node[1-3],other');
   }
   const width = (match[1] as string).length;

@@ -1,38 +1,48 @@
-// The one table of settings. Each is one entry: variable, flags, key of the config file, kind, default and one
-// sentence. Reading the environment, the flags of horovodrun, its --help, the config file and the reference page
-// all come from here. A flag or config key is worth the text its environment variable would have; given by both,
-// the flag wins over the file and the file over the environment. The entries stand in table/, by group.
+// The one table of settings. Each entry has a variable, flags, a config key, a kind, a default and a description. The
+// environment, the flags of horovodrun, its --help, the config file and the reference page are all read or written by
+// it. A flag or config key stands for the text its environment variable would have; flags win over the file, and the
+// file wins over the environment. The entries are in table/.
 
-import { autotuneSettings } from './table/autotune.ts';
-import { collectiveSettings } from './table/collectives.ts';
-import { givenSettings } from './table/given.ts';
-import { severalHostsSettings } from './table/several-hosts.ts';
-import { startingSettings } from './table/starting.ts';
-import { timelineSettings } from './table/timeline.ts';
-import { watchingSettings } from './table/watching.ts';
-import type { SettingsOf, TableSettings } from './types.ts';
+import type { LauncherEnvironment } from './launcher-environment.ts';
+import type { SettingsOf } from './setting.ts';
+import { type AutotuneSettings, autotuneSettings } from './table/autotune.ts';
+import { type CollectiveSettings, collectiveSettings } from './table/collectives.ts';
+import { type GivenSettings, givenSettings } from './table/given.ts';
+import { type MonitoringSettings, monitoringSettings } from './table/monitoring.ts';
+import { type NetworkSettings, networkSettings } from './table/network.ts';
+import { type StartingSettings, startingSettings } from './table/starting.ts';
+import { type TimelineSettings, timelineSettings } from './table/timeline.ts';
 
-export { launchTable } from './table/launch-options.ts';
-export type {
-  Flag,
-  LaunchOptions,
-  LogFormat,
-  LogLevel,
-  OverlapChoice,
-  Setting,
-  SettingGroup,
-  Settings,
-  TableSettings,
-  TransportChoice,
-} from './types.ts';
-export { settingGroups } from './types.ts';
+export { type Flag, type Setting, settingGroups } from './setting.ts';
+export type { OverlapChoice } from './table/collectives.ts';
+export { type LaunchOptions, launchTable } from './table/launch-options.ts';
+export type { LogFormat, LogLevel } from './table/monitoring.ts';
+export type { TransportChoice } from './table/network.ts';
 
-export const settingsTable: SettingsOf<keyof TableSettings> = {
+/** Settings that are entries of the table. */
+export interface TableSettings
+  extends StartingSettings,
+    CollectiveSettings,
+    NetworkSettings,
+    AutotuneSettings,
+    MonitoringSettings,
+    TimelineSettings,
+    GivenSettings {}
+
+/** What one rank knows about its job and how it is to behave. */
+export interface Settings extends TableSettings {
+  /** Who started this process. `rank`, `size`, `localRank` and `localSize` above are taken from it. */
+  readonly launcher: LauncherEnvironment;
+  /** Names of the settings that were set by a flag, file or variable: autotune leaves them alone. */
+  readonly given: ReadonlySet<string>;
+}
+
+export const settingsTable: SettingsOf<TableSettings> = {
   ...startingSettings,
   ...collectiveSettings,
-  ...severalHostsSettings,
+  ...networkSettings,
   ...autotuneSettings,
-  ...watchingSettings,
+  ...monitoringSettings,
   ...timelineSettings,
   ...givenSettings,
 };

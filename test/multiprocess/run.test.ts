@@ -193,11 +193,11 @@ for (const program of ['mpirun.openmpi', 'mpirun.mpich']) {
   });
 }
 
-test('wrong options are refused before anything is started', deadline, async () => {
+test('wrong options are rejected before anything is started', deadline, async () => {
   for (const [options, expected] of [
-    [{ np: 0 }, /np is 0; expected a whole number ≥ 1/],
+    [{ np: 0 }, /np is 0; expected an integer ≥ 1/],
     [{ np: 3, hosts: 'localhost:2' }, /more processes than there are slots/],
-    [{ hosts: 'localhost:1', hostfile: 'h' }, /exclude each other/],
+    [{ hosts: 'localhost:1', hostfile: 'h' }, /cannot be used together/],
     [{ transport: 'warp' as 'tcp' }, /HOROVOD_TRANSPORT is "warp"/],
     [
       { transport: 'mpi' as const, env: { HOROVOD_MPIRUN: 'no-such-mpirun' } },

@@ -66,12 +66,12 @@ async function startJob(options: RunOptions, remarks: string[]): Promise<{ job: 
   if (hosts !== undefined && hostfile !== undefined) {
     throw new HorovodError(
       'ERR_HVD_SETTING',
-      'run: hosts and hostfile exclude each other: give one of them.',
+      'run: hosts and hostfile cannot be used together.',
     );
   }
   const processes = options.np ?? slotsOf(options);
   if (!Number.isSafeInteger(processes) || processes < 1) {
-    throw new HorovodError('ERR_HVD_SETTING', `run: np is ${processes}; expected a whole number ≥ 1.`);
+    throw new HorovodError('ERR_HVD_SETTING', `run: np is ${processes}; expected an integer ≥ 1.`);
   }
   const say = (text: string) => {
     remarks.push(text);

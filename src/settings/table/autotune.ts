@@ -1,29 +1,28 @@
-// Settings of autotune, with the names Python Horovod has for them.
+// Autotune, with the names of Python Horovod.
 
-import { anyText, share, truth, wholeNumber } from '../kinds.ts';
-import type { SettingsOf } from '../types.ts';
+import { anyText, boolean, fraction, integer } from '../kinds.ts';
+import { onOff, type SettingsOf } from '../setting.ts';
 
-export const autotuneSettings: SettingsOf<
-  | 'autotune'
-  | 'autotuneLog'
-  | 'autotuneFile'
-  | 'autotuneWarmupSamples'
-  | 'autotuneStepsPerSample'
-  | 'autotuneMaxSamples'
-  | 'autotuneNoise'
-> = {
+export interface AutotuneSettings {
+  readonly autotune: boolean;
+  readonly autotuneLog: string | undefined;
+  readonly autotuneFile: string | undefined;
+  readonly autotuneWarmupSamples: number;
+  readonly autotuneStepsPerSample: number;
+  readonly autotuneMaxSamples: number;
+  /** Undefined: estimated from the samples. */
+  readonly autotuneNoise: number | undefined;
+}
+
+export const autotuneSettings: SettingsOf<AutotuneSettings> = {
   autotune: {
     group: 'Autotune',
     env: 'HOROVOD_AUTOTUNE',
-    flags: [
-      { names: ['--autotune'], text: '1' },
-      { names: ['--no-autotune'], text: '0', isHidden: true },
-    ],
+    flags: onOff('autotune'),
     yaml: { key: 'autotune.enabled' },
-    kind: truth,
+    kind: boolean,
     default: false,
-    defaultText: '0',
-    text: 'Looks for better settings of those that are not given, while training goes on, and keeps what is measurably faster.',
+    text: 'Tune the settings that you have not set yourself during training, and keep what is measurably faster.',
   },
   autotuneLog: {
     group: 'Autotune',
@@ -32,8 +31,7 @@ export const autotuneSettings: SettingsOf<
     yaml: { key: 'autotune.log_file' },
     kind: anyText,
     default: undefined,
-    defaultText: 'none',
-    text: 'Where rank 0 writes each setting tried and its time, as CSV; the last row is what was chosen.',
+    text: 'CSV file in which rank 0 logs every configuration it tries, with its time. The last row is the result.',
   },
   autotuneFile: {
     group: 'Autotune',
@@ -42,44 +40,43 @@ export const autotuneSettings: SettingsOf<
     yaml: { key: 'autotune.file' },
     kind: anyText,
     default: undefined,
-    defaultText: 'none',
-    text: 'Where the result is kept: used by a job of the same shape, instead of tuning again; written by rank 0 otherwise.',
+    text: 'File for the result. Rank 0 writes it, and later jobs of the same shape use it instead of tuning again.',
   },
   autotuneWarmupSamples: {
     group: 'Autotune',
     env: 'HOROVOD_AUTOTUNE_WARMUP_SAMPLES',
     flags: [{ names: ['--autotune-warmup-samples'], operand: 'N' }],
     yaml: { key: 'autotune.warmup_samples' },
-    kind: wholeNumber(),
+    kind: integer(),
     default: 3,
-    text: 'How many samples are left out at the start; at least one is.',
+    text: 'Number of samples to discard at the start. At least one is always discarded.',
   },
   autotuneStepsPerSample: {
     group: 'Autotune',
     env: 'HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE',
     flags: [{ names: ['--autotune-steps-per-sample'], operand: 'N' }],
     yaml: { key: 'autotune.steps_per_sample' },
-    kind: wholeNumber(1),
+    kind: integer(1),
     default: 10,
-    text: 'How many training steps are timed for one sample.',
+    text: 'Number of training steps to time for one sample.',
   },
   autotuneMaxSamples: {
     group: 'Autotune',
     env: 'HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES',
     flags: [{ names: ['--autotune-bayes-opt-max-samples'], operand: 'N' }],
     yaml: { key: 'autotune.bayes_opt_max_samples' },
-    kind: wholeNumber(1),
+    kind: integer(1),
     default: 20,
-    text: 'How many samples the search may take, one setting each; the final comparison takes 8 to 24 more.',
+    text: 'Maximum number of samples for the search, one configuration each. The final comparison takes 8 to 24 more.',
   },
   autotuneNoise: {
     group: 'Autotune',
     env: 'HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE',
-    flags: [{ names: ['--autotune-gaussian-process-noise'], operand: 'SHARE' }],
+    flags: [{ names: ['--autotune-gaussian-process-noise'], operand: 'FRACTION' }],
     yaml: { key: 'autotune.gaussian_process_noise' },
-    kind: share,
+    kind: fraction,
     default: undefined,
     defaultText: 'estimated',
-    text: "How much of what is measured is noise, as a share of the settings' own effect.",
+    text: 'Measurement noise, as a fraction of the effect that the settings have.',
   },
 };

@@ -1,37 +1,41 @@
-// Settings of the collectives: memory, limits, batches.
+// The collectives: memory, time limits, batches.
 
-import { anyText, milliseconds, oneOf, seconds, truth, wholeNumber } from '../kinds.ts';
-import type { SettingsOf } from '../types.ts';
+import { anyText, boolean, integer, milliseconds, oneOf, seconds } from '../kinds.ts';
+import type { SettingsOf } from '../setting.ts';
+
+/** auto: if a core is free for it. */
+export type OverlapChoice = 'auto' | 'always' | 'never';
+
+export interface CollectiveSettings {
+  readonly native: boolean;
+  readonly nativePath: string | undefined;
+  readonly shmDirectory: string | undefined;
+  readonly cma: boolean;
+  readonly operationTimeoutMs: number;
+  readonly fusionThresholdBytes: number;
+  readonly overlap: OverlapChoice;
+  readonly bucketBytes: number;
+  readonly cycleTimeMs: number;
+  readonly dynamicProcessSets: boolean;
+}
 
 const mebibytes = (text: string): string => String(Number(text) * 2 ** 20);
 
-export const collectiveSettings: SettingsOf<
-  | 'native'
-  | 'nativePath'
-  | 'shmDirectory'
-  | 'cma'
-  | 'operationTimeoutMs'
-  | 'fusionThresholdBytes'
-  | 'overlap'
-  | 'bucketBytes'
-  | 'cycleTimeMs'
-  | 'dynamicProcessSets'
-> = {
+export const collectiveSettings: SettingsOf<CollectiveSettings> = {
   native: {
     group: 'Collectives',
     env: 'HOROVOD_NATIVE',
-    kind: truth,
+    kind: boolean,
     default: true,
-    defaultText: '1',
-    text: 'Whether the native addon may be used; 0 forces the portable transport.',
+    text: 'Use the native addon; 0 selects the portable transport instead.',
   },
   nativePath: {
     group: 'Collectives',
     env: 'HOROVOD_NATIVE_PATH',
     kind: anyText,
     default: undefined,
-    defaultText: 'searched',
-    text: 'The file of the native addon to load.',
+    defaultText: 'found automatically',
+    text: 'Path of the native addon to load.',
   },
   shmDirectory: {
     group: 'Collectives',
@@ -39,15 +43,14 @@ export const collectiveSettings: SettingsOf<
     kind: anyText,
     default: undefined,
     defaultText: '/dev/shm',
-    text: 'A directory of a memory file system for what ranks of one host share.',
+    text: 'Directory for memory that the ranks of a host share. It must be on a memory file system (tmpfs).',
   },
   cma: {
     group: 'Collectives',
     env: 'HOROVOD_CMA',
-    kind: truth,
+    kind: boolean,
     default: true,
-    defaultText: '1',
-    text: "Whether large tensors are read directly from the peers' memory where the kernel allows it.",
+    text: 'Read large tensors directly from the memory of other ranks where the kernel allows it (cross-memory attach).',
   },
   operationTimeoutMs: {
     group: 'Collectives',
@@ -55,33 +58,32 @@ export const collectiveSettings: SettingsOf<
     flags: [{ names: ['--timeout-seconds'], operand: 'SECONDS' }],
     kind: seconds({ zero: false }),
     default: 1_800_000,
-    defaultText: '1800',
-    text: 'The deadline of every collective: a rank that waits longer throws ERR_HVD_TIMEOUT.',
+    text: 'Time limit for each collective. A rank that waits longer throws ERR_HVD_TIMEOUT.',
   },
   fusionThresholdBytes: {
     group: 'Collectives',
     env: 'HOROVOD_FUSION_THRESHOLD',
-    flags: [{ names: ['--fusion-threshold-mb'], operand: 'MB', kind: wholeNumber(), toText: mebibytes }],
+    flags: [{ names: ['--fusion-threshold-mb'], operand: 'MB', kind: integer(), toText: mebibytes }],
     yaml: { key: 'params.fusion_threshold_mb', toText: mebibytes },
-    kind: wholeNumber(),
+    kind: integer(),
     default: 128 * 2 ** 20,
     defaultText: '128 MiB',
-    text: 'How many bytes of small tensors are moved as one operation; 0 turns fusion off.',
+    text: 'Maximum total size of small tensors fused into one operation; 0 turns fusion off. The variable is in bytes.',
   },
   overlap: {
     group: 'Collectives',
     env: 'HOROVOD_OVERLAP',
     kind: oneOf('auto', 'always', 'never'),
     default: 'auto',
-    text: 'Whether gradients are reduced while backpropagation goes on; auto: where a core is to spare for it.',
+    text: 'Reduce gradients while backpropagation is still running; auto does so if a core is free for it.',
   },
   bucketBytes: {
     group: 'Collectives',
     env: 'HOROVOD_BUCKET_BYTES',
-    kind: wholeNumber(),
+    kind: integer(),
     default: 2 * 2 ** 20,
     defaultText: '2 MiB',
-    text: 'How many bytes of gradients start together while backpropagation goes on.',
+    text: 'Number of bytes of gradients to reduce together during backpropagation.',
   },
   cycleTimeMs: {
     group: 'Collectives',
@@ -90,14 +92,13 @@ export const collectiveSettings: SettingsOf<
     yaml: { key: 'params.cycle_time_ms' },
     kind: milliseconds,
     default: 0,
-    text: 'How long calls are gathered into one batch; 0: only those of one JavaScript tick.',
+    text: 'Time to collect calls into one batch; 0 batches only the calls of one JavaScript tick.',
   },
   dynamicProcessSets: {
     group: 'Collectives',
     env: 'HOROVOD_DYNAMIC_PROCESS_SETS',
-    kind: truth,
+    kind: boolean,
     default: false,
-    defaultText: '0',
-    text: 'Whether process sets may be added and removed after init().',
+    text: 'Allow process sets to be added and removed after init().',
   },
 };

@@ -1,94 +1,95 @@
 // What horovodrun tells each rank: who it is and where the others are.
 
-import { addressList, anyText, identifier, secretKey, wholeNumber } from '../kinds.ts';
-import type { SettingsOf } from '../types.ts';
+import type { JobSecret } from '../job-secret.ts';
+import { addressList, anyText, identifier, integer, secretKey } from '../kinds.ts';
+import type { SettingsOf } from '../setting.ts';
+
+export interface GivenSettings {
+  readonly rank: number;
+  readonly size: number;
+  readonly localRank: number;
+  readonly localSize: number;
+  readonly crossRank: number;
+  readonly crossSize: number;
+  /** How many cores the ranks of this host have together, if the launcher has assigned cores. */
+  readonly localCores: number | undefined;
+  readonly hostname: string;
+  /** Where horovodrun's store listens: host:port, or a comma-separated list of addresses of the same store. */
+  readonly rendezvousAddress: string | undefined;
+  readonly jobId: string | undefined;
+  readonly secret: JobSecret | undefined;
+  /** Where ranks of run() that mpirun has started fetch their call, and the secret for it. */
+  readonly runAddress: string | undefined;
+  readonly runSecret: JobSecret | undefined;
+}
 
 const given = (env: string, text: string) =>
-  ({ group: 'Given by horovodrun', env, text, isGiven: true }) as const;
+  ({ group: 'Set by horovodrun', env, text, isGiven: true }) as const;
 
-export const givenSettings: SettingsOf<
-  | 'rank'
-  | 'size'
-  | 'localRank'
-  | 'localSize'
-  | 'crossRank'
-  | 'crossSize'
-  | 'localCores'
-  | 'hostname'
-  | 'rendezvousAddress'
-  | 'jobId'
-  | 'secret'
-  | 'runAddress'
-  | 'runSecret'
-> = {
-  rank: { ...given('HOROVOD_RANK', 'Number of this process.'), kind: wholeNumber(), default: 0 },
-  size: { ...given('HOROVOD_SIZE', 'How many processes take part.'), kind: wholeNumber(1), default: 1 },
+export const givenSettings: SettingsOf<GivenSettings> = {
+  rank: { ...given('HOROVOD_RANK', 'Rank of this process.'), kind: integer(), default: 0 },
+  size: { ...given('HOROVOD_SIZE', 'Number of ranks.'), kind: integer(1), default: 1 },
   localRank: {
-    ...given('HOROVOD_LOCAL_RANK', 'Number of this process on its host.'),
-    kind: wholeNumber(),
+    ...given('HOROVOD_LOCAL_RANK', 'Number of this rank on its host.'),
+    kind: integer(),
     default: 0,
     defaultText: 'the rank',
   },
   localSize: {
-    ...given('HOROVOD_LOCAL_SIZE', 'How many processes take part on this host.'),
-    kind: wholeNumber(1),
+    ...given('HOROVOD_LOCAL_SIZE', 'Number of ranks on this host.'),
+    kind: integer(1),
     default: 1,
     defaultText: 'the size',
   },
   crossRank: {
-    ...given('HOROVOD_CROSS_RANK', 'Number of this host among those that have this local rank.'),
-    kind: wholeNumber(),
+    ...given('HOROVOD_CROSS_RANK', 'Number of this host among the hosts that have this local rank.'),
+    kind: integer(),
     default: 0,
   },
   crossSize: {
-    ...given('HOROVOD_CROSS_SIZE', 'How many hosts have this local rank.'),
-    kind: wholeNumber(1),
+    ...given('HOROVOD_CROSS_SIZE', 'Number of hosts that have this local rank.'),
+    kind: integer(1),
     default: 1,
   },
   localCores: {
-    ...given('HOROVOD_LOCAL_CORES', 'How many cores the ranks of this host have together, with --pin-cores.'),
-    kind: wholeNumber(1),
+    ...given(
+      'HOROVOD_LOCAL_CORES',
+      'Number of cores that the ranks of this host have together, with --pin-cores.',
+    ),
+    kind: integer(1),
     default: undefined,
-    defaultText: 'what the process may use',
+    defaultText: 'those the process may use',
   },
-  hostname: {
-    ...given('HOROVOD_HOSTNAME', 'Name of this host in -H.'),
-    kind: anyText,
-    default: 'localhost',
-  },
+  hostname: { ...given('HOROVOD_HOSTNAME', 'Name of this host in -H.'), kind: anyText, default: 'localhost' },
   rendezvousAddress: {
     ...given(
       'HOROVOD_RENDEZVOUS_ADDR',
-      'Where the ranks find each other: host:port, or several of them with commas, tried all at once.',
+      'Address where the ranks find each other: host:port, or several separated by commas, all tried at once.',
     ),
     kind: addressList,
     default: undefined,
-    defaultText: 'none: a single process',
+    defaultText: 'none (a single process)',
   },
   jobId: {
-    ...given('HOROVOD_JOB_ID', 'Name of the job; part of every proof of the secret.'),
+    ...given('HOROVOD_JOB_ID', 'Id of the job; part of every authentication.'),
     kind: identifier,
     default: undefined,
-    defaultText: 'none',
   },
   secret: {
-    ...given('_HOROVOD_SECRET_KEY', 'Secret of the job, 32 bytes in hex; never printed.'),
+    ...given('_HOROVOD_SECRET_KEY', 'Secret of the job, 32 bytes in hex. Never printed.'),
     kind: secretKey,
     default: undefined,
-    defaultText: 'none',
     isSecret: true,
   },
   runAddress: {
-    ...given('HOROVOD_RUN_ADDR', 'Where run() hands out its call when mpirun starts its ranks.'),
+    ...given('HOROVOD_RUN_ADDR', 'Address where ranks of run() that mpirun has started fetch their call.'),
     kind: addressList,
     default: undefined,
-    defaultText: 'none',
   },
   runSecret: {
-    ...given('_HOROVOD_RUN_SECRET_KEY', 'Secret of that place, 32 bytes in hex; never printed.'),
+    ...given('_HOROVOD_RUN_SECRET_KEY', 'Secret for that address, 32 bytes in hex. Never printed.'),
     kind: secretKey,
     default: undefined,
-    defaultText: 'none',
     isSecret: true,
   },
 };

@@ -1,143 +1,154 @@
 // Options of horovodrun itself: flags without a variable.
 
-import { anyText, nameList, portNumber, truth, wholeNumber } from '../kinds.ts';
-import type { LaunchOptions, Setting } from '../types.ts';
+import { anyText, boolean, integer, nameList, portNumber } from '../kinds.ts';
+import type { SettingsOf } from '../setting.ts';
 
-export const launchTable: { readonly [K in keyof LaunchOptions]: Setting<LaunchOptions[K]> } = {
+export interface LaunchOptions {
+  readonly processes: number | undefined;
+  readonly configFile: string | undefined;
+  readonly hosts: string | undefined;
+  readonly hostfile: string | undefined;
+  readonly sshPort: number | undefined;
+  readonly sshIdentityFile: string | undefined;
+  readonly envAllow: readonly string[] | undefined;
+  readonly envDeny: readonly string[] | undefined;
+  readonly mpiArgs: string | undefined;
+  readonly bindingArgs: string | undefined;
+  readonly outputFilename: string | undefined;
+  readonly prefixOutput: boolean;
+  readonly prefixTimestamp: boolean;
+  readonly verbose: boolean;
+  readonly checkBuild: boolean;
+  readonly version: boolean;
+  readonly help: boolean;
+}
+
+export const launchTable: SettingsOf<LaunchOptions> = {
   processes: {
     group: 'Launching',
     flags: [{ names: ['-np', '--num-proc'], operand: 'N' }],
-    kind: wholeNumber(1),
+    kind: integer(1),
     default: undefined,
     defaultText: 'required',
-    text: 'How many processes to start.',
-  },
-  hosts: {
-    group: 'Hosts',
-    flags: [{ names: ['-H', '--hosts'], operand: 'HOST:SLOTS,…' }],
-    kind: anyText,
-    default: undefined,
-    defaultText: 'localhost with N slots',
-    text: 'Where to start them, in this order; an IPv6 address stands in brackets.',
-  },
-  hostfile: {
-    group: 'Hosts',
-    flags: [{ names: ['--hostfile', '-hostfile'], operand: 'FILE' }],
-    kind: anyText,
-    default: undefined,
-    defaultText: 'none',
-    text: 'A file with a line `HOST slots=N` for each host, instead of -H.',
-  },
-  sshPort: {
-    group: 'Hosts',
-    flags: [{ names: ['-p', '--ssh-port'], operand: 'PORT' }],
-    kind: portNumber,
-    default: undefined,
-    defaultText: "ssh's own",
-    text: 'The port of ssh on the other hosts.',
-  },
-  sshIdentityFile: {
-    group: 'Hosts',
-    flags: [{ names: ['-i', '--ssh-identity-file'], operand: 'FILE' }],
-    kind: anyText,
-    default: undefined,
-    defaultText: "ssh's own",
-    text: 'The file of the private key for ssh.',
-  },
-  envAllow: {
-    group: 'Hosts',
-    flags: [{ names: ['--env-allow'], operand: 'NAME,…', isList: true }],
-    kind: nameList,
-    default: undefined,
-    defaultText: 'all but those of the shell and of other jobs',
-    text: 'Only these variables of this environment go to the ranks (A_* means all that start with A_); HOROVOD_* and PATH always do, and what is named here also goes to other hosts where it would be held back otherwise.',
-  },
-  envDeny: {
-    group: 'Hosts',
-    flags: [{ names: ['--env-deny'], operand: 'NAME,…', isList: true }],
-    kind: nameList,
-    default: undefined,
-    defaultText: 'none',
-    text: 'These variables of this environment do not go to the ranks, also if --env-allow names them.',
-  },
-  mpiArgs: {
-    group: 'mpirun',
-    flags: [{ names: ['--mpi-args'], operand: '"ARGUMENTS"' }],
-    kind: anyText,
-    default: undefined,
-    defaultText: 'none',
-    text: 'With --mpi: more arguments for mpirun, as a shell would split them.',
-  },
-  bindingArgs: {
-    group: 'mpirun',
-    flags: [{ names: ['--binding-args'], operand: '"ARGUMENTS"' }],
-    kind: anyText,
-    default: undefined,
-    defaultText: 'unbound, by slot',
-    text: 'With --mpi: how mpirun binds and places ranks, instead of its default here.',
+    text: 'Number of processes to start.',
   },
   configFile: {
     group: 'Launching',
     flags: [{ names: ['--config-file'], operand: 'FILE' }],
     kind: anyText,
     default: undefined,
-    defaultText: 'none',
-    text: 'A YAML file of settings; flags win over it, whatever their order.',
+    text: 'YAML file with settings. Flags take precedence over it.',
+  },
+  hosts: {
+    group: 'Hosts',
+    flags: [{ names: ['-H', '--hosts'], operand: 'HOST:SLOTS,…' }],
+    kind: anyText,
+    default: undefined,
+    defaultText: 'this host only',
+    text: 'Hosts to start the processes on, filled in this order. Write IPv6 addresses in brackets.',
+  },
+  hostfile: {
+    group: 'Hosts',
+    flags: [{ names: ['--hostfile', '-hostfile'], operand: 'FILE' }],
+    kind: anyText,
+    default: undefined,
+    text: 'File that lists the hosts, one `HOST slots=N` per line, instead of -H.',
+  },
+  sshPort: {
+    group: 'Hosts',
+    flags: [{ names: ['-p', '--ssh-port'], operand: 'PORT' }],
+    kind: portNumber,
+    default: undefined,
+    defaultText: 'as configured for ssh',
+    text: 'Port of the ssh servers on the other hosts.',
+  },
+  sshIdentityFile: {
+    group: 'Hosts',
+    flags: [{ names: ['-i', '--ssh-identity-file'], operand: 'FILE' }],
+    kind: anyText,
+    default: undefined,
+    defaultText: 'as configured for ssh',
+    text: 'Private key file for ssh.',
+  },
+  envAllow: {
+    group: 'Hosts',
+    flags: [{ names: ['--env-allow'], operand: 'NAME,…', isList: true }],
+    kind: nameList,
+    default: undefined,
+    defaultText: 'all except those of the shell and of other jobs',
+    text:
+      'Pass only these environment variables to the ranks; A_* means all that start with A_. HOROVOD_* and PATH are ' +
+      'always passed. Variables named here also go to other hosts if they would be filtered out otherwise.',
+  },
+  envDeny: {
+    group: 'Hosts',
+    flags: [{ names: ['--env-deny'], operand: 'NAME,…', isList: true }],
+    kind: nameList,
+    default: undefined,
+    text: 'Do not pass these environment variables to the ranks, even if --env-allow names them.',
+  },
+  mpiArgs: {
+    group: 'mpirun',
+    flags: [{ names: ['--mpi-args'], operand: '"ARGUMENTS"' }],
+    kind: anyText,
+    default: undefined,
+    text: 'Additional arguments for mpirun (with --mpi), split into words as in a shell.',
+  },
+  bindingArgs: {
+    group: 'mpirun',
+    flags: [{ names: ['--binding-args'], operand: '"ARGUMENTS"' }],
+    kind: anyText,
+    default: undefined,
+    defaultText: '-bind-to none -map-by slot (Open MPI)',
+    text: 'Arguments that tell mpirun where to place and bind the ranks (with --mpi).',
   },
   outputFilename: {
     group: 'Output',
     flags: [{ names: ['--output-filename'], operand: 'DIRECTORY' }],
     kind: anyText,
     default: undefined,
-    defaultText: 'none',
-    text: 'Also writes the output of each rank to DIRECTORY/rank.<rank>/stdout and …/stderr.',
+    text: 'Also write the output of each rank to DIRECTORY/rank.<rank>/stdout and stderr.',
   },
   prefixOutput: {
     group: 'Output',
     flags: [{ names: ['--no-prefix-output'], text: '0' }],
-    kind: truth,
+    kind: boolean,
     default: true,
-    defaultText: '',
-    text: 'Shows output without `[rank]<stdout>:` in front of each line.',
+    text: 'Print the output of the ranks without `[rank]<stdout>:` before each line.',
   },
   prefixTimestamp: {
     group: 'Output',
     flags: [{ names: ['-prefix-timestamp', '--prefix-output-with-timestamp'], text: '1' }],
-    kind: truth,
+    kind: boolean,
     default: false,
-    defaultText: '',
-    text: 'Puts the time in front of the prefix of each line.',
+    text: 'Print the time before the prefix of each line.',
   },
   verbose: {
     group: 'Output',
     flags: [{ names: ['--verbose'], text: '1' }],
-    kind: truth,
+    kind: boolean,
     default: false,
-    defaultText: '',
-    text: 'Says what horovodrun does.',
+    text: 'Print what horovodrun is doing.',
   },
   checkBuild: {
-    group: 'Launching',
+    group: 'Information',
     flags: [{ names: ['-cb', '--check-build'], text: '1' }],
-    kind: truth,
+    kind: boolean,
     default: false,
-    defaultText: '',
-    text: 'Shows what this installation can do, and why it cannot do the rest.',
+    text: 'Print which frameworks, controllers and transports this installation supports, and exit.',
   },
   version: {
-    group: 'Launching',
+    group: 'Information',
     flags: [{ names: ['-v', '--version'], text: '1' }],
-    kind: truth,
+    kind: boolean,
     default: false,
-    defaultText: '',
-    text: 'Shows the version.',
+    text: 'Print the version and exit.',
   },
   help: {
-    group: 'Launching',
+    group: 'Information',
     flags: [{ names: ['-h', '--help'], text: '1' }],
-    kind: truth,
+    kind: boolean,
     default: false,
-    defaultText: '',
-    text: 'Shows this help.',
+    text: 'Print this help and exit.',
   },
 };

@@ -1,42 +1,39 @@
-// Settings of how a job starts, and with what of the machine.
+// How a job starts, and which parts of the machine its ranks get.
 
-import { seconds, truth } from '../kinds.ts';
-import type { SettingsOf } from '../types.ts';
+import { boolean, seconds } from '../kinds.ts';
+import { onOff, type SettingsOf } from '../setting.ts';
 
-export const startingSettings: SettingsOf<'startTimeoutMs' | 'pinCores' | 'pinGpus'> = {
+export interface StartingSettings {
+  readonly startTimeoutMs: number;
+  readonly pinCores: boolean;
+  readonly pinGpus: boolean;
+}
+
+export const startingSettings: SettingsOf<StartingSettings> = {
   startTimeoutMs: {
     group: 'Launching',
     env: 'HOROVOD_START_TIMEOUT',
     flags: [{ names: ['--start-timeout'], operand: 'SECONDS' }],
     kind: seconds({ zero: false }),
     default: 30_000,
-    defaultText: '30',
-    text: 'How long hosts may take to be ready, and how long init() waits for all ranks to come.',
+    text: 'Time limit for the hosts to get ready, and in init() for all ranks to connect.',
   },
   pinCores: {
     group: 'Launching',
     env: 'HOROVOD_PIN_CORES',
-    flags: [
-      { names: ['--pin-cores'], text: '1' },
-      { names: ['--no-pin-cores'], text: '0', isHidden: true },
-    ],
+    flags: onOff('pin-cores'),
     yaml: { key: 'launching.pin_cores' },
-    kind: truth,
+    kind: boolean,
     default: false,
-    defaultText: '0',
-    text: 'Gives each rank cores of its own: an equal share of those horovodrun may use (Linux, with taskset).',
+    text: 'Bind each rank to its own share of the CPU cores that horovodrun may use (Linux; needs taskset).',
   },
   pinGpus: {
     group: 'Launching',
     env: 'HOROVOD_PIN_GPUS',
-    flags: [
-      { names: ['--pin-gpus'], text: '1' },
-      { names: ['--no-pin-gpus'], text: '0', isHidden: true },
-    ],
+    flags: onOff('pin-gpus'),
     yaml: { key: 'launching.pin_gpus' },
-    kind: truth,
+    kind: boolean,
     default: false,
-    defaultText: '0',
-    text: 'Gives each rank one GPU: CUDA_VISIBLE_DEVICES from its local rank, out of that of horovodrun if it is set.',
+    text: "Give each rank one GPU: set CUDA_VISIBLE_DEVICES by local rank, from horovodrun's own list if it has one.",
   },
 };

@@ -1,50 +1,52 @@
-// Settings of the timeline.
+// The timeline.
 
 import { resolve } from 'node:path';
-import { anyText, truth, wholeNumber } from '../kinds.ts';
-import type { SettingsOf } from '../types.ts';
+import { anyText, boolean, integer } from '../kinds.ts';
+import { onOff, type SettingsOf } from '../setting.ts';
 
-/** Ranks may run elsewhere: a flag means a file where it was given. DYNAMIC is no file. */
+export interface TimelineSettings {
+  /** Undefined: none. */
+  readonly timelineFile: string | undefined;
+  readonly timelineMarkCycles: boolean;
+  /** 0: all of them. */
+  readonly timelineOperationsPerSecond: number;
+  readonly timelineMaxMb: number;
+}
+
+/** A relative path is relative to where the flag was given; ranks may run elsewhere. DYNAMIC is not a path. */
 const absolute = (text: string): string => (text === '' || text === 'DYNAMIC' ? text : resolve(text));
 
-export const timelineSettings: SettingsOf<
-  'timelineFile' | 'timelineMarkCycles' | 'timelineMaxMb' | 'timelineOperationsPerSecond'
-> = {
+export const timelineSettings: SettingsOf<TimelineSettings> = {
   timelineFile: {
-    group: 'Watching',
+    group: 'Monitoring and logging',
     env: 'HOROVOD_TIMELINE',
     flags: [{ names: ['--timeline-filename'], operand: 'FILE', toText: absolute }],
     yaml: { key: 'timeline.filename', toText: absolute },
     kind: anyText,
     default: undefined,
-    defaultText: 'none',
-    text: 'Rank 0 writes a timeline of all ranks to this file, for chrome://tracing or Perfetto; DYNAMIC: only after startTimeline().',
+    text: 'File for a timeline of all ranks, written by rank 0, for chrome://tracing or Perfetto; DYNAMIC waits for startTimeline().',
   },
   timelineMarkCycles: {
-    group: 'Watching',
+    group: 'Monitoring and logging',
     env: 'HOROVOD_TIMELINE_MARK_CYCLES',
-    flags: [
-      { names: ['--timeline-mark-cycles'], text: '1' },
-      { names: ['--no-timeline-mark-cycles'], text: '0', isHidden: true },
-    ],
+    flags: onOff('timeline-mark-cycles'),
     yaml: { key: 'timeline.mark_cycles' },
-    kind: truth,
+    kind: boolean,
     default: false,
-    defaultText: '0',
-    text: 'Also marks in the timeline when a batch of calls leaves for the other ranks.',
+    text: 'Also mark in the timeline when each batch of calls is sent to the other ranks.',
   },
   timelineOperationsPerSecond: {
-    group: 'Watching',
+    group: 'Monitoring and logging',
     env: 'HOROVOD_TIMELINE_OPERATIONS_PER_SECOND',
-    kind: wholeNumber(),
+    kind: integer(),
     default: 1000,
-    text: 'How many operations of each second and rank the timeline shows, the first ones; the rest is counted. 0: all.',
+    text: 'Number of operations per second and rank that the timeline shows. Further ones are only counted. 0 shows all.',
   },
   timelineMaxMb: {
-    group: 'Watching',
+    group: 'Monitoring and logging',
     env: 'HOROVOD_TIMELINE_MAX_MB',
-    kind: wholeNumber(1),
+    kind: integer(1),
     default: 256,
-    text: 'How large the file of a timeline becomes before it is renamed (trace.json to trace.1.json, in place of an older one) and a new one begun.',
+    text: 'Size in MB at which the timeline continues in a new file. trace.json becomes trace.1.json and replaces an older one.',
   },
 };

@@ -1,0 +1,68 @@
+// What a setting is: one entry of the table (table.ts), from which flags, variables, config keys, --help and the
+// reference page are derived.
+
+import type { Kind } from './kinds.ts';
+
+export interface Setting<T> {
+  readonly group: SettingGroup;
+  readonly env?: string;
+  /** Other variables with the same meaning, read if the first one is not set. */
+  readonly alsoEnv?: readonly { readonly env: string; readonly kind: Kind<NonNullable<T>> }[];
+  readonly flags?: readonly Flag[];
+  readonly yaml?: {
+    readonly key: string;
+    readonly kind?: Kind<NonNullable<T>>;
+    readonly toText?: (text: string) => string;
+  };
+  readonly kind: Kind<NonNullable<T>>;
+  readonly default: T;
+  /** The default as shown to users, if it differs from the value. */
+  readonly defaultText?: string;
+  /** What it does, for --help and the reference page. */
+  readonly text: string;
+  /** Never printed. */
+  readonly isSecret?: true;
+  /** Set by horovodrun for every rank, not by users. */
+  readonly isGiven?: true;
+}
+
+export type Flag =
+  /** Takes a value: `--start-timeout 30`. */
+  | {
+      readonly names: readonly string[];
+      /** What --help calls the value. */
+      readonly operand: string;
+      /** For a flag whose unit differs from the variable's. */
+      readonly kind?: Kind<unknown>;
+      readonly toText?: (text: string) => string;
+      /** If repeated, values are joined with commas; otherwise the last one counts. */
+      readonly isList?: true;
+    }
+  /** Takes no value and stands for `text`. */
+  | { readonly names: readonly string[]; readonly text: string; readonly isHidden?: true };
+
+/** In the order of --help. */
+export const settingGroups = [
+  'Launching',
+  'Hosts',
+  'Output',
+  'Transport and network',
+  'Collectives',
+  'Autotune',
+  'Monitoring and logging',
+  'mpirun',
+  'Information',
+  'Set by horovodrun',
+] as const;
+export type SettingGroup = (typeof settingGroups)[number];
+
+/** One entry for each property of T. */
+export type SettingsOf<T> = { readonly [K in keyof T]-?: Setting<T[K]> };
+
+/** --name for 1, and --no-name for 0, which --help leaves out. */
+export function onOff(name: string): readonly Flag[] {
+  return [
+    { names: [`--${name}`], text: '1' },
+    { names: [`--no-${name}`], text: '0', isHidden: true },
+  ];
+}
