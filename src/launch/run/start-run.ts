@@ -64,10 +64,7 @@ async function startJob(options: RunOptions, remarks: string[]): Promise<{ job: 
   const { hosts, hostfile, sshPort, sshIdentityFile, outputFilename } = options;
   const { prefixOutput = true, verbose = false } = options;
   if (hosts !== undefined && hostfile !== undefined) {
-    throw new HorovodError(
-      'ERR_HVD_SETTING',
-      'run: hosts and hostfile cannot be used together.',
-    );
+    throw new HorovodError('ERR_HVD_SETTING', 'run: hosts and hostfile cannot be used together.');
   }
   const processes = options.np ?? slotsOf(options);
   if (!Number.isSafeInteger(processes) || processes < 1) {
