@@ -17,14 +17,14 @@ describe('the command horovod', () => {
       assert.match(out, /^ {2}status +\S/m);
     }
     const [help, flag] = [await horovod('help', 'status'), await horovod('status', '--help')];
-    assert.match(help.out, /^usage: horovod status/);
+    assert.match(help.out, /^Usage: horovod status/);
     assert.deepEqual(help, flag);
   });
 
   test('without anything shows its help as an error', async () => {
     const { exitCode, out, error } = await horovod();
     assert.deepEqual([exitCode, out], [2, '']);
-    assert.match(error, /^usage: horovod SUBCOMMAND/);
+    assert.match(error, /^Usage: horovod COMMAND/);
   });
 
   test('has a version', async () => {
@@ -32,11 +32,11 @@ describe('the command horovod', () => {
   });
 
   for (const [argv, hint] of [
-    [['stauts'], /no such thing as the subcommand "stauts"\. There are: status/],
-    [['help', 'stauts'], /no such thing as the subcommand "stauts"/],
-    [['--np', '2'], /no such thing as the option --np/],
-    [['train.ts'], /use horovodrun -np 4 train\.ts/],
-    [['status', '--wacht'], /horovod status: Unknown option[\s\S]*try `horovod status --help`/],
+    [['stauts'], /unknown command "stauts"\. The commands are status/],
+    [['help', 'stauts'], /unknown command "stauts"/],
+    [['--np', '2'], /unknown option --np\./],
+    [['train.ts'], /use `horovodrun -np 4 train\.ts`/],
+    [['status', '--wacht'], /horovod status: Unknown option[\s\S]*See `horovod status --help`/],
   ] as const) {
     test(`does not know ${argv.join(' ')}, and gives a hint`, async () => {
       const { exitCode, error } = await horovod(...argv);
@@ -45,12 +45,12 @@ describe('the command horovod', () => {
     });
   }
 
-  test('says so in a sentence when no such job runs', async () => {
+  test('says that no such job is running', async () => {
     const { exitCode, out, error } = await horovod('status', '--once', '--job', 'nosuchjob');
     assert.deepEqual([exitCode, out], [1, '']);
     assert.match(
       error,
-      /^horovod status: no running job of user \S+ on \S+ has an id that begins with nosuchjob\./,
+      /^horovod status: user \S+ has no running job on \S+ whose id starts with nosuchjob\./,
     );
   });
 });

@@ -1,4 +1,4 @@
-// The command `horovod`: finds the subcommand and ends the process with its exit code.
+// The command `horovod`: runs a subcommand and ends the process with its exit code.
 
 import { fileURLToPath } from 'node:url';
 import { HorovodError } from '../errors.ts';
@@ -11,7 +11,7 @@ const usageExitCode = 2;
 
 /** Runs `horovod` and ends this process. */
 export async function main(argv: readonly string[]): Promise<never> {
-  // Nobody reads our output any more (`horovod status | head`): like other programs, we end by that.
+  // If the reader of our output has gone (`horovod status | head`), we end as other programs do.
   const onBroken = () => process.exit(128 + 13);
   const stdout = new ConsoleWriter(ownOutput('stdout'), onBroken);
   const stderr = new ConsoleWriter(ownOutput('stderr'), onBroken);
@@ -43,12 +43,12 @@ async function runNamed(name: string, argv: readonly string[], output: CommandOu
   const found = subcommands.find((subcommand) => subcommand.name === name);
   if (found === undefined) {
     const names = subcommands.map((subcommand) => subcommand.name);
-    const what = name.startsWith('-') ? `the option ${name}` : `the subcommand ${JSON.stringify(name)}`;
-    output.error(`horovod: there is no such thing as ${what}. There are: ${names.join(', ')}.\n`);
+    const what = name.startsWith('-') ? `option ${name}` : `command ${JSON.stringify(name)}`;
+    output.error(`horovod: unknown ${what}. The commands are ${names.join(', ')}.\n`);
     output.error(
       isScript(name)
-        ? `horovod: to run a script, use horovodrun -np 4 ${name}.\n`
-        : 'horovod: try `horovod --help`.\n',
+        ? `horovod: To run a script, use \`horovodrun -np 4 ${name}\`.\n`
+        : 'horovod: See `horovod --help`.\n',
     );
     return usageExitCode;
   }
@@ -58,7 +58,7 @@ async function runNamed(name: string, argv: readonly string[], output: CommandOu
     if (!HorovodError.is(error)) throw error;
     output.error(`horovod ${name}: ${error.detail}\n`);
     const isUsage = error.code === 'ERR_HVD_SETTING' || error.code === 'ERR_HVD_UNSUPPORTED';
-    if (isUsage) output.error(`horovod ${name}: try \`horovod ${name} --help\`.\n`);
+    if (isUsage) output.error(`horovod ${name}: See \`horovod ${name} --help\`.\n`);
     return isUsage ? usageExitCode : 1;
   }
 }
@@ -66,12 +66,12 @@ async function runNamed(name: string, argv: readonly string[], output: CommandOu
 function helpText(): string {
   const width = Math.max(...subcommands.map(({ name }) => name.length));
   const lines = subcommands.map(({ name, about }) => `  ${name.padEnd(width)}  ${about}`);
-  return `usage: horovod SUBCOMMAND [options]
-       horovod help SUBCOMMAND | --version | --help
+  return `Usage: horovod COMMAND [options]
+       horovod help COMMAND | --version | --help
 
-Looks at jobs of Horovod and at what they have written. Jobs are started with horovodrun.
+Inspect running Horovod jobs and the files that jobs have written. To start a job, use horovodrun.
 
-Subcommands:
+Commands:
 ${lines.join('\n')}
 `;
 }
@@ -85,5 +85,5 @@ function print(output: CommandOutput, text: string): number {
   return 0;
 }
 
-// Run as a program of its own, without bin/: from tests, and from another output directory.
+// Run directly, without bin/: by tests, and from another output directory.
 if (process.argv[1] === fileURLToPath(import.meta.url)) await main(process.argv.slice(2));

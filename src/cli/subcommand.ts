@@ -1,4 +1,4 @@
-// What a subcommand of `horovod` is: main.ts has the list.
+// What a subcommand of `horovod` is; subcommands.ts has the list.
 
 export interface CommandOutput {
   /** Writes text as it is, without adding a newline. */
@@ -10,6 +10,6 @@ export interface Subcommand {
   readonly name: string;
   /** One line for `horovod --help`. */
   readonly about: string;
-  /** Resolves to the exit code: 0, 1 (the thing asked about is not well, or not there) or 2 (a wrong call). */
+  /** Resolves to the exit code: 0, 1 (there is nothing to show, or it failed) or 2 (wrong usage). */
   run(argv: readonly string[], output: CommandOutput): Promise<number>;
 }

@@ -1,15 +1,15 @@
-// The subcommands of `horovod`. Each is loaded when it is asked for: `horovod status` needs no report writer.
+// The subcommands of `horovod`. Each one is loaded only when it is used.
 
 import type { CommandOutput, Subcommand } from './subcommand.ts';
 
 export const subcommands: readonly Subcommand[] = [
-  lazy('status', 'show what the ranks of running jobs are doing', async () => {
+  lazy('status', 'Show what the ranks of running jobs are doing', async () => {
     return (await import('./status/command.ts')).statusCommand;
   }),
-  lazy('timeline', 'report where the time of a timeline went', async () => {
+  lazy('timeline', 'Show where the time in a timeline went', async () => {
     return (await import('./timeline/command.ts')).timelineCommand;
   }),
-  lazy('flight-report', 'compare what the ranks of a failed job did, and name the culprit', async () => {
+  lazy('flight-report', 'Compare what the ranks of a failed job did and find the culprit', async () => {
     return (await import('./flight-report/command.ts')).flightReportCommand;
   }),
 ];

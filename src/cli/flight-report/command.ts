@@ -1,4 +1,4 @@
-// `horovod flight-report <directory>`: puts the ranks' flight records together and says what went wrong first.
+// `horovod flight-report DIRECTORY`: compares the ranks' flight records and says what went wrong first.
 
 import { parseArgs } from 'node:util';
 import { HorovodError } from '../../errors.ts';
@@ -12,22 +12,23 @@ import {
 } from '../../observe/flight-recorder/report/render.ts';
 import type { Subcommand } from '../subcommand.ts';
 
-const help = `usage: horovod flight-report [--json] DIRECTORY...
+const help = `Usage: horovod flight-report [options] DIRECTORY...
 
-Puts together the flight records that the ranks of a job have written (rank-<n>.json), and says which collective was
-the first that the ranks did not all ask for alike, which rank is the odd one, and what each rank was doing.
+Compare the flight records (rank-<n>.json) of the ranks of a job. The report shows the first collective that not all ranks
+called in the same way, which rank is the culprit, and what each rank was doing.
 
-Ranks write them when the job fails or stalls, and at SIGUSR2, into HOROVOD_FLIGHT_DIR (--flight-dir), by default
-into horovod-flight-<uid>/<job> in the temporary directory of their host. Ranks of several hosts: name a directory for
-each, after copying them here: scp -r host2:DIRECTORY host2
+Ranks write flight records when the job fails or stalls, and on SIGUSR2. HOROVOD_FLIGHT_DIR (--flight-dir) sets the
+directory; the default is horovod-flight-<uid>/<job> in the temporary directory of each host. If the job had several hosts,
+copy the directories of the other hosts (scp -r host2:DIRECTORY host2) and list all of them.
 
-  --json      the same for programs
-  -h, --help  this text
+Options:
+  --json      Print the report as JSON
+  -h, --help  Print this help
+
+The exit code is 0, 1 if there are no flight records, or 2 for usage errors.
 `;
 
-export const flightReportCommand: Subcommand = {
-  name: 'flight-report',
-  about: 'compare what the ranks of a failed job did, and name the culprit',
+export const flightReportCommand: Pick<Subcommand, 'run'> = {
   async run(argv, output) {
     const { values, positionals } = parse(argv);
     if (values.help) {
@@ -35,7 +36,7 @@ export const flightReportCommand: Subcommand = {
       return 0;
     }
     if (positionals.length === 0) {
-      throw new HorovodError('ERR_HVD_SETTING', 'the directory is missing: where have the ranks written?');
+      throw new HorovodError('ERR_HVD_SETTING', 'DIRECTORY is missing.');
     }
     const { dumps, notes } = loadDumps(positionals);
     const finding = analyse(dumps);

@@ -1,4 +1,4 @@
-// `horovod status`: what the ranks of running jobs are doing, once or again and again.
+// `horovod status`: shows what the ranks of running jobs are doing, once or repeatedly.
 
 import { hostname, userInfo } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -7,19 +7,19 @@ import { type Found, findBlocks } from '../../observe/status/find-jobs.ts';
 import { readJobs } from '../../observe/status/job-view.ts';
 import { processEnvironment } from '../../settings/environment.ts';
 import { readSettings } from '../../settings/read-settings.ts';
-import type { CommandOutput } from '../subcommand.ts';
+import type { CommandOutput, Subcommand } from '../subcommand.ts';
 import { parseStatusOptions, type Screen, type StatusOptions, statusHelp } from './options.ts';
 import { runOverSsh } from './over-ssh.ts';
 import { renderJobs } from './table.ts';
 
 const liveSeconds = 2;
-/** Cursor to the corner; what is left of the last picture goes after the new one is there. */
+/** The cursor goes to the corner; the rest of the old picture is erased after the new one is drawn. */
 const home = '\x1b[H';
 const eraseRest = '\x1b[J';
 const eraseLine = '\x1b[K';
 const eraseScreen = '\x1b[2J';
 
-export const statusCommand: { run(argv: readonly string[], output: CommandOutput): Promise<number> } = {
+export const statusCommand: Pick<Subcommand, 'run'> = {
   async run(argv, output) {
     const options = parseStatusOptions(argv);
     if (options.help) {
@@ -61,64 +61,61 @@ function remoteArguments({ job, json, watchSeconds, screen }: StatusOptions): st
 async function show(options: StatusOptions, output: CommandOutput): Promise<number> {
   const { job, json, watchSeconds, screen } = options;
   const directory = readSettings(processEnvironment()).shmDirectory ?? defaultMemoryDirectory();
-  for (let looks = 0; ; looks++) {
+  for (let rounds = 0; ; rounds++) {
     const found = findBlocks(directory);
     const jobs = readJobs(found.blocks).filter(({ id }) => job === undefined || id.startsWith(job));
     const now = Date.now();
     if (json) output.out(`${JSON.stringify({ host: hostname(), takenAt: now, jobs })}\n`);
     if (jobs.length === 0) {
-      if (looks > 0) {
+      if (rounds > 0) {
         if (!json) output.out(`The ${job === undefined ? 'jobs have' : 'job has'} ended.\n`);
         return 0;
       }
       if (!json) output.error(`horovod status: ${noneText(job, found)}\n`);
       return 1;
     }
-    if (!json) output.out(pictureOf(renderJobs(jobs, now), now, screen, looks));
+    if (!json) output.out(pictureOf(renderJobs(jobs, now), now, screen, rounds));
     if (watchSeconds === undefined) return 0;
     await sleep(watchSeconds * 1000);
   }
 }
 
-function pictureOf(text: string, now: number, screen: Screen | undefined, looks: number): string {
-  if (screen === undefined) return looks === 0 ? text : `\n${new Date(now).toISOString()}\n${text}`;
-  return (looks === 0 ? eraseScreen : '') + home + fitted(text, screen).join(`${eraseLine}\n`) + eraseRest;
+function pictureOf(text: string, now: number, screen: Screen | undefined, rounds: number): string {
+  if (screen === undefined) return rounds === 0 ? text : `\n${new Date(now).toISOString()}\n${text}`;
+  return (rounds === 0 ? eraseScreen : '') + home + fitted(text, screen).join(`${eraseLine}\n`) + eraseRest;
 }
 
-/** Lines that break, or are too many, would push the picture up. */
+/** Cuts lines that are too long or too many, because they would scroll the picture up. */
 export function fitted(text: string, { columns, rows }: Screen): string[] {
   const lines = text.split('\n').map((line) => line.slice(0, columns));
   if (lines.length <= rows) return lines;
   const shown = Math.max(rows - 2, 1);
   const hidden = lines.length - 1 - shown;
-  return [...lines.slice(0, shown), `… ${hidden} lines more: --once shows all`.slice(0, columns), ''];
+  return [...lines.slice(0, shown), `… ${hidden} more lines (--once shows all)`.slice(0, columns), ''];
 }
 
 function ownScreen(): Screen | undefined {
   const { isTTY, columns, rows } = process.stdout;
   if (!isTTY) return undefined;
-  // A terminal that does not know its size has any.
+  // A terminal of unknown size counts as large.
   return { columns: columns || 1000, rows: rows || 1000 };
 }
 
 function noneText(job: string | undefined, { hidden }: Found): string {
-  const whose = `of user ${userName()} on ${hostname()}`;
-  const what =
-    job === undefined
-      ? `no job ${whose} is running.`
-      : `no running job ${whose} has an id that begins with ${job}.`;
+  const id = job === undefined ? '' : ` whose id starts with ${job}`;
+  const [other] = hidden;
   const others =
-    hidden.length === 0
+    other === undefined
       ? ''
-      : ` Jobs of other users cannot be seen: that of pid ${hidden[0]?.pid} (user number ${hidden[0]?.uid}) may be one.`;
-  return `${what}${others} Jobs on other machines: --host NAME.`;
+      : ` You cannot see jobs of other users; process ${other.pid} (uid ${other.uid}) may belong to one.`;
+  return `user ${userName()} has no running job on ${hostname()}${id}.${others} To see the jobs of another machine, use --host NAME.`;
 }
 
 function userName(): string {
   try {
     return userInfo().username;
   } catch {
-    // In a container a user may have a number and no name.
+    // In a container, a user may have a number but no name.
     return String(process.getuid?.() ?? '');
   }
 }

@@ -6,7 +6,7 @@ import { parseStatusOptions } from './options.ts';
 test('a picture fits its terminal', () => {
   const text = 'abcdef\n1\n2\n3\n4\n';
   assert.deepEqual(fitted(text, { columns: 4, rows: 6 }), ['abcd', '1', '2', '3', '4', '']);
-  assert.deepEqual(fitted(text, { columns: 9, rows: 4 }), ['abcdef', '1', '… 3 lines', '']);
+  assert.deepEqual(fitted(text, { columns: 9, rows: 4 }), ['abcdef', '1', '… 3 more ', '']);
 });
 
 describe('the options of horovod status', () => {
@@ -21,25 +21,32 @@ describe('the options of horovod status', () => {
     assert.deepEqual(
       { ...options },
       {
-        ...{ help: false, json: true, once: false, screen: undefined, watchSeconds: 0.5, job: '1a2b' },
-        ...{ host: 'me@server1', sshPort: 2222, sshIdentityFile: '/k' },
+        help: false,
+        json: true,
+        once: false,
+        screen: undefined,
+        watchSeconds: 0.5,
+        job: '1a2b',
+        host: 'me@server1',
+        sshPort: 2222,
+        sshIdentityFile: '/k',
       },
     );
   });
 
   for (const [argv, message] of [
-    [['all'], /takes no argument "all"/],
+    [['all'], /unexpected argument "all"/],
     [['--wacht', '2'], /Unknown option '--wacht'/],
-    [['--watch', 'often'], /--watch takes a number from 0.1 to 86400, not "often"/],
-    [['--watch', '0'], /--watch takes a number/],
+    [['--watch', 'often'], /--watch expects a number from 0.1 to 86400, not "often"/],
+    [['--watch', '0'], /--watch expects a number/],
     [['--watch'], /argument missing/],
-    [['--once', '-w', '2'], /contradict/],
-    [['--job', "1'; rm -rf"], /--job takes the id/],
+    [['--once', '-w', '2'], /cannot be used together/],
+    [['--job', "1'; rm -rf"], /--job expects a job id/],
     [['--host', '-oProxyCommand=x'], /--host/],
-    [['--host=-oProxyCommand=x'], /--host takes the name of a machine/],
-    [['--host', 'a b'], /--host takes the name of a machine/],
-    [['-p', '22'], /belong to --host/],
-    [['--host', 'a', '-p', '99999'], /--ssh-port takes a number from 1 to 65535/],
+    [['--host=-oProxyCommand=x'], /--host expects the name of a machine/],
+    [['--host', 'a b'], /--host expects the name of a machine/],
+    [['-p', '22'], /only be used with --host/],
+    [['--host', 'a', '-p', '99999'], /--ssh-port expects a number from 1 to 65535/],
   ] as const) {
     test(`are not ${argv.join(' ')}`, () => {
       assert.throws(() => parseStatusOptions(argv), { code: 'ERR_HVD_SETTING', message });

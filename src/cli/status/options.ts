@@ -13,61 +13,64 @@ export interface StatusOptions {
   readonly help: boolean;
   readonly json: boolean;
   readonly once: boolean;
-  /** Undefined: as the terminal asks for. */
+  /** Undefined: depends on the terminal. */
   readonly watchSeconds?: number | undefined;
   readonly job?: string | undefined;
   readonly host?: string | undefined;
   readonly sshPort?: number | undefined;
   readonly sshIdentityFile?: string | undefined;
-  /** Not for users: our own call on another host draws for a terminal of this size here. */
+  /** Internal: `horovod status --host` passes the size of the local terminal. */
   readonly screen?: Screen | undefined;
 }
 
-export const statusHelp = `usage: horovod status [options]
+export const statusHelp = `Usage: horovod status [options]
 
-Shows what the ranks of running jobs are doing: on a terminal again every 2 seconds until Ctrl-C or the end of the jobs,
-otherwise once. It finds the jobs of the same user on this machine, however they were started, with the ranks of all
-their hosts; it needs no port and asks no rank for anything.
+Show what the ranks of running jobs are doing. On a terminal, the table is updated every 2 s until you press Ctrl-C or the
+jobs end; otherwise it is printed once. It shows all your jobs on this machine, no matter how they were started, with the
+ranks on all their hosts. It needs no port and does not disturb the ranks.
 
 Options:
-  -w, --watch SECONDS        show it again every so many seconds, also where the output is no terminal
-  --once                     show it once
-  --job ID                   only this job; the beginning of its id is enough
-  --json                     as JSON, one line each time
-  --host NAME                look from another machine, by ssh: the jobs that have ranks there
-  -p, --ssh-port PORT        for --host
-  --ssh-identity-file FILE   for --host
-  -h, --help                 this text
+  -w, --watch SECONDS       Print the table every SECONDS, even if the output is not a terminal
+  --once                    Print the table once
+  --job ID                  Show only this job. The first characters of its id are enough
+  --json                    Print one line of JSON each time
+  --host NAME               Show the jobs that have ranks on another machine, over ssh
+  -p, --ssh-port PORT       Port of the ssh server (with --host)
+  --ssh-identity-file FILE  Private key file for ssh (with --host)
+  -h, --help                Print this help
 
 Columns:
-  step, samples/s   from DistributedOptimizer and the other adapters, or markStep({ samples }) in a loop of one's own
-  last collective   the newest one this rank has asked for
-  state             what it waits for, for how long and for whom; or what became of it
-  bytes/s           given to collectives by this rank
-  late              how long the others wait for this rank: now, or in each of the last steps
-  age               of the information: half a second is usual, one and a half for ranks of other hosts
+  step, samples/s  Training steps and samples, as counted by DistributedOptimizer and similar or by markStep({ samples })
+  last collective  The newest collective that this rank has called
+  state            What the rank is waiting for and how long, or how it ended. Empty if it is working
+  bytes/s          Bytes that this rank passes to collectives
+  late             How long the others have been waiting for this rank, or how late it was in each of the last steps
+  age              Age of the information: about 0.5 s, or 1.5 s for ranks on other hosts
 
-The exit code is 0, or 1 if there is no such job, or 2 for wrong options.
+The exit code is 0, 1 if there is no such job, or 2 for usage errors.
 `;
 
 export function parseStatusOptions(argv: readonly string[]): StatusOptions {
   const { values, positionals } = parse(argv);
-  if (positionals.length > 0) throw usage(`it takes no argument ${JSON.stringify(positionals[0])}.`);
+  if (positionals.length > 0) throw usage(`unexpected argument ${JSON.stringify(positionals[0])}.`);
   const { help = false, json = false, once = false, job, host } = values;
   const watchSeconds =
-    values.watch === undefined ? undefined : numberOf(values.watch, '--watch', 0.1, 86_400);
-  if (once && watchSeconds !== undefined) throw usage('--once and --watch contradict each other.');
+    values.watch === undefined
+      ? undefined
+      : numberOf(values.watch, { flag: '--watch', min: 0.1, max: 86_400 });
+  if (once && watchSeconds !== undefined) throw usage('--once and --watch cannot be used together.');
   if (job !== undefined && !/^[0-9a-z]{1,64}$/i.test(job)) {
-    throw usage(`--job takes the id of a job, as the table shows it, not ${JSON.stringify(job)}.`);
+    throw usage(`--job expects a job id as shown in the table, not ${JSON.stringify(job)}.`);
   }
   if (host !== undefined && !/^[^\s-][^\s]*$/.test(host)) {
-    throw usage(`--host takes the name of a machine, not ${JSON.stringify(host)}.`);
+    throw usage(`--host expects the name of a machine, not ${JSON.stringify(host)}.`);
   }
   const port = values['ssh-port'];
-  const sshPort = port === undefined ? undefined : numberOf(port, '--ssh-port', 1, 65_535);
+  const sshPort =
+    port === undefined ? undefined : numberOf(port, { flag: '--ssh-port', min: 1, max: 65_535 });
   const sshIdentityFile = values['ssh-identity-file'];
   if (host === undefined && (sshPort !== undefined || sshIdentityFile !== undefined)) {
-    throw usage('--ssh-port and --ssh-identity-file belong to --host.');
+    throw usage('--ssh-port and --ssh-identity-file can only be used with --host.');
   }
   return {
     help,
@@ -109,10 +112,13 @@ function screenOf(text: string | undefined): Screen | undefined {
   return columns > 0 && rows > 0 ? { columns, rows } : undefined;
 }
 
-function numberOf(text: string, flag: string, least: number, most: number): number {
+function numberOf(
+  text: string,
+  { flag, min, max }: { readonly flag: string; readonly min: number; readonly max: number },
+): number {
   const value = Number(text);
-  if (text.trim() === '' || !Number.isFinite(value) || value < least || value > most) {
-    throw usage(`${flag} takes a number from ${least} to ${most}, not ${JSON.stringify(text)}.`);
+  if (text.trim() === '' || !Number.isFinite(value) || value < min || value > max) {
+    throw usage(`${flag} expects a number from ${min} to ${max}, not ${JSON.stringify(text)}.`);
   }
   return value;
 }

@@ -57,23 +57,23 @@ describe('horovod status --host', () => {
     assert.equal(version.exitCode, 0);
   });
 
-  test('tells what to do when there is no way to the host', async (t) => {
+  test('says what to do when the host cannot be reached', async (t) => {
     const { exitCode, error } = await call(t, 'echo "Permission denied (publickey)." >&2; exit 255', [
       'status',
     ]);
     assert.equal(exitCode, 1);
-    assert.match(error, /Permission denied[\s\S]*could not connect with server1[\s\S]*ssh server1 true/);
+    assert.match(error, /Permission denied[\s\S]*could not connect to server1[\s\S]*ssh server1 true/);
   });
 
-  test('tells when there is no horovod on the host', async (t) => {
-    const { exitCode, error } = await call(t, 'echo "horovod is neither at a nor at b" >&2; exit 3', [
+  test('says so when horovod is not installed on the host', async (t) => {
+    const { exitCode, error } = await call(t, 'echo "horovod was not found at a or b" >&2; exit 3', [
       'status',
     ]);
     assert.equal(exitCode, 1);
     assert.match(error, /server1 needs Node 20.19 or later and this package at the same path/);
   });
 
-  test('tells when there is no ssh', async () => {
+  test('says so when there is no ssh', async () => {
     const said: string[] = [];
     const exitCode = await runOverSsh(
       { host: 'server1', argv: ['status'], environment: { PATH: '/nowhere' } },

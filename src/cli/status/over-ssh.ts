@@ -1,5 +1,4 @@
-// `horovod status --host NAME`: the same command on another machine, by the user's own ssh. What it prints goes to our
-// output as it comes.
+// `horovod status --host NAME`: runs the same command on another machine over ssh, and passes on its output.
 
 import { spawn } from 'node:child_process';
 import { basename, join } from 'node:path';
@@ -8,16 +7,16 @@ import { parseRemoteShell, quoted, sshCommand } from '../../launch/ssh/ssh-comma
 import type { CommandOutput } from '../subcommand.ts';
 
 const connectTimeoutMs = 10_000;
-/** Of ssh's own errors. */
+/** The exit code of ssh if ssh itself fails. */
 const sshFailedCode = 255;
 const noPackageCode = 3;
 
 // $1 Node, $2 and $3 where the command may be, then its arguments.
 const script = [
   'node=$1; first=$2; second=$3; shift 3',
-  '[ -x "$node" ] || node=$(command -v node) || { echo "no Node on the PATH ($PATH)" >&2; exit 3; }',
+  '[ -x "$node" ] || node=$(command -v node) || { echo "Node was not found on the PATH ($PATH)" >&2; exit 3; }',
   'for file in "$first" "$second"; do if [ -r "$file" ]; then exec "$node" "$file" "$@"; fi; done',
-  'echo "horovod is neither at $first nor at $second" >&2; exit 3',
+  'echo "horovod was not found at $first or $second" >&2; exit 3',
 ].join('; ');
 
 export interface RemoteCall {
@@ -56,8 +55,8 @@ export function runOverSsh(call: RemoteCall, output: CommandOutput): Promise<num
     child.once('close', (code, signal) => {
       if (code === sshFailedCode) {
         output.error(
-          `horovod status: ${basename(file)} could not connect with ${call.host}, or lost it (see above). ` +
-            `It must work without a password: ssh ${call.host} true\n`,
+          `horovod status: ${basename(file)} could not connect to ${call.host}, or lost the connection (see above). ` +
+            `This must work without a password: ssh ${call.host} true\n`,
         );
       } else if (code === noPackageCode) {
         output.error(

@@ -21,7 +21,7 @@ describe('the table of a job', () => {
     assert.equal(
       text,
       [
-        'job 1a2b3c4d: 2 ranks on 2 hosts, 1,625 samples/s, node train.js',
+        'job 1a2b3c4d: 2 ranks on 2 hosts, 1,625 samples/s, train.js',
         'rank  host    pid  step  samples/s  last collective       state  bytes/s   memory  late    age',
         '   0  host1  4121   120        812  allreduce.noname.841          31 MiB  182 MiB        0.4 s',
         '   1  host2    77   120        812  allreduce.noname.841          31 MiB    3 GiB        1.7 s',
@@ -30,7 +30,7 @@ describe('the table of a job', () => {
     );
   });
 
-  test('says who waits how long for whom, and who is late', () => {
+  test('shows which rank waits for which and how long, and which is late', () => {
     const pending = [{ label: 'allreduce "dense/kernel"', waitedMs: 3000, missing: [1] }];
     const text = render(
       viewOf({ status: statusOf({ pending }) }),
@@ -39,19 +39,19 @@ describe('the table of a job', () => {
     assert.equal(
       text,
       [
-        'job 1a2b3c4d: 2 ranks on 1 host, 812 samples/s, node train.js',
-        'rank  host    pid  step  samples/s  last collective       state                                             bytes/s   memory   late    age',
-        '   0  host1  4121   120        812  allreduce.noname.841  waits 3.4 s for rank 1: allreduce "dense/kernel"   31 MiB  182 MiB         0.4 s',
-        '   1  host1  4121   120             allreduce.noname.841  computes since 3.4 s                                       182 MiB  3.0 s  3.4 s',
+        'job 1a2b3c4d: 2 ranks on 1 host, 812 samples/s, train.js',
+        'rank  host    pid  step  samples/s  last collective       state                                               bytes/s   memory   late    age',
+        '   0  host1  4121   120        812  allreduce.noname.841  waiting 3.4 s for rank 1: allreduce "dense/kernel"   31 MiB  182 MiB         0.4 s',
+        '   1  host1  4121   120             allreduce.noname.841  computing for 3.4 s                                          182 MiB  3.0 s  3.4 s',
         '',
       ].join('\n'),
     );
   });
 
-  test('does not call a wait of some milliseconds one', () => {
+  test('does not show a wait of a few milliseconds', () => {
     const pending = [{ label: 'allreduce "x"', waitedMs: 5, missing: [1] }];
     const text = renderJobs([jobOf([viewOf({ status: statusOf({ pending }) })])], 1_000_050);
-    assert.doesNotMatch(text, /waits/);
+    assert.doesNotMatch(text, /waiting/);
   });
 
   test('names the rank the others wait for in each step', () => {
@@ -67,7 +67,7 @@ describe('the table of a job', () => {
     );
   });
 
-  test('shows ranks that have gone, have not come, stand still or are not heard of', () => {
+  test('shows ranks that have ended, are not connected, are stopped or silent', () => {
     const old = statusOf({ updatedAt: now - 700_000 });
     const states = [
       viewOf({ presence: 'left' }),
@@ -80,13 +80,13 @@ describe('the table of a job', () => {
     ].map((view, rank) => ({ ...view, rank }));
     const text = render(...states);
     const expected = [
-      'has shut down',
+      'shut down',
       'was killed by SIGKILL',
-      'not here yet',
+      'not connected yet',
       'starting',
-      'stopped (SIGSTOP, or a debugger)',
-      'sleeps in other code since 12 min',
-      'no news',
+      'stopped (SIGSTOP or a debugger)',
+      'idle in other code for 12 min',
+      'no update',
     ];
     const rows = text.split('\n').slice(2);
     for (const [place, state] of expected.entries())
@@ -94,7 +94,7 @@ describe('the table of a job', () => {
     assert.match(text, /12 min/);
   });
 
-  test('tells why the job has failed', () => {
+  test('shows why the job failed', () => {
     const text = renderJobs([jobOf([viewOf({})], { failure: 'rank 1 (pid 7) was killed by SIGKILL' })], now);
     assert.match(text, /^failed: rank 1 \(pid 7\) was killed by SIGKILL$/m);
   });
@@ -116,6 +116,22 @@ describe('the table of a job', () => {
     assert.doesNotMatch(text, /[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]/);
     assert.equal(text.split('\n').length, 5);
     assert.ok(text.split('\n').every((line) => line.length < 1000));
+  });
+
+  test('shows the script, without Node and its options', () => {
+    for (const [command, expected] of [
+      [
+        '/usr/bin/node --enable-source-maps --import file:///a/register.js ./train.ts --epochs 3',
+        'train.ts --epochs 3',
+      ],
+      ['node train.js', 'train.js'],
+      ['/usr/bin/node -e while(1);', '/usr/bin/node -e while(1);'],
+      ['node', 'node'],
+      ['python train.py', 'python train.py'],
+    ] as const) {
+      const [headline] = renderJobs([jobOf([viewOf({})], { command })], now).split('\n');
+      assert.equal(headline, `job 1a2b3c4d: 1 rank on 1 host, 812 samples/s, ${expected}`);
+    }
   });
 
   test('of several jobs are several tables', () => {

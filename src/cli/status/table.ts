@@ -1,5 +1,6 @@
-// Jobs as text for a terminal: a headline for each, and a line for each of its ranks. Pure functions.
+// Jobs as text for a terminal: a headline for each job, and a line for each of its ranks. Pure functions.
 
+import { basename } from 'node:path';
 import { plain } from '../../console/terminal-text.ts';
 import { listRanks } from '../../engine/agreement/resolve.ts';
 import type { JobView, RankView } from '../../observe/status/job-view.ts';
@@ -8,50 +9,50 @@ import type { PendingCollective } from '../../observe/status/rank-status.ts';
 interface Column {
   readonly title: string;
   readonly align: 'left' | 'right';
-  /** Longer ones are cut off. */
-  readonly limit: number;
+  /** Longer cells are cut. */
+  readonly max: number;
   cell(view: RankView, all: readonly RankView[], now: number): string;
 }
 
-/** Younger waits are the ordinary course of things. */
-const leastWaitMs = 200;
-/** Pages come twice a second, those of other hosts after a second more. */
+/** Shorter waits are normal. */
+const minWaitMs = 200;
+/** Ranks write their pages twice a second; those of other hosts arrive a second later. */
 const staleAfterMs = 3000;
-/** The rank that the others wait for is named from here on. */
-const leastLateMs = 1;
+/** A rank that is less late is not shown as late. */
+const minLateMs = 1;
 
 const columns: readonly Column[] = [
-  { title: 'rank', align: 'right', limit: 6, cell: ({ rank }) => String(rank) },
-  { title: 'host', align: 'left', limit: 20, cell: ({ status }) => status?.host ?? '' },
+  { title: 'rank', align: 'right', max: 6, cell: ({ rank }) => String(rank) },
+  { title: 'host', align: 'left', max: 20, cell: ({ status }) => status?.host ?? '' },
   {
     title: 'pid',
     align: 'right',
-    limit: 8,
+    max: 8,
     cell: ({ status }) => (status === undefined ? '' : String(status.pid)),
   },
   {
     title: 'step',
     align: 'right',
-    limit: 10,
+    max: 10,
     cell: ({ status }) => (status === undefined ? '' : String(status.step)),
   },
   {
     title: 'samples/s',
     align: 'right',
-    limit: 12,
+    max: 12,
     cell: (view, _, now) => rate(view, now, 'samplesPerSecond'),
   },
-  { title: 'last collective', align: 'left', limit: 32, cell: ({ status }) => lastText(status) },
-  { title: 'state', align: 'left', limit: 48, cell: (view, _, now) => stateText(view, now) },
-  { title: 'bytes/s', align: 'right', limit: 12, cell: (view, _, now) => rate(view, now, 'bytesPerSecond') },
+  { title: 'last collective', align: 'left', max: 32, cell: ({ status }) => lastText(status) },
+  { title: 'state', align: 'left', max: 52, cell: (view, _, now) => stateText(view, now) },
+  { title: 'bytes/s', align: 'right', max: 12, cell: (view, _, now) => rate(view, now, 'bytesPerSecond') },
   {
     title: 'memory',
     align: 'right',
-    limit: 10,
+    max: 10,
     cell: ({ status }) => (status === undefined ? '' : bytes(status.rssBytes)),
   },
-  { title: 'late', align: 'right', limit: 14, cell: lateText },
-  { title: 'age', align: 'right', limit: 8, cell: (view, _, now) => ageText(view, now) },
+  { title: 'late', align: 'right', max: 14, cell: lateText },
+  { title: 'age', align: 'right', max: 8, cell: (view, _, now) => ageText(view, now) },
 ];
 
 /** `now`: Date.now(). Ends with a newline. */
@@ -61,7 +62,7 @@ export function renderJobs(jobs: readonly JobView[], now: number): string {
 
 function renderJob(job: JobView, now: number): string {
   const rows = job.ranks.map((view) =>
-    columns.map(({ cell, limit }) => cut(plain(cell(view, job.ranks, now)), limit)),
+    columns.map(({ cell, max }) => cut(plain(cell(view, job.ranks, now)), max)),
   );
   const widths = columns.map(({ title }, i) =>
     Math.max(title.length, ...rows.map((row) => (row[i] as string).length)),
@@ -79,63 +80,84 @@ function renderJob(job: JobView, now: number): string {
   return `${[headline(job, now), ...failure, line(titles), ...rows.map(line)].join('\n')}\n`;
 }
 
-/** 'job 1a2b3c4d: 4 ranks on 2 hosts, 1,024 samples/s, node train.js' */
+/** 'job 1a2b3c4d: 4 ranks on 2 hosts, 1,024 samples/s, train.js' */
 function headline({ id, command, ranks }: JobView, now: number): string {
   const hosts = new Set(ranks.flatMap(({ status }) => status?.host ?? []));
   const samples = ranks.reduce((sum, view) => sum + freshRate(view, now, 'samplesPerSecond'), 0);
   const parts = [
     `${count(ranks.length, 'rank')}${hosts.size === 0 ? '' : ` on ${count(hosts.size, 'host')}`}`,
     ...(samples > 0 ? [`${amount(samples)} samples/s`] : []),
-    ...(command === '' ? [] : [cut(plain(command), 100)]),
+    ...(command === '' ? [] : [cut(plain(scriptOf(command)), 100)]),
   ];
   return `job ${plain(id)}: ${parts.join(', ')}`;
+}
+
+/** Options of Node that take the next word as their value. */
+const nodeOptionsWithValue: ReadonlySet<string> = new Set([
+  '--import',
+  '--require',
+  '-r',
+  '--loader',
+  '--experimental-loader',
+  '--conditions',
+  '-C',
+]);
+
+/** The script and its arguments, without Node and its options, which horovodrun adds for TypeScript. */
+function scriptOf(command: string): string {
+  const [program = '', ...words] = command.split(' ');
+  if (basename(program) !== 'node') return command;
+  let at = 0;
+  while (words[at]?.startsWith('-')) at += nodeOptionsWithValue.has(words[at] as string) ? 2 : 1;
+  const hasCode = words.slice(0, at).some((word) => /^(-[ep]+|--eval|--print)(=|$)/.test(word));
+  return hasCode || at >= words.length ? command : words.slice(at).join(' ').replace(/^\.\//, '');
 }
 
 function lastText(status: RankView['status']): string {
   const last = status?.last;
   if (last === undefined) return '';
-  // Names that Horovod gives begin with the kind.
+  // Names given by Horovod start with the kind.
   const name = last.name.startsWith(last.kind) ? last.name : `${last.kind} ${last.name}`;
   return last.state === 'failed' ? `${name} (failed)` : name;
 }
 
 function stateText(view: RankView, now: number): string {
   const { presence, end, status, activity } = view;
-  if (presence === 'left') return 'has shut down';
-  if (presence === 'lost') return end ?? 'has ended';
-  if (presence === 'starting') return 'not here yet';
-  if (activity === 'stopped') return 'stopped (SIGSTOP, or a debugger)';
+  if (presence === 'left') return 'shut down';
+  if (presence === 'lost') return end ?? 'ended';
+  if (presence === 'starting') return 'not connected yet';
+  if (activity === 'stopped') return 'stopped (SIGSTOP or a debugger)';
   if (status === undefined) return 'starting';
   const age = ageOf(view, now);
   const [oldest] = status.pending;
-  if (oldest !== undefined && oldest.waitedMs + age >= leastWaitMs) return waitText(oldest, age);
-  // A blocking wait writes its page as well: this rank is in code that is not ours.
+  if (oldest !== undefined && oldest.waitedMs + age >= minWaitMs) return waitText(oldest, age);
+  // A blocking wait writes its page as well, so this rank is outside Horovod's code.
   return age < staleAfterMs ? '' : silenceText(activity, age);
 }
 
 function silenceText(activity: RankView['activity'], ageMs: number): string {
-  if (activity === 'busy') return `computes since ${seconds(ageMs)}`;
-  return activity === 'idle' ? `sleeps in other code since ${seconds(ageMs)}` : 'no news';
+  if (activity === 'busy') return `computing for ${seconds(ageMs)}`;
+  return activity === 'idle' ? `idle in other code for ${seconds(ageMs)}` : 'no update';
 }
 
 function waitText({ label, waitedMs, missing }: PendingCollective, ageMs: number): string {
   const whom = missing.length === 0 ? '' : ` for ${listRanks(missing)}`;
-  return `waits ${seconds(waitedMs + ageMs)}${whom}: ${label}`;
+  return `waiting ${seconds(waitedMs + ageMs)}${whom}: ${label}`;
 }
 
-/** By how much the others wait for it: now, if they do, else in each of the last steps. */
+/** How long the others have been waiting for it, or else how late it was in each of the last steps. */
 function lateText(view: RankView, all: readonly RankView[]): string {
   if (view.presence !== 'here') return '';
   const waits = all.flatMap(({ status }) => status?.pending ?? []);
   const waitedMs = waits
     .filter(({ missing }) => missing.includes(view.rank))
-    .reduce((most, { waitedMs }) => Math.max(most, waitedMs), 0);
-  if (waitedMs >= leastWaitMs) return seconds(waitedMs);
+    .reduce((max, { waitedMs }) => Math.max(max, waitedMs), 0);
+  if (waitedMs >= minWaitMs) return seconds(waitedMs);
   const own = view.status?.waitMsPerStep;
   if (own === undefined) return '';
-  // Who waits least is who the others wait for.
-  const most = Math.max(...all.flatMap(({ status }) => status?.waitMsPerStep ?? []));
-  return most - own < leastLateMs ? '' : `${amount(most - own)} ms/step`;
+  // The rank that the others wait for is the one that waits least.
+  const longest = Math.max(...all.flatMap(({ status }) => status?.waitMsPerStep ?? []));
+  return longest - own < minLateMs ? '' : `${amount(longest - own)} ms/step`;
 }
 
 function ageText(view: RankView, now: number): string {
@@ -181,6 +203,6 @@ function count(number: number, what: string): string {
   return `${number} ${what}${number === 1 ? '' : 's'}`;
 }
 
-function cut(text: string, limit: number): string {
-  return text.length <= limit ? text : `${text.slice(0, limit - 1)}…`;
+function cut(text: string, max: number): string {
+  return text.length <= max ? text : `${text.slice(0, max - 1)}…`;
 }

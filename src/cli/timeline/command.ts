@@ -1,4 +1,4 @@
-// `horovod timeline report FILE`: where the time went, as text and, if asked, as a page.
+// `horovod timeline report FILE`: where the time went, as text and on request as an HTML page.
 
 import { writeFileSync } from 'node:fs';
 import { basename } from 'node:path';
@@ -7,19 +7,23 @@ import { htmlReport } from '../../observe/timeline/report/html.ts';
 import { printReport } from '../../observe/timeline/report/print.ts';
 import { readTrace, type TraceEnd, TraceFileError } from '../../observe/timeline/report/read-trace.ts';
 import { SummaryBuilder, type TraceSummary } from '../../observe/timeline/report/summary.ts';
-import type { CommandOutput } from '../subcommand.ts';
+import type { CommandOutput, Subcommand } from '../subcommand.ts';
 
-export const timelineHelp = `usage: horovod timeline report FILE [--html OUT.html] [--json]
+export const timelineHelp = `Usage: horovod timeline report FILE [options]
 
-Says where the time of a timeline went: for each rank compute, exposed communication and waiting for other ranks; the
-slowest rank; the operations that took longest; the largest tensors. FILE is what --timeline-filename or startTimeline()
-wrote; it opens in chrome://tracing and https://ui.perfetto.dev too.
+Show where the time in a timeline went: compute, exposed communication and waiting for each rank; the slowest rank; the
+operations that took longest; the largest tensors. FILE is a timeline from --timeline-filename or startTimeline(). You can
+also open it in chrome://tracing or https://ui.perfetto.dev.
 
-  --html OUT.html   also writes a page with a picture, which needs nothing else
-  --json            prints figures as JSON instead
+Options:
+  --html OUT.html  Also write a self-contained HTML page with charts
+  --json           Print the figures as JSON
+  -h, --help       Print this help
+
+The exit code is 0, 1 if the timeline cannot be read, or 2 for usage errors.
 `;
 
-export const timelineCommand: { run(argv: readonly string[], output: CommandOutput): Promise<number> } = {
+export const timelineCommand: Pick<Subcommand, 'run'> = {
   async run(argv, output) {
     const asked = parse(argv);
     if (typeof asked === 'string') {
@@ -41,7 +45,7 @@ interface Asked {
   readonly help: boolean;
 }
 
-/** A text: what is wrong with the call. */
+/** A string says what is wrong with the arguments. */
 function parse(argv: readonly string[]): Asked | string {
   try {
     const { values, positionals } = parseArgs({
@@ -53,12 +57,12 @@ function parse(argv: readonly string[]): Asked | string {
     const [verb, file, ...more] = positionals;
     if (help) return { file: '', html: undefined, json: false, help };
     if (verb !== 'report')
-      return `expected "report FILE"${verb === undefined ? '' : `, not "${verb}"`}; see horovod timeline --help.`;
-    if (file === undefined) return 'report: which file? See horovod timeline --help.';
-    if (more.length > 0) return `report: one file at a time, not also ${more.join(', ')}.`;
+      return `expected "report FILE"${verb === undefined ? '' : `, not "${verb}"`}. See \`horovod timeline --help\`.`;
+    if (file === undefined) return 'report: FILE is missing. See `horovod timeline --help`.';
+    if (more.length > 0) return `report: expected one file; unexpected ${more.join(', ')}.`;
     return { file, html, json, help };
   } catch (error) {
-    return `${(error as Error).message.split('.')[0]}; see horovod timeline --help.`;
+    return `${(error as Error).message.split('.')[0]}. See \`horovod timeline --help\`.`;
   }
 }
 
@@ -75,13 +79,13 @@ async function report(file: string, { html, json }: Asked, output: CommandOutput
   const summary = builder.end();
   if (summary === undefined) {
     output.error(
-      `horovod timeline report: ${file} is a trace of something else: none of its ${end.events} events are of a rank. ` +
-        'Timelines come from --timeline-filename or startTimeline().\n',
+      `horovod timeline report: ${file} is not a Horovod timeline: none of its ${end.events} events belongs to a rank. ` +
+        'Use a file that --timeline-filename or startTimeline() has written.\n',
     );
     return 1;
   }
   if (!end.isWhole) {
-    output.error(`horovod timeline report: the end of ${file} is missing; this is what is there.\n`);
+    output.error(`horovod timeline report: the end of ${file} is missing. This report covers the rest.\n`);
   }
   output.out(json ? `${JSON.stringify(figuresOf(summary))}\n` : printReport(summary));
   if (html === undefined) return 0;
@@ -91,7 +95,7 @@ async function report(file: string, { html, json }: Asked, output: CommandOutput
     output.error(`horovod timeline report: cannot write ${html}: ${(error as Error).message}\n`);
     return 1;
   }
-  if (!json) output.out(`\nWritten: ${html}\n`);
+  if (!json) output.out(`\nWrote ${html}\n`);
   return 0;
 }
 

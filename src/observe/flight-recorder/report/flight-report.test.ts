@@ -255,21 +255,21 @@ describe('horovod flight-report', () => {
     );
     const { exitCode, out } = await report(directory);
     assert.equal(exitCode, 0);
-    assert.match(out, /^Job abc: 3 ranks, dumps of 2/);
-    assert.match(out, /First mismatch: "b", which rank 1 never asked for\./);
+    assert.match(out, /^Job abc: 3 ranks, flight records of 2/);
+    assert.match(out, /First mismatch: rank 1 did not call "b"\./);
     assert.match(
       out,
       /rank 0: allreduce float32 \[3\] Sum \(number 2\), pending for 61 s, called at train\.mjs:1\./,
     );
     assert.match(
       out,
-      /rank 1 never came\. Rank 1: in allreduce float32 \[3\] Sum "c" for 61 s, train\.mjs:1\./,
+      /rank 1 did not call it\. Rank 1: waiting 61 s in allreduce float32 \[3\] Sum "c", train\.mjs:1\./,
     );
     assert.match(out, /^Culprit: rank 1\.$/m);
-    assert.match(out, /^1 +host1 +801 +stall +7 +2 +in allreduce/m);
+    assert.match(out, /^1 +host1 +801 +stall +7 +2 +waiting 61 s in allreduce/m);
     assert.match(
       out,
-      /No dump of rank 2\. What the others knew of it:\n {2}rank 2 \(host2, pid 802\) sleeps/,
+      /No flight record of rank 2\. What the other ranks knew about it:\n {2}rank 2 \(host2, pid 802\) sleeps/,
     );
     assert.match(out, /^Stragglers: rank 1\.$/m);
   });
@@ -291,11 +291,14 @@ describe('horovod flight-report', () => {
     writeFileSync(join(directory, 'rank-5.json'), '[]');
     const { exitCode, out } = await report(directory);
     assert.equal(exitCode, 0, out);
-    assert.match(out, /Note: Dumps of another job \(old\) are left out; this is job abc, the newest\./);
-    assert.match(out, /Note: .*rank-2\.json is left out: .*JSON/);
-    assert.match(out, /Note: .*rank-4\.json is left out: it is of another version of horovod/);
-    assert.match(out, /Note: .*rank-5\.json is left out: it is no flight record/);
-    assert.match(out, /No dump of ranks 0, 2\./);
+    assert.match(
+      out,
+      /Note: Skipped flight records of another job \(old\)\. This report is about the newest job, abc\./,
+    );
+    assert.match(out, /Note: Skipped .*rank-2\.json: .*JSON/);
+    assert.match(out, /Note: Skipped .*rank-4\.json: it was written by another version of horovod/);
+    assert.match(out, /Note: Skipped .*rank-5\.json: it is not a flight record/);
+    assert.match(out, /No flight record of ranks 0, 2\./);
   });
 
   test('puts the directories of several hosts together', async () => {
@@ -303,25 +306,28 @@ describe('horovod flight-report', () => {
     const other = mkdtempSync(join(tmpdir(), 'horovod-report-'));
     try {
       writeDump(other, dumpOf(1, records('a [4] failed')));
-      assert.match((await report(directory, other)).out, /dumps of 2/);
+      assert.match((await report(directory, other)).out, /flight records of 2/);
     } finally {
       rmSync(other, { recursive: true });
     }
   });
 
-  test('has a clear word for a directory without dumps, for none, and for wrong options', async () => {
+  test('rejects a directory without flight records, a missing directory and wrong options', async () => {
     const empty = await report(directory);
     assert.equal(empty.exitCode, 1);
-    assert.match(empty.error, /has no rank-<n>\.json in it\. Ranks write them when/);
+    assert.match(
+      empty.error,
+      /there is no flight record \(rank-<n>\.json\) in .*\. Ranks write flight records when/,
+    );
     const none = await report(join(directory, 'nowhere'));
     assert.equal(none.exitCode, 1);
     assert.match(none.error, /nowhere: there is no such directory/);
     const missing = await report();
     assert.equal(missing.exitCode, 2);
-    assert.match(missing.error, /the directory is missing/);
+    assert.match(missing.error, /DIRECTORY is missing/);
     assert.equal((await report('--what')).exitCode, 2);
     const help = await report('--help');
     assert.equal(help.exitCode, 0);
-    assert.match(help.out, /^usage: horovod flight-report/);
+    assert.match(help.out, /^Usage: horovod flight-report/);
   });
 });

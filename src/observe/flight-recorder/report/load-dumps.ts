@@ -25,18 +25,20 @@ export function loadDumps(directories: readonly string[]): LoadedDumps {
   }
   if (found.length === 0) {
     const where = directories.join(' and ');
-    const why =
-      notes.length === 0 ? 'has no rank-<n>.json in it' : `has none that can be read: ${notes.join(' ')}`;
+    const problem =
+      notes.length === 0
+        ? `there is no flight record (rank-<n>.json) in ${where}.`
+        : `there is no readable flight record in ${where}: ${notes.join(' ')}`;
     throw new HorovodError(
       'ERR_HVD_INVALID_ARGUMENT',
-      `${where} ${why}. Ranks write them when a job fails or stalls, or at SIGUSR2; the report of horovodrun names the directory.`,
+      `${problem} Ranks write flight records when a job fails or stalls, or on SIGUSR2; horovodrun prints the directory.`,
     );
   }
   const newest = found.reduce((a, b) => (b.atMs > a.atMs ? b : a));
   const others = new Set(found.filter(({ job }) => job !== newest.job).map(({ job }) => job));
   if (others.size > 0) {
     notes.push(
-      `Dumps of ${others.size === 1 ? 'another job' : 'other jobs'} (${[...others].join(', ')}) are left out; this is job ${newest.job}, the newest.`,
+      `Skipped flight records of ${others.size === 1 ? 'another job' : 'other jobs'} (${[...others].join(', ')}). This report is about the newest job, ${newest.job}.`,
     );
   }
   const byRank = new Map<number, FlightDump>();
@@ -57,7 +59,7 @@ function namesIn(directory: string): string[] {
       code === 'ENOENT'
         ? 'there is no such directory'
         : code === 'ENOTDIR'
-          ? 'it is no directory'
+          ? 'it is not a directory'
           : String(code);
     throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `${directory}: ${what}.`);
   }
@@ -68,13 +70,15 @@ function readDump(path: string, notes: string[]): FlightDump | undefined {
   try {
     value = JSON.parse(readFileSync(path, 'utf8'));
   } catch (error) {
-    notes.push(`${path} is left out: ${(error as Error).message}.`);
+    notes.push(`Skipped ${path}: ${(error as Error).message}.`);
     return undefined;
   }
   if (isDump(value)) return value;
   const { format } = (value ?? {}) as { format?: unknown };
   const isOther = typeof format === 'number' && format !== dumpFormat;
-  notes.push(`${path} is left out: it is ${isOther ? 'of another version of horovod' : 'no flight record'}.`);
+  notes.push(
+    `Skipped ${path}: it ${isOther ? 'was written by another version of horovod' : 'is not a flight record'}.`,
+  );
   return undefined;
 }
 

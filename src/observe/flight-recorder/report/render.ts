@@ -17,7 +17,7 @@ export function renderReport(report: Report): string {
   const [first] = dumps as readonly [FlightDump, ...FlightDump[]];
   const missing = ranksWithoutDump(dumps);
   const lines = [
-    `Job ${first.job}: ${first.size} ranks, dumps of ${dumps.length}, written ${new Date(first.atMs).toISOString()} (transport ${first.transport}, horovod ${first.versions?.['horovod'] ?? '?'}).`,
+    `Job ${first.job}: ${first.size} ranks, flight records of ${dumps.length}, written ${new Date(first.atMs).toISOString()} (transport ${first.transport}, horovod ${first.versions?.['horovod'] ?? '?'}).`,
     ...notes.map((note) => `Note: ${note}`),
     '',
     ...verdict(report),
@@ -27,11 +27,11 @@ export function renderReport(report: Report): string {
   if (missing.length > 0) {
     lines.push(
       '',
-      `No dump of ${listOf(missing)}. What the others knew of ${missing.length === 1 ? 'it' : 'them'}:`,
+      `No flight record of ${listOf(missing)}. What the other ranks knew about ${missing.length === 1 ? 'it' : 'them'}:`,
     );
     lines.push(...missing.map((rank) => `  ${hearsay(dumps, rank)}`));
     lines.push(
-      'Ranks of other hosts write theirs on their host: copy all into one directory, or name several.',
+      'Ranks on other hosts write to their own host. Copy their directories here and list all of them.',
     );
   }
   const stragglers = dumps.find((dump) => dump.stragglers !== undefined)?.stragglers;
@@ -41,36 +41,36 @@ export function renderReport(report: Report): string {
 
 export function verdict({ dumps, finding }: Report): string[] {
   const errors = dumps.flatMap(({ error }) => (error === undefined ? [] : [error.message]));
-  const said = errors.length === 0 ? [] : [`The ranks ended with: ${errors[0]}`];
+  const said = errors.length === 0 ? [] : [`The ranks failed with: ${errors[0]}`];
   const { kind, name, processSet, sides, culprits } = finding;
-  const where = `${JSON.stringify(name)}${processSet === 0 ? '' : ` of process set ${processSet}`}`;
+  const what = `${JSON.stringify(name)}${processSet === 0 ? '' : ` (process set ${processSet})`}`;
   const culprit = culprits.length === 0 ? [] : [`Culprit: ${listOf(culprits)}.`];
   switch (kind) {
     case 'different':
       return [
-        `First mismatch: ${where}, for which the ranks asked differently.`,
+        `First mismatch: the ranks called ${what} differently.`,
         ...sides.map((side) => `  ${sideText(side, dumps)}`),
         ...(culprit.length > 0 ? culprit : [undecided(sides)]),
       ];
     case 'absent':
       return [
-        `First mismatch: ${where}, which ${listOf(culprits)} never asked for.`,
+        `First mismatch: ${listOf(culprits)} did not call ${what}.`,
         ...sides.map((side) => `  ${sideText(side, dumps)}`),
         ...culprit,
       ];
     case 'lost':
-      return [...said, ...culprit.map((text) => `${text} It was lost; no mismatch came before.`)];
+      return [...said, ...culprit.map((text) => `${text} It was lost. There was no mismatch before that.`)];
     case 'failed':
-      return [...said, 'The records of the ranks that have dumps agree with each other.', ...culprit];
+      return [...said, 'There is no mismatch in the flight records.', ...culprit];
     case 'none':
-      return ['No mismatch: the records of the ranks agree with each other.'];
+      return ['No mismatch: the flight records of the ranks agree.'];
   }
 }
 
 function undecided(sides: readonly Side[]): string {
   return sides.length > 1
-    ? 'Culprit: one of them; neither side has more ranks.'
-    : 'They differ in what records do not hold, such as scales or compression: the error of the call says in what.';
+    ? 'Culprit: one of them; no side has a majority.'
+    : 'They differ in something that flight records do not contain, such as scales or compression. The error of the call says what it is.';
 }
 
 function sideText({ ranks, record, what }: Side, dumps: readonly FlightDump[]): string {
@@ -79,7 +79,7 @@ function sideText({ ranks, record, what }: Side, dumps: readonly FlightDump[]): 
       const dump = dumps.find((each) => each.rank === rank);
       return dump === undefined ? '' : ` Rank ${rank}: ${doingOf(dump).join(', ')}.`;
     });
-    return `${listOf(ranks)} never came.${doing.join('')}`;
+    return `${listOf(ranks)} did not call it.${doing.join('')}`;
   }
   const dump = dumps.find((each) => each.rank === ranks[0]) as FlightDump;
   const site = record.callSite === undefined ? '' : `, called at ${record.callSite}`;
@@ -88,7 +88,7 @@ function sideText({ ranks, record, what }: Side, dumps: readonly FlightDump[]): 
   return `${listOf(ranks)}: ${what} (number ${record.sequence}), ${waited}${site}.`;
 }
 
-const headers = ['rank', 'host', 'pid', 'dump', 'step', 'collectives', 'was doing', 'call site'];
+const headers = ['rank', 'host', 'pid', 'written on', 'step', 'collectives', 'activity', 'call site'];
 
 function table(dumps: readonly FlightDump[]): string[] {
   const rows = dumps.map((dump) => {
@@ -112,13 +112,17 @@ export function doingOf(dump: FlightDump): string[] {
   const waiting = dump.records.find(({ state }) => state === 'pending' || state === 'running');
   if (waiting !== undefined) {
     const missing = dump.pending.find((request) => isOf(request, waiting))?.missing ?? [];
-    const whom = missing.length === 0 ? '' : `, without ${listOf(missing)}`;
-    return withSite(waiting, `in ${labelOf(waiting)}${ageOf(waiting.submittedAtMs, dump, ' for')}${whom}`);
+    const whom = missing.length === 0 ? '' : ` for ${listOf(missing)}`;
+    return withSite(
+      waiting,
+      `waiting${ageOf(waiting.submittedAtMs, dump, '')}${whom} in ${labelOf(waiting)}`,
+    );
   }
   const last = dump.records.at(-1);
   if (last === undefined) return ['no collective yet'];
-  const ended = last.state === 'failed' ? `failed (${last.error ?? '?'})` : 'done';
-  return withSite(last, `after ${labelOf(last)}, ${ended}${ageOf(last.finishedAtMs, dump, '', ' ago')}`);
+  const label = labelOf(last);
+  const ended = last.state === 'failed' ? `failed in ${label} (${last.error ?? '?'})` : `finished ${label}`;
+  return withSite(last, `${ended}${ageOf(last.finishedAtMs, dump, '', ' ago')}`);
 }
 
 function withSite({ callSite }: CollectiveRecord, text: string): string[] {

@@ -26,7 +26,7 @@ const mostRanks = 128;
 export function htmlReport(summary: TraceSummary, title: string): string {
   const shares = summary.ranks.map(sharesOf).slice(0, mostRanks);
   const span = Math.max(0, summary.toUs - summary.fromUs);
-  const began = summary.startedAt === undefined ? '' : `, from ${summary.startedAt.toISOString()} on`;
+  const began = summary.startedAt === undefined ? '' : `, starting at ${summary.startedAt.toISOString()}`;
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -53,7 +53,7 @@ ${verdicts(shares)
 <p class="legend">${legend()}</p>
 ${bars(shares)}
 <h2>Over time</h2>
-<p>Each strip is a rank; from below: compute, communication, waiting.</p>
+<p>Each strip is one rank. From bottom to top: compute, communication, waiting.</p>
 ${strips(summary)}
 <h2>Ranks</h2>
 ${table(
@@ -72,7 +72,7 @@ ${table(
   shares.map(({ rank, spanUs, computeUs, exposedUs, waitingUs }) => [
     rank.name,
     inTime(spanUs),
-    computeUs === undefined ? 'not told' : inPercent(computeUs, spanUs),
+    computeUs === undefined ? 'unknown' : inPercent(computeUs, spanUs),
     inPercent(exposedUs, spanUs),
     inPercent(waitingUs, spanUs),
     String(rank.operations),

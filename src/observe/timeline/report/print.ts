@@ -19,7 +19,7 @@ export function printReport(summary: TraceSummary): string {
   const shares = summary.ranks.map(sharesOf);
   const lines: string[] = [];
   const span = Math.max(0, summary.toUs - summary.fromUs);
-  const began = summary.startedAt === undefined ? '' : `, from ${summary.startedAt.toISOString()} on`;
+  const began = summary.startedAt === undefined ? '' : `, starting at ${summary.startedAt.toISOString()}`;
   lines.push(`Timeline of ${count(shares.length, 'rank')} over ${inTime(span)}${began}.`, '');
   lines.push('Where the time went:');
   lines.push(...rankTable(shares));
@@ -27,7 +27,7 @@ export function printReport(summary: TraceSummary): string {
   lines.push('', 'Operations that took longest (all ranks together):');
   lines.push(
     ...table([
-      ['operation', 'kind', 'count', 'total', 'each', 'waiting for others', 'bytes each'],
+      ['operation', 'kind', 'count', 'total', 'each', 'waiting', 'bytes each'],
       ...summary.operations
         .slice(0, mostRows)
         .map((each) => [
@@ -66,7 +66,7 @@ function rankTable(shares: readonly RankShares[]): string[] {
     .map(({ rank, spanUs, computeUs, exposedUs, waitingUs, otherUs }) => [
       rank.name,
       inTime(spanUs),
-      computeUs === undefined ? 'not told' : inPercent(computeUs, spanUs),
+      computeUs === undefined ? 'unknown' : inPercent(computeUs, spanUs),
       inPercent(exposedUs, spanUs),
       inPercent(waitingUs, spanUs),
       inPercent(otherUs, spanUs),
@@ -85,22 +85,23 @@ export function verdicts(shares: readonly RankShares[]): string[] {
   const slowest = slowestRank(shares);
   if (slowest !== undefined) {
     lines.push(
-      `Slowest: ${slowest.rank.name}. It waits least, and the others wait ${inTime(slowest.lateUs)} longer than it on average: look at what it does between collectives.`,
+      `Slowest: ${slowest.rank.name}. On average, the other ranks wait ${inTime(slowest.lateUs)} longer than it does. Look at what it does between collectives.`,
     );
   } else if (shares.length > 1) lines.push('No rank keeps the others waiting for long.');
   if (shares.some(({ isExposedTold }) => !isExposedTold)) {
     lines.push(
-      'Compute is told by DistributedOptimizer and its kind only; without it all communication counts as exposed, "waiting" is a part of it.',
+      'Compute is only known for DistributedOptimizer and similar. Without it, all communication counts as exposed, and "waiting" is a part of it.',
     );
   } else {
     lines.push(
-      '"Exposed" is communication that backpropagation did not hide; "waiting" is the part of all communication, hidden or not, spent on ranks that came later.',
+      '"Exposed" is communication that does not overlap with backpropagation. "Waiting" is the part of all communication, exposed or not, that was spent waiting for other ranks.',
     );
   }
   const errors = shares.reduce((sum, { rank }) => sum + rank.errors, 0);
-  if (errors > 0) lines.push(`${count(errors, 'operation')} failed; their "error" is in the timeline.`);
+  if (errors > 0) lines.push(`${count(errors, 'operation')} failed; see "error" in the timeline.`);
   const dropped = shares.reduce((sum, { rank }) => sum + rank.dropped, 0);
-  if (dropped > 0) lines.push(`${count(dropped, 'event')} came too fast to be written and are missing.`);
+  if (dropped > 0)
+    lines.push(`${count(dropped, 'event')} are missing because they came faster than they could be written.`);
   return lines;
 }
 

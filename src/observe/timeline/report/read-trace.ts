@@ -97,12 +97,12 @@ class EventSplitter {
     }
     if (start < 0) return;
     this.#length += bytes.length - start;
-    if (this.#length > mostEventBytes) throw new TraceFileError('it has an event of more than 1 MiB.');
+    if (this.#length > mostEventBytes) throw new TraceFileError('it has an event larger than 1 MiB.');
     this.#pieces.push(Buffer.from(bytes.subarray(start)));
   }
 
   end(): { isWhole: boolean; events: number } {
-    if (this.#state === 'before') throw new TraceFileError('it has nothing in it but blanks.');
+    if (this.#state === 'before') throw new TraceFileError('it contains only white space.');
     return { isWhole: this.#state === 'after', events: this.#events };
   }
 
@@ -122,7 +122,7 @@ class EventSplitter {
     // A file that was overwritten by a shorter one, or none of ours.
     throw new TraceFileError(
       this.#state === 'before'
-        ? 'it is no timeline: that would begin with "[".'
+        ? 'it is not a timeline: it does not start with "[".'
         : `it is damaged after event ${this.#events}.`,
     );
   }
@@ -136,10 +136,10 @@ class EventSplitter {
     try {
       value = JSON.parse(bytes.toString('utf8')) as Partial<TraceEvent>;
     } catch {
-      throw new TraceFileError(`event ${this.#events} is no JSON.`);
+      throw new TraceFileError(`event ${this.#events} is not JSON.`);
     }
     const { name, ph, ts = 0, dur = 0, pid = 0, tid = 0, cat = '', args } = value;
-    if (typeof ph !== 'string') throw new TraceFileError(`event ${this.#events} is none: it has no "ph".`);
+    if (typeof ph !== 'string') throw new TraceFileError(`event ${this.#events} is invalid: it has no "ph".`);
     this.#visit({
       name: String(name ?? ''),
       ph,
@@ -156,7 +156,7 @@ class EventSplitter {
 function describeSystem({ code: name, message }: NodeJS.ErrnoException): string {
   const known: Readonly<Record<string, string>> = {
     ENOENT: 'there is no such file.',
-    EACCES: 'this user may not read it.',
+    EACCES: 'you do not have permission to read it.',
     EISDIR: 'it is a directory.',
   };
   return known[name ?? ''] ?? message;

@@ -68,7 +68,7 @@ test('the report says where the time went, who is slow and what is large', async
   assert.match(out, /^Timeline of 2 ranks over 100 ms/);
   assert.match(out, /rank 0 \(host<0>, pid 9\) +100 ms +30\.0 % +70\.0 % +60\.0 %/);
   assert.match(out, /rank 1 \(host<1>, pid 9\) +100 ms +89\.0 % +11\.0 % +1\.0 %/);
-  assert.match(out, /Slowest: rank 1 .*others wait 59\.0 ms longer/);
+  assert.match(out, /Slowest: rank 1 .*the other ranks wait 59\.0 ms longer/);
   assert.match(out, /dense<1>\/kernel +allreduce +2 +81\.0 ms +40\.5 ms +75\.3 % +3\.9 KiB/);
   const html = readFileSync(page, 'utf8');
   assert.match(html, /<svg /);
@@ -97,19 +97,19 @@ test('a file whose end is missing gives what it has', async (t) => {
   }
 });
 
-test('what is no timeline is refused with a sentence', async (t) => {
+test('files that are not timelines are rejected', async (t) => {
   const directory = directoryOf(t);
   const file = join(directory, 'trace.json');
   for (const [text, expected] of [
     ['', /cannot read .*: it is empty\./],
-    ['  \n', /nothing in it but blanks/],
-    ['hello', /it is no timeline/],
-    ['{"traceEvents":[]}', /it is no timeline/],
-    ['[{"a":1}]', /event 1 is none/],
+    ['  \n', /it contains only white space/],
+    ['hello', /it is not a timeline/],
+    ['{"traceEvents":[]}', /it is not a timeline/],
+    ['[{"a":1}]', /event 1 is invalid/],
     ['[{"ph":"X"} x]', /damaged after event 1/],
-    ['[{"ph":}]', /event 1 is no JSON/],
-    ['[{"ph":"X","name":"foreign","ts":1,"dur":1,"pid":1,"tid":1}]', /a trace of something else/],
-    [`[${'{"ph":"X","name":"'}${'x'.repeat(2 << 20)}`, /more than 1 MiB/],
+    ['[{"ph":}]', /event 1 is not JSON/],
+    ['[{"ph":"X","name":"foreign","ts":1,"dur":1,"pid":1,"tid":1}]', /is not a Horovod timeline/],
+    [`[${'{"ph":"X","name":"'}${'x'.repeat(2 << 20)}`, /larger than 1 MiB/],
   ] as const) {
     writeFileSync(file, text);
     const { code, error } = await run('report', file);
@@ -131,15 +131,15 @@ test('a wrong call exits with 2, and --help with 0', async () => {
   for (const [argv, expected] of [
     [[], /expected "report FILE"/],
     [['show', 'f'], /not "show"/],
-    [['report'], /which file/],
-    [['report', 'a', 'b'], /one file at a time, not also b/],
+    [['report'], /FILE is missing/],
+    [['report', 'a', 'b'], /expected one file; unexpected b/],
     [['report', 'a', '--colour'], /--colour/],
   ] as const) {
     const { code, error } = await run(...argv);
     assert.equal(code, 2);
     assert.match(error, expected);
   }
-  assert.match((await run('--help')).out, /^usage: horovod timeline report FILE/);
+  assert.match((await run('--help')).out, /^Usage: horovod timeline report FILE/);
 });
 
 test('intervals count once where they overlap, whatever their order', () => {
