@@ -55,7 +55,9 @@ async function main(argv, signal) {
   const peers = await preparePeers({
     peers: ['openmpi', 'gloo'],
     install: options.install,
-    ...{ benchFolder, say, signal },
+    benchFolder,
+    say,
+    signal,
   });
   peers.wire = await prepareWire(signal);
   const before = await sampleIdleness(signal);

@@ -11,13 +11,11 @@ test('every topic has its jobs: peers, ours, and the wire where there are two ra
   const setup = {
     box: { shared: '/nowhere', hosts: [] },
     topics: Object.keys(TOPICS),
-    ...{
-      quick: true,
-      peers: { openmpi: ready, gloo: ready, wire: ready },
-      benchFolder: '/b',
-      root: '/r',
-      cores: 2,
-    },
+    quick: true,
+    peers: { openmpi: ready, gloo: ready, wire: ready },
+    benchFolder: '/b',
+    root: '/r',
+    cores: 2,
     ours: (series) => series !== 'mpi',
   };
   const names = planClusterJobs(setup).map(({ name }) => name);
@@ -65,7 +63,9 @@ test('what is missing or failed is told', () => {
   const notes = clusterNotes({
     peers: { gloo: { ready: false, why: 'no torch' } },
     failures: { 'tcp, 2x1': { why: 'exit code 1' } },
-    ...{ runs: [], idleness: { before: { idle: true, load: [0] } }, options: { rounds: 3 } },
+    runs: [],
+    idleness: { before: { idle: true, load: [0] } },
+    options: { rounds: 3 },
   });
   assert.ok(notes.includes('gloo: missing: no torch.'));
   assert.ok(notes.includes('tcp, 2x1: failed: exit code 1.'));

@@ -40,7 +40,10 @@ function recorder(setup) {
   const variants = { off: { HOROVOD_FLIGHT_RECORDS: '0' }, on: {} };
   return Object.entries(variants).map(([series, env]) =>
     job(setup, {
-      ...{ topic: 'recorder', name: `flight recorder ${series}`, series, env },
+      topic: 'recorder',
+      name: `flight recorder ${series}`,
+      series,
+      env,
       script: 'collectives.mjs',
       args: ['--variants', 'horovod,prepared,await', '--sizes', `4,${64 * KiB}`],
       toSamples: (lines) =>
@@ -71,7 +74,10 @@ function timeline(setup) {
   return programs.flatMap(({ toSamples, ...program }) =>
     ['off', 'on'].map((series) =>
       job(setup, {
-        ...{ topic: 'timeline', name: `timeline ${series}, ${program.script}`, series, ...program },
+        topic: 'timeline',
+        name: `timeline ${series}, ${program.script}`,
+        series,
+        ...program,
         inDirectory: (directory) =>
           series === 'off' ? {} : { HOROVOD_TIMELINE: path.join(directory, 'timeline.json') },
         toSamples: (lines) => toSamples(lines).map(([key, value]) => ({ series, key, value })),
@@ -82,7 +88,10 @@ function timeline(setup) {
 
 function autotune(setup, workload) {
   return job(setup, {
-    ...{ topic: 'autotune', name: `autotune, ${workload}`, series: workload, script: 'autotune.mjs' },
+    topic: 'autotune',
+    name: `autotune, ${workload}`,
+    series: workload,
+    script: 'autotune.mjs',
     args: [workload],
     library: null,
     flags: ['--autotune'],
@@ -100,7 +109,10 @@ function compressors(setup, topic) {
   const sizes = setup.quick ? [4 * MiB] : [4 * MiB, 16 * MiB];
   return compressorNames.map((name) =>
     job(setup, {
-      ...{ topic, name: `${name}, ${TOPICS[topic].rate}`, series: name, script: 'compressors.mjs' },
+      topic,
+      name: `${name}, ${TOPICS[topic].rate}`,
+      series: name,
+      script: 'compressors.mjs',
       args: ['--compressors', name, '--sizes', sizes.join(','), '--calls', '5'],
       toSamples: (lines) =>
         lines.flatMap(({ compressor, bytes, us, sentBytes, error }) => [
@@ -115,12 +127,10 @@ function compressors(setup, topic) {
 /** Once: the seeds are fixed, so every run gives the same. */
 function accuracy(setup) {
   const one = job(setup, {
-    ...{
-      topic: 'accuracy',
-      name: 'accuracy on MNIST',
-      series: 'accuracy',
-      script: 'compression-accuracy.mjs',
-    },
+    topic: 'accuracy',
+    name: 'accuracy on MNIST',
+    series: 'accuracy',
+    script: 'compression-accuracy.mjs',
     args: setup.quick ? ['--epochs', '1', '--steps', '50'] : [],
     toSamples: (lines) =>
       lines.flatMap(({ compressor, accuracy: percent, receivedBytes, seconds }) => [
@@ -154,7 +164,9 @@ function job(setup, { topic, name, series, script, args, toSamples, ...rest }) {
       if (hosts === 1) {
         const environment = cleanEnvironment(extra);
         const result = await runCommand(process.execPath, [...launcher, ...program], {
-          ...{ env: environment, signal, deadlineMs: DEADLINE_MS },
+          env: environment,
+          signal,
+          deadlineMs: DEADLINE_MS,
         });
         return finish(explainFailure(result), result.stdout);
       }

@@ -23,7 +23,9 @@ describe('the figures of bench:runtime', () => {
 
   test('are medians over the rounds, with the extremes', () => {
     assert.deepEqual(series.timeline.off['images per second'], {
-      ...{ median: 100, low: 96, high: 104 },
+      median: 100,
+      low: 96,
+      high: 104,
       runs: [100, 104, 96],
     });
   });

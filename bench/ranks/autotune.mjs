@@ -38,11 +38,19 @@ if (hvd.rank() === 0) {
   const seconds = (performance.now() - startedAt) / 1000;
   console.log(
     JSON.stringify({
-      ...{ workload, transport: hvd.transportName(), ranks: hvd.size(), usual, chosen: settings() },
+      workload,
+      transport: hvd.transportName(),
+      ranks: hvd.size(),
+      usual,
+      chosen: settings(),
       beforeMs: comparison?.beforeMs ?? usualMs,
       afterMs: comparison?.isBetter ? comparison.afterMs : (comparison?.beforeMs ?? usualMs),
-      ...{ gain: comparison?.gain ?? 0, noise: comparison?.noise, isBetter: comparison?.isBetter ?? false },
-      ...{ samples: searched.length, steps, seconds },
+      gain: comparison?.gain ?? 0,
+      noise: comparison?.noise,
+      isBetter: comparison?.isBetter ?? false,
+      samples: searched.length,
+      steps,
+      seconds,
     }),
   );
 }

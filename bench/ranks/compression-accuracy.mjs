@@ -38,7 +38,10 @@ for (const name of flags.compressors.split(',')) {
   model.compile({ optimizer, loss: 'sparseCategoricalCrossentropy', metrics: ['accuracy'] });
   const startedAt = performance.now();
   const { history } = await model.fit(images, labels, {
-    ...{ batchSize, epochs, verbose: 0, validationData: [testImages, testLabels] },
+    batchSize,
+    epochs,
+    verbose: 0,
+    validationData: [testImages, testLabels],
     callbacks: [
       new hvd.callbacks.BroadcastGlobalVariablesCallback(0),
       new hvd.callbacks.MetricAverageCallback(),

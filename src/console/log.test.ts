@@ -38,8 +38,12 @@ test('as JSON a line is an object, with what else is known', () => {
   log.write('error', 'two\nlines "here"', { topic: 'transport', waitedMs: 5 });
   assert.equal(lines.length, 1);
   assert.deepEqual(JSON.parse(lines[0] as string), {
-    ...{ time: '2026-11-16T05:38:08.007Z', level: 'error', rank: 3, message: 'two\nlines "here"' },
-    ...{ topic: 'transport', waitedMs: 5 },
+    time: '2026-11-16T05:38:08.007Z',
+    level: 'error',
+    rank: 3,
+    message: 'two\nlines "here"',
+    topic: 'transport',
+    waitedMs: 5,
   });
 });
 

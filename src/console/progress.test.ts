@@ -79,7 +79,11 @@ test('a long one says how far it is at growing intervals, and when it is over', 
     'starting: over after 10 s',
   ]);
   assert.deepEqual(facts[1], {
-    ...{ phase: 'starting', elapsedSeconds: 9, done: 3, total: 4, unit: 'ranks' },
+    phase: 'starting',
+    elapsedSeconds: 9,
+    done: 3,
+    total: 4,
+    unit: 'ranks',
     detail: 'rank 3 is missing',
   });
   assert.deepEqual(facts[2], { phase: 'starting', elapsedSeconds: 10, isOver: true });

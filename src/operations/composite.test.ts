@@ -14,15 +14,24 @@ function* sumTwice(value: number): Composite<number> {
   yield [gathered];
   const sum = Float64Array.of((gathered.output as Uint8Array).reduce((a, b) => a + b, 0));
   const reduced: AllreduceOperation = {
-    ...{ kind: 'allreduce', dtype: 'float64', op: Sum, inputs: [sum], outputs: [sum] },
-    ...{ prescale: 1, postscale: 1 },
+    kind: 'allreduce',
+    dtype: 'float64',
+    op: Sum,
+    inputs: [sum],
+    outputs: [sum],
+    prescale: 1,
+    postscale: 1,
   };
   yield [reduced];
   return sum[0] as number;
 }
 
 const planOf = (value: number, detail = 'twice'): Plan<number> => ({
-  ...{ kind: 'allreduce', operands: [{ shape: [1], dtype: 'uint8' }], operations: [], op: Sum, detail },
+  kind: 'allreduce',
+  operands: [{ shape: [1], dtype: 'uint8' }],
+  operations: [],
+  op: Sum,
+  detail,
   composite: () => sumTwice(value),
   result: () => Number.NaN,
 });

@@ -40,7 +40,12 @@ const slurm = {
 const alone = { kind: 'alone', rank: 0, size: 1, localRank: 0, localSize: 1, jobKey: undefined };
 const unplaced = { localRank: undefined, localSize: undefined, jobKey: undefined };
 const slurmResult = {
-  ...{ kind: 'slurm', rank: 2, size: 4, localRank: 1, localSize: 2, jobKey: '17.3' },
+  kind: 'slurm',
+  rank: 2,
+  size: 4,
+  localRank: 1,
+  localSize: 2,
+  jobKey: '17.3',
   slurm: {
     stepNodeList: ['host1', 'host2'],
     launchNodeAddress: '10.77.0.1',
@@ -49,7 +54,12 @@ const slurmResult = {
   },
 };
 const openMpiResult = {
-  ...{ kind: 'open-mpi', rank: 3, size: 4, localRank: 1, localSize: 2, jobKey: '1234567' },
+  kind: 'open-mpi',
+  rank: 3,
+  size: 4,
+  localRank: 1,
+  localSize: 2,
+  jobKey: '1234567',
   openMpi: {
     hnpUri: '1234.0;tcp://10.77.0.1,172.17.0.1:5678',
     nodeRegex: 'host[1:1-2]@0(2)',
@@ -64,8 +74,12 @@ describe('the launcher is found from the environment:', () => {
     [
       'horovodrun',
       {
-        ...{ HOROVOD_RANK: '1', HOROVOD_SIZE: '4', HOROVOD_LOCAL_RANK: '0', HOROVOD_LOCAL_SIZE: '2' },
-        ...{ HOROVOD_RENDEZVOUS_ADDR: '10.0.0.1:4000', HOROVOD_JOB_ID: 'abc' },
+        HOROVOD_RANK: '1',
+        HOROVOD_SIZE: '4',
+        HOROVOD_LOCAL_RANK: '0',
+        HOROVOD_LOCAL_SIZE: '2',
+        HOROVOD_RENDEZVOUS_ADDR: '10.0.0.1:4000',
+        HOROVOD_JOB_ID: 'abc',
       },
       { kind: 'horovodrun', rank: 1, size: 4, localRank: 0, localSize: 2, jobKey: 'abc' },
     ],
@@ -77,7 +91,9 @@ describe('the launcher is found from the environment:', () => {
     [
       'horovodrun where somebody has exported HOROVOD_RENDEZVOUS',
       {
-        ...{ HOROVOD_RANK: '0', HOROVOD_SIZE: '2', HOROVOD_RENDEZVOUS_ADDR: '10.0.0.1:4000' },
+        HOROVOD_RANK: '0',
+        HOROVOD_SIZE: '2',
+        HOROVOD_RENDEZVOUS_ADDR: '10.0.0.1:4000',
         HOROVOD_RENDEZVOUS: 'elsewhere:5000',
       },
       { kind: 'horovodrun', rank: 0, size: 2, ...unplaced },
@@ -117,7 +133,13 @@ describe('the launcher is found from the environment:', () => {
       'mpiexec of MPICH',
       pmi,
       {
-        ...{ kind: 'pmi', rank: 1, size: 3, localRank: 0, localSize: 1, jobKey: undefined, pmi: { fd: 8 } },
+        kind: 'pmi',
+        rank: 1,
+        size: 3,
+        localRank: 0,
+        localSize: 1,
+        jobKey: undefined,
+        pmi: { fd: 8 },
         slurm: undefined,
       },
     ],
@@ -144,13 +166,23 @@ describe('the launcher is found from the environment:', () => {
       'srun on nodes with different numbers of tasks',
       {
         ...slurm,
-        ...{ SLURM_NODEID: '2', SLURM_STEP_NODELIST: 'a,n[08-09]', SLURM_STEP_TASKS_PER_NODE: '2,1(x2)' },
-        ...{ SLURM_PROCID: '3', SLURM_LOCALID: '0' },
+        SLURM_NODEID: '2',
+        SLURM_STEP_NODELIST: 'a,n[08-09]',
+        SLURM_STEP_TASKS_PER_NODE: '2,1(x2)',
+        SLURM_PROCID: '3',
+        SLURM_LOCALID: '0',
       },
       {
-        ...{ kind: 'slurm', rank: 3, size: 4, localRank: 0, localSize: 1, jobKey: '17.3' },
+        kind: 'slurm',
+        rank: 3,
+        size: 4,
+        localRank: 0,
+        localSize: 1,
+        jobKey: '17.3',
         slurm: {
-          ...{ stepNodeList: ['a', 'n08', 'n09'], launchNodeAddress: '10.77.0.1', nodeId: 2 },
+          stepNodeList: ['a', 'n08', 'n09'],
+          launchNodeAddress: '10.77.0.1',
+          nodeId: 2,
           tasksPerNode: [2, 1, 1],
         },
       },

@@ -62,7 +62,9 @@ describe('run() and mpirun over hosts', { skip }, () => {
     }, async () => {
       await box.exec('host2', ['/usr/sbin/sshd', '-p', '2222']);
       const job = await runOnBox(box, path('cluster/who.mjs'), {
-        ...{ hosts: 'host1:2,host2:1', flags: ['--mpi', '--ssh-port', '2222'], env },
+        hosts: 'host1:2,host2:1',
+        flags: ['--mpi', '--ssh-port', '2222'],
+        env,
       });
       assert.equal(job.exitCode, 0, job.stderr);
       const said = job.ranks.map(({ stdout }) => JSON.parse(stdout.replace(/^here /, '')) as object);
@@ -76,7 +78,10 @@ describe('run() and mpirun over hosts', { skip }, () => {
 
     test(`${program}: the ranks of all hosts die with horovodrun`, { skip: why }, async () => {
       const job = startOnBox(box, report, {
-        ...{ hosts: 'host1:1,host2:1', flags: ['--mpi'], args: ['wait', box.shared], env },
+        hosts: 'host1:1,host2:1',
+        flags: ['--mpi'],
+        args: ['wait', box.shared],
+        env,
       });
       await job.waitForOutput(/waiting[\s\S]*waiting/);
       const shown = ['host1', 'host2'].flatMap((host) => box.processesOn(host));

@@ -3,9 +3,10 @@
 
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
-import { dirname, join, normalize, relative } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { describe, test } from 'node:test';
 import { repository } from '../support/repository.ts';
+import { importsOf, withoutComments } from '../support/sources.ts';
 
 /** From the top to the bottom. Layers that do not exist yet keep their place. */
 const layers = [
@@ -40,7 +41,9 @@ const files = readdirSync(join(repository, 'src'), { recursive: true, withFileTy
   .filter((entry) => entry.isFile() && entry.name.endsWith('.ts') && !entry.name.endsWith('.test.ts'))
   .map((entry) => relative(join(repository, 'src'), join(entry.parentPath, entry.name)))
   .sort();
-const imports = files.flatMap((file) => importsOf(file, readFileSync(join(repository, 'src', file), 'utf8')));
+const imports = files.flatMap((file) =>
+  importsFrom(file, withoutComments(readFileSync(join(repository, 'src', file), 'utf8'))),
+);
 
 describe('layers', () => {
   test('every folder of src/ is a layer, and there are at most 18', () => {
@@ -85,7 +88,7 @@ describe('layers', () => {
       "import { g,\n  type H } from './g.ts';",
     ].join('\n');
     assert.deepEqual(
-      importsOf('x/y.ts', text).map(({ to }) => to),
+      importsFrom('x/y.ts', withoutComments(text)).map(({ to }) => to),
       ['x/a.ts', 'b.ts', 'x/c.ts', 'x/d.ts', 'x/e.ts', 'x/f.ts', 'x/g.ts'],
     );
   });
@@ -113,12 +116,8 @@ function heightOf(path: string): number {
   return place < 0 ? 0 : layers.length - place;
 }
 
-function importsOf(file: string, text: string): Import[] {
-  const code = text.replaceAll(/\/\*[\s\S]*?\*\//g, '').replaceAll(/^\s*\/\/.*$|\s\/\/ .*$/gm, '');
-  return [...code.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)].map((match) => ({
-    from: file,
-    to: normalize(join(dirname(file), match[1] as string)),
-  }));
+function importsFrom(file: string, code: string): Import[] {
+  return importsOf({ path: file, code }).map((to) => ({ from: file, to }));
 }
 
 /**

@@ -38,9 +38,13 @@ for (const [family, program, kind] of [
           ...['--env-deny', 'HVD_TEST_D*', '--verbose'],
         ],
         env: {
-          ...{ HOROVOD_MPIRUN: program, HVD_TEST_DENIED: 'x', HVD_TEST_TOKEN: 'not-to-be-shown' },
+          HOROVOD_MPIRUN: program,
+          HVD_TEST_DENIED: 'x',
+          HVD_TEST_TOKEN: 'not-to-be-shown',
           // Of another job.
-          ...{ HOROVOD_RANK: '5', HOROVOD_SIZE: '6', TMPDIR: directory },
+          HOROVOD_RANK: '5',
+          HOROVOD_SIZE: '6',
+          TMPDIR: directory,
         },
       });
       assert.equal(job.exitCode, 0, job.stderr);

@@ -37,7 +37,8 @@ test('a function runs on every rank and its results come back by rank', deadline
     },
     {
       ...hidden,
-      ...{ np: 3, args: [new Map([['x', new Float32Array([1, 2])]]), 10] },
+      np: 3,
+      args: [new Map([['x', new Float32Array([1, 2])]]), 10],
       env: { HVD_TEST_VARIABLE: 'for the ranks' },
     },
   );

@@ -150,7 +150,9 @@ async function play(): Promise<void> {
     if (!HorovodError.is(error)) throw error;
     const { code, message, rank: blamed, pid, signal } = error;
     report({
-      ...{ kind: 'failed', code, message },
+      kind: 'failed',
+      code,
+      message,
       ...(blamed === undefined ? {} : { blamed }),
       ...(pid === undefined ? {} : { pid }),
       ...(signal === undefined ? {} : { signal }),

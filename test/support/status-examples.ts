@@ -5,12 +5,24 @@ import type { RankStatus } from '../../src/observe/status/rank-status.ts';
 
 export function statusOf(given: Partial<RankStatus>): RankStatus {
   return {
-    ...{ rank: 0, host: 'host1', pid: 4121, job: '1a2b3c4d', updatedAt: 1_000_000, step: 120, samples: 3840 },
-    ...{ collectives: 841, bytes: 3e8, rssBytes: 190_840_832 },
+    rank: 0,
+    host: 'host1',
+    pid: 4121,
+    job: '1a2b3c4d',
+    updatedAt: 1_000_000,
+    step: 120,
+    samples: 3840,
+    collectives: 841,
+    bytes: 3e8,
+    rssBytes: 190_840_832,
     rates: { stepsPerSecond: 25.4, samplesPerSecond: 812.34, bytesPerSecond: 32_500_000 },
     last: {
-      ...{ sequence: 841, kind: 'allreduce', name: 'allreduce.noname.841' },
-      ...{ state: 'done', bytes: 4, atMs: 999_900 },
+      sequence: 841,
+      kind: 'allreduce',
+      name: 'allreduce.noname.841',
+      state: 'done',
+      bytes: 4,
+      atMs: 999_900,
     },
     pending: [],
     ...given,

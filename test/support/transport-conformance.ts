@@ -199,11 +199,18 @@ function describeReductions(makeWorld: MakeWorld, compare: Compare): void {
             for (const length of [5, 20_011]) {
               await compare(groups, (index) => ({
                 ...allreduce([values(dtype, length, index)], [zeros(dtype, length)]),
-                ...{ dtype, prescale, postscale },
+                dtype,
+                prescale,
+                postscale,
               }));
               const counts = [3, length - 3, 0].slice(0, members);
               await compare(groups, (index) => ({
-                ...{ kind: 'reducescatter', dtype, op: Sum, counts, prescale, postscale },
+                kind: 'reducescatter',
+                dtype,
+                op: Sum,
+                counts,
+                prescale,
+                postscale,
                 input: values(dtype, length, index),
                 output: zeros(dtype, counts[index] as number),
               }));
@@ -308,7 +315,12 @@ async function compareScaled(
   const total = lengths.reduce((sum, length) => sum + length, 0);
   const counts = [3, total - 3, 0].slice(0, groups.length);
   await compare(groups, (index) => ({
-    ...{ kind: 'reducescatter', dtype: 'float32', wire, op: Sum, counts, ...scales },
+    kind: 'reducescatter',
+    dtype: 'float32',
+    wire,
+    op: Sum,
+    counts,
+    ...scales,
     input: values('float32', total, index),
     output: zeros('float32', counts[index] as number),
   }));

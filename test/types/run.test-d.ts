@@ -7,9 +7,19 @@ const awaited: Promise<string[]> = run(async () => 'x');
 const byModule: Promise<unknown[]> = run('./train.ts', { hosts: 'a:2,b:2', args: [1, 'x'] });
 const typedModule: Promise<{ loss: number }[]> = run<{ loss: number }>(new URL('file:///train.mjs'));
 const options: RunOptions = {
-  ...{ np: 4, hosts: 'a:4', env: { HOROVOD_LOG_LEVEL: 'info' }, transport: 'gloo', startTimeoutMs: 1000 },
-  ...{ sshPort: 22, sshIdentityFile: 'key', networkInterfaces: ['eth0'], outputFilename: 'logs' },
-  ...{ showOutput: true, prefixOutput: false, verbose: true, signal: AbortSignal.timeout(1) },
+  np: 4,
+  hosts: 'a:4',
+  env: { HOROVOD_LOG_LEVEL: 'info' },
+  transport: 'gloo',
+  startTimeoutMs: 1000,
+  sshPort: 22,
+  sshIdentityFile: 'key',
+  networkInterfaces: ['eth0'],
+  outputFilename: 'logs',
+  showOutput: true,
+  prefixOutput: false,
+  verbose: true,
+  signal: AbortSignal.timeout(1),
 };
 
 // @ts-expect-error: the argument is a number

@@ -1,28 +1,30 @@
-// The invariants of ARCHITECTURE.md that a script can check, read from the sources: who may import whom, who may
-// read the environment, exit the process, include Node's headers or keep state in a module.
+// Invariants of ARCHITECTURE.md that can be read from the sources: who may import a transport, a framework or Node's headers, which
+// error codes exist, and what files look like.
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { dirname, join, normalize, relative } from 'node:path';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { sourcesDigest } from '../../src/adapters/tensorflow/backend/wasm/training-module.ts';
 import { errorCodes } from '../../src/errors.ts';
+import { repository } from '../support/repository.ts';
+import {
+  importsOf,
+  paths,
+  readNativeSources,
+  readProduct,
+  readSources,
+  type Source,
+} from '../support/sources.ts';
 
-const repository = findRepository(dirname(fileURLToPath(import.meta.url)));
-
-interface Source {
-  /** Path from the repository's root, with forward slashes. */
-  readonly path: string;
-  readonly text: string;
-  /** The text without comments, so that an explanation is not taken for code. */
-  readonly code: string;
-}
-
-const sources = readSources('src', /\.ts$/);
-const product = sources.filter((source) => !source.path.endsWith('.test.ts') && !isTesting(source));
-const nativeSources = readSources('native/src', /\.(cc|h|inc)$/);
+const product = readProduct().filter(({ path }) => !path.startsWith('src/testing/'));
+const nativeSources = readNativeSources();
+const scripts = ['bench', 'bin', 'examples', 'scripts', 'src', 'test'].flatMap((folder) =>
+  readSources(folder, /\.(ts|mjs|js|sh|py|c)$/),
+);
+const nativeTests = readSources('native/test', /\.(cc|h)$/);
+const spreadLiteral = /\.\.\.\{/;
 
 describe('layers', () => {
   test('the engine knows no transport but its interface', () => {
@@ -56,31 +58,6 @@ describe('layers', () => {
     // Native code also reaches TensorFlow's memory, which concerns no transport: one file may ask for it.
     const adapters = /^src\/adapters\/(?!tensorflow\/backend\/tfjs-node-memory\.ts)/;
     assert.deepEqual(importsMatching(adapters, forbidden), []);
-  });
-});
-
-describe('the process', () => {
-  test('only settings/ reads the environment', () => {
-    const readers = product.filter(
-      (source) => /\bprocess\.env\b/.test(source.code) && !source.path.startsWith('src/settings/'),
-    );
-    assert.deepEqual(paths(readers), []);
-  });
-
-  test('only the command line exits the process', () => {
-    const exits = product.filter(
-      (source) =>
-        /\bprocess\.(exit|reallyExit|abort|exitCode)\b/.test(source.code) &&
-        !/^src\/(cli|launch|launch\/agent)\/main\.ts$/.test(source.path),
-    );
-    assert.deepEqual(paths(exits), []);
-  });
-
-  test('no module keeps mutable state but the default context', () => {
-    const found = product
-      .filter((source) => source.path !== 'src/context/default/default-context.ts')
-      .filter((source) => /^(export )?(let|var) /m.test(source.code));
-    assert.deepEqual(paths(found), []);
   });
 });
 
@@ -139,18 +116,26 @@ describe('files', () => {
   });
 
   test('no file has grown beyond 500 lines', () => {
-    const long = [...sources, ...nativeSources].filter((source) => source.text.split('\n').length > 500);
+    const long = [...scripts, ...nativeSources, ...nativeTests].filter(
+      ({ text }) => text.trimEnd().split('\n').length > 500,
+    );
     assert.deepEqual(paths(long), []);
   });
+
+  test('no object is written as a spread of a literal only to keep it on one line', () => {
+    // Folders that still have some; each is removed from this list as it is cleaned.
+    const unfinished =
+      /^src\/(context|engine|launch|net|observe|operations|rendezvous|transport)\/|^test\/fixtures\//;
+    const found = scripts.filter(({ path, code }) => spreadLiteral.test(code) && !unfinished.test(path));
+    assert.deepEqual(paths(found), []);
+  });
+
+  test('the spread of a literal is found, that of a choice is not', () => {
+    assert.match('f({ ...{ a, b }, c })', spreadLiteral);
+    assert.match('f({\n  ...{\n    a,\n  },\n})', spreadLiteral);
+    assert.doesNotMatch('f({ ...(isOn ? { a } : {}), ...options })', spreadLiteral);
+  });
 });
-
-function isTesting(source: Source): boolean {
-  return source.path.startsWith('src/testing/');
-}
-
-function paths(list: readonly Source[]): string[] {
-  return list.map((source) => source.path);
-}
 
 /** `from → to` of every import out of files matching one pattern into files matching the other. */
 function importsMatching(from: RegExp, to: RegExp): string[] {
@@ -161,31 +146,4 @@ function importsMatching(from: RegExp, to: RegExp): string[] {
         .filter((target) => to.test(target))
         .map((target) => `${source.path} → ${target}`),
     );
-}
-
-function importsOf(source: Source): string[] {
-  const specifiers = source.code.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g);
-  return [...specifiers].map((match) => normalize(join(dirname(source.path), match[1] as string)));
-}
-
-function readSources(folder: string, name: RegExp): Source[] {
-  const root = join(repository, folder);
-  if (!existsSync(root)) return [];
-  return readdirSync(root, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && name.test(entry.name))
-    .map((entry) => {
-      const file = join(entry.parentPath, entry.name);
-      const text = readFileSync(file, 'utf8');
-      return { path: relative(repository, file), text, code: withoutComments(text) };
-    })
-    .sort((a, b) => (a.path < b.path ? -1 : 1));
-}
-
-function withoutComments(text: string): string {
-  return text.replaceAll(/\/\*[\s\S]*?\*\//g, '').replaceAll(/^\s*\/\/.*$|\s\/\/ .*$/gm, '');
-}
-
-// Compiled tests may live in dist/ or another output folder; the package's root is where package.json is.
-function findRepository(start: string): string {
-  return existsSync(join(start, 'package.json')) ? start : findRepository(dirname(start));
 }
