@@ -8,7 +8,7 @@ import { JobSecret } from '../../src/settings/job-secret.ts';
 import { Sum } from '../../src/tensor/reduce-op.ts';
 import { PortableClusterTransport } from '../../src/transport/portable/portable-cluster-transport.ts';
 import { PortableTransport } from '../../src/transport/portable/portable-transport.ts';
-import { runTogether } from '../../src/transport/reference.ts';
+import { runTogether } from '../../src/transport/group/run-together.ts';
 import type {
   AllreduceOperation,
   Batch,

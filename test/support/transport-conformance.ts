@@ -8,7 +8,7 @@ import { describe, test } from 'node:test';
 import { dtypeNames, type TypedArray } from '../../src/tensor/dtype.ts';
 import type { HalfDType } from '../../src/tensor/half-float.ts';
 import { Max, Min, Product, type ReduceOp, Sum } from '../../src/tensor/reduce-op.ts';
-import { runTogether } from '../../src/transport/reference.ts';
+import { runTogether } from '../../src/transport/group/run-together.ts';
 import type { TransportGroup, TransportOperation } from '../../src/transport/transport.ts';
 import { bytes, bytesOf, isClose, isReduction, values, zeros } from './transport-data.ts';
 import { describeRounds } from './transport-rounds.ts';

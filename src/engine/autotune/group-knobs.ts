@@ -2,7 +2,7 @@
 // way through hosts is fixed when a group is opened; to try others, it is opened once for each. Other process sets stay as
 // they are.
 
-import { SwitchingGroup, waysThroughHosts } from '../../transport/switching-group.ts';
+import { SwitchingGroup, waysThroughHosts } from '../../transport/group/switching-group.ts';
 import type { GroupSpec, Hierarchy, Transport, TransportGroup } from '../../transport/transport.ts';
 import type { Knob, KnobValues } from './knobs.ts';
 

@@ -8,7 +8,7 @@ import {
   numberToBfloat16,
   numberToFloat16,
 } from '../../tensor/half-float.ts';
-import { runTogether } from '../../transport/reference.ts';
+import { runTogether } from '../../transport/group/run-together.ts';
 import type { TransportOperation } from '../../transport/transport.ts';
 import { type AdasumCall, type AdasumTensor, adasum } from './adasum.ts';
 import { adasumReference } from './reference.ts';

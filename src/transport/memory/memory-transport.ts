@@ -5,8 +5,8 @@
 
 import assert from 'node:assert';
 import { HorovodError } from '../../errors.ts';
-import { BatchQueue, type QueuedBatch } from '../batch-queue.ts';
-import { runTogether } from '../reference.ts';
+import { BatchQueue, type QueuedBatch } from '../group/batch-queue.ts';
+import { runTogether } from '../group/run-together.ts';
 import { stage } from '../trace.ts';
 import type {
   Batch,
@@ -17,7 +17,7 @@ import type {
   TransportGroup,
   TransportOperation,
 } from '../transport.ts';
-import { timeoutError } from '../wait-errors.ts';
+import { timeoutError } from '../group/wait-errors.ts';
 
 /** Where the ranks of one process meet. */
 export class MemoryHub {

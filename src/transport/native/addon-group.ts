@@ -9,7 +9,7 @@ import { HorovodError } from '../../errors.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
 import { type BatchTrace, mostMarkWords } from '../trace.ts';
 import type { Batch, GroupSpec, Outcome, QuickAllreduce, Round, TransportGroup } from '../transport.ts';
-import { timeoutError } from '../wait-errors.ts';
+import { timeoutError } from '../group/wait-errors.ts';
 import type { NativeGroup, NativeResult } from './addon.ts';
 import { describe, inputsOf, outputsOf, status, takeResult } from './codes.ts';
 

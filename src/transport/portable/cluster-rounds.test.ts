@@ -8,7 +8,7 @@ import { round, turn } from '../../../test/support/transport-world.ts';
 import { HorovodError } from '../../errors.ts';
 import type { MeshSocket } from '../../net/mesh/mesh-socket.ts';
 import { Max, Min, Sum } from '../../tensor/reduce-op.ts';
-import { runTogether } from '../reference.ts';
+import { runTogether } from '../group/run-together.ts';
 import type { TransportOperation } from '../transport.ts';
 import { seatsOf } from './algorithms/cluster/seats.ts';
 import type { Steps } from './algorithms/exchange.ts';

@@ -7,7 +7,7 @@ import { describeTransport } from '../../../test/support/transport-conformance.t
 import { bytes, values, zeros } from '../../../test/support/transport-data.ts';
 import { openGroups, runOnAll, withWorld } from '../../../test/support/transport-world.ts';
 import { Sum } from '../../tensor/reduce-op.ts';
-import { runTogether } from '../reference.ts';
+import { runTogether } from '../group/run-together.ts';
 import type { AllreduceOperation, TransportOperation } from '../transport.ts';
 
 describeTransport('portable, one rank a host,', makeClusterWorld({ hostOf: (rank) => rank }), {

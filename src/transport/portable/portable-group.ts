@@ -4,7 +4,7 @@
 
 import assert from 'node:assert';
 import { HorovodError } from '../../errors.ts';
-import { BatchQueue, type Complete, type QueuedBatch } from '../batch-queue.ts';
+import { BatchQueue, type Complete, type QueuedBatch } from '../group/batch-queue.ts';
 import { stage } from '../trace.ts';
 import type { Batch, Outcome, TransportGroup } from '../transport.ts';
 import type { Steps, Turn } from './algorithms/exchange.ts';

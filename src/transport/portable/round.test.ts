@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { bytes, values, zeros } from '../../../test/support/transport-data.ts';
 import { round } from '../../../test/support/transport-world.ts';
 import { Max, Sum } from '../../tensor/reduce-op.ts';
-import { runTogether } from '../reference.ts';
+import { runTogether } from '../group/run-together.ts';
 import type { TransportOperation } from '../transport.ts';
 import type { Steps } from './algorithms/exchange.ts';
 import { createGroupFiles, GroupFiles, openGroupFiles } from './group-files.ts';

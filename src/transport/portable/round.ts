@@ -1,7 +1,7 @@
 // One round of a group on the portable transport: post, see all posts, and, where they agree, run the operation. `Rounds`
 // is what a group needs of whatever carries its rounds: the files of one host, or the connections between several.
 
-import { runTogether } from '../reference.ts';
+import { runTogether } from '../group/run-together.ts';
 import type { Round } from '../transport.ts';
 import { collectiveOf } from './algorithms/collective.ts';
 import type { Steps } from './algorithms/exchange.ts';

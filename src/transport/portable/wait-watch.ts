@@ -2,7 +2,7 @@
 
 import type { HorovodError } from '../../errors.ts';
 import type { Batch } from '../transport.ts';
-import { timeoutError } from '../wait-errors.ts';
+import { timeoutError } from '../group/wait-errors.ts';
 
 /** A death is found out this long after it at the latest; asking costs some system calls per rank. */
 const livenessMs = 50;

@@ -2,7 +2,7 @@
 // slots, a slice for each destination at a time. S·(N-1)/N bytes written and as many read per member.
 
 import type { AlltoallOperation } from '../../transport.ts';
-import { allocate } from './allgather.ts';
+import { allocate } from './gather.ts';
 import { type Collective, type Exchange, othersOf, runSteps } from './exchange.ts';
 import { startsOf } from './reducescatter.ts';
 

@@ -1,7 +1,7 @@
 // Which algorithm runs an operation.
 
 import type { TransportOperation } from '../../transport.ts';
-import { allgather, broadcast } from './allgather.ts';
+import { allgather, broadcast } from './gather.ts';
 import { allreduce } from './allreduce.ts';
 import { alltoall } from './alltoall.ts';
 import type { Collective, Exchange } from './exchange.ts';

@@ -2,7 +2,7 @@
 // its destinations: over connections to other hosts, through slots inside the host.
 
 import type { AlltoallOperation } from '../../../transport.ts';
-import { allocate } from '../allgather.ts';
+import { allocate } from '../gather.ts';
 import { type Collective, runSteps } from '../exchange.ts';
 import { startsOf } from '../reducescatter.ts';
 import { type ClusterExchange, settle, type Ticket } from './cluster-exchange.ts';

@@ -5,7 +5,7 @@
 import { ByteList } from '../../../../tensor/byte-list.ts';
 import type { TravelList } from '../../../../tensor/wire-list.ts';
 import type { AllgatherOperation, BroadcastOperation } from '../../../transport.ts';
-import { allocate, carried } from '../allgather.ts';
+import { allocate, carried } from '../gather.ts';
 import { type Collective, runSteps, type Steps } from '../exchange.ts';
 import { startsOf } from '../reducescatter.ts';
 import { type ClusterExchange, settle, type Ticket } from './cluster-exchange.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { SwitchingGroup, waysThroughHosts } from './switching-group.ts';
-import type { Batch, GroupSpec, QuickAllreduce, Round, TransportGroup } from './transport.ts';
+import type { Batch, GroupSpec, QuickAllreduce, Round, TransportGroup } from '../transport.ts';
 
 /** A group that only notes who was asked. */
 function fakeGroup(name: string, notes: string[], hasQuick = true): TransportGroup {

@@ -1,7 +1,7 @@
 // The texts of errors that end a wait in any transport.
 
-import { HorovodError } from '../errors.ts';
-import type { Batch } from './transport.ts';
+import { HorovodError } from '../../errors.ts';
+import type { Batch } from '../transport.ts';
 
 /** `missing` are global ranks; `rank` is the one that waited. */
 export function timeoutError(batch: Batch, rank: number, missing: readonly number[]): HorovodError {

@@ -2,8 +2,8 @@
 // been called yet. It is called in a microtask, so that nobody is called back from inside a call of his own.
 
 import assert from 'node:assert';
-import type { HorovodError } from '../errors.ts';
-import type { Batch, Outcome } from './transport.ts';
+import type { HorovodError } from '../../errors.ts';
+import type { Batch, Outcome } from '../transport.ts';
 
 export type Complete = (outcome: Outcome | HorovodError) => void;
 

@@ -1,8 +1,8 @@
 // Several groups of the same members that go different ways (by host or flat), of which one is in use: for autotune, which
 // tries them. All members switch at the same point, while nothing is in flight; so to the transport it is one group.
 
-import type { HorovodError } from '../errors.ts';
-import type { TypedArray } from '../tensor/dtype.ts';
+import type { HorovodError } from '../../errors.ts';
+import type { TypedArray } from '../../tensor/dtype.ts';
 import type {
   Batch,
   GroupSpec,
@@ -11,7 +11,7 @@ import type {
   QuickAllreduce,
   Round,
   TransportGroup,
-} from './transport.ts';
+} from '../transport.ts';
 
 /** Ids of the further groups of one set: far from those of process sets. */
 const firstId = 2 ** 20;

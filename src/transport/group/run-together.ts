@@ -2,9 +2,9 @@
 // in-memory transport runs this; the conformance suite compares every other transport with it.
 
 import assert from 'node:assert';
-import type { TypedArray } from '../tensor/dtype.ts';
-import { type HalfDType, narrow, widen } from '../tensor/half-float.ts';
-import { reduceInto } from '../tensor/reduce.ts';
+import type { TypedArray } from '../../tensor/dtype.ts';
+import { type HalfDType, narrow, widen } from '../../tensor/half-float.ts';
+import { reduceInto } from '../../tensor/reduce.ts';
 import {
   type AllgatherOperation,
   type AllreduceOperation,
@@ -13,7 +13,7 @@ import {
   type ReducescatterOperation,
   type TransportOperation,
   wireDType,
-} from './transport.ts';
+} from '../transport.ts';
 
 /** Runs one operation for all members; operations[i] is member i's part in it, all of one kind. */
 export function runTogether(operations: readonly TransportOperation[]): void {
