@@ -37,7 +37,7 @@ describe('a rank that is late', () => {
       const error = await errorOf(hvd.allreduce(context, of(1), { name: 'x', timeoutMs: 50 }));
       assert.equal(error.code, 'ERR_HVD_TIMEOUT');
       assert.equal(error.rank, 2);
-      assert.match(error.message, /allreduce "x" and rank 2 has not come/);
+      assert.match(error.message, /allreduce "x", but rank 2 has not arrived/);
       assert.equal((await errorOf(hvd.barrier(context))).message, error.message);
       gate.arrive();
     });

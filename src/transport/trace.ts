@@ -1,27 +1,27 @@
-// What a transport tells about a job while a timeline is on: which stage it was in from when on. A job without a trace
+// The stages of a batch and when each began, recorded by the transport while a timeline is on. A batch without a trace
 // costs nothing.
 
-/** What a mark begins lasts until the next one. The numbers are those of native/src/group/trace.h. */
+/** A stage lasts until the next mark. The numbers are those of native/src/group/trace.h. */
 export const stage = {
   /** This member has posted a round. */
   posted: 0,
-  /** All have, and they agree. */
+  /** All members have posted it, and they agree. */
   agreed: 1,
   pack: 2,
   reduce: 3,
-  /** For other members, inside an agreed operation. */
+  /** Waiting for other members inside an agreed operation. */
   wait: 4,
   unpack: 5,
   copy: 6,
-  /** Between hosts. */
+  /** Moving bytes between hosts. */
   transfer: 7,
   over: 8,
-  /** More of what came before, in pieces that are not told apart. */
+  /** The stages above again and again; no longer recorded one by one. */
   repeats: 9,
 } as const;
 
-/** Bounds what an operation in very many pieces may say. */
-export const mostMarkWords: number = 192;
+/** Limits the trace of an operation in very many pieces. */
+export const maxMarkWords: number = 192;
 
 export class BatchTrace {
   /** stage, microseconds of the host's monotonic clock, stage, microseconds … */
@@ -37,6 +37,6 @@ export class BatchTrace {
   }
 
   add(code: number, atUs: number): void {
-    if (this.marks.length < mostMarkWords) this.marks.push(code, atUs);
+    if (this.marks.length < maxMarkWords) this.marks.push(code, atUs);
   }
 }

@@ -1,10 +1,10 @@
-// Transport: who moves the bytes. The transport decides *what* runs and in which order; a transport runs it.
+// A transport moves the bytes. The engine decides which operations run and in which order; a transport runs them.
 //
 // Words. A *group* is one process set on a transport; its members are numbered 0 … size-1 (*index*, not global
 // rank). Members go through *rounds* together: in a round every member posts a fingerprint of the operation
-// it wants to run. All equal: the operation runs. Not all equal: nothing runs, no user byte is touched, and
-// every member gets the outcome 'mismatch' for that round. A *job* is a list of rounds in order; only its
-// first round can mismatch (the later ones follow from it).
+// it wants to run. If all fingerprints are equal, the operation runs. If not, nothing runs, no user byte is touched, and
+// every member gets the outcome 'mismatch' for that round. A *batch* is a list of rounds in order; only its
+// first round can mismatch, because the later ones follow from it.
 
 import type { HorovodError } from '../errors.ts';
 import type { CompressionKernels } from '../tensor/compression/kernels.ts';
@@ -20,8 +20,8 @@ export type TransportName = 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portable' | 'memor
  * same length and may be the same array. `op` is never Average here: that is Sum with a postscale. The
  * result is defined by tensor/reduce.ts (`reduceInto`): members are combined in index order.
  *
- * With `wire`, inputs and outputs are float32 and what travels and is reduced is the wire's dtype: to the members it is
- * the operation on halves that `narrow` makes of the inputs, whose result `widen` brings back (tensor/half-float.ts).
+ * With `wire`, inputs and outputs are float32, but the wire's dtype is what travels and is reduced: `narrow` converts the
+ * inputs to halves, the operation runs on these, and `widen` converts the result back (tensor/half-float.ts).
  */
 export interface AllreduceOperation {
   readonly kind: 'allreduce';
@@ -52,9 +52,9 @@ export interface ReducescatterOperation {
 export interface AllgatherOperation {
   readonly kind: 'allgather';
   readonly input: Uint8Array;
-  /** Set by the transport when the job is done. */
+  /** Set by the transport when the batch is done. */
   output?: Uint8Array;
-  /** Bytes of each member; set by the transport when the job is done. */
+  /** Bytes of each member; set by the transport when the batch is done. */
   byteCounts?: number[];
 }
 
@@ -71,7 +71,7 @@ export interface AlltoallOperation {
   readonly kind: 'alltoall';
   readonly input: Uint8Array;
   readonly sendBytes: readonly number[];
-  /** Set by the transport when the job is done. */
+  /** Set by the transport when the batch is done. */
   output?: Uint8Array;
   receivedBytes?: number[];
 }
@@ -88,13 +88,13 @@ export type TransportOperation =
   | AlltoallOperation
   | BarrierOperation;
 
-/** The dtype that travels. */
+/** The dtype in which values travel. */
 export function wireDType({ dtype, wire }: AllreduceOperation | ReducescatterOperation): DType {
   return wire ?? dtype;
 }
 
 export interface Round {
-  /** 64 bits that say what this is; two unsigned 32-bit halves. */
+  /** A hash of all that the members must agree on: 64 bits as two unsigned 32-bit halves. */
   readonly fingerprintLow: number;
   readonly fingerprintHigh: number;
   readonly operation: TransportOperation;
@@ -102,16 +102,16 @@ export interface Round {
 
 export interface Batch {
   readonly rounds: readonly Round[];
-  /** Do not post the first round before another member has posted it: this member has nothing new to say. */
+  /** Post the first round only after another member has posted it: this member has nothing new to offer. */
   readonly passive: boolean;
-  /** From the start of waiting; after it the wait fails with ERR_HVD_TIMEOUT. */
+  /** Counted from the start of waiting. After that, the wait fails with ERR_HVD_TIMEOUT. */
   readonly timeoutMs: number;
-  /** Sync forms only: called each time the wait has lasted another `stallAfterMs`; 0 turns it off. */
+  /** Sync forms only: `onStall` is called whenever the wait has lasted another `stallAfterMs`; 0 turns it off. */
   readonly stallAfterMs: number;
   readonly onStall?: (missing: number[]) => void;
-  /** What to call the job in error texts: 'allreduce "grad"'. */
+  /** Names the batch in error texts: 'allreduce "grad"'. */
   readonly label: string;
-  /** Nobody has to come to it: where all see who has shut down, that ends the group, and not the job of all ranks. */
+  /** If a member shuts down instead of taking part, that ends this group only and does not fail the job. */
   readonly isOptional?: boolean | undefined;
   /** Filled by the transport while a timeline is on. */
   readonly trace?: BatchTrace;
@@ -120,11 +120,11 @@ export interface Batch {
 export type Outcome = 'done' | 'mismatch';
 
 /**
- * A shorter way for the transport's most frequent operation, where a transport has one. Numbers: 0 is done, anything
- * else goes to settleSync(), which waits on, returns an outcome or throws, as runSync() would.
+ * A shorter path for the most frequent operation, where a transport has one. Calls return a status: 0 is done; pass
+ * anything else to settleSync(), which keeps waiting, returns an outcome or throws, as runSync() would.
  */
 export interface QuickAllreduce {
-  /** One allreduce of one array, blocking; `output` undefined: in place. Default deadline. */
+  /** One blocking allreduce of one array, with the default deadline; in place if `output` is undefined. */
   allreduceNow(
     input: TypedArray,
     output: TypedArray | undefined,
@@ -134,8 +134,8 @@ export interface QuickAllreduce {
     postscale: number,
   ): number;
   /**
-   * The promise form of it: 0 or another status, or undefined if it goes on in the background. Then the caller
-   * must at once say adopt(job, complete), which is submit() for what has begun already.
+   * Its promise form. Returns a status, or undefined if the operation continues in the background; then the caller
+   * must immediately call adopt(batch, complete), which is submit() for an operation that has already begun.
    */
   allreduceSoon(
     input: TypedArray,
@@ -146,12 +146,12 @@ export interface QuickAllreduce {
     postscale: number,
   ): number | undefined;
   adopt(batch: Batch, complete: (outcome: Outcome | HorovodError) => void): void;
-  /** The same as allreduceNow for a round that runs again and again; the caller keeps its arrays alive and attached. */
+  /** allreduceNow() for a round that runs repeatedly; the caller keeps its arrays alive and attached. */
   prepareRun(round: Round, batch: Batch): () => number;
   settleSync(status: number, batch: Batch): Outcome;
-  /** Whether the next quick operations note down their stages. */
+  /** Whether the next quick operations record their stages. */
   isTraced: boolean;
-  /** Of the last one: stage, microseconds, stage, … */
+  /** Stages of the last quick operation: stage, microseconds, stage, … */
   readonly lastMarks: Float64Array;
   /** When the last quick operation ended, in ms of the host's monotonic clock, to within a few ms. */
   lastFinishedAtMs(): number;
@@ -162,74 +162,74 @@ export interface TransportGroup {
   readonly size: number;
   readonly quick?: QuickAllreduce;
   /**
-   * Queues the job; `complete` is called once, on the main thread, at the earliest after submit() has
-   * returned unless `submit` itself returns the outcome (it could run at once). Jobs run in order of submission.
+   * Queues the batch. If it can run at once, the outcome is returned; otherwise `complete` is called once, on the main
+   * thread, after submit() has returned. Batches run in order of submission.
    */
   submit(batch: Batch, complete: (outcome: Outcome | HorovodError) => void): Outcome | undefined;
-  /** Runs the job, blocking this thread. Only while no other job of this group is queued. */
+  /** Runs the batch, blocking this thread. Only while no other batch of this group is queued. */
   runSync(batch: Batch): Outcome;
-  /** Blocks until a submitted job is over; its `complete` will not be called. */
+  /** Blocks until a submitted batch is over; its `complete` will not be called. */
   waitSync(batch: Batch): Outcome;
   /**
-   * Takes back every queued job whose first round has not been posted. After a mismatch the group starts no
-   * further job until this has been called.
+   * Takes back every queued batch whose first round has not been posted. After a mismatch the group starts no
+   * further batch until this has been called.
    */
   takeBack(): Batch[];
   /** Members that have not posted the current round. */
   missing(): number[];
   /**
-   * Up to how many bytes an allreduce between hosts takes the way for small ones, where the transport has two. To be called
-   * while nothing is in flight, on all members at the same point.
+   * Sets up to how many bytes an allreduce between hosts uses the algorithm for small tensors, where the transport has two.
+   * Call it while nothing is in flight, on all members at the same point.
    */
   setSwitchBytes?(bytes: number): void;
   close(): void;
 }
 
 export interface GroupSpec {
-  /** Two groups that are opened at the same time may have the same one, but then not the same members. */
+  /** Groups that open at the same time may share an id only if their members differ. */
   readonly id: number;
   /** Global ranks of the members; a member's index is its place here. */
   readonly members: readonly number[];
   readonly index: number;
-  /** Every member gives a text and gets those of all, in order of index. For one call by each member. */
+  /** Every member passes a text and gets those of all members, in index order. Each member calls it once. */
   exchange(text: string): Promise<readonly string[]>;
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs: number;
-  /** Undefined: as the transport was told when it was made. */
+  /** Default: as set when the transport was created. */
   readonly hierarchy?: Hierarchy | undefined;
 }
 
-/** What goes by host first, through its shared memory, where a group has several members on a host; else it is flat. */
+/** Which operations combine the members of a host first (hierarchical) rather than all members at once (flat). */
 export interface Hierarchy {
   readonly allreduce: boolean;
   readonly allgather: boolean;
 }
 
 /**
- * Whether a submitted job goes on while the main thread computes: not at all ('none'), on a thread that takes its
- * time from the ranks' own computation ('crowded'), or on a thread that finds a core free ('spare').
+ * Whether a submitted batch progresses while the main thread computes: not at all ('none'), on a thread that competes
+ * with the ranks' computation for cores ('crowded'), or on a thread that finds a free core ('spare').
  */
 export type Background = 'none' | 'crowded' | 'spare';
 
-/** A WebAssembly.Memory: growing gives it another buffer. */
+/** A WebAssembly.Memory: its buffer is replaced when it grows. */
 export interface GrowingMemory {
   readonly buffer: ArrayBufferLike;
 }
 
 export interface Transport {
   readonly name: TransportName;
-  /** False where a blocked thread would stop other members (several ranks in one process). */
+  /** False where a blocked thread would stop other members, because several ranks share the process. */
   readonly canBlock: boolean;
   readonly background: Background;
-  /** Loops of lossy compression. Undefined: those of tensor/compression/kernels.ts. */
+  /** Kernels for lossy compression. Default: those of tensor/compression/kernels.ts. */
   readonly kernels?: CompressionKernels | undefined;
   /** Collective over the members. */
   openGroup(spec: GroupSpec): Promise<TransportGroup>;
-  /** Memory that other members can reach without a copy, where the transport has such a thing. */
+  /** Memory that other members can reach without a copy, where the transport supports that. */
   alloc(bytes: number): ArrayBufferLike;
   /**
-   * Lets other members reach the memory of a WebAssembly module, as it is now, without a copy, where the transport can. Cheap
-   * to ask again; to be asked again after the memory has grown. The transport keeps the memory alive until it is closed.
+   * Lets other members reach the current memory of a WebAssembly module without a copy, where the transport supports
+   * that. Call it again after the memory has grown; repeated calls are cheap. The transport keeps the memory alive until close().
    */
   adopt(memory: GrowingMemory): void;
   close(): void;

@@ -15,7 +15,7 @@ async function freezeAndThaw(job: FaultJob): Promise<void> {
   const errors = await job.allSaid([0, 1], 'caught');
   for (const { code, rank, message } of errors) {
     assert.deepEqual({ code, rank }, { code: 'ERR_HVD_TIMEOUT', rank: 2 }, message);
-    assert.match(message ?? '', /rank 2 has not come/);
+    assert.match(message ?? '', /rank 2 has not arrived/);
   }
   const later = await job.allSaid([0, 1], 'later');
   assert.deepEqual(messages(later), messages(errors), 'whatever they ask for afterwards');

@@ -1,14 +1,14 @@
-// A rank of the portable transport as a process of its own, started by portable-ranks.ts: takes its place on its "host",
-// plays one of the scenes below, and reports to its parent.
+// One rank of the portable transport as a process, started by portable-ranks.ts: it joins its "host", plays one of the
+// scenes below, and reports to its parent.
 
 import { ControlBlock } from '../../src/control/control-block.ts';
 import { HorovodError } from '../../src/errors.ts';
 import { MeshListener } from '../../src/net/mesh/listener.ts';
 import { JobSecret } from '../../src/settings/job-secret.ts';
 import { Sum } from '../../src/tensor/reduce-op.ts';
+import { runTogether } from '../../src/transport/group/run-together.ts';
 import { PortableClusterTransport } from '../../src/transport/portable/portable-cluster-transport.ts';
 import { PortableTransport } from '../../src/transport/portable/portable-transport.ts';
-import { runTogether } from '../../src/transport/group/run-together.ts';
 import type {
   AllreduceOperation,
   Batch,

@@ -1,7 +1,7 @@
-// The suite that every data transport passes: `describeTransport('shm', makeWorld)`. It uses nothing but submit(), so that
-// all ranks of a transport can live in one process. Results are compared, byte by byte, with what
-// collectives/reference.ts makes of the same operations. Transports that go across hosts combine members in another order
-// (`order: 'any'`): there sums and products of floats may differ by their rounding, but never between members.
+// The suite that every transport passes: `describeTransport('shm', makeWorld)`. It uses only submit(), so that all ranks of
+// a transport can live in one process. Results are compared byte by byte with those of runTogether() for the same
+// operations. Transports for several hosts combine members in another order (`order: 'any'`): there sums and products of
+// floats may differ by rounding, but never between members.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';

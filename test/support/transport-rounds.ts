@@ -1,4 +1,4 @@
-// The half of the conformance suite about rounds: what members that disagree, wait, take back or fail get to see.
+// The half of the conformance suite about rounds: what members observe that disagree, wait, take back or fail.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -14,15 +14,15 @@ export function describeRounds(makeWorld: MakeWorld): void {
     withWorld(makeWorld, 2, (groups) => body(groups as Groups));
 
   describe('rounds', () => {
-    test('jobs run in the order they were submitted', deadline, () =>
+    test('batches run in the order they were submitted', deadline, () =>
       withWorld(makeWorld, 3, async (groups) => {
         const data = groups.map((_, index) => Float64Array.of(index + 1));
         const finished: string[] = [];
         await Promise.all(
           groups.flatMap((group, index) =>
-            // Each job takes what the one before has made of the array.
+            // Each batch works on the result of the one before.
             Array.from({ length: 40 }, async (_, i) => {
-              const batch = sumJob(data[index] as Float64Array, {
+              const batch = sumBatch(data[index] as Float64Array, {
                 fingerprint: i,
                 postscale: i % 2 ? 0.25 : 1,
               });
@@ -43,7 +43,7 @@ export function describeRounds(makeWorld: MakeWorld): void {
     );
 
     test(
-      'a job may have several rounds',
+      'a batch may have several rounds',
       deadline,
       withTwo(async (groups) => {
         const data = groups.map((_, index) => Float64Array.of(index + 1));
@@ -69,7 +69,7 @@ export function describeRounds(makeWorld: MakeWorld): void {
         withTwo(async (groups) => {
           const data = groups.map((_, index) => new Float64Array(length).fill(index + 1));
           const outcomes = groups.map((group, index) =>
-            submit(group, sumJob(data[index] as Float64Array, { fingerprint: index })),
+            submit(group, sumBatch(data[index] as Float64Array, { fingerprint: index })),
           );
           assert.deepEqual(await Promise.all(outcomes), ['mismatch', 'mismatch']);
           for (const [index, array] of data.entries()) assert.ok(array.every((each) => each === index + 1));
@@ -85,12 +85,12 @@ export function describeRounds(makeWorld: MakeWorld): void {
       withTwo(async (groups) => {
         const data = [Float64Array.of(1), Float64Array.of(2)] as const;
         const first = groups.map((group, index) =>
-          submit(group, sumJob(new Float64Array(1), { fingerprint: index })),
+          submit(group, sumBatch(new Float64Array(1), { fingerprint: index })),
         );
         const queued = groups.map((group, index) => {
-          const batch = sumJob(data[index as 0 | 1], {});
+          const batch = sumBatch(data[index as 0 | 1], {});
           assert.equal(
-            group.submit(batch, () => assert.fail('a job taken back was completed')),
+            group.submit(batch, () => assert.fail('a batch was completed after takeBack()')),
             undefined,
           );
           return batch;
@@ -104,29 +104,30 @@ export function describeRounds(makeWorld: MakeWorld): void {
     );
 
     test(
-      'takeBack() leaves the job that was posted',
+      'takeBack() leaves the batch that was posted',
       deadline,
       withTwo(async (groups) => {
         const [a, b] = groups;
         const data = [Float64Array.of(1), Float64Array.of(2)] as const;
-        const posted = submit(a, sumJob(data[0], {}));
-        const queued = [sumJob(data[0], {}), sumJob(data[0], {})];
-        for (const batch of queued) a.submit(batch, () => assert.fail('a job taken back was completed'));
-        await until(() => !a.missing().includes(0), 'member 0 posts its first job');
+        const posted = submit(a, sumBatch(data[0], {}));
+        const queued = [sumBatch(data[0], {}), sumBatch(data[0], {})];
+        for (const batch of queued)
+          a.submit(batch, () => assert.fail('a batch was completed after takeBack()'));
+        await until(() => !a.missing().includes(0), 'member 0 posts its first batch');
         assert.deepEqual(a.missing(), [1]);
         assert.deepEqual(a.takeBack(), queued);
-        assert.deepEqual(await Promise.all([posted, submit(b, sumJob(data[1], {}))]), ['done', 'done']);
+        assert.deepEqual(await Promise.all([posted, submit(b, sumBatch(data[1], {}))]), ['done', 'done']);
         assert.deepEqual(data, [Float64Array.of(3), Float64Array.of(3)]);
         await sumsUp(groups);
       }),
     );
 
     test(
-      'a passive job waits until somebody else has posted',
+      'a passive batch waits until another member has posted',
       deadline,
       withTwo(async (groups) => {
         const [a, b] = groups;
-        const lonely = sumJob(new Float64Array(1), { passive: true });
+        const lonely = sumBatch(new Float64Array(1), { passive: true });
         assert.equal(
           a.submit(lonely, () => assert.fail('nobody else has posted')),
           undefined,
@@ -135,19 +136,19 @@ export function describeRounds(makeWorld: MakeWorld): void {
         assert.deepEqual(a.takeBack(), [lonely]);
 
         const data = [Float64Array.of(1), Float64Array.of(2)] as const;
-        const outcomes = [submit(a, sumJob(data[0], { passive: true })), submit(b, sumJob(data[1], {}))];
+        const outcomes = [submit(a, sumBatch(data[0], { passive: true })), submit(b, sumBatch(data[1], {}))];
         assert.deepEqual(await Promise.all(outcomes), ['done', 'done']);
         assert.deepEqual(data, [Float64Array.of(3), Float64Array.of(3)]);
       }),
     );
 
     test(
-      'a passive job can be the one that disagrees',
+      'a passive batch can be the one that disagrees',
       deadline,
       withTwo(async ([a, b]) => {
         const outcomes = [
-          submit(a, sumJob(new Float64Array(1), { passive: true, fingerprint: 1 })),
-          submit(b, sumJob(new Float64Array(1), { fingerprint: 2 })),
+          submit(a, sumBatch(new Float64Array(1), { passive: true, fingerprint: 1 })),
+          submit(b, sumBatch(new Float64Array(1), { fingerprint: 2 })),
         ];
         assert.deepEqual(await Promise.all(outcomes), ['mismatch', 'mismatch']);
         for (const group of [a, b]) group.takeBack();
@@ -159,7 +160,7 @@ export function describeRounds(makeWorld: MakeWorld): void {
       'after the deadline the wait fails, names who is missing, and so does all that follows',
       deadline,
       withTwo(async ([a]) => {
-        const batch = sumJob(new Float64Array(1), { timeoutMs: 100, label: 'allreduce "grad"' });
+        const batch = sumBatch(new Float64Array(1), { timeoutMs: 100, label: 'allreduce "grad"' });
         await assert.rejects(submit(a, batch), (error: Error & { code?: string; rank?: number }) => {
           assert.equal(error.code, 'ERR_HVD_TIMEOUT');
           assert.match(error.message, /allreduce "grad"/);
@@ -167,14 +168,14 @@ export function describeRounds(makeWorld: MakeWorld): void {
           assert.equal(error.rank, 1);
           return true;
         });
-        await assert.rejects(submit(a, sumJob(new Float64Array(1), {})), { code: 'ERR_HVD_TIMEOUT' });
+        await assert.rejects(submit(a, sumBatch(new Float64Array(1), {})), { code: 'ERR_HVD_TIMEOUT' });
       }),
     );
 
-    test('jobs of a closed group end with an error', deadline, () =>
+    test('batches of a closed group end with an error', deadline, () =>
       withWorld(makeWorld, 2, async (groups) => {
         const [a] = groups as Groups;
-        const pending = submit(a, sumJob(new Float64Array(1), {}));
+        const pending = submit(a, sumBatch(new Float64Array(1), {}));
         a.close();
         a.close();
         await assert.rejects(pending, { code: 'ERR_HVD_SHUT_DOWN' });
@@ -185,7 +186,7 @@ export function describeRounds(makeWorld: MakeWorld): void {
 
 async function sumsUp(groups: readonly TransportGroup[]): Promise<void> {
   const data = groups.map((_, index) => Float64Array.of(index + 1));
-  const outcomes = groups.map((group, index) => submit(group, sumJob(data[index] as Float64Array, {})));
+  const outcomes = groups.map((group, index) => submit(group, sumBatch(data[index] as Float64Array, {})));
   assert.deepEqual(
     await Promise.all(outcomes),
     groups.map(() => 'done'),
@@ -206,7 +207,7 @@ function sum(data: Float64Array, postscale = 1): AllreduceOperation {
   };
 }
 
-function sumJob(
+function sumBatch(
   data: Float64Array,
   options: Partial<Batch> & { fingerprint?: number; postscale?: number },
 ): Batch {

@@ -63,7 +63,7 @@ export function round(operation: TransportOperation, fingerprint = 1): Round {
 }
 
 export function batchOf(rounds: readonly Round[], details: Partial<Batch> = {}): Batch {
-  return { rounds, passive: false, timeoutMs: 30_000, stallAfterMs: 0, label: 'a test job', ...details };
+  return { rounds, passive: false, timeoutMs: 30_000, stallAfterMs: 0, label: 'a test batch', ...details };
 }
 
 export function submit(group: TransportGroup, batch: Batch): Promise<Outcome> {

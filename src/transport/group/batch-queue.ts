@@ -1,5 +1,5 @@
-// The jobs of one member of a group, in order: those that wait, and those that are over but whose `complete` has not
-// been called yet. It is called in a microtask, so that nobody is called back from inside a call of his own.
+// The batches of one member of a group, in order: those that wait, and those that are over but whose `complete` has not
+// been called yet. `complete` runs in a microtask, so that no caller is called back from inside its own call.
 
 import assert from 'node:assert';
 import type { HorovodError } from '../../errors.ts';
@@ -10,12 +10,12 @@ export type Complete = (outcome: Outcome | HorovodError) => void;
 export interface QueuedBatch {
   readonly batch: Batch;
   readonly complete: Complete;
-  /** The round it is in. */
+  /** Number of its current round. */
   round: number;
-  /** Others may have seen its current round. */
+  /** Other members may have seen its current round. */
   isPosted: boolean;
   result: Outcome | HorovodError | undefined;
-  /** Somebody has the result already; `complete` is not called. */
+  /** The result has been handed out already; `complete` is not called. */
   isDelivered: boolean;
 }
 
@@ -25,15 +25,11 @@ export class BatchQueue {
   /** After a mismatch, until takeBack(). */
   #isHalted = false;
 
-  get length(): number {
-    return this.#waiting.length;
-  }
-
   get isHalted(): boolean {
     return this.#isHalted;
   }
 
-  /** The job to work on. */
+  /** The batch to work on. */
   get head(): QueuedBatch | undefined {
     return this.#isHalted ? undefined : this.#waiting[0];
   }
@@ -44,17 +40,26 @@ export class BatchQueue {
     return entry;
   }
 
-  find(batch: Batch): QueuedBatch | undefined {
-    const isIt = (entry: QueuedBatch): boolean => entry.batch === batch;
-    return this.#undelivered.find(isIt) ?? this.#waiting.find(isIt);
+  /** add() for a batch that the caller blocks for. */
+  addAlone(batch: Batch): QueuedBatch {
+    assert(this.#waiting.length === 0, 'runSync() while another batch of the group is queued');
+    return this.add(batch, () => {});
   }
 
-  /** The job in front is over. A mismatch halts the queue. */
+  /** The submitted batch that waitSync() is called for. */
+  find(batch: Batch): QueuedBatch {
+    const isIt = (entry: QueuedBatch): boolean => entry.batch === batch;
+    const entry = this.#undelivered.find(isIt) ?? this.#waiting.find(isIt);
+    assert(entry !== undefined, `waitSync() for ${batch.label}, which is not in flight`);
+    return entry;
+  }
+
+  /** The first batch is over. A mismatch halts the queue. */
   settleHead(result: Outcome | HorovodError): void {
     const entry = this.#waiting.shift();
     assert(entry !== undefined);
     if (result === 'mismatch') {
-      assert(entry.round === 0, 'only the first round of a job can mismatch');
+      assert(entry.round === 0, 'only the first round of a batch can mismatch');
       this.#isHalted = true;
     }
     this.#settle(entry, result);
@@ -66,13 +71,19 @@ export class BatchQueue {
     for (const entry of entries) this.#settle(entry, error);
   }
 
-  /** Hands the result of a job that is over to the caller, instead of to `complete`. */
+  /** Hands the result of a batch that is over to the caller instead of to `complete`. */
   fetch(entry: QueuedBatch): Outcome {
     const { result } = entry;
     assert(result !== undefined);
     entry.isDelivered = true;
     if (result === 'done' || result === 'mismatch') return result;
     throw result;
+  }
+
+  /** For submit(): the outcome of a batch that could run at once. Errors go to `complete`. */
+  fetchIfOver(entry: QueuedBatch): Outcome | undefined {
+    const { result } = entry;
+    return result === 'done' || result === 'mismatch' ? this.fetch(entry) : undefined;
   }
 
   takeBack(): Batch[] {

@@ -1,5 +1,5 @@
-// What every operation means: the whole collective at once, on the operations of all members side by side. The
-// in-memory transport runs this; the conformance suite compares every other transport with it.
+// The definition of every operation: runs a whole collective at once, given the operations of all members. The in-memory
+// transport runs this; the conformance suite compares every other transport with it.
 
 import assert from 'node:assert';
 import type { TypedArray } from '../../tensor/dtype.ts';
@@ -15,7 +15,7 @@ import {
   wireDType,
 } from '../transport.ts';
 
-/** Runs one operation for all members; operations[i] is member i's part in it, all of one kind. */
+/** Runs one operation for all members; operations[i] is the part of member i. All are of one kind. */
 export function runTogether(operations: readonly TransportOperation[]): void {
   const [first] = operations;
   assert(first !== undefined && operations.every(({ kind }) => kind === first.kind));
@@ -58,7 +58,7 @@ function reducescatter(operations: readonly ReducescatterOperation[]): void {
   const [first] = operations as readonly [ReducescatterOperation];
   const { op, prescale, postscale, counts } = first;
   const inputs = operations.map(({ wire, input }) => toWire(input, wire));
-  // All parts are computed before the first is stored: an output may lie inside an input.
+  // Compute all parts before the first is stored: an output may lie inside an input.
   let start = 0;
   const parts = counts.map((count) => {
     const sources = inputs.map((input) => input.subarray(start, start + count));
@@ -72,7 +72,7 @@ function reducescatter(operations: readonly ReducescatterOperation[]): void {
   }
 }
 
-/** What a member sends: its array, or the halves that are made of it. */
+/** What a member sends: its array, or its array as halves. */
 function toWire(input: TypedArray, wire: HalfDType | undefined): TypedArray {
   if (wire === undefined) return input;
   const halves = new Uint16Array(input.length);

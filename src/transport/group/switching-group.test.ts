@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { SwitchingGroup, waysThroughHosts } from './switching-group.ts';
 import type { Batch, GroupSpec, QuickAllreduce, Round, TransportGroup } from '../transport.ts';
+import { SwitchingGroup, waysThroughHosts } from './switching-group.ts';
 
 /** A group that only notes who was asked. */
 function fakeGroup(name: string, notes: string[], hasQuick = true): TransportGroup {
@@ -22,7 +22,9 @@ function fakeGroup(name: string, notes: string[], hasQuick = true): TransportGro
     },
   };
   return {
-    ...{ index: 1, size: 3, ...(hasQuick ? { quick: quick as unknown as QuickAllreduce } : {}) },
+    index: 1,
+    size: 3,
+    ...(hasQuick ? { quick: quick as unknown as QuickAllreduce } : {}),
     submit: () => undefined,
     runSync: () => {
       note('runSync');
@@ -37,7 +39,10 @@ function fakeGroup(name: string, notes: string[], hasQuick = true): TransportGro
 }
 
 const spec: GroupSpec = {
-  ...{ id: 0, members: [0, 1, 2], index: 1, timeoutMs: 1 },
+  id: 0,
+  members: [0, 1, 2],
+  index: 1,
+  timeoutMs: 1,
   exchange: async (text) => [text],
 };
 const batch: Batch = { rounds: [], passive: false, timeoutMs: 1, stallAfterMs: 0, label: 'x' };
@@ -60,7 +65,7 @@ async function open(notes: string[], hasQuick = true) {
 }
 
 describe('a group that can go several ways', () => {
-  test('uses the first, then the one it is told, and closes all', async () => {
+  test('uses the first, then the one it is switched to, and closes all', async () => {
     const notes: string[] = [];
     const group = await open(notes);
     group.runSync(batch);
@@ -72,8 +77,13 @@ describe('a group that can go several ways', () => {
     group.setSwitchBytes(7);
     group.close();
     assert.deepEqual(notes, [
-      ...['by host runSync', 'flat runSync', 'flat runSync'],
-      ...['by host switches at 7', 'flat switches at 7', 'by host closes', 'flat closes'],
+      'by host runSync',
+      'flat runSync',
+      'flat runSync',
+      'by host switches at 7',
+      'flat switches at 7',
+      'by host closes',
+      'flat closes',
     ]);
   });
 
@@ -88,8 +98,12 @@ describe('a group that can go several ways', () => {
     group.use(byHost);
     run();
     assert.deepEqual(notes, [
-      ...['by host prepares', 'by host runs', 'by host runs'],
-      ...['flat prepares', 'flat runs', 'by host runs'],
+      'by host prepares',
+      'by host runs',
+      'by host runs',
+      'flat prepares',
+      'flat runs',
+      'by host runs',
     ]);
   });
 
@@ -120,7 +134,7 @@ describe('ways through hosts', () => {
     assert.deepEqual(waysThroughHosts([0, 1, 2], byHost, free, false), [byHost]);
   });
 
-  test('there are four otherwise, the usual one first; fewer where something is fixed or goes together', () => {
+  test('there are four otherwise, the default first; fewer where something is fixed or goes together', () => {
     const hosts = [0, 0, 1];
     const all = waysThroughHosts(hosts, byHost, free, false);
     assert.equal(all.length, 4);

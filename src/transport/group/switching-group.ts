@@ -1,5 +1,5 @@
-// Several groups of the same members that go different ways (by host or flat), of which one is in use: for autotune, which
-// tries them. All members switch at the same point, while nothing is in flight; so to the transport it is one group.
+// Several groups of the same members with different hierarchies (by host or flat), one of which is in use. Autotune tries
+// them. All members switch at the same point, while nothing is in flight, so to the engine it looks like one group.
 
 import type { HorovodError } from '../../errors.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
@@ -13,7 +13,7 @@ import type {
   TransportGroup,
 } from '../transport.ts';
 
-/** Ids of the further groups of one set: far from those of process sets. */
+/** Ids of the additional groups of a process set; far from the ids of process sets. */
 const firstId = 2 ** 20;
 
 export class SwitchingGroup implements TransportGroup {
@@ -33,7 +33,7 @@ export class SwitchingGroup implements TransportGroup {
     }
   }
 
-  /** Collective, as openGroup() is, once for each; the first is in use. `spec.exchange` is called several times. */
+  /** Collective: opens one group for each hierarchy; the first is in use. `spec.exchange` is called once for each. */
   static async open(
     openGroup: (spec: GroupSpec) => Promise<TransportGroup>,
     spec: GroupSpec,
@@ -56,7 +56,7 @@ export class SwitchingGroup implements TransportGroup {
     return this.#ways.find(({ group }) => group === this.#current)?.hierarchy as Hierarchy;
   }
 
-  /** Only while nothing is in flight here, and on all members at the same point. One that there is no group for changes nothing. */
+  /** Call it only while nothing is in flight, on all members at the same point. An unknown hierarchy changes nothing. */
   use({ allreduce, allgather }: Hierarchy): void {
     const way = this.#ways.find(
       ({ hierarchy }) => hierarchy.allreduce === allreduce && hierarchy.allgather === allgather,
@@ -93,7 +93,7 @@ export class SwitchingGroup implements TransportGroup {
   }
 }
 
-/** The quick way of the group in use. What was prepared runs on the group that is in use when it runs. */
+/** The quick path of the group in use. A prepared round runs on the group that is in use at that time. */
 class SwitchingQuick implements QuickAllreduce {
   readonly #current: () => QuickAllreduce;
 
@@ -150,18 +150,19 @@ class SwitchingQuick implements QuickAllreduce {
 }
 
 /**
- * The ways a group over these hosts can go, the usual one first; `fixed` has what must stay. `areOne`: the transport's transport
- * has one switch for both.
+ * The hierarchies to try for a group over these hosts, the default first. `fixed`: what must stay as it is. `areOne`: the
+ * transport has one switch for both.
  */
 export function waysThroughHosts(
   hostOf: readonly number[],
-  usual: Hierarchy,
+  byDefault: Hierarchy,
   fixed: { readonly allreduce: boolean; readonly allgather: boolean },
   areOne: boolean,
 ): Hierarchy[] {
   const hosts = new Set(hostOf).size;
-  if (hosts === 1 || hosts === hostOf.length) return [usual];
-  const choices = (name: keyof Hierarchy) => (fixed[name] ? [usual[name]] : [usual[name], !usual[name]]);
+  if (hosts === 1 || hosts === hostOf.length) return [byDefault];
+  const choices = (name: keyof Hierarchy) =>
+    fixed[name] ? [byDefault[name]] : [byDefault[name], !byDefault[name]];
   if (areOne) return choices('allreduce').map((allreduce) => ({ allreduce, allgather: allreduce }));
   return choices('allreduce').flatMap((allreduce) =>
     choices('allgather').map((allgather) => ({ allreduce, allgather })),

@@ -1,24 +1,21 @@
-// Who is connected with whom in a group that spans hosts. A pure function; native/src/hierarchical has the same rules.
+// Which members are connected in a group that spans hosts. A pure function; native/src/hierarchical has the same rules.
 //
-// Each host's members are numbered in order of their index. As many of them as the smallest host has are *lanes*: lane l
+// The members of each host are numbered in index order. As many of them as the smallest host has are *lanes*: lane l
 // of a host is connected with lane l of every other host. In a flat group all members are one lane.
 
 export interface GroupLayout {
-  /** Members of the own host, as indices, in order. */
+  /** Indices of the members of this host, in order. */
   readonly local: readonly number[];
-  /** Members of the own lane, this one among them, in the order that the addon numbers them; empty for a member without one. */
+  /** Members of this member's lane, itself among them, in the order in which the addon numbers them; empty without a lane. */
   readonly lane: readonly number[];
 }
 
 /** `hosts` are the host numbers of the members. */
 export function layoutOf(hosts: readonly number[], index: number, isHierarchical: boolean): GroupLayout {
   const membersOn = (host: number) => hosts.flatMap((each, member) => (each === host ? [member] : []));
-  const own = hosts[index] as number;
-  const local = membersOn(own);
-  if (!isHierarchical) {
-    return { local, lane: hosts.map((_, member) => member) };
-  }
-  const all = [...new Set(hosts)].map((host) => membersOn(host));
+  const local = membersOn(hosts[index] as number);
+  if (!isHierarchical) return { local, lane: hosts.map((_, member) => member) };
+  const all = [...new Set(hosts)].map(membersOn);
   const lanes = Math.min(...all.map((members) => members.length));
   const number = local.indexOf(index);
   return { local, lane: number < lanes ? all.map((members) => members[number] as number) : [] };

@@ -21,7 +21,7 @@ describeTransport('memory', makeWorld);
 const barrier = () => batchOf([round({ kind: 'barrier' })]);
 
 describe('a hub of one rank', () => {
-  test('can block, and runs every job inside the call', () =>
+  test('can block, and runs every batch inside the call', () =>
     withWorld(makeWorld, 1, async ([group], [transport]) => {
       assert.equal(transport?.canBlock, true);
       assert.equal(group?.runSync(barrier()), 'done');
@@ -33,7 +33,7 @@ describe('a hub of one rank', () => {
 });
 
 describe('a hub of several ranks', () => {
-  test('a Sync form that would have to wait is refused, and leaves no trace', () =>
+  test('a Sync form that would have to wait is rejected, and leaves no trace', () =>
     withWorld(makeWorld, 2, async ([a, b], [transport]) => {
       assert.equal(transport?.canBlock, false);
       assert.throws(() => a?.runSync(barrier()), { code: 'ERR_HVD_WOULD_BLOCK' });
@@ -44,7 +44,7 @@ describe('a hub of several ranks', () => {
       assert.equal(await first, 'done');
     }));
 
-  test('waitSync() gives the result of a job that is over, instead of its callback', () =>
+  test('waitSync() gives the result of a batch that is over, instead of its callback', () =>
     withWorld(makeWorld, 2, async ([a, b]) => {
       const batch = barrier();
       assert.equal(

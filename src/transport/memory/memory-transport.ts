@@ -1,12 +1,13 @@
 // The in-memory transport: several ranks in one process on one event loop, for tests, and the one rank of a job
-// without launcher. A round runs at the moment its last member posts, for all members at once.
+// without a launcher. A round runs as soon as its last member posts, for all members at once.
 //
-// A member's job is in one of these states: queued → posted → (next round) queued → … → settled.
+// A member's batch is in one of these states: queued → posted → (next round) queued → … → settled.
 
 import assert from 'node:assert';
 import { HorovodError } from '../../errors.ts';
 import { BatchQueue, type QueuedBatch } from '../group/batch-queue.ts';
 import { runTogether } from '../group/run-together.ts';
+import { timeoutError } from '../group/wait-errors.ts';
 import { stage } from '../trace.ts';
 import type {
   Batch,
@@ -17,7 +18,6 @@ import type {
   TransportGroup,
   TransportOperation,
 } from '../transport.ts';
-import { timeoutError } from '../group/wait-errors.ts';
 
 /** Where the ranks of one process meet. */
 export class MemoryHub {
@@ -39,13 +39,13 @@ export class MemoryHub {
     return this.#failure;
   }
 
-  /** Every wait of every member, now and later, ends with this error. The first one stays. */
+  /** Ends every wait of every member, now and later, with this error. The first error stays. */
   fail(error: HorovodError): void {
     this.#failure ??= error;
     for (const meeting of this.#groups.values()) meeting.failAll(this.#failure);
   }
 
-  /** For MemoryTransport: a new meeting place, by the name that member 0 tells the others. */
+  /** For MemoryTransport: a new meeting place; member 0 tells its name to the others. */
   create(members: readonly number[]): string {
     const name = `group-${this.#opened++}`;
     this.#groups.set(name, new Meeting(this, members));
@@ -72,7 +72,7 @@ export class MemoryTransport implements Transport {
 
   async openGroup(spec: GroupSpec): Promise<TransportGroup> {
     const own = spec.index === 0 ? this.#hub.create(spec.members) : undefined;
-    // Alone there is nobody to tell.
+    // A single member has nobody to tell.
     const name = spec.members.length === 1 ? own : (await spec.exchange(own ?? ''))[0];
     return this.#hub.enter(name ?? '', spec.index);
   }
@@ -86,7 +86,7 @@ export class MemoryTransport implements Transport {
   close(): void {}
 }
 
-/** The shared half of a group: who has posted, and what happens when all have. */
+/** The part of a group that its members share: who has posted, and what happens when all have. */
 class Meeting {
   readonly members: readonly number[];
   readonly hub: MemoryHub;
@@ -120,8 +120,8 @@ class Meeting {
     const rank = this.members[index] as number;
     const error = new HorovodError(
       'ERR_HVD_SHUT_DOWN',
-      `rank ${rank} has closed its group and takes part in nothing any more. ` +
-        'Every rank has to make the same collective calls before it calls shutdown().',
+      `rank ${rank} has closed its group and no longer takes part. ` +
+        'Every rank must make the same collective calls before it calls shutdown().',
       { rank },
     );
     this.failAll(error);
@@ -149,7 +149,7 @@ class Meeting {
     return this.members.map((_, index) => index).filter((index) => !this.hasPosted(index));
   }
 
-  /** Lets everybody post who can, and runs every round that is complete. */
+  /** Lets every member post that can, and runs every round that is complete. */
   advance(): void {
     for (;;) {
       for (let hasNew = true; hasNew; ) {
@@ -186,7 +186,7 @@ class Meeting {
     } catch (cause) {
       const label = entries[0]?.batch.label;
       this.hub.fail(
-        new HorovodError('ERR_HVD_INVALID_ARGUMENT', `${label} could not run: ${String(cause)}`, { cause }),
+        new HorovodError('ERR_HVD_INVALID_ARGUMENT', `${label} failed: ${String(cause)}`, { cause }),
       );
       return;
     }
@@ -194,14 +194,14 @@ class Meeting {
   }
 }
 
-/** One member's half of a group. */
+/** One member's part of a group. */
 class Seat implements TransportGroup {
   readonly index: number;
   readonly size: number;
   readonly #meeting: Meeting;
   readonly #onClose: () => void;
   readonly #batches = new BatchQueue();
-  /** The deadline of the job in front; those behind it have not begun to wait. */
+  /** The deadline of the first batch; those behind it have not begun to wait. */
   #deadline: { entry: QueuedBatch; timer: NodeJS.Timeout } | undefined;
   #isClosed = false;
 
@@ -219,7 +219,7 @@ class Seat implements TransportGroup {
   canPost(isAnyPosted: boolean): boolean {
     const { head } = this;
     if (head === undefined) return false;
-    // Alone nobody else can ever post first.
+    // In a group of one, nobody else can post first.
     return head.isPosted || isAnyPosted || !head.batch.passive || head.round > 0 || this.size === 1;
   }
 
@@ -228,27 +228,23 @@ class Seat implements TransportGroup {
     const { failure } = this.#meeting;
     if (failure !== undefined) this.failQueue(failure);
     else this.#meeting.advance();
-    const { result } = entry;
-    if (result === 'done' || result === 'mismatch') return this.#batches.fetch(entry);
-    this.#watchHead();
-    return undefined;
+    const outcome = this.#batches.fetchIfOver(entry);
+    if (outcome === undefined) this.#watchHead();
+    return outcome;
   }
 
   runSync(batch: Batch): Outcome {
-    assert(this.#batches.length === 0, 'runSync() while another job of the group is queued');
     const { failure } = this.#meeting;
     if (failure !== undefined) throw failure;
     const hasReason = !batch.passive || this.size === 1 || this.#meeting.isAnyPosted();
     if (!hasReason || !this.#meeting.isComplete(this.index)) throw this.#wouldBlock(batch);
-    const entry = this.#batches.add(batch, () => {});
+    const entry = this.#batches.addAlone(batch);
     this.#meeting.advance();
     return this.#fetch(entry);
   }
 
   waitSync(batch: Batch): Outcome {
-    const entry = this.#batches.find(batch);
-    assert(entry !== undefined, `waitSync() for ${batch.label}, which is not under way`);
-    return this.#fetch(entry);
+    return this.#fetch(this.#batches.find(batch));
   }
 
   takeBack(): Batch[] {
@@ -293,8 +289,8 @@ class Seat implements TransportGroup {
     clearTimeout(this.#deadline?.timer);
     this.#deadline = undefined;
     if (head === undefined) return;
-    const longest = 2 ** 31 - 1;
-    const timer = setTimeout(() => this.#timeOut(head.batch), Math.min(head.batch.timeoutMs, longest));
+    const maxMs = 2 ** 31 - 1;
+    const timer = setTimeout(() => this.#timeOut(head.batch), Math.min(head.batch.timeoutMs, maxMs));
     this.#deadline = { entry: head, timer };
   }
 
@@ -307,8 +303,8 @@ class Seat implements TransportGroup {
   #wouldBlock(batch: Batch): HorovodError {
     return new HorovodError(
       'ERR_HVD_WOULD_BLOCK',
-      `${batch.label} would block the thread that ${this.size - 1} other rank(s) of this process run on. ` +
-        'Use the promise form where several ranks share a process.',
+      `${batch.label} would block the thread on which ${this.size - 1} other rank(s) of this process run. ` +
+        'Use the promise form when several ranks share a process.',
     );
   }
 }

@@ -7,9 +7,9 @@ import type { ControlBlock } from '../../control/control-block.ts';
 import { toError, toFailureRecord } from '../../control/failure-record.ts';
 import { HorovodError } from '../../errors.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
-import { type BatchTrace, mostMarkWords } from '../trace.ts';
-import type { Batch, GroupSpec, Outcome, QuickAllreduce, Round, TransportGroup } from '../transport.ts';
 import { timeoutError } from '../group/wait-errors.ts';
+import { type BatchTrace, maxMarkWords } from '../trace.ts';
+import type { Batch, GroupSpec, Outcome, QuickAllreduce, Round, TransportGroup } from '../transport.ts';
 import type { NativeGroup, NativeResult } from './addon.ts';
 import { describe, inputsOf, outputsOf, status, takeResult } from './codes.ts';
 
@@ -35,7 +35,7 @@ export class AddonGroup implements TransportGroup, QuickAllreduce {
     new HorovodError('ERR_HVD_PEER_LOST', `rank ${rank} is gone`, { rank });
   readonly #native: NativeGroup;
   /** Elements 0 and from markCountAt on are the addon's: the time, and the stages of what was traced; the others are ours. */
-  readonly #mailbox = new Float64Array(marksAt + mostMarkWords);
+  readonly #mailbox = new Float64Array(marksAt + maxMarkWords);
   readonly #block: ControlBlock;
   readonly #rank: number;
   readonly #members: readonly number[];

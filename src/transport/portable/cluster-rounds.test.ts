@@ -98,7 +98,7 @@ describe('what comes from a connection that is out of step', () => {
     post.write({ round: number, fingerprintLow, fingerprintHigh, payloadBytes, totalBytes: 0 });
     return memory.subarray(0, header + payloadBytes);
   };
-  const isRefused = (error: unknown, pattern: RegExp): void => {
+  const isRejected = (error: unknown, pattern: RegExp): void => {
     assert.ok(HorovodError.is(error), String(error));
     assert.equal(error.code, 'ERR_HVD_PEER_LOST');
     assert.match(error.message, pattern);
@@ -109,19 +109,19 @@ describe('what comes from a connection that is out of step', () => {
   });
 
   test('a post of another round is an error that says so', deadline, async () => {
-    for (const wrong of [0, 2, -1]) isRefused(await hear([ready, postOf(wrong)]), /no post of round 1/);
+    for (const wrong of [0, 2, -1]) isRejected(await hear([ready, postOf(wrong)]), /not a post of round 1/);
   });
 
   test('a payload that does not fit its check is an error', deadline, async () => {
     const whole = postOf(1, 16);
     whole[header + 3] = 1;
-    isRefused(await hear([ready, whole]), /no post of round 1/);
+    isRejected(await hear([ready, whole]), /not a post of round 1/);
   });
 
   test('whatever bytes come, they are an error and no crash', deadline, () =>
     fc.assert(
       fc.asyncProperty(fc.uint8Array({ minLength: header, maxLength: 4 * header }), async (noise) => {
-        isRefused(await hear([ready, noise]), /no post of round 1/);
+        isRejected(await hear([ready, noise]), /not a post of round 1/);
       }),
       { numRuns: 50 },
     ),
@@ -131,12 +131,12 @@ describe('what comes from a connection that is out of step', () => {
     for (const at of [0, 4, 9, 17, 20, 25, header - 1]) {
       const post = postOf(1);
       post[at] = (post[at] as number) ^ 0x10;
-      isRefused(await hear([ready, post]), /no post of round 1/);
+      isRejected(await hear([ready, post]), /not a post of round 1/);
     }
   });
 
-  test('a connection that does not begin with the ready byte is given up', deadline, async () => {
-    isRefused(await hear([Uint8Array.of(7), postOf(1)]), /began with a wrong byte \(7\)/);
+  test('a connection that does not begin with the ready byte is an error', deadline, async () => {
+    isRejected(await hear([Uint8Array.of(7), postOf(1)]), /began with a wrong byte \(7\)/);
   });
 });
 
@@ -181,7 +181,10 @@ function openMember(
   // Both ways to gather are to be tried; groups of four take the flat one.
   const gathersByHost = hosts.length !== 4;
   return new ClusterRounds({
-    ...{ seats, files, links, gathersByHost },
+    seats,
+    files,
+    links,
+    gathersByHost,
     describeLoss: (member, seen) => new HorovodError('ERR_HVD_PEER_LOST', `member ${member}: ${seen}`),
   });
 }

@@ -1,17 +1,18 @@
-// The rounds of a group whose members sit on several hosts. Posts go to everybody: through the files of the host to the
-// local members, over a connection to each of the others. So everybody sees who has come, and small operations are over
-// when all posts are there. Larger ones then run as collectives/cluster has them.
+// The rounds of a group whose members are on several hosts. Posts go to all members: through the files of the host to
+// local members, over a connection to each of the others. So every member sees who has arrived, and small operations are
+// over when all posts are there. Larger ones then run the algorithms of algorithms/cluster.
 //
-// On a connection: the ready byte; then, for each round, a post in each direction, header (of fixed length) and payload;
-// then, where all agree, the bytes of the operation, whose number both sides know.
+// A connection carries the ready byte; then, for each round, one post in each direction, a header of fixed length and a
+// payload; then, if all agree, the bytes of the operation, whose number both sides know.
 
 import type { HorovodError } from '../../errors.ts';
 import type { ReduceKernels } from '../../tensor/wasm-reduce.ts';
 import type { Round } from '../transport.ts';
+import { clusterAlgorithms } from './algorithms/cluster/algorithms.ts';
 import { type ClusterExchange, settle, type Ticket } from './algorithms/cluster/cluster-exchange.ts';
-import { clusterCollectiveOf } from './algorithms/cluster/collective.ts';
 import { smallBytes } from './algorithms/cluster/reduce.ts';
 import type { Seats } from './algorithms/cluster/seats.ts';
+import { collectiveOf } from './algorithms/collective.ts';
 import type { Exchange, Steps } from './algorithms/exchange.ts';
 import type { GroupFiles } from './group-files.ts';
 import type { Link } from './link.ts';
@@ -20,7 +21,7 @@ import type { Rounds } from './round.ts';
 
 export interface ClusterRoundsOptions {
   readonly seats: Seats;
-  /** Of the members of this host, with `extraBytes` of extraBytesFor(). */
+  /** The files of the members of this host, with extraBytesFor() bytes of extra memory. */
   readonly files: GroupFiles;
   /** By member; undefined for those of this host. */
   readonly links: readonly (Link | undefined)[];
@@ -29,12 +30,12 @@ export interface ClusterRoundsOptions {
   describeLoss(member: number, seen: string): HorovodError;
 }
 
-/** For partial results and pieces under way; more of it makes them larger. */
+/** Memory for partial results and pieces in transit; with more memory, the pieces are larger. */
 const crossBytes = 4 * 1024 * 1024;
-/** A connection ends before anybody knows why: so long the control block may take to tell the true cause. */
+/** When a connection ends, the control block may take this long to learn the true cause. */
 const graceMs = 1000;
-/** What a question in vain costs on one connection. */
-export const linkQuestionUs = 6;
+/** What a poll of one connection costs when nothing has arrived. */
+export const linkPollUs = 6;
 
 export function extraBytesFor(members: number, eagerBytes: number, postBytes: number): number {
   return members * postBytes + Math.max(crossBytes, smallBytes(members, eagerBytes));
@@ -80,9 +81,9 @@ export class ClusterRounds implements Rounds, ClusterExchange {
 
   *run(round: Round, isPassive: boolean, onPosted: () => void, onAgreed?: () => void): Steps<boolean> {
     const { remote } = this.seats;
-    // Nothing has been sent so far: a job that waits here can be taken back without a trace.
+    // Nothing has been sent so far, so a batch that waits here can be taken back.
     if (isPassive) while (!this.#hasAnyPost()) yield 'waiting';
-    const collective = clusterCollectiveOf(this, round.operation);
+    const collective = collectiveOf(clusterAlgorithms, this, round.operation);
     const files = this.#files;
     const { staging } = this.kernels;
     if (collective.payloadBytes > 0) collective.writePayload(staging, files.ownPayloadArea);
@@ -109,7 +110,7 @@ export class ClusterRounds implements Rounds, ClusterExchange {
     const absent = this.#files.withoutPost().map((place) => local[place] as number);
     for (const member of remote) {
       this.#links[member]?.pump();
-      // What is wrong with a post is told by the wait for it.
+      // An invalid post is reported by the wait for it.
       if (!this.#hasPost(member, false)) absent.push(member);
     }
     return absent.sort((a, b) => a - b);
@@ -203,21 +204,22 @@ export class ClusterRounds implements Rounds, ClusterExchange {
     const post = this.#posts[member] as Post;
     const { round } = this.#files;
     if (incoming.payload === undefined) {
-      if (!post.isHeaderOf(round, this.eagerBytes)) return this.#refuse(member, isStrict);
+      if (!post.isHeaderOf(round, this.eagerBytes)) return this.#reject(member, isStrict);
       const from = post.area + post.payloadOffset;
       const place = this.kernels.staging.subarray(from, from + wholeWords(post.payloadBytes));
       incoming.payload = this.receive(member, place);
       this.#linkOf(member).pump();
     }
     if (!this.isDone(incoming.payload)) return false;
-    if (!post.isOf(round)) return this.#refuse(member, isStrict);
+    if (!post.isOf(round)) return this.#reject(member, isStrict);
     incoming.isHere = true;
     return true;
   }
 
-  #refuse(member: number, isStrict: boolean): false {
+  #reject(member: number, isStrict: boolean): false {
     const round = this.#files.round;
-    if (isStrict) throw this.#describeLoss(member, `brought something that is no post of round ${round}`);
+    if (isStrict)
+      throw this.#describeLoss(member, `delivered something that is not a post of round ${round}`);
     return false;
   }
 

@@ -1,12 +1,12 @@
-// The files of a group: one memory file per member, which that member alone writes and the others read, with explicit
-// positions, so that no rank ever holds a lock that another waits for (a file has one writer's lock; two
-// members writing into one file would take turns). Implements the Exchange that the algorithms run on.
+// The files of a group: one memory file per member, which only that member writes and the others read at explicit
+// positions. No rank ever holds a lock that another one waits for; two members writing into one file would take turns
+// with the file's lock. Implements the Exchange that the algorithms run on.
 //
 // Layout of a member's file:
-//   2 posts      round r uses post r mod 2. A member posts round r+2 only after it has seen all posts of r+1,
-//                and those are written only after their writers were done with round r: nobody reads it any more.
-//   1 page       u32 steps published so far, u32 its complement (a torn or stale pair is recognised)
-//   4 slots      see NOTE [Slots] in collectives/exchange.ts
+//   2 posts      round r uses post r mod 2. A member posts round r+2 only after it has seen all posts of r+1, and those
+//                are written only after their writers have finished round r: nobody reads that post any more.
+//   1 page       u32 steps published so far, u32 its complement (to detect a torn pair)
+//   4 slots      see NOTE [Slots] in algorithms/exchange.ts
 
 import { readSync, writeSync } from 'node:fs';
 import { createMemoryFile, type MemoryFile, openMemoryFile } from '../../control/memory-file.ts';
@@ -17,15 +17,15 @@ import { type Exchange, slotsPerMember, workSlots } from './algorithms/exchange.
 import { Post, type PostContent, payloadOffsetOf, postLayout } from './post.ts';
 
 export interface GroupFileSizes {
-  /** Most bytes that travel in a post. */
+  /** The maximum payload of a post. */
   readonly eagerBytes: number;
-  /** Most bytes that a member moves in one step. */
+  /** The maximum number of bytes that a member moves in one step. */
   readonly slotBytes: number;
 }
 
 const pageBytes = 4096;
 
-/** One file per member; all of them are made by member 0, whose paths the others open. */
+/** One file per member. One member creates all of them; the others open their paths. */
 export function createGroupFiles(
   members: number,
   sizes: GroupFileSizes,
@@ -56,11 +56,11 @@ export function openGroupFiles(paths: readonly string[]): MemoryFile[] {
   }
 }
 
-/** Where the files serve the members of one host, and the group has more of them. */
+/** For a group of which only some members, those of this host, have files. */
 export interface GroupFileExtras {
   /** Members of the whole group: a post says how many bytes each of them gets. */
   readonly addressees?: number;
-  /** More staging memory, for others. */
+  /** Extra staging memory for the caller. */
   readonly extraBytes?: number;
 }
 
@@ -73,7 +73,7 @@ export class GroupFiles implements Exchange {
   readonly workArea: number;
   /** Where the extra staging memory begins. */
   readonly extraArea: number;
-  /** What a post takes in the staging memory. */
+  /** Size of a post in the staging memory. */
   readonly postBytes: number;
   readonly #files: readonly MemoryFile[];
   readonly #fds: readonly number[];
@@ -81,14 +81,14 @@ export class GroupFiles implements Exchange {
   readonly #staging: Uint8Array;
   readonly #posts: readonly Post[];
   readonly #payloadOffset: number;
-  /** Which members' posts of the current round have been read, and how much of the payload with them. */
+  /** Which members' posts of the current round have been read, and whether their payloads have. */
   readonly #hasPost: boolean[];
   readonly #hasPayload: boolean[];
   #round = 0;
-  /** Steps taken by earlier rounds; published counts are relative to nothing and wrap at 2^32. */
+  /** Steps taken by earlier rounds; published counts run through all rounds and wrap at 2^32. */
   #base = 0;
   #end = 0;
-  /** The published count that the running step waits for; undefined while posts are waited for. */
+  /** The published count that the running step waits for; undefined while waiting for posts. */
   #awaited: number | undefined;
   readonly #published: Int32Array;
   readonly #counter = new Int32Array(2);
@@ -124,22 +124,22 @@ export class GroupFiles implements Exchange {
     this.#published = new Int32Array(this.size);
   }
 
-  /** Where a payload has to be before post() is called. */
+  /** Where the payload must be before post() is called. */
   get ownPayloadArea(): number {
     return this.index * this.#positions.postBytes + this.#payloadOffset;
   }
 
-  /** Which round it is. */
+  /** Number of the current round. */
   get round(): number {
     return this.#round;
   }
 
-  /** A member's post, or the copy of it that was read. */
+  /** A member's post; of other members, the copy that was read. */
   postOf(member: number): Post {
     return this.#posts[member] as Post;
   }
 
-  /** Moves on to the next round, in which nobody has posted yet as far as we know. */
+  /** Moves on to the next round; no post of it has been read yet. */
   beginRound(): void {
     this.#round = (this.#round + 1) | 0;
     this.#awaited = undefined;
@@ -149,7 +149,7 @@ export class GroupFiles implements Exchange {
 
   post(round: Round, content: Omit<PostContent, 'round' | 'fingerprintLow' | 'fingerprintHigh'>): void {
     const post = this.#posts[this.index] as Post;
-    // Words are summed up, and the last one may be filled by a part only.
+    // The checksum covers whole words; the last one may be partly filled.
     const payloadEnd = post.area + this.#payloadOffset + content.payloadBytes;
     if (payloadEnd % 4 !== 0) this.#staging.fill(0, payloadEnd, payloadEnd + 3);
     post.write({
@@ -162,7 +162,7 @@ export class GroupFiles implements Exchange {
     });
     this.#hasPost[this.index] = true;
     this.#hasPayload[this.index] = true;
-    // Who is alone on its host has nobody to read it.
+    // A member alone on its host has no readers.
     if (this.size === 1) return;
     const position = this.#postPosition();
     if (content.payloadBytes > postLayout.inlineBytes) {
@@ -171,7 +171,7 @@ export class GroupFiles implements Exchange {
     this.#write(post.area, post.headBytes, position);
   }
 
-  /** Has any of the others posted this round? */
+  /** Whether another member has posted this round. */
   hasAnyPost(): boolean {
     for (let member = 0; member < this.size; member++) if (this.#pollPost(member)) return true;
     return false;
@@ -247,7 +247,7 @@ export class GroupFiles implements Exchange {
     return hasAll;
   }
 
-  /** Whom the last fruitless question was about: members without a post, or behind in the steps. */
+  /** Members that the last poll was waiting for: those without a post, or behind in the steps. */
   lacking(): number[] {
     const awaited = this.#awaited;
     const others = this.#fds.map((_, member) => member).filter((member) => member !== this.index);
@@ -312,13 +312,13 @@ export class GroupFiles implements Exchange {
   }
 }
 
-/** What a post takes in the staging memory. */
+/** Size of a post in the staging memory. */
 export function postBytesOf(addressees: number, sizes: GroupFileSizes): number {
   return positionsOf(addressees, sizes).postBytes;
 }
 
 function positionsOf(members: number, { eagerBytes, slotBytes }: GroupFileSizes) {
-  // Whole pages: a reader of one thing must not meet the writer of another in the kernel's page lock.
+  // Whole pages, so that a reader of one part never contends with the writer of another for the kernel's page lock.
   const postBytes = Math.ceil((payloadOffsetOf(members) + eagerBytes) / pageBytes) * pageBytes;
   const counter = 2 * postBytes;
   const slots = counter + pageBytes;
@@ -326,5 +326,5 @@ function positionsOf(members: number, { eagerBytes, slotBytes }: GroupFileSizes)
 }
 
 function shortFile(member: number): HorovodError {
-  return new HorovodError('ERR_HVD_SHARED_MEMORY', `the memory file of member ${member} was cut short`);
+  return new HorovodError('ERR_HVD_SHARED_MEMORY', `the memory file of member ${member} is truncated`);
 }

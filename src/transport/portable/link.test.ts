@@ -81,7 +81,7 @@ describe('a link', () => {
       }, 'the end is seen');
       assert.ok(b.hasReceived(ticket) && !b.hasReceived(next));
       assert.deepEqual(place, Uint8Array.of(1, 2, 3));
-      assert.match(b.end?.reason ?? '', /was closed from there/);
+      assert.match(b.end?.reason ?? '', /was closed by the other side/);
     }),
   );
 
@@ -92,7 +92,7 @@ describe('a link', () => {
         a.send(new Uint8Array(100_000));
         a.pump();
         return a.end !== undefined;
-      }, 'the system refuses to send');
+      }, 'sending fails');
       assert.match(a.end?.reason ?? '', /broke \((EPIPE|ECONNRESET)\)/);
       a.pump();
     }),

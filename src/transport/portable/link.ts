@@ -1,33 +1,33 @@
 // A connection to another member, read and written without blocking and without the event loop: by plain system calls
-// on its descriptor, straight from and into the memory of an operation. What does not go through at once stays in two
-// queues, of bytes to send and of places to fill, which move whenever somebody says pump().
+// on its descriptor, directly from and into the memory of an operation. What cannot be moved at once stays in two
+// queues, bytes to send and places to fill, which pump() works on.
 //
-// NOTE [Why not the streams]. Sync forms block the main thread, where streams would stand still; a thread of its own for
-// them costs two changes of thread and a copy for every piece. A question in vain costs an exception, some µs.
+// NOTE [Why not streams]. Sync forms block the main thread, and streams would stand still with it; a separate thread for
+// them would cost two thread switches and a copy for every piece. A poll that finds nothing costs an exception, some µs.
 
 import { readSync, writeSync } from 'node:fs';
 import type { MeshSocket } from '../../net/mesh/mesh-socket.ts';
 
-/** Why nothing comes any more: 'was closed from there', 'broke (ECONNRESET)'. */
+/** Why the connection ended: 'was closed by the other side', 'broke (ECONNRESET)'. */
 export interface LinkEnd {
   readonly reason: string;
   readonly atMs: number;
 }
 
-/** The one byte that the dialing side sends when it has stopped reading by the event loop. */
+/** The byte that the dialing side sends when it has stopped reading through the event loop. */
 const readyByte = 0x52;
 
-/** More at once would not go through anyway, and a system call takes no more than 2 GiB. */
-const mostBytesAtOnce = 4 * 1024 * 1024;
+/** More would not fit into a socket's buffer anyway, and a system call takes at most 2 GiB. */
+const maxBytesAtOnce = 4 * 1024 * 1024;
 
 export class Link {
   readonly #connection: MeshSocket;
   readonly #sends: Uint8Array[] = [];
   readonly #places: Uint8Array[] = [];
-  /** Bytes of the first one that are done. */
+  /** Bytes already moved of the first entry. */
   #sentOfFirst = 0;
   #filledOfFirst = 0;
-  /** Tickets: how many were queued and how many are done. */
+  /** Tickets: how many entries were queued and how many are done. */
   #queuedSends = 0;
   #doneSends = 0;
   #queuedPlaces = 0;
@@ -40,7 +40,7 @@ export class Link {
     this.#connection = connection;
     connection.socket.unref();
     if (connection.accepted) {
-      // The other side may still be reading by its event loop: nothing goes out before its ready byte is here.
+      // The other side may still be reading through its event loop: send nothing before its ready byte is here.
       this.#ready = new Uint8Array(1);
       this.receive(this.#ready);
     } else {
@@ -48,19 +48,19 @@ export class Link {
     }
   }
 
-  /** Undefined while the connection stands, as far as anybody has looked. */
+  /** Undefined while the connection is up, as far as pump() has seen. */
   get end(): LinkEnd | undefined {
     return this.#end;
   }
 
-  /** Queues bytes, which must not change until hasSent() says so. Returns the ticket to ask with. */
+  /** Queues bytes, which must not change before hasSent(ticket). Returns the ticket. */
   send(bytes: Uint8Array): number {
     if (bytes.length === 0) return this.#queuedSends;
     this.#sends.push(bytes);
     return ++this.#queuedSends;
   }
 
-  /** Queues a place for the next bytes that come. */
+  /** Queues a place for the next bytes that arrive. Returns a ticket for hasReceived(). */
   receive(place: Uint8Array): number {
     if (place.length === 0) return this.#queuedPlaces;
     this.#places.push(place);
@@ -79,9 +79,9 @@ export class Link {
     return this.#sends.length === 0 && this.#places.length === 0;
   }
 
-  /** Moves what can be moved right now; true if any byte was. */
+  /** Moves what can be moved right now. True if any byte was moved. */
   pump(): boolean {
-    // Node may still hold the last byte of the handshake.
+    // Node may not have written the last byte of the handshake yet.
     if (this.#isClosed || this.#connection.socket.writableLength > 0) return false;
     const hasRead = this.#places.length > 0 && this.#end === undefined && this.#read();
     const isOurTurn = this.#ready === undefined || this.#donePlaces > 0;
@@ -101,16 +101,16 @@ export class Link {
     let hasMoved = false;
     while (this.#places.length > 0) {
       const place = this.#places[0] as Uint8Array;
-      const wanted = Math.min(place.length - this.#filledOfFirst, mostBytesAtOnce);
+      const wanted = Math.min(place.length - this.#filledOfFirst, maxBytesAtOnce);
       const bytes = this.#call((fd) => readSync(fd, place, this.#filledOfFirst, wanted, null));
       if (bytes === undefined) return hasMoved;
       if (bytes === 0) {
-        this.#endWith('was closed from there');
+        this.#endWith('was closed by the other side');
         return hasMoved;
       }
       hasMoved = true;
       this.#filledOfFirst += bytes;
-      // Less than asked for: there is nothing more now, and asking again would only cost an exception.
+      // Less than requested: nothing more is here, and reading again would only cost an exception.
       if (bytes < wanted) return true;
       if (this.#filledOfFirst < place.length) continue;
       this.#places.shift();
@@ -128,7 +128,7 @@ export class Link {
     let hasMoved = false;
     while (this.#sends.length > 0) {
       const source = this.#sends[0] as Uint8Array;
-      const left = Math.min(source.length - this.#sentOfFirst, mostBytesAtOnce);
+      const left = Math.min(source.length - this.#sentOfFirst, maxBytesAtOnce);
       const bytes = this.#call((fd) => writeSync(fd, source, this.#sentOfFirst, left));
       if (bytes === undefined) return hasMoved;
       hasMoved = true;
@@ -142,16 +142,16 @@ export class Link {
     return hasMoved;
   }
 
-  /** Undefined where the call would have had to wait, or the connection is broken. */
+  /** Undefined if the call would have had to wait, or the connection is broken. */
   #call(call: (fd: number) => number): number | undefined {
     const stackTraceLimit = Error.stackTraceLimit;
     try {
-      // The stack of "try again" interests nobody, and takes half of the time.
+      // Nobody needs the stack of "try again", and it takes half of the time.
       Error.stackTraceLimit = 0;
       return call(this.#connection.takeDescriptor());
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
-      // Not the connection's fault: for example a buffer that was detached meanwhile.
+      // Not the connection's fault: for example, a buffer that was detached in the meantime.
       if (code?.startsWith('ERR_') === true) throw error;
       if (code !== 'EAGAIN' && code !== 'EINTR') this.#endWith(`broke (${code ?? message})`);
       return undefined;

@@ -28,7 +28,7 @@ describe('the portable transport between processes of several hosts', () => {
     }),
   );
 
-  test('waitSync() ends a submitted job and those before it, which are called back', deadline, () =>
+  test('waitSync() ends a submitted batch and those before it, which are called back', deadline, () =>
     withHosts({ hosts: [0, 1], scene: 'waitSync' }, async (all) => {
       for (const rank of all) await rank.next('finished');
     }),
@@ -69,7 +69,7 @@ describe('the portable transport between processes of several hosts', () => {
       for (const survivor of [first, last]) {
         const { code, blamed, message } = await survivor.next('failed');
         assert.deepEqual({ code, blamed }, { code: 'ERR_HVD_PEER_LOST', blamed: 1 });
-        assert.match(message, /rank 1 on host1 is gone: its connection with rank \d/);
+        assert.match(message, /rank 1 on host1 is gone: its connection to rank \d/);
       }
       assert.ok(performance.now() - killedAt < 10_000);
     }),
@@ -82,7 +82,7 @@ describe('the portable transport between processes of several hosts', () => {
       stopped.process.kill('SIGSTOP');
       const failure = await waiting.next('failed');
       assert.equal(failure.code, 'ERR_HVD_TIMEOUT');
-      assert.match(failure.message, /rank 0 waited 1 s in allreduce "grad" and rank 1 has not come/);
+      assert.match(failure.message, /rank 0 waited 1 s in allreduce "grad", but rank 1 has not arrived/);
     }),
   );
 });

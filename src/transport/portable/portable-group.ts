@@ -1,6 +1,6 @@
-// One member's half of a group on the portable transport: its queue of jobs, the generator of the job in front, and the
+// One member's part of a group on the portable transport: its queue of batches, the generator of the first batch, and the
 // two ways to drive it. A *pump* resumes the generator once. The event loop pumps for the promise forms, a
-// blocking loop for the Sync ones; both may take turns on the same job.
+// blocking loop for the Sync forms; both may take turns on the same batch.
 
 import assert from 'node:assert';
 import { HorovodError } from '../../errors.ts';
@@ -17,21 +17,21 @@ export interface GroupHost {
   readonly failure: HorovodError | undefined;
   /** More ranks than cores on this host. */
   readonly isCrowded: boolean;
-  /** Ends every job of every group with this error, or with an earlier one, which is returned. */
+  /** Ends every batch of every group with this error, or with an earlier one; returns that error. */
   fail(error: HorovodError): HorovodError;
-  /** Somebody else's failure, or the loss of one of these ranks. */
+  /** The failure of another rank, or the loss of one of these ranks. */
   findFailure(ranks: readonly number[]): HorovodError | undefined;
-  /** Resumes what other groups have under way, while one blocks the thread. */
+  /** Resumes the other groups' operations while this one blocks the thread. */
   pumpOthers(group: PortableGroup): void;
   onClose(group: PortableGroup): void;
 }
 
-/** Fruitless questions in a row before the event loop is given back, and how long they may take. */
+/** Polls without progress before the event loop gets its turn, and how long they may take. */
 const pollsPerTurn = 8;
 const pollingUs = 50;
-/** How long a transfer that never has to wait may keep the event loop. */
+/** How long a transfer that never has to wait may hold the event loop. */
 const sliceMs = 1;
-/** Who has not been in a round for this long is late; looking costs a system call. */
+/** A member that was in no round for this long checks for failures first; the check costs a system call. */
 const lateMs = 20;
 
 export class PortableGroup implements TransportGroup {
@@ -39,7 +39,7 @@ export class PortableGroup implements TransportGroup {
   readonly size: number;
   readonly members: readonly number[];
   readonly #rounds: Rounds;
-  readonly #questionUs: number;
+  readonly #pollUs: number;
   readonly #host: GroupHost;
   readonly #batches = new BatchQueue();
   readonly #loop = new LoopPause();
@@ -50,10 +50,10 @@ export class PortableGroup implements TransportGroup {
   #isClosed = false;
   #lookedAt = 0;
 
-  /** `questionUs`: what it costs to ask in vain whether others have come. */
-  constructor(rounds: Rounds, members: readonly number[], host: GroupHost, questionUs = 0.3) {
+  /** `pollUs`: what one poll for other members costs. */
+  constructor(rounds: Rounds, members: readonly number[], host: GroupHost, pollUs = 0.3) {
     this.#rounds = rounds;
-    this.#questionUs = questionUs;
+    this.#pollUs = pollUs;
     this.index = rounds.index;
     this.size = rounds.size;
     this.members = members;
@@ -65,28 +65,25 @@ export class PortableGroup implements TransportGroup {
   submit(batch: Batch, complete: Complete): Outcome | undefined {
     const entry = this.#batches.add(batch, complete);
     if (this.#failIfBroken()) return undefined;
-    // Small operations whose peers are there already are over before a promise would be.
+    // A small operation whose peers have arrived already can finish here.
     if (this.#batches.head === entry) this.#pumpBriefly();
-    const { result } = entry;
-    if (result === 'done' || result === 'mismatch') return this.#batches.fetch(entry);
-    this.#continueOnLoop();
-    return undefined;
+    const outcome = this.#batches.fetchIfOver(entry);
+    if (outcome === undefined) this.#continueOnLoop();
+    return outcome;
   }
 
   runSync(batch: Batch): Outcome {
-    assert(this.#batches.length === 0, 'runSync() while another job of the group is queued');
-    const entry = this.#batches.add(batch, () => {});
+    const entry = this.#batches.addAlone(batch);
     if (!this.#failIfBroken()) this.#block(entry);
     return this.#batches.fetch(entry);
   }
 
   /**
-   * Where an earlier job of the queue mismatches, this one cannot start; then the answer is 'mismatch' as well, and
-   * takeBack() gives the job back.
+   * If an earlier batch of the queue mismatches, this one cannot start; then the answer is 'mismatch' as well, and
+   * takeBack() returns the batch.
    */
   waitSync(batch: Batch): Outcome {
     const entry = this.#batches.find(batch);
-    assert(entry !== undefined, `waitSync() for ${batch.label}, which is not under way`);
     if (entry.result === undefined) this.#block(entry);
     if (entry.result === undefined) return 'mismatch';
     return this.#batches.fetch(entry);
@@ -103,7 +100,7 @@ export class PortableGroup implements TransportGroup {
     return this.#isClosed ? [] : this.#rounds.withoutPost();
   }
 
-  /** Ends all jobs. */
+  /** Ends all batches. */
   fail(error: HorovodError): void {
     this.#running = undefined;
     this.#batches.settleAll(error);
@@ -118,7 +115,7 @@ export class PortableGroup implements TransportGroup {
     this.#host.onClose(this);
   }
 
-  /** For the transport, while another group blocks: one turn of what is under way here. */
+  /** For the transport, while another group blocks: resumes the first batch once. */
   pumpOnce(): void {
     if (this.#batches.head !== undefined) this.#pump();
   }
@@ -129,9 +126,9 @@ export class PortableGroup implements TransportGroup {
     return error !== undefined;
   }
 
-  /** Blocks until the job is over, or the queue halts before it. */
+  /** Blocks until the batch is over, or the queue halts before it. */
   #block(entry: QueuedBatch): void {
-    const pause = new BlockingPause(this.#host.isCrowded, this.#questionUs);
+    const pause = new BlockingPause(this.#host.isCrowded, this.#pollUs);
     this.#watch.begin();
     for (let turns = 0; entry.result === undefined && !this.#batches.isHalted; turns++) {
       if (this.#pump() === 'progress') {
@@ -161,12 +158,12 @@ export class PortableGroup implements TransportGroup {
     });
   }
 
-  /** Pumps until others must act first, or this has lasted long enough. */
+  /** Pumps until other members must act first, or the time slice is over. */
   #pumpBriefly(): Turn {
     const end = performance.now() + sliceMs;
-    const most = Math.max(1, Math.min(pollsPerTurn, Math.floor(pollingUs / this.#questionUs)));
+    const maxPolls = Math.max(1, Math.min(pollsPerTurn, Math.floor(pollingUs / this.#pollUs)));
     let result: Turn = 'waiting';
-    for (let polls = 0; this.#batches.head !== undefined && polls < most; polls++) {
+    for (let polls = 0; this.#batches.head !== undefined && polls < maxPolls; polls++) {
       if (this.#pump() === 'waiting') continue;
       result = 'progress';
       polls = -1;
@@ -175,7 +172,7 @@ export class PortableGroup implements TransportGroup {
     return result;
   }
 
-  /** Deadline, stalls, lost members. Only ever called when the last pump had to wait. */
+  /** Checks the deadline, stalls and lost members. Called only when the last pump had to wait. */
   #check(isSync: boolean): void {
     const { head } = this.#batches;
     if (head === undefined) return;
@@ -184,7 +181,7 @@ export class PortableGroup implements TransportGroup {
       this.#rankOf(index),
     );
     if (error === undefined) return;
-    // What is found out about a member may be younger than its last word: look once more.
+    // The member may have acted just before it was lost: look once more.
     if (this.#pump() !== 'waiting' || this.#batches.head !== head) return;
     if (head.batch.isOptional === true && error.code === 'ERR_HVD_SHUT_DOWN') this.fail(error);
     else this.#host.fail(error);
@@ -228,13 +225,13 @@ export class PortableGroup implements TransportGroup {
       trace?.mark(stage.over);
       entry.isPosted = false;
       if (isAgreed) continue;
-      assert(index === 0, `round ${index} of ${entry.batch.label} differs between members`);
+      assert(index === 0, `members disagree about round ${index} of ${entry.batch.label}`);
       return 'mismatch';
     }
     return 'done';
   }
 
-  /** Who comes late may find the posts of members that have given up since; for them the operation has failed. */
+  /** A late member may find posts of members that have given up since; for them the operation has failed. */
   #checkNotFailed(): void {
     const now = performance.now();
     if (now - this.#lookedAt < lateMs) return;
@@ -249,12 +246,12 @@ export class PortableGroup implements TransportGroup {
 }
 
 function closedError(rank: number): HorovodError {
-  return new HorovodError('ERR_HVD_SHUT_DOWN', `the group was closed on rank ${rank}`);
+  return new HorovodError('ERR_HVD_SHUT_DOWN', `this process set was closed on rank ${rank}`);
 }
 
 function asHorovodError(error: unknown, batch: Batch): HorovodError {
   if (HorovodError.is(error)) return error;
   const isFromSystem = /^E[A-Z0-9]+$/.test((error as NodeJS.ErrnoException).code ?? '');
   const code = isFromSystem ? 'ERR_HVD_SHARED_MEMORY' : 'ERR_HVD_NATIVE';
-  return new HorovodError(code, `${batch.label} broke off: ${String(error)}`, { cause: error });
+  return new HorovodError(code, `${batch.label} failed: ${String(error)}`, { cause: error });
 }

@@ -19,7 +19,7 @@ describe('the portable transport between processes', () => {
     }),
   );
 
-  test('waitSync() ends a submitted job and those before it, which are called back', deadline, () =>
+  test('waitSync() ends a submitted batch and those before it, which are called back', deadline, () =>
     withRanks(2, 'waitSync', async (all) => {
       for (const rank of all) await rank.next('finished');
     }),
@@ -63,7 +63,7 @@ describe('the portable transport between processes', () => {
       stopped.process.kill('SIGSTOP');
       const failure = await waiting.next('failed');
       assert.equal(failure.code, 'ERR_HVD_TIMEOUT');
-      assert.match(failure.message, /rank 0 waited 1 s in allreduce "grad" and rank 1 has not come/);
+      assert.match(failure.message, /rank 0 waited 1 s in allreduce "grad", but rank 1 has not arrived/);
       stopped.process.kill('SIGCONT');
       assert.equal((await stopped.next('failed')).message, failure.message);
     }),

@@ -1,13 +1,13 @@
-// The portable transport: ranks of one host without any native code. Bytes go through files on a memory file system, by
-// plain reads and writes; sums are made by WASM. Slower than shared memory by the system calls, and works
+// The portable transport for ranks of one host, without native code. Bytes go through files on a memory file system, by
+// plain reads and writes; WASM kernels reduce them. It is slower than shared memory because of the system calls, and works
 // wherever Node does.
 
 import { availableParallelism } from 'node:os';
 import { type ControlBlock, toError, toFailureRecord } from '../../control/control-block.ts';
-import { defaultMemoryDirectory } from '../../control/memory-file.ts';
-import { HorovodError } from '../../errors.ts';
-import { abortedBy } from '../../net/wait.ts';
-import type { GroupSpec, Outcome, Transport, TransportGroup } from '../transport.ts';
+import { defaultMemoryDirectory, type MemoryFile } from '../../control/memory-file.ts';
+import type { HorovodError } from '../../errors.ts';
+import { exchangePrepared, waitForMembers } from '../group/open-members.ts';
+import type { GroupSpec, Transport, TransportGroup } from '../transport.ts';
 import { createGroupFiles, type GroupFileSizes, GroupFiles, openGroupFiles } from './group-files.ts';
 import { type GroupHost, PortableGroup } from './portable-group.ts';
 import { type Rounds, roundsOf } from './round.ts';
@@ -15,35 +15,37 @@ import { type Rounds, roundsOf } from './round.ts';
 export interface PortableTransportOptions {
   /** This process's global rank. */
   readonly rank: number;
-  /** Ranks of this host; all that the control block has where left out. */
+  /** Ranks of this host. Default: all ranks of the control block. */
   readonly localSize?: number | undefined;
-  /** Cores of all ranks of this host, where each may use only some of them; else what this process may use. */
+  /** The cores they share, where each rank may use only some of them. Default: what this process may use. */
   readonly localCores?: number | undefined;
-  /** A memory file system; /dev/shm where left out. */
+  /** A memory file system. Default: /dev/shm. */
   readonly shmDirectory?: string | undefined;
   /** For tests: other sizes of posts and slots. All ranks need the same. */
   readonly sizes?: GroupFileSizes | undefined;
 }
 
 /**
- * Up to 64 KiB one message from each to each costs less than the two more meetings that steps need. With slots
- * of 64 to 512 KiB the bandwidth hardly differs; 256 KiB keeps what a step touches in a core's second cache.
+ * Up to 64 KiB, one message between each pair of members costs less than the two extra synchronizations that steps need.
+ * With slots of 64 to 512 KiB the bandwidth hardly differs; 256 KiB keeps what a step touches in a core's L2 cache.
  */
 export const defaultSizes: GroupFileSizes = { eagerBytes: 64 * 1024, slotBytes: 256 * 1024 };
 
-export class PortableTransport implements Transport {
+export class PortableTransport<Options extends PortableTransportOptions = PortableTransportOptions>
+  implements Transport
+{
   readonly name = 'portable';
   readonly canBlock = true;
   readonly background = 'none';
+  protected readonly options: Options;
   readonly #control: ControlBlock;
-  readonly #options: PortableTransportOptions;
   readonly #groups = new Set<PortableGroup>();
   readonly #host: GroupHost;
   #failure: HorovodError | undefined;
 
-  constructor(control: ControlBlock, options: PortableTransportOptions) {
+  constructor(control: ControlBlock, options: Options) {
     this.#control = control;
-    this.#options = options;
+    this.options = options;
     const failure = (): HorovodError | undefined => this.#failure;
     this.#host = {
       get failure() {
@@ -61,22 +63,40 @@ export class PortableTransport implements Transport {
 
   async openGroup(spec: GroupSpec): Promise<TransportGroup> {
     if (this.#failure !== undefined) throw this.#failure;
-    const sizes = this.#options.sizes ?? defaultSizes;
-    const files = await this.#openFiles(spec, sizes);
+    const sizes = this.options.sizes ?? defaultSizes;
+    const members = spec.members.map((_, member) => member);
+    const files = await this.openLocalFiles(spec, members, sizes);
     return this.admit(roundsOf(new GroupFiles(files, spec.index, sizes)), spec);
   }
 
-  /** The group that goes through these rounds, when all of its members are there. */
-  protected async admit(rounds: Rounds, spec: GroupSpec, questionUs?: number): Promise<TransportGroup> {
-    const group = new PortableGroup(rounds, spec.members, this.#host, questionUs);
-    this.#groups.add(group);
+  /** One file for each member of this host (`local`: their indices); the first of them creates all. */
+  protected async openLocalFiles(
+    spec: GroupSpec,
+    local: readonly number[],
+    sizes: GroupFileSizes,
+  ): Promise<MemoryFile[]> {
+    const [first] = local as [number];
+    let files: MemoryFile[] | undefined;
     try {
-      // Who made the files must not go before the others have opened them.
-      await waitForAll(group, spec);
+      const paths = await exchangePrepared(spec, () => {
+        const directory = this.options.shmDirectory ?? defaultMemoryDirectory();
+        if (spec.index === first)
+          files = createGroupFiles(local.length, sizes, directory, spec.members.length);
+        return files?.map(({ path }) => path) ?? [];
+      });
+      return files ?? openGroupFiles(paths[first] as string[]);
     } catch (error) {
-      group.close();
+      for (const file of files ?? []) file.close();
       throw error;
     }
+  }
+
+  /** The group that runs these rounds, once all of its members are there. `pollUs` as in PortableGroup. */
+  protected async admit(rounds: Rounds, spec: GroupSpec, pollUs?: number): Promise<TransportGroup> {
+    const group = new PortableGroup(rounds, spec.members, this.#host, pollUs);
+    this.#groups.add(group);
+    // The creator of the files must not leave before the others have opened them.
+    await waitForMembers(group, spec);
     return group;
   }
 
@@ -86,12 +106,12 @@ export class PortableTransport implements Transport {
     return new ArrayBuffer(bytes);
   }
 
-  /** Every wait, now and later, ends with this error, or with the one that another rank has reported before. */
+  /** Ends every wait, now and later, with this error, or with one that another rank has reported before. */
   fail(error: HorovodError): HorovodError {
     if (this.#failure === undefined) {
       this.#control.fail(toFailureRecord(error));
       const record = this.#control.failure();
-      // Our own error keeps its stack; of another rank's there is only the record.
+      // This rank's error keeps its stack; of another rank's error there is only the record.
       const isOurs = record === undefined || error.message === `${record.code}: ${record.message}`;
       this.#failure = isOurs ? error : toError(record);
     }
@@ -111,52 +131,5 @@ export class PortableTransport implements Transport {
       if (loss !== undefined) return loss;
     }
     return undefined;
-  }
-
-  async #openFiles(spec: GroupSpec, sizes: GroupFileSizes) {
-    if (spec.index !== 0) {
-      const [text = ''] = await spec.exchange('');
-      const told = JSON.parse(text) as { paths?: string[]; error?: string };
-      if (told.paths !== undefined) return openGroupFiles(told.paths);
-      throw new HorovodError('ERR_HVD_SHARED_MEMORY', `rank ${spec.members[0]}: ${told.error}`);
-    }
-    const directory = this.#options.shmDirectory ?? defaultMemoryDirectory();
-    let files: ReturnType<typeof createGroupFiles>;
-    try {
-      files = createGroupFiles(spec.members.length, sizes, directory);
-    } catch (error) {
-      // The others wait for an answer; an error is one.
-      await spec.exchange(JSON.stringify({ error: (error as Error).message }));
-      throw error;
-    }
-    try {
-      await spec.exchange(JSON.stringify({ paths: files.map(({ path }) => path) }));
-    } catch (error) {
-      for (const file of files) file.close();
-      throw error;
-    }
-    return files;
-  }
-}
-
-async function waitForAll(group: PortableGroup, spec: GroupSpec): Promise<void> {
-  const operation = { kind: 'barrier' } as const;
-  const batch = {
-    rounds: [{ fingerprintLow: spec.id >>> 0, fingerprintHigh: 0, operation }],
-    passive: false,
-    timeoutMs: spec.timeoutMs,
-    stallAfterMs: 0,
-    label: `opening the group of ranks ${spec.members.join(', ')}`,
-  };
-  let onAbort = (): void => {};
-  const outcome = await new Promise<Outcome>((resolve, reject) => {
-    onAbort = () => reject(abortedBy(spec.signal, batch.label));
-    if (spec.signal?.aborted === true) onAbort();
-    spec.signal?.addEventListener('abort', onAbort, { once: true });
-    const result = group.submit(batch, (each) => (typeof each === 'string' ? resolve(each) : reject(each)));
-    if (result !== undefined) resolve(result);
-  }).finally(() => spec.signal?.removeEventListener('abort', onAbort));
-  if (outcome === 'mismatch') {
-    throw new HorovodError('ERR_HVD_PROCESS_SET', `${batch.label}: other ranks are opening another group`);
   }
 }

@@ -1,12 +1,12 @@
-// A post: what a member says at the beginning of a round. Its header, little-endian:
+// A post: what a member announces at the beginning of a round. Its header, little-endian:
 //   0 u32 checksum   4 u32 round   8 u32, 12 u32 fingerprint   16 u32 bytes of payload   20 u32 check of the header
 //   24 f64 total bytes   32… f64 bytes to each member (alltoall)   then, at `payloadOffset`, the payload
 //
-// NOTE [Torn posts]. Writing and reading a file does not exclude each other, and a page being copied by the kernel may
-// become visible in any order. So a post is valid only when its checksum is right. The checksum covers the header, and
-// the payload as well while it is short enough to go out in the same write; a longer payload is written
-// before the header, by a write of its own, and read after it. Over a connection nothing is torn, but the header comes
-// first, and the length of the payload must be trusted before it is there: hence a check of the header alone.
+// NOTE [Torn posts]. A file can be read while it is written, and a page that the kernel is copying may become visible
+// in any order. So a post is valid only if its checksum is right. The checksum covers the header, and the payload
+// too if that is short enough for the same write; a longer payload is written separately before the header
+// and read after it. A connection tears nothing, but there the header arrives first, and the length of the payload must
+// be trusted before the payload is there: hence a check of the header alone.
 
 import assert from 'node:assert';
 
@@ -20,11 +20,11 @@ export const postLayout = {
   headerCheck: 5,
   totalBytes: 3,
   sendBytes: 4,
-  /** A payload up to this length goes out, and comes in, with the header. */
+  /** A payload of up to this length is written and read together with the header. */
   inlineBytes: 1024,
 } as const;
 
-/** Where the payload begins; a multiple of 64, as kernels want it. */
+/** Where the payload begins; a multiple of 64, as kernels require. */
 export function payloadOffsetOf(members: number): number {
   return Math.ceil((32 + 8 * members) / 64) * 64;
 }
@@ -38,7 +38,7 @@ export interface PostContent {
   readonly sendBytes?: readonly number[] | undefined;
 }
 
-/** A post in the staging memory, its own or a copy of another member's. */
+/** A post in the staging memory: this member's, or a copy of another member's. */
 export class Post {
   readonly area: number;
   readonly payloadOffset: number;
@@ -66,21 +66,21 @@ export class Post {
     return this.#numbers[postLayout.sendBytes + to] as number;
   }
 
-  /** True where this is a whole post of that round. */
+  /** Whether this is a complete post of that round. */
   isOf(round: number): boolean {
     const words = this.#words;
     return words[postLayout.round] === (round | 0) && words[postLayout.checksum] === this.#checksum();
   }
 
-  /** True where the header, of which the payload is still to come, is one of that round. */
-  isHeaderOf(round: number, mostPayloadBytes: number): boolean {
+  /** Whether this is the header of a post of that round; its payload may still be missing. */
+  isHeaderOf(round: number, maxPayloadBytes: number): boolean {
     const words = this.#words;
     const { payloadBytes } = this;
     return (
       words[postLayout.round] === (round | 0) &&
       words[postLayout.headerCheck] === this.#headerCheck() &&
       payloadBytes >= 0 &&
-      payloadBytes <= mostPayloadBytes
+      payloadBytes <= maxPayloadBytes
     );
   }
 
@@ -92,7 +92,7 @@ export class Post {
     );
   }
 
-  /** Fills in the header; the payload is there already. */
+  /** Writes the header; the payload is there already. */
   write(content: PostContent): void {
     const words = this.#words;
     words[postLayout.round] = content.round;
@@ -105,7 +105,7 @@ export class Post {
     words[postLayout.checksum] = this.#checksum();
   }
 
-  /** Bytes that the header's write carries: the payload too where it is short. */
+  /** Bytes that are written with the header, including a short payload. */
   get headBytes(): number {
     const { payloadBytes, payloadOffset } = this;
     return payloadBytes <= postLayout.inlineBytes
@@ -124,7 +124,7 @@ export class Post {
 
   #checksum(): number {
     const words = this.#words;
-    // A torn header may claim any length; what is read of it must not pass the area.
+    // A torn header may claim any length; never read beyond the area.
     const end = Math.min(this.headBytes >>> 2, words.length);
     let sum = 0x811c9dc5;
     for (let i = 1; i < end; i++) {

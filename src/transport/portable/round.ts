@@ -1,20 +1,20 @@
-// One round of a group on the portable transport: post, see all posts, and, where they agree, run the operation. `Rounds`
-// is what a group needs of whatever carries its rounds: the files of one host, or the connections between several.
+// One round of a group on the portable transport: post, read all posts, and, if they agree, run the operation. `Rounds`
+// is what a group needs from the carrier of its rounds: the files of one host, or the connections between several.
 
 import { runTogether } from '../group/run-together.ts';
 import type { Round } from '../transport.ts';
-import { collectiveOf } from './algorithms/collective.ts';
-import type { Steps } from './algorithms/exchange.ts';
+import { collectiveOf, hostAlgorithms } from './algorithms/collective.ts';
+import type { Exchange, Steps } from './algorithms/exchange.ts';
 import type { GroupFiles } from './group-files.ts';
 
 export interface Rounds {
   readonly index: number;
   readonly size: number;
-  /** False where the members disagree. A passive member posts only after another one has. */
+  /** Returns false if the members disagree. A passive member posts only after another one has. */
   run(round: Round, isPassive: boolean, onPosted: () => void, onAgreed?: () => void): Steps<boolean>;
   /** Members that have not posted the current round. */
   withoutPost(): number[];
-  /** Whom the last fruitless wait was for. */
+  /** Members that the last poll was waiting for. */
   lacking(): number[];
   close(): void;
 }
@@ -31,7 +31,7 @@ export function roundsOf(files: GroupFiles): Rounds {
   };
 }
 
-/** False where the members disagree. A passive member posts only after another one has. */
+/** Rounds.run() over the files of one host. */
 export function* runRound(
   files: GroupFiles,
   round: Round,
@@ -43,9 +43,9 @@ export function* runRound(
     runTogether([round.operation]);
     return true;
   }
-  // Nothing has been written so far: a job that waits here can be taken back without a trace.
+  // Nothing has been written so far, so a batch that waits here can be taken back.
   if (isPassive) while (!files.hasAnyPost()) yield 'waiting';
-  const collective = collectiveOf(files, round.operation);
+  const collective = collectiveOf<Exchange>(hostAlgorithms, files, round.operation);
   if (collective.payloadBytes > 0) collective.writePayload(files.kernels.staging, files.ownPayloadArea);
   files.post(round, collective);
   onPosted();

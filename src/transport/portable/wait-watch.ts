@@ -1,10 +1,10 @@
-// Watches one wait: its deadline, the calls about a stall, and whether those waited for are still alive.
+// Watches one wait: its deadline, its stall callbacks, and whether the other members are still alive.
 
 import type { HorovodError } from '../../errors.ts';
-import type { Batch } from '../transport.ts';
 import { timeoutError } from '../group/wait-errors.ts';
+import type { Batch } from '../transport.ts';
 
-/** A death is found out this long after it at the latest; asking costs some system calls per rank. */
+/** A death is noticed after this time at the latest; a check costs some system calls per rank. */
 const livenessMs = 50;
 
 export interface LossFinder {
@@ -14,7 +14,7 @@ export interface LossFinder {
 export class WaitWatch {
   readonly #rank: number;
   readonly #losses: LossFinder;
-  /** Undefined until the first check: most waits are over before anybody looks at a clock. */
+  /** Undefined until the first check: most waits are over before that. */
   #since: number | undefined;
   #stalls = 0;
   #checkedAt = 0;
@@ -24,14 +24,14 @@ export class WaitWatch {
     this.#losses = losses;
   }
 
-  /** Something has come: what follows is a new wait. */
+  /** There was progress: a new wait begins. */
   begin(): void {
     this.#since = undefined;
   }
 
   /**
-   * The error that this wait has to end with, if any. `lacking` and the stall callback deal in indices. The loss of
-   * any of `others` (ranks) ends it, not only of those lacking: no operation gets to its end without all members.
+   * The error that ends this wait, if any. `lacking` and the stall callback use indices. The loss of any of `others`
+   * (ranks) ends it, not only of those lacking: no operation completes without all members.
    */
   check(
     batch: Batch,

@@ -1,5 +1,5 @@
-// How a rank waits: first by asking again at once, then with naps that grow. There is nothing to be woken by, since
-// files have no notification; so the first naps are short, and none is so long that it would be felt.
+// How a rank waits: it polls first, then it naps between polls, longer each time. Files cannot wake a reader, so the
+// first naps are short, and none is long enough to be noticed.
 
 /** Blocks this thread. Used by the Sync forms. */
 export class BlockingPause {
@@ -8,19 +8,19 @@ export class BlockingPause {
   #turn = 0;
 
   /**
-   * `isCrowded`: more ranks than cores. The one waited for may need this very core, so nap at once. Otherwise ask for
-   * about a millisecond: a nap takes ten times as long as it should, and a rank that naps is often woken on its
-   * peer's core (measured at 1 MiB: 0.45 ms an operation, against 0.46 to 1.5 ms with naps after 30 µs).
+   * `isCrowded`: more ranks than cores. The rank waited for may need this very core, so nap early. Otherwise poll for
+   * about a millisecond: a nap takes ten times as long as requested, and a napping rank is often woken on its
+   * peer's core (measured at 1 MiB: 0.45 ms per operation, against 0.46 to 1.5 ms with naps after 30 µs).
    */
-  constructor(isCrowded: boolean, questionUs: number) {
-    this.#polls = isCrowded ? 4 : Math.ceil(900 / questionUs);
+  constructor(isCrowded: boolean, pollUs: number) {
+    this.#polls = isCrowded ? 4 : Math.ceil(900 / pollUs);
   }
 
   reset(): void {
     this.#turn = 0;
   }
 
-  /** True after a nap, when time has passed; false when it is worth asking again right now. */
+  /** True after a nap; false if it is worth polling again right now. */
   pause(): boolean {
     this.#turn++;
     if (this.#turn <= this.#polls) return false;
@@ -30,7 +30,7 @@ export class BlockingPause {
   }
 }
 
-/** Goes back to the event loop. Pending operations keep the process alive, so nothing here is unref'd. */
+/** Yields to the event loop. Pending operations keep the process alive, so nothing here is unref'd. */
 export class LoopPause {
   #turn = 0;
   #immediate: NodeJS.Immediate | undefined;
@@ -44,7 +44,7 @@ export class LoopPause {
     this.#turn = 0;
   }
 
-  /** Calls `resume` at the next turn of the event loop, or some milliseconds later when that has been in vain. */
+  /** Calls `resume` at the next turn of the event loop, or some milliseconds later after many turns without progress. */
   schedule(resume: () => void): void {
     if (this.isPending) return;
     this.#turn++;

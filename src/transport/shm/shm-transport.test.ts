@@ -40,7 +40,7 @@ function describeBlocking(): void {
   const world = (body: (groups: readonly [TransportGroup, TransportGroup]) => Promise<void>) =>
     withWorld(makeWorld(false), 2, (groups) => body(groups as [TransportGroup, TransportGroup]));
 
-  test('hears again and again that it is late, and notes each stage down once', () =>
+  test('is told about the stall repeatedly, and records each stage once', () =>
     world(async ([first, second]) => {
       const trace = new BatchTrace(() => 0);
       let calls = 0;
@@ -58,14 +58,14 @@ function describeBlocking(): void {
       assert.equal(stages.at(-1), stage.over);
     }));
 
-  test('may close its group when it hears that', () =>
+  test('may close its group when it is told', () =>
     world(async ([first]) => {
       const close = (): void => first.close();
       const batch = batchOf([barrier], { stallAfterMs: 2, onStall: close });
       assert.throws(() => first.runSync(batch), { code: 'ERR_HVD_SHUT_DOWN' });
     }));
 
-  test('may close it when it waits for a job in the background', () =>
+  test('may close it when it waits for a batch in the background', () =>
     world(async ([first]) => {
       const batch = batchOf([barrier, barrier], { stallAfterMs: 2, onStall: () => first.close() });
       const ended = submit(first, batch);

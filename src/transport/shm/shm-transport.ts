@@ -1,40 +1,30 @@
-// The native transport for ranks of one host: a memory-mapped segment for each group, moved and reduced by the addon.
+// The native transport for ranks of one host: each group has a memory-mapped segment, in which the addon moves and
+// reduces bytes.
 
-import type { ControlBlock } from '../../control/control-block.ts';
-import { createMemoryFile, openMemoryFile } from '../../control/memory-file.ts';
-import type { NativeAddon } from '../native/addon.ts';
+import { type MemoryFile, openMemoryFile } from '../../control/memory-file.ts';
+import { exchangePrepared } from '../group/open-members.ts';
 import { AddonGroup } from '../native/addon-group.ts';
-import { AddonTransport, type AddonTransportOptions } from '../native/addon-transport.ts';
+import { AddonTransport } from '../native/addon-transport.ts';
 import type { GroupSpec, TransportGroup } from '../transport.ts';
-
-export type ShmTransportOptions = AddonTransportOptions;
 
 export class ShmTransport extends AddonTransport {
   readonly name = 'shm';
-  readonly #options: ShmTransportOptions;
-
-  constructor(addon: NativeAddon, block: ControlBlock, options: ShmTransportOptions) {
-    super(addon, block, options);
-    this.#options = options;
-  }
 
   async openGroup(spec: GroupSpec): Promise<TransportGroup> {
-    const { rank, shmDirectory, cma, timeoutMs, stallAfterMs } = this.#options;
-    const own =
-      spec.index === 0
-        ? createMemoryFile(this.addon.bytesPerMember * spec.members.length, {
-            directory: shmDirectory,
-            label: 'the shared segment of a process set',
-          })
-        : undefined;
-    const [path = ''] = await spec.exchange(own?.path ?? '');
-    const file = own ?? openMemoryFile(path);
+    const { rank, cma, timeoutMs, stallAfterMs } = this.options;
+    let file: MemoryFile | undefined;
     try {
+      const [path] = await exchangePrepared(spec, () => {
+        if (spec.index === 0) file = this.createSegment(spec.members.length);
+        return file?.path ?? '';
+      });
+      file ??= openMemoryFile(path as string);
+      const { fd } = file;
       const group = new AddonGroup(this.block, rank, spec, this.tryUpToBytes, (report, mailbox) =>
         this.addon.openGroup(
           this.control,
           this.arena,
-          file.fd,
+          fd,
           Int32Array.from(spec.members),
           spec.index,
           this.spins,
@@ -49,8 +39,8 @@ export class ShmTransport extends AddonTransport {
       group.probe(cma);
       return group;
     } finally {
-      // All have mapped it, or the group does not come about.
-      file.close();
+      // By now all members have mapped it, or the group has not opened.
+      file?.close();
     }
   }
 }

@@ -1,8 +1,9 @@
-// Allreduce of the portable transport, by size and members:
-//   small        travels in the posts: every member reduces all. 1 round trip, N·S bytes read.
-//   two members  "direct": each puts its chunk, gets the other's and adds. S bytes written and S read per member.
-//   more         reduce-scatter and allgather by chunks: each puts its chunk, reduces 1/N of all chunks and puts the
-//                result two steps later, when the others get it. S·(N+1)/N written, 2·S·(N-1)/N read.
+// Allreduce of the portable transport on one host, for S bytes and N members. Prices are per member.
+//   small         Travels in the posts; every member reduces all. One step, S·(N-1) bytes read.
+//   two members   Direct: each puts its chunk, gets the other's and adds them. One step per chunk; S bytes written, S read.
+//   more          Reduce-scatter and allgather by chunks: each puts its chunk, reduces 1/N of all chunks and puts the
+//                 result two steps later, when the others get it. Two steps more than chunks; S·(N+1)/N bytes written,
+//                 2·S·(N-1)/N read.
 // All combine in index order, so all give the bits of reduceInto().
 
 import { dtypes } from '../../../tensor/dtype.ts';
@@ -28,7 +29,7 @@ export function allreduce(exchange: Exchange, operation: AllreduceOperation): Co
   const totalBytes = inputs.byteLength;
   const isSmall = totalBytes <= exchange.eagerBytes;
 
-  /** Brings a range of the inputs, prescaled, into the staging memory. */
+  /** Copies a range of the inputs, prescaled, into the staging memory. */
   const stage = (start: number, bytes: number, area: number): void => {
     inputs.read(start, bytes, kernels.staging, area);
     if (prescale !== 1) kernels.scale(area, bytes / elementBytes, dtype, prescale);
@@ -67,12 +68,12 @@ export function allreduce(exchange: Exchange, operation: AllreduceOperation): Co
   function scatterAndGather(): Steps {
     const { index, size } = exchange;
     const others = othersOf(exchange);
-    // A slot holds a chunk of `size` parts and, behind it, the part this member has reduced two steps before.
+    // A slot holds a chunk of `size` parts, followed by the part that this member reduced two steps before.
     const part = Math.floor(exchange.slotBytes / (size + 1) / 64) * 64;
     const chunk = part * size;
     const chunks = Math.ceil(totalBytes / chunk);
     const own = (step: number) => exchange.workArea + (step % 2) * chunk;
-    // Parts of the others, then the own reduced one, which waits there for its turn.
+    // The parts of the others, then this member's reduced part, until it is put.
     const partArea = (member: number) => exchange.workArea + 2 * chunk + member * areaBytes(part);
     const reduced = partArea(size);
     const chunkBytes = (step: number) => Math.min(chunk, totalBytes - step * chunk);

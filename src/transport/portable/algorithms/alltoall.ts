@@ -1,67 +1,93 @@
-// Alltoall of the portable transport: a small input travels whole in its member's post; a larger one goes through the
-// slots, a slice for each destination at a time. S·(N-1)/N bytes written and as many read per member.
+// Alltoall of the portable transport. A small input travels whole in its member's post: one step, S·(N-1) bytes read.
+// A larger one goes directly to its destinations: through slots inside the host, one slice for each destination at a time,
+// and over connections to other hosts. Each member sends and receives S·(N-1)/N bytes.
 
 import type { AlltoallOperation } from '../../transport.ts';
-import { allocate } from './gather.ts';
-import { type Collective, type Exchange, othersOf, runSteps } from './exchange.ts';
-import { startsOf } from './reducescatter.ts';
+import { type Collective, type Exchange, type Posts, runSteps, type Steps } from './exchange.ts';
+import { allocate, startsOf } from './gather.ts';
 
-export function alltoall(exchange: Exchange, operation: AlltoallOperation): Collective {
+/** The members of this host: how they exchange bytes, and their indices in the group, by place. */
+interface Host {
+  readonly local: Exchange;
+  readonly members: readonly number[];
+}
+
+/** A piece of the input for each member, and a place in the output for the piece from each member. */
+export interface Parcels {
+  pieceFor(member: number): Uint8Array;
+  placeFor(member: number): Uint8Array;
+  /** Whether a member's input came with its post. */
+  isInPost(member: number): boolean;
+}
+
+/** For a group on one host. */
+export function alltoallInside(exchange: Exchange, operation: AlltoallOperation): Collective {
+  const members = Array.from({ length: exchange.size }, (_, member) => member);
+  return alltoall(exchange, operation, { local: exchange, members });
+}
+
+/** `across` moves the pieces of members on other hosts. */
+export function alltoall(
+  posts: Posts,
+  operation: AlltoallOperation,
+  { local, members: localMembers }: Host,
+  across?: (parcels: Parcels) => Steps,
+): Collective {
   const { input, sendBytes } = operation;
-  const { kernels, index, size } = exchange;
+  const { kernels, index, size } = posts;
   const members = Array.from({ length: size }, (_, member) => member);
   const totalBytes = sendBytes.reduce((sum, bytes) => sum + bytes, 0);
   const sendStarts = startsOf(sendBytes);
   return {
     totalBytes,
     sendBytes,
-    payloadBytes: totalBytes <= exchange.eagerBytes ? totalBytes : 0,
+    payloadBytes: totalBytes <= posts.eagerBytes ? totalBytes : 0,
     writePayload: (staging, area) => staging.set(input.subarray(0, totalBytes), area),
     *run() {
-      const others = othersOf(exchange);
-      const receivedBytes = members.map((member) => exchange.sendBytes(member, index));
+      const receivedBytes = members.map((member) => posts.sendBytes(member, index));
       const starts = startsOf(receivedBytes);
-      const output = allocate(
-        receivedBytes.reduce((sum, bytes) => sum + bytes, 0),
-        'alltoall',
-      );
-      const ownStart = sendStarts[index] as number;
-      output.set(input.subarray(ownStart, ownStart + (sendBytes[index] as number)), starts[index]);
-      for (const member of others) {
-        if (exchange.payloadBytes(member) === 0 || receivedBytes[member] === 0) continue;
-        // Before our piece lie those for the members before us.
-        const before = members.slice(0, index).reduce((sum, to) => sum + exchange.sendBytes(member, to), 0);
-        const from = exchange.payload(member) + before;
-        const piece = kernels.staging.subarray(from, from + (receivedBytes[member] as number));
-        output.set(piece, starts[member]);
+      const output = allocate(receivedBytes, 'alltoall');
+      const partOf = (array: Uint8Array, start = 0, bytes = 0) => array.subarray(start, start + bytes);
+      const pieceFor = (to: number) => partOf(input, sendStarts[to], sendBytes[to]);
+      const placeFor = (from: number) => partOf(output, starts[from], receivedBytes[from]);
+      const isInPost = (from: number) => posts.payloadBytes(from) > 0;
+      placeFor(index).set(pieceFor(index));
+      for (const member of members) {
+        if (member === index || !isInPost(member) || receivedBytes[member] === 0) continue;
+        // Our piece follows those for the members before us.
+        const before = members.slice(0, index).reduce((sum, to) => sum + posts.sendBytes(member, to), 0);
+        placeFor(member).set(partOf(kernels.staging, posts.payload(member) + before, receivedBytes[member]));
       }
+      if (across !== undefined) yield* across({ pieceFor, placeFor, isInPost });
 
-      const slice = Math.floor(exchange.slotBytes / size / 64) * 64;
+      const slice = Math.floor(local.slotBytes / local.size / 64) * 64;
       const viaSlots = (from: number, to: number) =>
-        from === to || exchange.payloadBytes(from) > 0 ? 0 : exchange.sendBytes(from, to);
+        from === to || isInPost(from) ? 0 : posts.sendBytes(from, to);
       const bytesOf = (step: number, from: number, to: number) =>
         Math.min(slice, Math.max(0, viaSlots(from, to) - step * slice));
       const longest = Math.max(
-        ...members.map((from) => Math.max(...members.map((to) => viaSlots(from, to)))),
+        ...localMembers.map((from) => Math.max(...localMembers.map((to) => viaSlots(from, to)))),
       );
-      yield* runSteps(
-        exchange,
-        Math.ceil(longest / slice),
-        (step) => {
-          for (const to of others) {
-            const bytes = bytesOf(step, index, to);
-            const from = (sendStarts[to] as number) + step * slice;
-            if (bytes > 0) exchange.put(step, to * slice, input, from, bytes);
-          }
-        },
-        (step) => {
-          for (const from of others) {
-            const bytes = bytesOf(step, from, index);
-            const to = (starts[from] as number) + step * slice;
-            if (bytes > 0) exchange.get(from, step, index * slice, output, to, bytes);
-          }
-        },
-      );
+      if (local.size > 1) {
+        yield* runSteps(
+          local,
+          Math.ceil(longest / slice),
+          (step) => {
+            for (const [place, to] of localMembers.entries()) {
+              const bytes = bytesOf(step, index, to);
+              const from = (sendStarts[to] as number) + step * slice;
+              if (bytes > 0) local.put(step, place * slice, input, from, bytes);
+            }
+          },
+          (step) => {
+            for (const [place, from] of localMembers.entries()) {
+              const bytes = bytesOf(step, from, index);
+              const to = (starts[from] as number) + step * slice;
+              if (bytes > 0) local.get(place, step, local.index * slice, output, to, bytes);
+            }
+          },
+        );
+      }
       operation.output = output;
       operation.receivedBytes = receivedBytes;
     },

@@ -1,23 +1,19 @@
-// Allgather and broadcast of the portable transport. A small input travels in its member's post; larger ones go through
-// the slots, chunk by chunk. Allgather: S bytes written and (N-1)·S read per member; broadcast: S written by the
-// root, S read by each of the others.
+// Allgather and broadcast of the portable transport on one host. A small input travels in its member's post: one step.
+// Larger ones go through the slots, one step per slot. Price per member for inputs of S bytes: allgather writes S bytes and
+// reads (N-1)·S; in a broadcast the root writes S bytes and each of the others reads S.
 
 import { HorovodError } from '../../../errors.ts';
 import type { AllgatherOperation, BroadcastOperation } from '../../transport.ts';
-import { type Collective, type Exchange, othersOf, runSteps } from './exchange.ts';
-import { startsOf } from './reducescatter.ts';
+import { type Collective, type Exchange, othersOf, type Posts, runSteps } from './exchange.ts';
 
 export function allgather(exchange: Exchange, operation: AllgatherOperation): Collective {
   const { input } = operation;
   return {
     ...carried(input, exchange.eagerBytes),
     *run() {
-      const byteCounts = Array.from({ length: exchange.size }, (_, member) => exchange.totalBytes(member));
+      const byteCounts = byteCountsOf(exchange);
       const starts = startsOf(byteCounts);
-      const output = allocate(
-        byteCounts.reduce((sum, bytes) => sum + bytes, 0),
-        'allgather',
-      );
+      const output = allocate(byteCounts, 'allgather');
       output.set(input, starts[exchange.index]);
       yield* gather(exchange, input, (member) => ({
         target: output,
@@ -47,7 +43,7 @@ export function broadcast(exchange: Exchange, operation: BroadcastOperation): Co
   };
 }
 
-/** Brings every other member's bytes to their place; those of small ones are in the posts. */
+/** Copies every other member's bytes to their place; small ones from the posts, the others through the slots. */
 function* gather(
   exchange: Exchange,
   input: Uint8Array,
@@ -85,6 +81,7 @@ function* gather(
   );
 }
 
+/** The post of a member that contributes `input`. */
 export function carried(input: Uint8Array, limit: number): Omit<Collective, 'run'> {
   return {
     totalBytes: input.length,
@@ -93,13 +90,28 @@ export function carried(input: Uint8Array, limit: number): Omit<Collective, 'run
   };
 }
 
-export function allocate(bytes: number, kind: string): Uint8Array {
+export function byteCountsOf(posts: Posts): number[] {
+  return Array.from({ length: posts.size }, (_, member) => posts.totalBytes(member));
+}
+
+/** Where each piece begins if they lie one after another. */
+export function startsOf(sizes: readonly number[]): number[] {
+  let end = 0;
+  return sizes.map((bytes) => {
+    end += bytes;
+    return end - bytes;
+  });
+}
+
+/** Memory for a result that consists of pieces of these sizes. */
+export function allocate(sizes: readonly number[], kind: string): Uint8Array {
+  const bytes = sizes.reduce((sum, each) => sum + each, 0);
   try {
     return new Uint8Array(bytes);
   } catch (cause) {
     throw new HorovodError(
       'ERR_HVD_OUT_OF_MEMORY',
-      `the result of this ${kind} has ${bytes} bytes, and there is no memory for it`,
+      `the result of this ${kind} has ${bytes} bytes, and there is not enough memory for it`,
       { cause },
     );
   }

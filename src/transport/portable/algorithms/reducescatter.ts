@@ -1,5 +1,6 @@
-// Reduce-scatter of the portable transport: every member puts, step by step, a slice of each other member's part, gets
-// its own slices and reduces them in index order. S·(N-1)/N bytes written and as many read per member.
+// Reduce-scatter of the portable transport on one host. Small inputs travel in the posts: one step, S·(N-1) bytes read.
+// Otherwise every member puts, step by step, a slice of each other member's part, gets the slices of its own part and
+// reduces them in index order. Each member writes S·(N-1)/N bytes and reads as many.
 
 import { dtypes } from '../../../tensor/dtype.ts';
 import { travelList } from '../../../tensor/wire-list.ts';
@@ -12,6 +13,7 @@ import {
   runSteps,
   type Steps,
 } from './exchange.ts';
+import { startsOf } from './gather.ts';
 
 export function reducescatter(exchange: Exchange, operation: ReducescatterOperation): Collective {
   const { op, prescale, postscale, counts } = operation;
@@ -37,7 +39,7 @@ export function reducescatter(exchange: Exchange, operation: ReducescatterOperat
   };
 
   function reducePayloads(): void {
-    // A part may begin anywhere in a payload; kernels need it where an area begins.
+    // A part may begin anywhere in a payload; kernels need it at the start of an area.
     const areas = Array.from({ length: size }, (_, member) => {
       const area = exchange.workArea + (member + 1) * exchange.eagerBytes;
       const from = exchange.payload(member) + ownStart;
@@ -87,12 +89,4 @@ export function reducescatter(exchange: Exchange, operation: ReducescatterOperat
       else if (ownBytes > 0) reducePayloads();
     },
   };
-}
-
-export function startsOf(sizes: readonly number[]): number[] {
-  let end = 0;
-  return sizes.map((bytes) => {
-    end += bytes;
-    return end - bytes;
-  });
 }

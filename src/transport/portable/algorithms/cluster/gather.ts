@@ -1,17 +1,18 @@
-// Allgather and broadcast across hosts. A small input travels in its member's post. Larger ones, allgather: each member
-// sends its bytes to its partner on every other host, and partners tell the rest of their host through slots: every
-// byte enters a host once. Broadcast: a chain of one member per host, chunk by chunk, then through slots.
+// Allgather and broadcast across hosts. A small input travels in its member's post: one step. Larger ones:
+//   allgather   Each member sends its bytes to its partner on every other host, and partners pass them on inside their host
+//               through slots. Every byte enters a host once: a member with S bytes sends S·(H-1) to other hosts.
+//   broadcast   One member per host forms a chain, which passes the bytes on chunk by chunk; then through slots inside
+//               each host. H-1 steps for the first chunk; each link of the chain sends S bytes.
 
 import { ByteList } from '../../../../tensor/byte-list.ts';
 import type { TravelList } from '../../../../tensor/wire-list.ts';
 import type { AllgatherOperation, BroadcastOperation } from '../../../transport.ts';
-import { allocate, carried } from '../gather.ts';
 import { type Collective, runSteps, type Steps } from '../exchange.ts';
-import { startsOf } from '../reducescatter.ts';
+import { allocate, byteCountsOf, carried, startsOf } from '../gather.ts';
 import { type ClusterExchange, settle, type Ticket } from './cluster-exchange.ts';
 import { wardsOnOwnHost } from './seats.ts';
 
-/** Bytes of a result, by where they begin. */
+/** A range of bytes of a result. */
 export interface Range {
   readonly start: number;
   readonly bytes: number;
@@ -21,16 +22,13 @@ const broadcastChunkBytes = 256 * 1024;
 
 export function allgather(exchange: ClusterExchange, operation: AllgatherOperation): Collective {
   const { input } = operation;
-  const { seats, index, size } = exchange;
+  const { seats, index } = exchange;
   return {
     ...carried(input, exchange.eagerBytes),
     *run() {
-      const byteCounts = Array.from({ length: size }, (_, member) => exchange.totalBytes(member));
+      const byteCounts = byteCountsOf(exchange);
       const starts = startsOf(byteCounts);
-      const output = allocate(
-        byteCounts.reduce((sum, bytes) => sum + bytes, 0),
-        'allgather',
-      );
+      const output = allocate(byteCounts, 'allgather');
       output.set(input, starts[index]);
       for (const [member, start] of starts.entries()) takePayload(exchange, member, output, start);
       const rangeOf = (member: number): Range => ({
@@ -82,7 +80,7 @@ export function broadcast(exchange: ClusterExchange, operation: BroadcastOperati
   };
 }
 
-/** Receives from the member before, where there is one, and sends to the one behind. */
+/** Receives from the member before in the chain, if there is one, and sends to the next. */
 function* passOn(
   exchange: ClusterExchange,
   data: Uint8Array,
@@ -102,7 +100,7 @@ function* passOn(
   yield* settle(exchange, sent);
 }
 
-/** Every member of this host gets what the others here hold: ranges of `results`, on all the same. */
+/** Every member of this host gets what the others here hold: ranges of `results`, which has the same layout on all. */
 export function* gatherInside(
   exchange: ClusterExchange,
   results: TravelList,
@@ -147,7 +145,7 @@ export function* gatherInside(
   );
 }
 
-/** The pieces of bytes [from, from + length) of the ranges, one behind the other; `at` is relative to `from`. */
+/** Visits the pieces of bytes [from, from + length) of the concatenated ranges; `at` is relative to `from`. */
 function eachPiece(
   ranges: readonly Range[],
   from: number,

@@ -1,18 +1,20 @@
-// Allreduce and reduce-scatter across hosts. Small ones travel in the posts: every member reduces all, in order of
-// index. Larger ones are cut into one share for each member (see seats.ts), and each stretch of the shares goes through
-//   1 inside the host   every member reduces, from the slots of its host, the shares of its wards   (one host: nothing)
-//   2 across            partial results go to the members whose shares they are, who combine those of all hosts
-//   3 across            and send the result to their partners                                       (allreduce only)
-//   4 inside the host   the partners tell the others of their host                                  (allreduce only)
-// A host sends and receives 2·S·(H-1)/H bytes, as few as possible. Values are combined in order of index inside a
-// host, then in order of hosts; with one member on each host these are the bits of reduceInto().
+// Allreduce and reduce-scatter across hosts. Small ones travel in the posts, and every member reduces all in index order:
+// one step, S·(N-1) bytes. Larger ones are cut into one share for each member (see seats.ts), and each stretch of the
+// shares takes four steps:
+//   1 inside the host   every member reduces the shares of its wards from the slots of its host
+//   2 across            partial results go to the members whose shares they are, which combine those of all hosts
+//   3 across            these members send the result to their partners                      (allreduce only)
+//   4 inside the host   the partners pass it on to the others of their host                  (allreduce only)
+// A host sends and receives 2·S·(H-1)/H bytes for an allreduce, half of that for a reduce-scatter; fewer is impossible.
+// Values are combined in index order inside a host, then in order of hosts; with one member on each host these are the
+// bits of reduceInto().
 
 import { type DType, dtypes } from '../../../../tensor/dtype.ts';
 import type { ReduceOp } from '../../../../tensor/reduce-op.ts';
 import { type TravelList, travelList } from '../../../../tensor/wire-list.ts';
 import { type AllreduceOperation, type ReducescatterOperation, wireDType } from '../../../transport.ts';
 import { type Collective, checkEqualSizes, runSteps, type Steps } from '../exchange.ts';
-import { startsOf } from '../reducescatter.ts';
+import { startsOf } from '../gather.ts';
 import { type ClusterExchange, runCrossSteps, type Ticket } from './cluster-exchange.ts';
 import { gatherInside, type Range } from './gather.ts';
 import { wardsOnOwnHost } from './seats.ts';
@@ -25,13 +27,14 @@ interface Reduction {
   readonly input: TravelList;
   /** The share of each member. */
   readonly shares: readonly Range[];
-  /** Where the own share goes, and everybody's where they are gathered. */
+  /** Where this member's share goes; if shares are gathered, those of all members. */
   readonly output: TravelList;
   readonly isGathered: boolean;
 }
 
-/** Most bytes of a share that are sent at once, and fewest where it is cut into pieces. */
-const chunkBytes = { most: 256 * 1024, fewest: 16 * 1024 };
+/** How many bytes of a share are sent at once. */
+const maxChunkBytes = 256 * 1024;
+const minChunkBytes = 16 * 1024;
 
 export function allreduce(exchange: ClusterExchange, operation: AllreduceOperation): Collective {
   const { wire, op, prescale, postscale } = operation;
@@ -59,16 +62,8 @@ export function allreduce(exchange: ClusterExchange, operation: AllreduceOperati
         const start = Math.min(member * share, totalBytes);
         return { start, bytes: Math.min(share, totalBytes - start) };
       });
-      yield* reduceShares(exchange, {
-        dtype,
-        op,
-        prescale,
-        postscale,
-        input,
-        output,
-        shares,
-        isGathered: true,
-      });
+      const reduction = { dtype, op, prescale, postscale, input, output, shares, isGathered: true };
+      yield* reduceShares(exchange, reduction);
     },
   };
 }
@@ -89,16 +84,15 @@ export function reducescatter(exchange: ClusterExchange, operation: Reducescatte
     writePayload: (_staging, area) => stage(exchange, { input, dtype, prescale }, 0, input.byteLength, area),
     *run() {
       checkEqualSizes(exchange);
-      // The output may lie in the input, of which every byte is needed to the end.
+      // The output may be part of the input, of which every byte is needed until the end.
       const isApart = operation.output.buffer !== operation.input.buffer;
       const target = isApart ? operation.output : operation.output.slice();
       const output = travelList([target], wire, kernels);
       if (!isSmall) {
-        yield* reduceShares(exchange, {
-          ...{ dtype, op, prescale, postscale, input, output, shares, isGathered: false },
-        });
+        const reduction = { dtype, op, prescale, postscale, input, output, shares, isGathered: false };
+        yield* reduceShares(exchange, reduction);
       } else if (own.bytes > 0) {
-        // A share may begin anywhere in a payload; kernels need it where an area begins.
+        // A share may begin anywhere in a payload; kernels need it at the start of an area.
         const areas = Array.from({ length: size }, (_, member) => {
           const area = crossArea + (member + 1) * exchange.eagerBytes;
           const from = exchange.payload(member) + own.start;
@@ -113,7 +107,7 @@ export function reducescatter(exchange: ClusterExchange, operation: Reducescatte
   };
 }
 
-/** What the staging memory must hold for small operations. */
+/** The staging memory that small operations need. */
 export function smallBytes(members: number, eagerBytes: number): number {
   return (members + 1) * eagerBytes;
 }
@@ -122,12 +116,12 @@ function* reduceShares(exchange: ClusterExchange, reduction: Reduction): Steps {
   const { seats, crossBytes } = exchange;
   const longest = Math.max(...reduction.shares.map(({ bytes }) => bytes));
   const isFlat = seats.hosts.every((members) => members.length === 1);
-  // Alone on all hosts: no partial results to keep, and no stretches. All members come to the same numbers.
-  const stretch = isFlat ? longest : Math.min(longest, floor64(crossBytes / 2 / seats.mostWards));
+  // With one member on each host there are no partial results to keep, and one stretch is enough. All members get the same numbers.
+  const stretch = isFlat ? longest : Math.min(longest, floor64(crossBytes / 2 / seats.maxWards));
   const partialBytes = isFlat ? 0 : Math.ceil(stretch / 64) * 64;
-  const pieces = piecesOf(seats.mostWards, seats.hosts.length);
-  const room = floor64((crossBytes - partialBytes * seats.mostWards) / pieces.count);
-  const wished = Math.ceil(Math.min(chunkBytes.most, Math.max(chunkBytes.fewest, stretch / 4)) / 64) * 64;
+  const pieces = piecesOf(seats.maxWards, seats.hosts.length);
+  const room = floor64((crossBytes - partialBytes * seats.maxWards) / pieces.count);
+  const wished = Math.ceil(Math.min(maxChunkBytes, Math.max(minChunkBytes, stretch / 4)) / 64) * 64;
   const chunk = Math.min(wished, room);
   for (let from = 0; from < longest; from += stretch) {
     const part: Part = { from, stretch, partialBytes, chunk };
@@ -147,7 +141,7 @@ function* reduceShares(exchange: ClusterExchange, reduction: Reduction): Steps {
 interface Part {
   readonly from: number;
   readonly stretch: number;
-  /** What a ward's partial result takes in the staging memory. */
+  /** Size of a ward's partial result in the staging memory. */
   readonly partialBytes: number;
   readonly chunk: number;
 }
@@ -202,8 +196,8 @@ function* reduceInside(exchange: ClusterExchange, reduction: Reduction, part: Pa
 }
 
 /**
- * NOTE [Order on a connection]. In step s a member sends chunk s of a partial result, then chunk s-2 of its own result;
- * the other side expects the same. The look-ahead of two steps is what reducing a chunk may take without a pause.
+ * NOTE [Order on a connection]. In step s a member sends chunk s of a partial result, then chunk s-2 of its reduced share;
+ * the other side expects the same. The two steps between leave time to reduce a chunk without stopping the transfer.
  */
 function* reduceAcross(exchange: ClusterExchange, reduction: Reduction, part: Part): Steps {
   const { seats, index, kernels, crossArea } = exchange;
@@ -213,8 +207,8 @@ function* reduceAcross(exchange: ClusterExchange, reduction: Reduction, part: Pa
   const isAlone = exchange.local.size === 1;
   const [, ...wards] = seats.wards;
   const ownHost = seats.hostOf[index] as number;
-  const pieces = piecesOf(seats.mostWards, seats.hosts.length);
-  const piecesArea = crossArea + part.partialBytes * seats.mostWards;
+  const pieces = piecesOf(seats.maxWards, seats.hosts.length);
+  const piecesArea = crossArea + part.partialBytes * seats.maxWards;
   const piece = (number: number) => piecesArea + number * part.chunk;
   const view = (area: number, bytes: number) => staging.subarray(area, area + bytes);
   const bytesOf = (step: number, member: number) =>
@@ -228,7 +222,7 @@ function* reduceAcross(exchange: ClusterExchange, reduction: Reduction, part: Pa
   const inputPiece = (step: number, host: number) => piece(pieces.inputs(step, host));
   const resultPiece = (step: number) => piece(pieces.result(step));
 
-  /** Our partial result for a ward; where there is only us on the host that is our input. */
+  /** This host's partial result for a ward; if this member is alone on its host, that is its input. */
   const partialFor = (step: number, position: number, ward: number): Uint8Array => {
     const bytes = bytesOf(step, ward);
     if (!isAlone) return view(partialArea(step, position), bytes);
@@ -291,20 +285,20 @@ function* reduceAcross(exchange: ClusterExchange, reduction: Reduction, part: Pa
   yield* runCrossSteps(exchange, isGathered ? chunks + 2 : chunks, begin, end);
 }
 
-/** Numbers of the pieces of staging memory, each of one chunk; those of two steps in a row differ. */
-function piecesOf(mostWards: number, hosts: number) {
-  const others = mostWards - 1;
+/** Numbers of the pieces of staging memory, one chunk each. Consecutive steps use different pieces. */
+function piecesOf(maxWards: number, hosts: number) {
+  const others = maxWards - 1;
   return {
     count: 4 * others + 2 * hosts + 3,
     partial: (step: number, ward: number) => (step % 2) * others + ward,
     bounce: (step: number, ward: number) => 2 * others + (step % 2) * others + ward,
     inputs: (step: number, host: number) => 4 * others + (step % 2) * hosts + host,
-    /** Sent two steps later, and over when that step ends. */
+    /** Sent two steps later, and free when that step ends. */
     result: (step: number) => 4 * others + 2 * hosts + (step % 3),
   };
 }
 
-/** Brings a range of the input, prescaled, into the staging memory. */
+/** Copies a range of the input, prescaled, into the staging memory. */
 function stage(
   { kernels }: ClusterExchange,
   { input, dtype, prescale }: Pick<Reduction, 'input' | 'dtype' | 'prescale'>,

@@ -13,17 +13,17 @@ test('members of two equal hosts, dealt in turns, are each other’s partners', 
   assert.deepEqual(seats.remote, [0, 2]);
   assert.deepEqual(seats.wards, [3, 2]);
   assert.deepEqual(seats.partners, [2]);
-  assert.equal(seats.mostWards, 2);
+  assert.equal(seats.maxWards, 2);
 });
 
-test('one alone on its host looks after all members of a larger one', () => {
+test('one alone on its host handles the shares of all members of a larger one', () => {
   assert.deepEqual(seatsOf([0, 0, 0, 1], 3).wards, [3, 0, 1, 2]);
   assert.deepEqual(seatsOf([0, 0, 0, 1], 0).wards, [0, 3]);
   assert.deepEqual(seatsOf([0, 0, 0, 1], 1).wards, [1]);
   assert.deepEqual(seatsOf([0, 0, 0, 1], 2).partners, [3]);
 });
 
-test('on every host exactly one member looks after each share, and knows its partners by it', () => {
+test('on every host exactly one member handles each share, and knows its partners by it', () => {
   fc.assert(
     fc.property(fc.array(fc.nat(4), { minLength: 1, maxLength: 12 }), (hosts) => {
       const all = hosts.map((_, index) => seatsOf(hosts, index));

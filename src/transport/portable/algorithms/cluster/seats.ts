@@ -1,9 +1,9 @@
-// Who of a group sits on which host, and who works for whom. Pure functions from the members' host numbers.
+// Which member is on which host, and which member handles whose share. Pure functions of the members' host numbers.
 //
-// Words. A host's members are numbered in order of their index (*place*). What a member's part in an operation is, its
-// *share*, is looked after on every host by one member, its *partner* there: the one at the member's place, modulo the
-// host's members. On its own host that is the member itself. So each member looks after its own share and those of
-// some members of other hosts; hosts may differ in size, and members may be placed in any order.
+// Words. The members of a host are numbered in index order (*place*). Each member has a *share* of an operation. On every
+// host one member, the *partner*, handles that share: the one at the member's place, modulo the number of the host's
+// members. On the member's host that is the member itself. So each member handles its own share and those of its *wards*,
+// members of other hosts. Hosts may differ in size, and members may be placed in any order.
 
 export interface Seats {
   readonly index: number;
@@ -13,16 +13,16 @@ export interface Seats {
   /** By member: its host (index into `hosts`) and its place there. */
   readonly hostOf: readonly number[];
   readonly placeOf: readonly number[];
-  /** Members of the own host, in order. */
+  /** Members of this member's host, in order. */
   readonly local: readonly number[];
   /** Members of other hosts. */
   readonly remote: readonly number[];
-  /** Members whose share this one looks after, itself first. */
+  /** Members whose share this one handles, itself first. */
   readonly wards: readonly number[];
   /** The partner of this member on each other host, in order of hosts. */
   readonly partners: readonly number[];
-  /** The most wards that any member has. */
-  readonly mostWards: number;
+  /** The largest number of wards that any member has. */
+  readonly maxWards: number;
 }
 
 /** `hostNumbers[i]` is any number that is the same for members of one host. */
@@ -49,11 +49,11 @@ export function seatsOf(hostNumbers: readonly number[], index: number): Seats {
     remote: members.filter((member) => hostOf[member] !== ownHost),
     wards: [index, ...wardsOf(index).filter((ward) => ward !== index)],
     partners: hosts.flatMap((_, host) => (host === ownHost ? [] : [partnerOn(host, index)])),
-    mostWards: Math.max(...members.map((member) => wardsOf(member).length)),
+    maxWards: Math.max(...members.map((member) => wardsOf(member).length)),
   };
 }
 
-/** Members whose share `member` looks after, in order of index; `member` sits on the own host. */
+/** Members whose share `member`, a member of this host, handles, in index order. */
 export function wardsOnOwnHost(seats: Seats, member: number): number[] {
   const { local, placeOf } = seats;
   return placeOf.flatMap((place, ward) => (local[place % local.length] === member ? [ward] : []));
