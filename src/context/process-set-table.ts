@@ -2,7 +2,7 @@
 
 import type { Channel } from '../engine/channel.ts';
 import { HorovodError } from '../errors.ts';
-import type { Members } from '../operations/plans.ts';
+import type { Members } from '../operations/plan.ts';
 import { ProcessSet, register, unregister } from '../operations/process-set.ts';
 import type { CompressionKernels } from '../tensor/compression/kernels.ts';
 

@@ -18,7 +18,8 @@ import type {
 } from '../observe/flight-recorder/flight-recorder.ts';
 import type { WaitMeter } from '../observe/stragglers/straggler.ts';
 import type { TimelinePlace } from '../observe/timeline/timeline.ts';
-import { type Plan, zeroOperations } from '../operations/plans.ts';
+import { zeroOperations } from '../operations/collectives/allreduce.ts';
+import type { Plan } from '../operations/plan.ts';
 import { type DType, dtypes } from '../tensor/dtype.ts';
 import { Average, Max, Min, Product, type ReduceOp, Sum } from '../tensor/reduce-op.ts';
 import type { ContextParts } from './context-parts.ts';

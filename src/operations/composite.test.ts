@@ -5,8 +5,8 @@ import { Sum } from '../tensor/reduce-op.ts';
 import { runContexts } from '../testing/run-contexts.ts';
 import type { AllgatherOperation, AllreduceOperation, TransportOperation } from '../transport/transport.ts';
 import * as hvd from './collectives.ts';
-import { type Composite, runPlan } from './composite.ts';
-import type { Plan } from './plans.ts';
+import { runPlan } from './composite.ts';
+import type { Composite, Plan } from './plan.ts';
 
 /** Everybody's value, then the sum of the sums: two parts, the second made from the first. */
 function* sumTwice(value: number): Composite<number> {

@@ -7,11 +7,8 @@ import { compositeMark, partKey } from '../engine/request.ts';
 import { HorovodError } from '../errors.ts';
 import type { TransportOperation } from '../transport/transport.ts';
 import type { CollectiveOptions } from './options.ts';
-import type { Plan } from './plans.ts';
+import type { Composite, Plan } from './plan.ts';
 import type { OperationRunner } from './runner.ts';
-
-/** The operations of one request; they are done, with their outputs filled in, when the generator is resumed. */
-export type Composite<R> = Generator<readonly TransportOperation[], R, void>;
 
 /** Runs a plan, composite or not. */
 export function runPlan<R>(

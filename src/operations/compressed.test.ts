@@ -8,8 +8,8 @@ import { wire } from '../tensor/compression/wire.ts';
 import { Average, Max, Min, Product, Sum } from '../tensor/reduce-op.ts';
 import { type Tensor, tensor } from '../tensor/tensor.ts';
 import { runContexts } from '../testing/run-contexts.ts';
+import { memoryOf } from './collectives/allreduce-compressed.ts';
 import { allreduce, groupedAllreduce, join, reducescatter } from './collectives.ts';
-import { memoryOf } from './plan-compressed.ts';
 import { prepareAllreduce } from './prepared.ts';
 
 const wave = (n: number, rank: number) =>

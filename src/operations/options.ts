@@ -48,40 +48,37 @@ export interface AlltoallResult<T> {
   readonly receivedSplits: Int32Array;
 }
 
+/** Checks the options and says how errors name the call. */
+export function labelOf(call: string, options: CollectiveOptions): string {
+  checkOptions(options, call);
+  return options.name === undefined ? call : `${call} "${options.name}"`;
+}
+
 /** `what` is named in errors. */
 export function checkOptions(options: CollectiveOptions, what: string): void {
   if (typeof options !== 'object' || options === null) {
-    throw new HorovodError(
-      'ERR_HVD_INVALID_ARGUMENT',
-      `${what}: options are an object, not ${describe(options)}.`,
-    );
+    throw invalidArgument(`${what}: options must be an object, not ${describe(options)}.`);
   }
   const { name, signal, timeoutMs } = options;
   if (name !== undefined && (typeof name !== 'string' || name === '' || name.startsWith('#'))) {
-    throw new HorovodError(
-      'ERR_HVD_INVALID_ARGUMENT',
-      `${what}: a name is a text that is not empty and does not start with '#', not ${describe(name)}.`,
+    throw invalidArgument(
+      `${what}: name must be a non-empty string that does not start with '#', not ${describe(name)}.`,
     );
   }
   if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && timeoutMs > 0)) {
-    throw new HorovodError(
-      'ERR_HVD_INVALID_ARGUMENT',
-      `${what}: timeoutMs is a number above 0, not ${describe(timeoutMs)}.`,
-    );
+    throw invalidArgument(`${what}: timeoutMs must be a number above 0, not ${describe(timeoutMs)}.`);
   }
   if (signal !== undefined && !(signal instanceof AbortSignal)) {
-    throw new HorovodError(
-      'ERR_HVD_INVALID_ARGUMENT',
-      `${what}: signal is an AbortSignal, not ${describe(signal)}.`,
-    );
+    throw invalidArgument(`${what}: signal must be an AbortSignal, not ${describe(signal)}.`);
   }
 }
 
 export function checkFactor(value: number | undefined, name: string, what: string): number {
   if (value === undefined) return 1;
   if (typeof value === 'number' && Number.isFinite(value)) return value;
-  throw new HorovodError(
-    'ERR_HVD_INVALID_ARGUMENT',
-    `${what}: ${name} is a finite number, not ${describe(value)}.`,
-  );
+  throw invalidArgument(`${what}: ${name} must be a finite number, not ${describe(value)}.`);
+}
+
+export function invalidArgument(text: string): HorovodError {
+  return new HorovodError('ERR_HVD_INVALID_ARGUMENT', text);
 }

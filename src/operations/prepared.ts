@@ -9,11 +9,11 @@ import { traceQuick } from '../observe/timeline/timeline.ts';
 import { dtypes, type TypedArray } from '../tensor/dtype.ts';
 import { operandOf, type TensorLike } from '../tensor/tensor.ts';
 import type { Round } from '../transport/transport.ts';
+import { planAllreduce } from './collectives/allreduce.ts';
+import { withOwnMemory } from './collectives/allreduce-compressed.ts';
 import { runPlan, runPlanSync, startPlan } from './composite.ts';
-import { describePlan, fingerprintOfPlan } from './describe-plan.ts';
-import { type AllreduceOptions, type CollectiveOptions, checkOptions } from './options.ts';
-import { withOwnMemory } from './plan-compressed.ts';
-import { type Plan, planAllreduce } from './plans.ts';
+import { type AllreduceOptions, type CollectiveOptions, labelOf } from './options.ts';
+import { describePlan, fingerprintOfPlan, type Plan } from './plan.ts';
 import { endQuick, settleQuick } from './quick-allreduce.ts';
 
 export interface PreparedCollective<T> {
@@ -78,11 +78,16 @@ function planPrepared<T extends TensorLike | readonly TensorLike[]>(
 ): Preparation<T> {
   const isGrouped = Array.isArray(xs);
   const list = (isGrouped ? xs : [xs]) as readonly TensorLike[];
-  checkOptions(options, 'prepareAllreduce');
-  const what = options.name === undefined ? 'prepareAllreduce' : `prepareAllreduce "${options.name}"`;
+  const what = labelOf('prepareAllreduce', options);
   const members = context.membersOf(options.processSet, what);
-  const planned = { ...withOwnMemory(context, options, list.length, what), inPlace: true };
-  const planOnce = () => planAllreduce(list, isGrouped, planned, members, what);
+  const call = {
+    xs: list,
+    isGrouped,
+    options: { ...withOwnMemory(context, options, list.length, what), inPlace: true },
+    members,
+    what,
+  };
+  const planOnce = () => planAllreduce(call);
   const plan = planOnce();
   const key = `horovod.prepared.${options.processSet?.id ?? 0}.${options.name ?? context.nextPrepared(options.processSet, what)}`;
   const agreement: Plan<void> = {

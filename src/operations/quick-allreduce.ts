@@ -13,7 +13,7 @@ import { Average, Sum } from '../tensor/reduce-op.ts';
 import type { TensorLike } from '../tensor/tensor.ts';
 import type { QuickAllreduce } from '../transport/transport.ts';
 import type { AllreduceOptions } from './options.ts';
-import type { Plan } from './plans.ts';
+import type { Plan } from './plan.ts';
 import type { QuickCall } from './quick-call.ts';
 
 /** Blocking. Undefined: take the common way. */

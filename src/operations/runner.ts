@@ -4,7 +4,7 @@ import type { Log } from '../console/log.ts';
 import type { HorovodError } from '../errors.ts';
 import type { TensorLike } from '../tensor/tensor.ts';
 import type { AllreduceOptions, CollectiveOptions } from './options.ts';
-import type { Members, Plan } from './plans.ts';
+import type { Members, Plan } from './plan.ts';
 import type { ProcessSet } from './process-set.ts';
 
 export interface OperationRunner {

@@ -7,8 +7,8 @@ import { narrow, widen } from '../tensor/half-float.ts';
 import { Average, Sum } from '../tensor/reduce-op.ts';
 import { tensor } from '../tensor/tensor.ts';
 import { runContexts } from '../testing/run-contexts.ts';
+import { planAllreduce } from './collectives/allreduce.ts';
 import { allreduce, groupedAllreduce, join, reducescatter } from './collectives.ts';
-import { planAllreduce } from './plans.ts';
 import { prepareAllreduce } from './prepared.ts';
 
 const wave = (length: number, rank: number) =>
@@ -105,7 +105,13 @@ for (const [name, dtype] of [
     test('makes no arrays for what is float32 and in place', () => {
       const given = wave(10, 0);
       const members = { ranks: [0, 1], index: 0 };
-      const plan = planAllreduce([given], false, { compression, inPlace: true }, members, 'allreduce');
+      const plan = planAllreduce({
+        xs: [given],
+        isGrouped: false,
+        options: { compression, inPlace: true },
+        members,
+        what: 'allreduce',
+      });
       const [operation] = plan.operations;
       assert.ok(operation?.kind === 'allreduce');
       assert.equal(operation.wire, dtype);

@@ -1,7 +1,7 @@
 // The collectives, bound to the default context. Each has two forms, as Node's file functions do: one returns a
-// promise, the …Sync twin blocks the calling thread and returns the value.
+// promise, the Sync form blocks the calling thread and returns the value.
 
-import * as collectives from '../../operations/collectives.ts';
+import * as core from '../../operations/collectives.ts';
 import type {
   AllreduceOptions,
   AlltoallOptions,
@@ -16,13 +16,14 @@ import {
   prepareAllreduceSync as prepareSync,
 } from '../../operations/prepared.ts';
 import type { TensorLike } from '../../tensor/tensor.ts';
+import type { HorovodContext } from '../context.ts';
 import { defaultContext } from './default-context.ts';
 
 /** Reduces a tensor over all ranks; Average unless `op` says otherwise. */
 export function allreduce<T extends TensorLike>(x: T, options?: AllreduceOptions): Promise<T> {
-  // Not async: one promise less on the quick path. What is thrown becomes a rejection all the same.
+  // Not async, which saves a promise on the quick path.
   try {
-    return collectives.allreduce(defaultContext(), x, options);
+    return core.allreduce(defaultContext(), x, options);
   } catch (error) {
     return Promise.reject(error);
   }
@@ -30,154 +31,134 @@ export function allreduce<T extends TensorLike>(x: T, options?: AllreduceOptions
 
 /** The blocking form of allreduce(). */
 export function allreduceSync<T extends TensorLike>(x: T, options?: AllreduceOptions): T {
-  return collectives.allreduceSync(defaultContext(), x, options);
+  return core.allreduceSync(defaultContext(), x, options);
 }
 
 /** Reduces several tensors in one fused operation, all or nothing. */
-export async function groupedAllreduce<T extends readonly TensorLike[]>(
+export const groupedAllreduce: <T extends readonly TensorLike[]>(
   xs: T,
   options?: AllreduceOptions,
-): Promise<T> {
-  return collectives.groupedAllreduce(defaultContext(), xs, options);
-}
+) => Promise<T> = promised(core.groupedAllreduce);
 
 /** The blocking form of groupedAllreduce(). */
-export function groupedAllreduceSync<T extends readonly TensorLike[]>(xs: T, options?: AllreduceOptions): T {
-  return collectives.groupedAllreduceSync(defaultContext(), xs, options);
-}
+export const groupedAllreduceSync: <T extends readonly TensorLike[]>(xs: T, options?: AllreduceOptions) => T =
+  bound(core.groupedAllreduceSync);
 
 /** Concatenates the ranks' tensors along the first dimension, which may differ. */
-export async function allgather<T extends TensorLike>(x: T, options?: CollectiveOptions): Promise<T> {
-  return collectives.allgather(defaultContext(), x, options);
-}
+export const allgather: <T extends TensorLike>(x: T, options?: CollectiveOptions) => Promise<T> = promised(
+  core.allgather,
+);
 
 /** The blocking form of allgather(). */
-export function allgatherSync<T extends TensorLike>(x: T, options?: CollectiveOptions): T {
-  return collectives.allgatherSync(defaultContext(), x, options);
-}
+export const allgatherSync: <T extends TensorLike>(x: T, options?: CollectiveOptions) => T = bound(
+  core.allgatherSync,
+);
 
 /** allgather() of several tensors, all or nothing. */
-export async function groupedAllgather<T extends readonly TensorLike[]>(
+export const groupedAllgather: <T extends readonly TensorLike[]>(
   xs: T,
   options?: CollectiveOptions,
-): Promise<T> {
-  return collectives.groupedAllgather(defaultContext(), xs, options);
-}
+) => Promise<T> = promised(core.groupedAllgather);
 
 /** The blocking form of groupedAllgather(). */
-export function groupedAllgatherSync<T extends readonly TensorLike[]>(xs: T, options?: CollectiveOptions): T {
-  return collectives.groupedAllgatherSync(defaultContext(), xs, options);
-}
+export const groupedAllgatherSync: <T extends readonly TensorLike[]>(
+  xs: T,
+  options?: CollectiveOptions,
+) => T = bound(core.groupedAllgatherSync);
 
 /** The root's tensor, on every rank. `rootRank` is a global rank. */
-export async function broadcast<T extends TensorLike>(
+export const broadcast: <T extends TensorLike>(
   x: T,
   rootRank: number,
   options?: BroadcastOptions,
-): Promise<T> {
-  return collectives.broadcast(defaultContext(), x, rootRank, options);
-}
+) => Promise<T> = promised(core.broadcast);
 
 /** The blocking form of broadcast(). */
-export function broadcastSync<T extends TensorLike>(x: T, rootRank: number, options?: BroadcastOptions): T {
-  return collectives.broadcastSync(defaultContext(), x, rootRank, options);
-}
+export const broadcastSync: <T extends TensorLike>(x: T, rootRank: number, options?: BroadcastOptions) => T =
+  bound(core.broadcastSync);
 
 /** Sends a slice of the first dimension to each rank, and receives one from each. */
-export async function alltoall<T extends TensorLike>(
-  x: T,
-  options?: AlltoallOptions,
-): Promise<AlltoallResult<T>> {
-  return collectives.alltoall(defaultContext(), x, options);
-}
+export const alltoall: <T extends TensorLike>(x: T, options?: AlltoallOptions) => Promise<AlltoallResult<T>> =
+  promised(core.alltoall);
 
 /** The blocking form of alltoall(). */
-export function alltoallSync<T extends TensorLike>(x: T, options?: AlltoallOptions): AlltoallResult<T> {
-  return collectives.alltoallSync(defaultContext(), x, options);
-}
+export const alltoallSync: <T extends TensorLike>(x: T, options?: AlltoallOptions) => AlltoallResult<T> =
+  bound(core.alltoallSync);
 
 /** Reduces over all ranks and gives each rank its part of the first dimension. */
-export async function reducescatter<T extends TensorLike>(x: T, options?: ReduceOptions): Promise<T> {
-  return collectives.reducescatter(defaultContext(), x, options);
-}
+export const reducescatter: <T extends TensorLike>(x: T, options?: ReduceOptions) => Promise<T> = promised(
+  core.reducescatter,
+);
 
 /** The blocking form of reducescatter(). */
-export function reducescatterSync<T extends TensorLike>(x: T, options?: ReduceOptions): T {
-  return collectives.reducescatterSync(defaultContext(), x, options);
-}
+export const reducescatterSync: <T extends TensorLike>(x: T, options?: ReduceOptions) => T = bound(
+  core.reducescatterSync,
+);
 
 /** reducescatter() of several tensors, all or nothing. */
-export async function groupedReducescatter<T extends readonly TensorLike[]>(
+export const groupedReducescatter: <T extends readonly TensorLike[]>(
   xs: T,
   options?: ReduceOptions,
-): Promise<T> {
-  return collectives.groupedReducescatter(defaultContext(), xs, options);
-}
+) => Promise<T> = promised(core.groupedReducescatter);
 
 /** The blocking form of groupedReducescatter(). */
-export function groupedReducescatterSync<T extends readonly TensorLike[]>(xs: T, options?: ReduceOptions): T {
-  return collectives.groupedReducescatterSync(defaultContext(), xs, options);
-}
+export const groupedReducescatterSync: <T extends readonly TensorLike[]>(
+  xs: T,
+  options?: ReduceOptions,
+) => T = bound(core.groupedReducescatterSync);
 
 /** Waits until every rank is here. */
-export async function barrier(options?: CollectiveOptions): Promise<void> {
-  return collectives.barrier(defaultContext(), options);
-}
+export const barrier: (options?: CollectiveOptions) => Promise<void> = promised(core.barrier);
 
 /** The blocking form of barrier(). */
-export function barrierSync(options?: CollectiveOptions): void {
-  collectives.barrierSync(defaultContext(), options);
-}
+export const barrierSync: (options?: CollectiveOptions) => void = bound(core.barrierSync);
 
 /** This rank has no more data: until all have joined it adds zeros to the others' allreduces. The last rank to join. */
-export async function join(options?: CollectiveOptions): Promise<number> {
-  return collectives.join(defaultContext(), options);
-}
+export const join: (options?: CollectiveOptions) => Promise<number> = promised(core.join);
 
 /** The blocking form of join(). */
-export function joinSync(options?: CollectiveOptions): number {
-  return collectives.joinSync(defaultContext(), options);
-}
+export const joinSync: (options?: CollectiveOptions) => number = bound(core.joinSync);
 
 /** The root's value (anything structuredClone() takes), on every rank. */
-export async function broadcastObject<T>(
-  value: T,
-  rootRank?: number,
-  options?: CollectiveOptions,
-): Promise<T> {
-  return collectives.broadcastObject(defaultContext(), value, rootRank, options);
-}
+export const broadcastObject: <T>(value: T, rootRank?: number, options?: CollectiveOptions) => Promise<T> =
+  promised(core.broadcastObject);
 
 /** The blocking form of broadcastObject(). */
-export function broadcastObjectSync<T>(value: T, rootRank?: number, options?: CollectiveOptions): T {
-  return collectives.broadcastObjectSync(defaultContext(), value, rootRank, options);
-}
+export const broadcastObjectSync: <T>(value: T, rootRank?: number, options?: CollectiveOptions) => T = bound(
+  core.broadcastObjectSync,
+);
 
 /** Every rank's value, in rank order. */
-export async function allgatherObject<T>(value: T, options?: CollectiveOptions): Promise<T[]> {
-  return collectives.allgatherObject(defaultContext(), value, options);
-}
+export const allgatherObject: <T>(value: T, options?: CollectiveOptions) => Promise<T[]> = promised(
+  core.allgatherObject,
+);
 
 /** The blocking form of allgatherObject(). */
-export function allgatherObjectSync<T>(value: T, options?: CollectiveOptions): T[] {
-  return collectives.allgatherObjectSync(defaultContext(), value, options);
-}
+export const allgatherObjectSync: <T>(value: T, options?: CollectiveOptions) => T[] = bound(
+  core.allgatherObjectSync,
+);
 
 /**
- * Agrees once on an allreduce of these buffers; each run then reduces them in place at the least cost. Collective:
+ * Agrees once on an allreduce of these buffers; each run then reduces them in place at the lowest cost. Collective:
  * every rank prepares the same.
  */
-export async function prepareAllreduce<T extends TensorLike | readonly TensorLike[]>(
+export const prepareAllreduce: <T extends TensorLike | readonly TensorLike[]>(
   xs: T,
   options?: AllreduceOptions,
-): Promise<PreparedCollective<T>> {
-  return prepare(defaultContext(), xs, options);
-}
+) => Promise<PreparedCollective<T>> = promised(prepare);
 
 /** The blocking form of prepareAllreduce(). */
-export function prepareAllreduceSync<T extends TensorLike | readonly TensorLike[]>(
+export const prepareAllreduceSync: <T extends TensorLike | readonly TensorLike[]>(
   xs: T,
   options?: AllreduceOptions,
-): PreparedCollective<T> {
-  return prepareSync(defaultContext(), xs, options);
+) => PreparedCollective<T> = bound(prepareSync);
+
+function promised<A extends unknown[], R>(
+  form: (context: HorovodContext, ...args: A) => Promise<R>,
+): (...args: A) => Promise<R> {
+  return async (...args) => form(defaultContext(), ...args);
+}
+
+function bound<A extends unknown[], R>(form: (context: HorovodContext, ...args: A) => R): (...args: A) => R {
+  return (...args) => form(defaultContext(), ...args);
 }

@@ -9,7 +9,7 @@ import { ControlBlock } from '../../control/control-block.ts';
 import { StepClock } from '../../engine/step-clock.ts';
 import { HorovodError } from '../../errors.ts';
 import { allreduce, barrier } from '../../operations/collectives.ts';
-import { describePlan } from '../../operations/describe-plan.ts';
+import { describePlan } from '../../operations/plan.ts';
 import { runContexts } from '../../testing/run-contexts.ts';
 import { OperationTrace } from './operation-trace.ts';
 import { TimelineRecorder } from './recorder.ts';

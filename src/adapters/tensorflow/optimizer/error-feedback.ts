@@ -9,7 +9,7 @@ import type { HorovodContext } from '../../../context/context.ts';
 import { defaultContext } from '../../../context/default/default-context.ts';
 import { HorovodError } from '../../../errors.ts';
 import { alltoall } from '../../../operations/collectives.ts';
-import { type MemoryOptions, newMemory } from '../../../operations/plan-compressed.ts';
+import { type MemoryOptions, newMemory } from '../../../operations/collectives/allreduce-compressed.ts';
 import type { ProcessSet } from '../../../operations/process-set.ts';
 import { isReducing } from '../../../tensor/compression/compressor.ts';
 import type { CompressionMemory } from '../../../tensor/compression/error-feedback.ts';
@@ -151,7 +151,7 @@ export class ErrorFeedback {
     return this.#memory;
   }
 
-  /** As plan-compressed.ts has it. */
+  /** As in operations/collectives/allreduce-compressed.ts. */
   #memoryKey(key: string): string {
     return `${this.#rules.compression.name}/${key}`;
   }

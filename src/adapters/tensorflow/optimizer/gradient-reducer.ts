@@ -13,7 +13,7 @@ import { defaultContext } from '../../../context/default/default-context.ts';
 import { alloc } from '../../../operations/alloc.ts';
 import { allreduceSync, groupedAllreduce, groupedAllreduceSync } from '../../../operations/collectives.ts';
 import type { AllreduceOptions } from '../../../operations/options.ts';
-import type { MemoryOptions } from '../../../operations/plan-compressed.ts';
+import type { MemoryOptions } from '../../../operations/collectives/allreduce-compressed.ts';
 import {
   type PreparedCollective,
   prepareAllreduceSync,

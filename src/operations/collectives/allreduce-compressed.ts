@@ -1,101 +1,91 @@
-// The part of an allreduce that belongs to reducing compressors (tensor/compression/): what they can be asked of, their
-// steps as a composite, and where the error feedback of a tensor is kept.
+// allreduce with a compressor that reduces by itself (tensor/compression/): its steps as a composite, and where the error
+// feedback of a tensor is kept.
 
-import { HorovodError } from '../errors.ts';
 import type {
   CompressibleTensor,
   KernelGroup,
   ReducingCompressor,
-} from '../tensor/compression/compressor.ts';
-import { CompressionMemory } from '../tensor/compression/error-feedback.ts';
-import { plainKernels } from '../tensor/compression/kernels.ts';
-import type { TypedArray } from '../tensor/dtype.ts';
-import { scaleInto } from '../tensor/reduce.ts';
-import { Average, type ReduceOp, Sum } from '../tensor/reduce-op.ts';
-import { emptyLike, likeOperand, type Operand, type TensorLike } from '../tensor/tensor.ts';
-import type { TransportOperation } from '../transport/transport.ts';
-import type { Composite } from './composite.ts';
-import type { AllreduceOptions } from './options.ts';
-import type { Members, Plan } from './plans.ts';
-import type { ProcessSet } from './process-set.ts';
-import type { OperationRunner } from './runner.ts';
+} from '../../tensor/compression/compressor.ts';
+import { CompressionMemory } from '../../tensor/compression/error-feedback.ts';
+import { plainKernels } from '../../tensor/compression/kernels.ts';
+import type { TypedArray } from '../../tensor/dtype.ts';
+import { scaleInto } from '../../tensor/reduce.ts';
+import { Average, Sum } from '../../tensor/reduce-op.ts';
+import { emptyLike, likeOperand, type Operand, type TensorLike } from '../../tensor/tensor.ts';
+import type { TransportOperation } from '../../transport/transport.ts';
+import type { TensorCall } from '../collective.ts';
+import { type AllreduceOptions, invalidArgument } from '../options.ts';
+import type { Composite, Members, Plan } from '../plan.ts';
+import type { ProcessSet } from '../process-set.ts';
+import type { OperationRunner } from '../runner.ts';
+import { type Reduction, scalesOf } from './reduction.ts';
 
-/** Where what is left over is kept; made by withMemory(), or by adapters for optimizers. */
+/** Where error feedback is kept; set by withMemory(), or by adapters for optimizers. */
 export interface MemoryOptions {
   readonly compressionMemory?: CompressionMemory | undefined;
-  /** A key for each tensor, instead of the name of the call and its place in the group. */
+  /** A key for each tensor, instead of the name of the call and the tensor's place in the group. */
   readonly compressionKeys?: readonly string[] | undefined;
 }
 
 const memories = new WeakMap<Members, CompressionMemory>();
 
-/** The memory of a process set, for calls with a name. */
-export function memoryOf(
-  context: OperationRunner,
-  set: ProcessSet | undefined,
-  what: string,
-): CompressionMemory {
-  const members = context.membersOf(set, what);
-  const known = memories.get(members);
-  if (known !== undefined) return known;
-  const made = newMemory(context);
-  memories.set(members, made);
-  return made;
+export function newMemory(runner: OperationRunner): CompressionMemory {
+  return new CompressionMemory((text) => runner.log.write('debug', text));
 }
 
-export function newMemory(context: OperationRunner): CompressionMemory {
-  return new CompressionMemory((text) => context.log.write('debug', text));
-}
-
-/** The options of an allreduce, with the memory of its process set where there may be need of one. */
+/** The options of an allreduce; a compressed one with a name gets the memory of its process set. */
 export function withMemory(
-  context: OperationRunner,
+  runner: OperationRunner,
   options: AllreduceOptions & MemoryOptions,
   what: string,
 ): AllreduceOptions & MemoryOptions {
   const { compression, compressionMemory, name, processSet } = options;
   if (compression === undefined || name === undefined || compressionMemory !== undefined) return options;
-  return { ...options, compressionMemory: memoryOf(context, processSet, what) };
+  return { ...options, compressionMemory: memoryOf(runner, processSet, what) };
 }
 
-/** The same for a prepared one: it runs again and again on the same tensors, so without a name it has a memory of its own. */
+/** As withMemory(), for a prepared allreduce. It always runs on the same tensors: without a name it gets a memory for itself. */
 export function withOwnMemory(
-  context: OperationRunner,
+  runner: OperationRunner,
   options: AllreduceOptions & MemoryOptions,
   tensors: number,
   what: string,
 ): AllreduceOptions & MemoryOptions {
   const { compression, compressionMemory, name } = options;
   if (compression === undefined || name !== undefined || compressionMemory !== undefined)
-    return withMemory(context, options, what);
+    return withMemory(runner, options, what);
   const compressionKeys = Array.from({ length: tensors }, (_, place) => `${place}`);
-  return { ...options, compressionMemory: newMemory(context), compressionKeys };
+  return { ...options, compressionMemory: newMemory(runner), compressionKeys };
+}
+
+/** The memory of a process set, for calls with a name. */
+export function memoryOf(
+  runner: OperationRunner,
+  set: ProcessSet | undefined,
+  what: string,
+): CompressionMemory {
+  const members = runner.membersOf(set, what);
+  const known = memories.get(members);
+  if (known !== undefined) return known;
+  const made = newMemory(runner);
+  memories.set(members, made);
+  return made;
 }
 
 export function planCompressed(
-  xs: readonly TensorLike[],
+  { xs, isGrouped, options, members, what }: TensorCall<AllreduceOptions & MemoryOptions>,
   operands: readonly Operand[],
-  isGrouped: boolean,
-  options: AllreduceOptions & MemoryOptions,
-  rules: {
-    readonly op: ReduceOp;
-    readonly prescale: number;
-    readonly postscale: number;
-    readonly compression: ReducingCompressor;
-  },
-  members: Members,
-  what: string,
+  reduction: Reduction<ReducingCompressor>,
 ): Plan<TensorLike[]> {
-  const { op, prescale, postscale, compression } = rules;
+  const { op, prescale, postscale, compression } = reduction;
   if (op !== Sum && op !== Average) {
-    throw new HorovodError(
-      'ERR_HVD_INVALID_ARGUMENT',
-      `${what}: compression ${compression.name} is made for Sum and Average; it does not go with ${op.name}. ` +
+    throw invalidArgument(
+      `${what}: compression ${compression.name} takes Sum and Average, not ${op.name}. ` +
         'Use Compression.none, .fp16 or .bf16 for that.',
     );
   }
   const { ranks, index, kernels = plainKernels } = members;
-  const scales = { prescale, postscale: op === Average ? postscale / ranks.length : postscale };
+  const scales = scalesOf(reduction, ranks.length);
   function* composite(): Composite<TensorLike[]> {
     const outputs = operands.map(({ data }) =>
       options.inPlace === true ? data : emptyLike(data, data.length),
@@ -127,7 +117,7 @@ export function planCompressed(
       first = [];
       count++;
     }
-    // Without any step the ranks would not have found out that they agree.
+    // Without any step the ranks would not know that they agree.
     if (count === 0) yield first.length === 0 ? [{ kind: 'barrier' }] : first;
     return operands.map((operand, i) => {
       const output = outputs[i] as TypedArray;
@@ -162,7 +152,7 @@ export function planCompressed(
     postscale,
     detail: name,
     result: () => {
-      throw new Error('a composite has no result of its own');
+      throw new Error('a composite returns its result itself');
     },
   };
 }
@@ -171,7 +161,7 @@ function isLossy({ dtype }: Operand): boolean {
   return dtype === 'float32' || dtype === 'float64';
 }
 
-/** Undefined: nothing is kept of a call without a name, as nobody could say which one comes next. */
+/** Undefined: nothing is kept for a call without a name, since no later call could be matched with it. */
 function keyOf(
   { name, compressionKeys }: AllreduceOptions & MemoryOptions,
   isGrouped: boolean,
