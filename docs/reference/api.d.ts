@@ -11,16 +11,16 @@ export declare function addProcessSet(set: ProcessSet | readonly number[], optio
 }): Promise<ProcessSet>;
 
 /** Concatenates the ranks' tensors along the first dimension, which may differ. */
-export declare function allgather<T extends TensorLike>(x: T, options?: CollectiveOptions): Promise<T>;
+export declare const allgather: <T extends TensorLike>(x: T, options?: CollectiveOptions) => Promise<T>;
 
 /** Every rank's value, in rank order. */
-export declare function allgatherObject<T>(value: T, options?: CollectiveOptions): Promise<T[]>;
+export declare const allgatherObject: <T>(value: T, options?: CollectiveOptions) => Promise<T[]>;
 
 /** The blocking form of allgatherObject(). */
-export declare function allgatherObjectSync<T>(value: T, options?: CollectiveOptions): T[];
+export declare const allgatherObjectSync: <T>(value: T, options?: CollectiveOptions) => T[];
 
 /** The blocking form of allgather(). */
-export declare function allgatherSync<T extends TensorLike>(x: T, options?: CollectiveOptions): T;
+export declare const allgatherSync: <T extends TensorLike>(x: T, options?: CollectiveOptions) => T;
 
 /** Memory the transports can reach without a copy; a zeroed tensor. */
 export declare function alloc(lengthOrShape: number | readonly number[], dtype?: DType): Tensor;
@@ -37,7 +37,7 @@ export interface AllreduceOptions extends ReduceOptions {
 export declare function allreduceSync<T extends TensorLike>(x: T, options?: AllreduceOptions): T;
 
 /** Sends a slice of the first dimension to each rank, and receives one from each. */
-export declare function alltoall<T extends TensorLike>(x: T, options?: AlltoallOptions): Promise<AlltoallResult<T>>;
+export declare const alltoall: <T extends TensorLike>(x: T, options?: AlltoallOptions) => Promise<AlltoallResult<T>>;
 
 export interface AlltoallOptions extends CollectiveOptions {
     /** Rows for each rank of the set; default: equal parts. */
@@ -51,40 +51,40 @@ export interface AlltoallResult<T> {
 }
 
 /** The blocking form of alltoall(). */
-export declare function alltoallSync<T extends TensorLike>(x: T, options?: AlltoallOptions): AlltoallResult<T>;
+export declare const alltoallSync: <T extends TensorLike>(x: T, options?: AlltoallOptions) => AlltoallResult<T>;
 
 export type AnyCompressor = Compressor | ReducingCompressor;
 
 export declare const Average: ReduceOp;
 
 /** Waits until every rank is here. */
-export declare function barrier(options?: CollectiveOptions): Promise<void>;
+export declare const barrier: (options?: CollectiveOptions) => Promise<void>;
 
 /** The blocking form of barrier(). */
-export declare function barrierSync(options?: CollectiveOptions): void;
+export declare const barrierSync: (options?: CollectiveOptions) => void;
 
 /** The root's tensor, on every rank. `rootRank` is a global rank. */
-export declare function broadcast<T extends TensorLike>(x: T, rootRank: number, options?: BroadcastOptions): Promise<T>;
+export declare const broadcast: <T extends TensorLike>(x: T, rootRank: number, options?: BroadcastOptions) => Promise<T>;
 
 /** The root's value (anything structuredClone() takes), on every rank. */
-export declare function broadcastObject<T>(value: T, rootRank?: number, options?: CollectiveOptions): Promise<T>;
+export declare const broadcastObject: <T>(value: T, rootRank?: number, options?: CollectiveOptions) => Promise<T>;
 
 /** The blocking form of broadcastObject(). */
-export declare function broadcastObjectSync<T>(value: T, rootRank?: number, options?: CollectiveOptions): T;
+export declare const broadcastObjectSync: <T>(value: T, rootRank?: number, options?: CollectiveOptions) => T;
 
 export interface BroadcastOptions extends CollectiveOptions {
     inPlace?: boolean | undefined;
 }
 
 /** The blocking form of broadcast(). */
-export declare function broadcastSync<T extends TensorLike>(x: T, rootRank: number, options?: BroadcastOptions): T;
+export declare const broadcastSync: <T extends TensorLike>(x: T, rootRank: number, options?: BroadcastOptions) => T;
 
 export interface CollectiveOptions {
-    /** Matches calls of different ranks; without it the order of calls does. */
+    /** Matches the calls of different ranks. Default: the order of calls. */
     name?: string | undefined;
     /** Default: all ranks. */
     processSet?: ProcessSet | undefined;
-    /** Ends the wait; see docs/guide/failures.md for what that means to the other ranks. */
+    /** Ends the wait; see docs/guide/failures.md for what that means for the other ranks. */
     signal?: AbortSignal | undefined;
     /** Default: HOROVOD_TIMEOUT_SECONDS, 30 minutes. */
     timeoutMs?: number | undefined;
@@ -193,22 +193,22 @@ export declare function glooBuilt(): boolean;
 export declare function glooEnabled(): boolean;
 
 /** allgather() of several tensors, all or nothing. */
-export declare function groupedAllgather<T extends readonly TensorLike[]>(xs: T, options?: CollectiveOptions): Promise<T>;
+export declare const groupedAllgather: <T extends readonly TensorLike[]>(xs: T, options?: CollectiveOptions) => Promise<T>;
 
 /** The blocking form of groupedAllgather(). */
-export declare function groupedAllgatherSync<T extends readonly TensorLike[]>(xs: T, options?: CollectiveOptions): T;
+export declare const groupedAllgatherSync: <T extends readonly TensorLike[]>(xs: T, options?: CollectiveOptions) => T;
 
 /** Reduces several tensors in one fused operation, all or nothing. */
-export declare function groupedAllreduce<T extends readonly TensorLike[]>(xs: T, options?: AllreduceOptions): Promise<T>;
+export declare const groupedAllreduce: <T extends readonly TensorLike[]>(xs: T, options?: AllreduceOptions) => Promise<T>;
 
 /** The blocking form of groupedAllreduce(). */
-export declare function groupedAllreduceSync<T extends readonly TensorLike[]>(xs: T, options?: AllreduceOptions): T;
+export declare const groupedAllreduceSync: <T extends readonly TensorLike[]>(xs: T, options?: AllreduceOptions) => T;
 
 /** reducescatter() of several tensors, all or nothing. */
-export declare function groupedReducescatter<T extends readonly TensorLike[]>(xs: T, options?: ReduceOptions): Promise<T>;
+export declare const groupedReducescatter: <T extends readonly TensorLike[]>(xs: T, options?: ReduceOptions) => Promise<T>;
 
 /** The blocking form of groupedReducescatter(). */
-export declare function groupedReducescatterSync<T extends readonly TensorLike[]>(xs: T, options?: ReduceOptions): T;
+export declare const groupedReducescatterSync: <T extends readonly TensorLike[]>(xs: T, options?: ReduceOptions) => T;
 
 /**
  * Every function of this package throws it, or rejects with it. Match on `code`. Fields without a value are not there at
@@ -275,10 +275,10 @@ export declare function isHomogeneous(): boolean;
 export declare function isInitialized(): boolean;
 
 /** This rank has no more data: until all have joined it adds zeros to the others' allreduces. The last rank to join. */
-export declare function join(options?: CollectiveOptions): Promise<number>;
+export declare const join: (options?: CollectiveOptions) => Promise<number>;
 
 /** The blocking form of join(). */
-export declare function joinSync(options?: CollectiveOptions): number;
+export declare const joinSync: (options?: CollectiveOptions) => number;
 
 /** This process's number among those of its host. */
 export declare function localRank(): number;
@@ -318,13 +318,13 @@ export interface PowerSgdOptions {
 }
 
 /**
- * Agrees once on an allreduce of these buffers; each run then reduces them in place at the least cost. Collective:
+ * Agrees once on an allreduce of these buffers; each run then reduces them in place at the lowest cost. Collective:
  * every rank prepares the same.
  */
-export declare function prepareAllreduce<T extends TensorLike | readonly TensorLike[]>(xs: T, options?: AllreduceOptions): Promise<PreparedCollective<T>>;
+export declare const prepareAllreduce: <T extends TensorLike | readonly TensorLike[]>(xs: T, options?: AllreduceOptions) => Promise<PreparedCollective<T>>;
 
 /** The blocking form of prepareAllreduce(). */
-export declare function prepareAllreduceSync<T extends TensorLike | readonly TensorLike[]>(xs: T, options?: AllreduceOptions): PreparedCollective<T>;
+export declare const prepareAllreduceSync: <T extends TensorLike | readonly TensorLike[]>(xs: T, options?: AllreduceOptions) => PreparedCollective<T>;
 
 export interface PreparedCollective<T> {
     /** Reduces the buffers as they are now, in place, and resolves to them. */
@@ -375,15 +375,15 @@ export interface ReduceOptions extends CollectiveOptions {
     prescaleFactor?: number | undefined;
     /** Multiplied with the result. */
     postscaleFactor?: number | undefined;
-    /** One of Compression, its name, or one of your own. Default: none. Those that are lossy go with Sum and Average. */
+    /** A member of Compression, its name, or your own compressor. Default: none. Lossy ones take Sum and Average only. */
     compression?: AnyCompressor | CompressionName | undefined;
 }
 
 /** Reduces over all ranks and gives each rank its part of the first dimension. */
-export declare function reducescatter<T extends TensorLike>(x: T, options?: ReduceOptions): Promise<T>;
+export declare const reducescatter: <T extends TensorLike>(x: T, options?: ReduceOptions) => Promise<T>;
 
 /** The blocking form of reducescatter(). */
-export declare function reducescatterSync<T extends TensorLike>(x: T, options?: ReduceOptions): T;
+export declare const reducescatterSync: <T extends TensorLike>(x: T, options?: ReduceOptions) => T;
 
 /**
  * A user may write one of their own. It takes part in allreduce with Sum and Average of float32 and float64 tensors
@@ -565,30 +565,30 @@ export type CollectiveState = 'pending' | 'running' | 'done' | 'failed';
 export declare function concatenate(parts: readonly TypedArray[]): Uint8Array;
 
 export declare const errorCodes: {
-    readonly ERR_HVD_NOT_INITIALIZED: 'A call came before init().';
-    readonly ERR_HVD_SHUT_DOWN: 'A call came after shutdown(), or another rank has shut down.';
-    readonly ERR_HVD_INVALID_ARGUMENT: 'An argument of this call is wrong; nothing was sent to other ranks.';
-    readonly ERR_HVD_INVALID_DTYPE: 'The typed array does not fit the dtype, or the operation does not take this dtype.';
-    readonly ERR_HVD_DETACHED: 'The buffer was detached (transferred) and has no memory any more.';
-    readonly ERR_HVD_DUPLICATE_NAME: 'An operation of the same name is in flight on this rank.';
-    readonly ERR_HVD_PROCESS_SET: 'The process set is unknown, was removed, exists already, or this rank is not in it.';
-    readonly ERR_HVD_MISMATCH: 'Ranks submitted the same name with different dtype, shape, operation, scale, root or group.';
+    readonly ERR_HVD_NOT_INITIALIZED: 'A function was called before init().';
+    readonly ERR_HVD_SHUT_DOWN: 'A function was called after shutdown(), or another rank has shut down.';
+    readonly ERR_HVD_INVALID_ARGUMENT: 'An argument is invalid. Nothing was sent to other ranks.';
+    readonly ERR_HVD_INVALID_DTYPE: 'The typed array does not match the dtype, or the operation does not support this dtype.';
+    readonly ERR_HVD_DETACHED: 'The buffer was detached (transferred) and no longer has any memory.';
+    readonly ERR_HVD_DUPLICATE_NAME: 'An operation with the same name is still running on this rank.';
+    readonly ERR_HVD_PROCESS_SET: 'The process set is unknown, was removed or already exists, or this rank is not in it.';
+    readonly ERR_HVD_MISMATCH: 'Ranks used the same name for operations with a different dtype, shape, operation, scale, root or group.';
     readonly ERR_HVD_JOIN_UNSUPPORTED: 'The operation cannot run while a rank has joined.';
-    readonly ERR_HVD_DEADLOCK: 'Every rank is blocked in a Sync call and no two wait for the same thing.';
-    readonly ERR_HVD_TIMEOUT: 'A wait passed its deadline.';
-    readonly ERR_HVD_ABORTED: 'An AbortSignal ended a wait.';
-    readonly ERR_HVD_PEER_LOST: 'Another rank died.';
-    readonly ERR_HVD_WOULD_BLOCK: 'A Sync form was called where blocking would stop the ranks waited for.';
+    readonly ERR_HVD_DEADLOCK: 'Every rank is blocked in a Sync call, and no two of them wait for the same operation.';
+    readonly ERR_HVD_TIMEOUT: 'A wait exceeded its time limit.';
+    readonly ERR_HVD_ABORTED: 'An AbortSignal cancelled a wait.';
+    readonly ERR_HVD_PEER_LOST: 'Another rank died, or its host was lost.';
+    readonly ERR_HVD_WOULD_BLOCK: 'A Sync function was called where blocking would stop the ranks it waits for.';
     readonly ERR_HVD_HOST: 'A host of the job cannot be reached, or cannot run its ranks.';
-    readonly ERR_HVD_RENDEZVOUS: 'Ranks could not find or authenticate each other.';
-    readonly ERR_HVD_SHARED_MEMORY: 'The memory file system is full, too small or not usable.';
-    readonly ERR_HVD_OUT_OF_MEMORY: 'Memory for a result or an alloc() could not be had.';
-    readonly ERR_HVD_SETTING: 'A setting (flag, environment variable, config file) has a wrong value.';
+    readonly ERR_HVD_RENDEZVOUS: 'The ranks could not find or authenticate each other.';
+    readonly ERR_HVD_SHARED_MEMORY: 'The memory file system is full, too small or unusable.';
+    readonly ERR_HVD_OUT_OF_MEMORY: 'There is not enough memory for a result or for alloc().';
+    readonly ERR_HVD_SETTING: 'A setting (flag, environment variable or config file) has an invalid value.';
     readonly ERR_HVD_MODEL_FILE: 'A saved model is missing, damaged or cannot be written.';
-    readonly ERR_HVD_TIMELINE: 'The file of a timeline cannot be written, or another timeline is on.';
-    readonly ERR_HVD_NATIVE: 'The native addon failed in a way that is a bug or a broken system call.';
+    readonly ERR_HVD_TIMELINE: 'The timeline file cannot be written, or another timeline is already running.';
+    readonly ERR_HVD_NATIVE: 'The native addon is missing, or it failed because of a bug or a broken system call.';
     readonly ERR_HVD_RUN: 'A rank of run() threw an error, or ended without a result.';
-    readonly ERR_HVD_UNSUPPORTED: 'The feature does not exist in this version.';
+    readonly ERR_HVD_UNSUPPORTED: 'This version does not support the feature.';
 };
 
 /** The bytes as float32; their number is a multiple of 4. */
@@ -601,7 +601,7 @@ export declare function together<A, B>(first: Wire<A>, second: Wire<B>): Wire<re
 
 /**
  * shm and portable: ranks of one host through memory. tcp, mpi, gloo: what moves bytes between hosts (with all ranks
- * on one host: between them, over the loopback interface). portable also goes across hosts.
+ * on one host: between them, over the loopback interface). portable also works across hosts.
  */
 export type TransportChoice = 'auto' | 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portable';
 

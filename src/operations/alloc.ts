@@ -28,7 +28,7 @@ function allocated(context: OperationRunner, bytes: number): ArrayBufferLike {
     return context.alloc(bytes);
   } catch (error) {
     if (HorovodError.is(error)) throw error;
-    const message = `alloc(): rank ${context.world.rank} found no memory for ${bytes} bytes.`;
+    const message = `alloc(): rank ${context.world.rank} has no memory left for ${bytes} bytes.`;
     throw new HorovodError('ERR_HVD_OUT_OF_MEMORY', message, { cause: error });
   }
 }

@@ -100,7 +100,7 @@ describe('a composite', () => {
       return runPlan(context, plan, { name: 'x' }, 'twice').catch((error: Error) => error.message);
     });
     assert.equal(messages[0], 'no more of this');
-    assert.match(String(messages[1]), /rank 0: twice cannot go on after some of its parts: no more of this/);
+    assert.match(String(messages[1]), /rank 0: twice failed after some of its parts: no more of this/);
   });
 
   test('cannot go on with a rank that has joined, and says so', async () => {

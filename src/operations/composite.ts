@@ -1,7 +1,6 @@
-// Composites: collectives that are made of several. Each `yield` of the generator is one agreed request of the transport
-// operations it gives, and the generator goes on when they are done; so it works on every transport, as a promise or
-// blocking. The first request carries the description of the whole, and with it what the ranks must agree on; the
-// others follow from it under names of their own.
+// Runs plans, composite or not. A composite (plan.ts) is a generator: each `yield` is one agreed request, so it works on
+// every transport, as a promise or blocking. The first request carries the description of the whole collective, on which
+// the ranks must agree; the others follow from it, under names derived from its name.
 
 import { compositeMark, partKey } from '../engine/request.ts';
 import { HorovodError } from '../errors.ts';
@@ -35,7 +34,7 @@ async function runComposite<R>(
   if (first.done === true) return first.value;
   await context.run(...next(first.value));
   for (;;) {
-    // A rejection of the promise is known to all ranks; what is thrown before there is one, to this rank alone.
+    // All ranks know when the promise rejects; what is thrown before there is a promise, only this rank knows.
     const going = orFail(context, what, () => {
       const step = composite.next();
       return step.done === true ? step : { done: false as const, ended: context.run(...next(step.value)) };
@@ -62,7 +61,7 @@ export function runPlanSync<R>(
   return finishSync(context, composite, next, what);
 }
 
-/** Begins at once; the function returned waits, blocking, and gives the result. It must be called, once. */
+/** Begins at once; the function returned blocks until the result is there. It must be called, once. */
 export function startPlan<R>(
   context: OperationRunner,
   plan: Plan<R>,
@@ -91,13 +90,13 @@ function finishSync<R>(context: OperationRunner, composite: Composite<R>, next: 
   }
 }
 
-/** The others wait for the parts that do not come: the job ends, and they learn why. */
+/** The other ranks wait for parts that will not come: the job ends with this reason. */
 function orFail<T>(context: OperationRunner, what: string, go: () => T): T {
   try {
     return go();
   } catch (error) {
     const { rank } = context.world;
-    const reason = `rank ${rank}: ${what} cannot go on after some of its parts: ${(error as Error)?.message ?? error}`;
+    const reason = `rank ${rank}: ${what} failed after some of its parts: ${(error as Error)?.message ?? error}`;
     const failure = HorovodError.is(error)
       ? error
       : new HorovodError('ERR_HVD_ABORTED', reason, { rank, cause: error });
@@ -106,12 +105,12 @@ function orFail<T>(context: OperationRunner, what: string, go: () => T): T {
   }
 }
 
-/** What context.run() and its like are given for a part. */
+/** The arguments of runner.run() for a part. */
 type NextPart = (
   operations: readonly TransportOperation[],
 ) => [plan: Plan<void>, options: CollectiveOptions, what: string, name: string | undefined];
 
-/** The parts, one after the other. The first is numbered or named as any collective; the others are called after it. */
+/** The parts, one after the other. The first is numbered or named like any collective, the others after the first. */
 function partsOf<R>(
   plan: Plan<R>,
   options: CollectiveOptions,

@@ -7,11 +7,11 @@ import { describe } from '../tensor/tensor.ts';
 import type { ProcessSet } from './process-set.ts';
 
 export interface CollectiveOptions {
-  /** Matches calls of different ranks; without it the order of calls does. */
+  /** Matches the calls of different ranks. Default: the order of calls. */
   name?: string | undefined;
   /** Default: all ranks. */
   processSet?: ProcessSet | undefined;
-  /** Ends the wait; see docs/guide/failures.md for what that means to the other ranks. */
+  /** Ends the wait; see docs/guide/failures.md for what that means for the other ranks. */
   signal?: AbortSignal | undefined;
   /** Default: HOROVOD_TIMEOUT_SECONDS, 30 minutes. */
   timeoutMs?: number | undefined;
@@ -24,7 +24,7 @@ export interface ReduceOptions extends CollectiveOptions {
   prescaleFactor?: number | undefined;
   /** Multiplied with the result. */
   postscaleFactor?: number | undefined;
-  /** One of Compression, its name, or one of your own. Default: none. Those that are lossy go with Sum and Average. */
+  /** A member of Compression, its name, or your own compressor. Default: none. Lossy ones take Sum and Average only. */
   compression?: AnyCompressor | CompressionName | undefined;
 }
 

@@ -11,7 +11,7 @@ export interface Registration {
   readonly ownRank: number;
 }
 
-// Registration is the context's business: users see it through the methods only.
+// Written by contexts only. Users see it through the methods of ProcessSet.
 const registrations = new WeakMap<ProcessSet, Registration>();
 
 export class ProcessSet {
@@ -22,13 +22,13 @@ export class ProcessSet {
     if (!Array.isArray(ranks) || !ranks.every((rank) => Number.isSafeInteger(rank) && rank >= 0)) {
       throw new HorovodError(
         'ERR_HVD_INVALID_ARGUMENT',
-        `a ProcessSet takes a list of ranks (whole numbers from 0), not ${describe(ranks)}.`,
+        `a ProcessSet takes a list of ranks (integers from 0), not ${describe(ranks)}.`,
       );
     }
     const sorted = [...ranks].sort((a, b) => a - b);
     const twice = sorted.find((rank, i) => rank === sorted[i + 1]);
     if (twice !== undefined) {
-      throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `a ProcessSet names rank ${twice} twice.`);
+      throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `rank ${twice} is in the ProcessSet twice.`);
     }
     this.#ranks = Object.freeze(sorted);
   }

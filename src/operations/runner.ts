@@ -1,4 +1,4 @@
-// What collectives need of the rank they run on. A context implements it; operations/ knows nothing else of contexts.
+// What collectives need from the rank they run on. Contexts implement it; operations/ knows nothing else about contexts.
 
 import type { Log } from '../console/log.ts';
 import type { HorovodError } from '../errors.ts';
@@ -16,9 +16,9 @@ export interface OperationRunner {
   membersOf(set: ProcessSet | undefined, what: string): Members;
   run<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): Promise<R>;
   runSync<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): R;
-  /** Submits at once; the function returned waits, blocking, and gives the result. It must be called, once. */
+  /** Submits at once; the function returned blocks until the result is there. It must be called, once. */
   start<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): () => R;
-  /** The shortest way for what programs call most (quick-allreduce.ts). Undefined: take the common way. */
+  /** The short way for the most frequent calls (quick-allreduce.ts). Undefined: not such a call. */
   quickAllreduce<T extends TensorLike>(x: T, options: AllreduceOptions): Promise<T> | undefined;
   quickAllreduceSync<T extends TensorLike>(x: T, options: AllreduceOptions): T | undefined;
   /** Ends the job, on every rank. */

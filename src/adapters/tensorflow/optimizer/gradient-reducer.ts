@@ -11,9 +11,9 @@ import * as tf from '@tensorflow/tfjs';
 import type { HorovodContext } from '../../../context/context.ts';
 import { defaultContext } from '../../../context/default/default-context.ts';
 import { alloc } from '../../../operations/alloc.ts';
+import type { MemoryOptions } from '../../../operations/collectives/allreduce-compressed.ts';
 import { allreduceSync, groupedAllreduce, groupedAllreduceSync } from '../../../operations/collectives.ts';
 import type { AllreduceOptions } from '../../../operations/options.ts';
-import type { MemoryOptions } from '../../../operations/collectives/allreduce-compressed.ts';
 import {
   type PreparedCollective,
   prepareAllreduceSync,
