@@ -63,9 +63,7 @@ function checkSplits(splits: AlltoallOptions['splits'], rows: number, size: numb
   }
   const total = list.reduce((sum, entry) => sum + entry, 0);
   if (total > rows) {
-    throw invalidArgument(
-      `${what}: the splits add up to ${total}, more than the first dimension, which is ${rows}.`,
-    );
+    throw invalidArgument(`${what}: the splits add up to ${total}, more than the first dimension, ${rows}.`);
   }
   return list;
 }
