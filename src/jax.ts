@@ -20,9 +20,6 @@ export {
   type DistributedOptimizerOptions,
   type DistributedTransformation,
   type GradientOptions,
-  type ValueAndGradOptions,
-  valueAndGrad,
-  valueAndGradSync,
 } from './adapters/jax/distributed-optimizer.ts';
 export {
   type AdamOptions,
@@ -33,4 +30,5 @@ export {
   type SgdOptions,
   sgd,
 } from './adapters/jax/optimizers.ts';
+export { type ValueAndGradOptions, valueAndGrad, valueAndGradSync } from './adapters/jax/value-and-grad.ts';
 export * from './index.ts';

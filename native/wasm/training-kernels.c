@@ -1,5 +1,5 @@
 // Training kernels for TensorFlow.js' WASM backend: what its own C++ lacks or does slowly. They work in the backend's
-// memory; scripts/build-training-kernels.mjs compiles them into src/tensorflow/backend/wasm/training-module.ts.
+// memory; scripts/build-training-kernels.mjs compiles them into native/wasm/compiled/training-kernels.wasm.
 //
 // Nothing here uses the stack in memory or static data (the build checks it): both would lie on the backend's own.
 // All offsets are in elements of float; images are [batch, height, width, channels].

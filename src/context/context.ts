@@ -22,13 +22,15 @@ import { StragglerWatch } from '../observe/stragglers/straggler-watch.ts';
 import { Timeline } from '../observe/timeline/timeline.ts';
 import { type AllreduceOptions, type CollectiveOptions, checkOptions } from '../operations/options.ts';
 import { describePlan, fingerprintOfPlan, type Members, type Plan } from '../operations/plan.ts';
+import { type PreparedCollective, prepareAllreduceSync } from '../operations/prepared.ts';
 import { ProcessSet } from '../operations/process-set.ts';
 import { quickAllreduce, quickAllreduceSync } from '../operations/quick-allreduce.ts';
 import { QuickCall } from '../operations/quick-call.ts';
 import type { OperationRunner } from '../operations/runner.ts';
 import type { TensorLike } from '../tensor/tensor.ts';
-import type { Transport, TransportGroup, TransportName } from '../transport/transport.ts';
+import type { GrowingMemory, Transport, TransportGroup, TransportName } from '../transport/transport.ts';
 import type { ContextLimits, ContextParts, World } from './context-parts.ts';
+import { GradientSettings } from './gradient-settings.ts';
 import { ProcessSetChanges } from './process-set-changes.ts';
 import { checkDistinct, ProcessSetTable, type RegisteredSet } from './process-set-table.ts';
 import { countName, fillRecord, keepRecord, nowMs, timelinePlace, zeroRequest } from './request-parts.ts';
@@ -43,6 +45,8 @@ export class HorovodContext implements OperationRunner {
   readonly limits: ContextLimits;
   /** The limits that may change at the end of a step. */
   readonly tuned: Tuned;
+  /** Those of them that adapters use. */
+  readonly gradients: GradientSettings;
   readonly recorder: FlightRecorder;
   /** Training steps of this rank. */
   readonly steps: StepClock = new StepClock();
@@ -70,6 +74,7 @@ export class HorovodContext implements OperationRunner {
     this.log = parts.log;
     this.limits = parts.limits;
     this.tuned = new Tuned(parts.limits);
+    this.gradients = new GradientSettings(this.tuned, parts.transport);
     this.recorder = new FlightRecorder(parts.limits.flightRecords);
     this.#sets = new ProcessSetTable(parts.world.rank, parts.hostOf, parts.transport.kernels);
     this.dumper = createDumper(this, parts, this.#sets, (rank) => this.#stalls.describe(rank));
@@ -156,6 +161,27 @@ export class HorovodContext implements OperationRunner {
 
   get hasDynamicProcessSets(): boolean {
     return this.#parts.hasDynamicProcessSets;
+  }
+
+  // What adapters use: see AdapterContext in adapters/context.ts.
+
+  prepareAllreduceSync<T extends TensorLike | readonly TensorLike[]>(
+    xs: T,
+    options: AllreduceOptions,
+  ): PreparedCollective<T> {
+    return prepareAllreduceSync(this, xs, options);
+  }
+
+  adoptMemory(memory: GrowingMemory): void {
+    this.transport.adopt(memory);
+  }
+
+  nextReducer(set: ProcessSet | undefined): number {
+    return ++this.#registered(set, 'gradients').reducers;
+  }
+
+  reportStep(samples?: number): void {
+    this.steps.report(samples);
   }
 
   /** Everything still in flight ends with ERR_HVD_SHUT_DOWN. Calling it twice is fine. */

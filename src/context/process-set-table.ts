@@ -13,6 +13,8 @@ export interface RegisteredSet {
   readonly channel: Channel | undefined;
   /** Prepared collectives without a name are matched by their order. */
   prepared: number;
+  /** So are reducers of gradients (adapters/). */
+  reducers: number;
 }
 
 export class ProcessSetTable {
@@ -91,7 +93,7 @@ export class ProcessSetTable {
       hostOf: hostOf === undefined ? undefined : ranks.map((rank) => hostOf[rank] as number),
       kernels: this.#kernels,
     };
-    this.#sets.set(id, { set, members, channel, prepared: 0 });
+    this.#sets.set(id, { set, members, channel, prepared: 0, reducers: 0 });
     if (id === 0) this.#globalChannel = channel;
     register(set, { id, ranks, ownRank: this.#ownRank });
   }

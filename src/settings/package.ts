@@ -15,3 +15,8 @@ export function packageVersion(): string {
   const manifest = readFileSync(join(packageRoot(), 'package.json'), 'utf8');
   return (JSON.parse(manifest) as { version: string }).version;
 }
+
+/** The bytes of a WASM module that this package ships, such as 'reduce-kernels'. */
+export function readWasm(name: string): Uint8Array {
+  return readFileSync(join(packageRoot(), 'native/wasm/compiled', `${name}.wasm`));
+}

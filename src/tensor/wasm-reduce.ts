@@ -7,11 +7,11 @@
 // the end of an area's data and the next multiple.
 
 import assert from 'node:assert';
+import { readWasm } from '../settings/package.ts';
 import { type DType, dtypes, type TypedArray } from './dtype.ts';
 import { type HalfDType, narrow, widen } from './half-float.ts';
 import { reduceInto, scaleInto } from './reduce.ts';
 import type { ReduceOp } from './reduce-op.ts';
-import { wasmKernels } from './wasm-kernels.ts';
 
 export const areaAlignment = 64;
 
@@ -68,11 +68,12 @@ interface WasmMemory {
 
 /** Undefined where WASM SIMD is missing or the address space for its memory cannot be had. */
 export function createSimdKernels(stagingBytes: number): ReduceKernels | undefined {
+  const bytes = readWasm('reduce-kernels');
   try {
     const { WebAssembly } = globalThis as unknown as { WebAssembly: WebAssemblyGlobal };
     const pages = Math.ceil((areaBytes(stagingBytes) + 2 * wideBytes) / 65536);
     const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
-    const module = new WebAssembly.Module(Buffer.from(wasmKernels, 'base64'));
+    const module = new WebAssembly.Module(bytes);
     const { exports } = new WebAssembly.Instance(module, { staging: { memory } });
     return simdKernels(memory, stagingBytes, exports as Kernels);
   } catch {

@@ -80,6 +80,8 @@ describe('the tarball', () => {
       'dist/index.d.ts',
       'bin/horovod.js',
       'bin/horovodrun.js',
+      'native/wasm/compiled/reduce-kernels.wasm',
+      'native/wasm/compiled/training-kernels.wasm',
       'LICENSE',
       'README.md',
       'CHANGELOG.md',

@@ -178,7 +178,7 @@ describe('DistributedOptimizer', () => {
   before(() => hvd.init());
   after(() => hvd.shutdown());
   const refusals: [name: string, make: () => unknown, words: RegExp][] = [
-    ['no optimizer', () => hvd.DistributedOptimizer({} as never), /takes an optimizer \{ init/],
+    ['no optimizer', () => hvd.DistributedOptimizer({} as never), /expected an optimizer \{ init/],
     ['nothing', () => hvd.DistributedOptimizer(undefined as never), /not undefined/],
     [
       'one that is distributed already',
@@ -188,7 +188,7 @@ describe('DistributedOptimizer', () => {
     [
       'no passes',
       () => hvd.DistributedOptimizer(hvd.sgd(1), { backwardPassesPerStep: 0 }),
-      /whole number from 1, not 0/,
+      /whole number above 0, not 0/,
     ],
     [
       'a factor of 0',

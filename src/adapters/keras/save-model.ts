@@ -1,8 +1,8 @@
 // saveModel(): a checkpoint of a model, written by rank 0 alone, with the optimizer's state unless told otherwise.
 
 import * as tf from '@tensorflow/tfjs';
-import { rank } from '../../context/default/default-membership.ts';
 import { HorovodError } from '../../errors.ts';
+import { rank } from '../context.ts';
 import { errorFeedbackOf, gatherErrorFeedback } from '../tensorflow/optimizer/error-feedback.ts';
 import { shardingOf } from '../tensorflow/optimizer/sharded/state.ts';
 import { errorFeedbackBytes } from './model-files/error-feedback-file.ts';

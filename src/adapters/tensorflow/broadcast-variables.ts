@@ -6,13 +6,13 @@
 // backend keeps packed copies of weights by tensor, which would go stale.
 
 import * as tf from '@tensorflow/tfjs';
-import { allgatherObject, allgatherObjectSync } from '../../context/default/default-collectives.ts';
-import { globalProcessSet } from '../../context/default/default-context.ts';
-import { rank } from '../../context/default/default-membership.ts';
 import { HorovodError } from '../../errors.ts';
+import { allgatherObject, allgatherObjectSync } from '../../operations/collectives.ts';
 import type { CollectiveOptions } from '../../operations/options.ts';
 import { describe } from '../../tensor/tensor.ts';
-import { broadcastSlots, broadcastSlotsSync, type Slot, type SlotDtype } from './packed-broadcast.ts';
+import { type BothForms, run, runSync, wait } from '../both-forms.ts';
+import { currentContext, globalProcessSet, rank } from '../context.ts';
+import { broadcastSlots, type Slot, type SlotDtype } from './packed-broadcast.ts';
 import { dtypeOf } from './tensor-access.ts';
 import { label } from './tensor-collectives.ts';
 import { assignAndDispose, variableOf } from './tensor-operands.ts';
@@ -31,8 +31,7 @@ export async function broadcastVariables(
   rootRank: number,
   options: CollectiveOptions = {},
 ): Promise<void> {
-  const what = label('broadcastVariables', options);
-  await broadcastList(variablesOf(variables, what), rootRank, options, what);
+  await run(broadcastGiven(variables, rootRank, options));
 }
 
 /** The blocking form of broadcastVariables(). */
@@ -41,8 +40,7 @@ export function broadcastVariablesSync(
   rootRank: number,
   options: CollectiveOptions = {},
 ): void {
-  const what = label('broadcastVariables', options);
-  broadcastListSync(variablesOf(variables, what), rootRank, options, what);
+  runSync(broadcastGiven(variables, rootRank, options));
 }
 
 /**
@@ -55,12 +53,12 @@ export async function broadcastGlobalVariables(
   rootRank: number,
   options: CollectiveOptions = {},
 ): Promise<void> {
-  await broadcastList(globalVariables(), rootRank, options, label('broadcastGlobalVariables', options));
+  await run(broadcastAll(rootRank, options));
 }
 
 /** The blocking form of broadcastGlobalVariables(). */
 export function broadcastGlobalVariablesSync(rootRank: number, options: CollectiveOptions = {}): void {
-  broadcastListSync(globalVariables(), rootRank, options, label('broadcastGlobalVariables', options));
+  runSync(broadcastAll(rootRank, options));
 }
 
 /** What the ranks compare. */
@@ -103,26 +101,39 @@ function isAlike(a: Description, b: Description): boolean {
   );
 }
 
-async function broadcastList(
-  variables: readonly tf.Variable[],
+function* broadcastGiven(
+  variables: VariableList,
   rootRank: number,
   options: CollectiveOptions,
-  what: string,
-): Promise<void> {
-  const slots = slotsOf(variables, rootRank, options, what);
-  checkAlike(await allgatherObject(slots.map(descriptionOf), forCheck(options)), options, what);
-  await broadcastSlots(slots, rank() === rootRank, rootRank, options);
+): BothForms<void> {
+  const what = label('broadcastVariables', options);
+  yield* broadcastList(variablesOf(variables, what), rootRank, options, what);
 }
 
-function broadcastListSync(
+function* broadcastAll(rootRank: number, options: CollectiveOptions): BothForms<void> {
+  const variables = Object.values(tf.engine().registeredVariables);
+  yield* broadcastList(variables, rootRank, options, label('broadcastGlobalVariables', options));
+}
+
+function* broadcastList(
   variables: readonly tf.Variable[],
   rootRank: number,
   options: CollectiveOptions,
   what: string,
-): void {
+): BothForms<void> {
   const slots = slotsOf(variables, rootRank, options, what);
-  checkAlike(allgatherObjectSync(slots.map(descriptionOf), forCheck(options)), options, what);
-  broadcastSlotsSync(slots, rank() === rootRank, rootRank, options);
+  checkAlike(yield* exchange(slots.map(descriptionOf), options), options, what);
+  yield* broadcastSlots(slots, rootRank, options);
+}
+
+/** An operation with its own name: before anything is sent, every rank sees what the others have. */
+export function* exchange<T>(value: T, options: CollectiveOptions): BothForms<T[]> {
+  const context = currentContext();
+  const name = options.name === undefined ? undefined : `${options.name}.check`;
+  return yield* wait(
+    () => allgatherObjectSync(context, value, { ...options, name }),
+    () => allgatherObject(context, value, { ...options, name }),
+  );
 }
 
 function slotsOf(
@@ -170,15 +181,6 @@ export function checkRoot(rootRank: number, options: CollectiveOptions, what: st
     'ERR_HVD_INVALID_ARGUMENT',
     `${what}: root rank ${describe(rootRank)} is not one of the ranks of the process set, ${ranks.join(', ')}.`,
   );
-}
-
-/** The comparison is an operation of its own, with a name of its own. */
-export function forCheck(options: CollectiveOptions): CollectiveOptions {
-  return options.name === undefined ? options : { ...options, name: `${options.name}.check` };
-}
-
-function globalVariables(): tf.Variable[] {
-  return Object.values(tf.engine().registeredVariables);
 }
 
 function variablesOf(variables: VariableList, what: string): tf.Variable[] {

@@ -12,17 +12,16 @@
 // Accumulators that are sharded over the ranks are one state of all of them already and stay as they are; the rest travels.
 
 import * as tf from '@tensorflow/tfjs';
-import { allgatherObject, allgatherObjectSync } from '../../context/default/default-collectives.ts';
-import { globalProcessSet } from '../../context/default/default-context.ts';
-import { rank } from '../../context/default/default-membership.ts';
 import { HorovodError } from '../../errors.ts';
 import type { CollectiveOptions } from '../../operations/options.ts';
 import { describe } from '../../tensor/tensor.ts';
+import { type BothForms, run, runSync } from '../both-forms.ts';
+import { globalProcessSet, rank } from '../context.ts';
 import { type Accumulators, type Fields, isAccumulators, type OptimizerVariable } from './accumulators.ts';
-import { checkRoot, forCheck } from './broadcast-variables.ts';
+import { checkRoot, exchange } from './broadcast-variables.ts';
 import { getMomentum, setLearningRate, setMomentum } from './learning-rate.ts';
 import { forgetSharding, shardingOf } from './optimizer/sharded/state.ts';
-import { broadcastSlots, broadcastSlotsSync, type Slot, type SlotDtype } from './packed-broadcast.ts';
+import { broadcastSlots, type Slot, type SlotDtype } from './packed-broadcast.ts';
 import { dtypeOf } from './tensor-access.ts';
 import { label } from './tensor-collectives.ts';
 import { assignAndDispose } from './tensor-operands.ts';
@@ -33,12 +32,7 @@ export async function broadcastOptimizerState(
   rootRank: number,
   options: CollectiveOptions = {},
 ): Promise<void> {
-  const what = label('broadcastOptimizerState', options);
-  const fields = fieldsOf(optimizer, rootRank, options, what);
-  const offers = await allgatherObject(offerOf(optimizer, fields, rootRank, what), forCheck(options));
-  const state = agreedState(offers, rootRank, options, what);
-  await broadcastSlots(slotsOf(optimizer, fields, state), rank() === rootRank, rootRank, options);
-  if (rank() !== rootRank) applyNumbers(optimizer, state.numbers);
+  await run(broadcastState(optimizer, rootRank, options));
 }
 
 /** The blocking form of broadcastOptimizerState(). */
@@ -47,11 +41,19 @@ export function broadcastOptimizerStateSync(
   rootRank: number,
   options: CollectiveOptions = {},
 ): void {
+  runSync(broadcastState(optimizer, rootRank, options));
+}
+
+function* broadcastState(
+  optimizer: tf.Optimizer,
+  rootRank: number,
+  options: CollectiveOptions,
+): BothForms<void> {
   const what = label('broadcastOptimizerState', options);
   const fields = fieldsOf(optimizer, rootRank, options, what);
-  const offers = allgatherObjectSync(offerOf(optimizer, fields, rootRank, what), forCheck(options));
+  const offers = yield* exchange(offerOf(optimizer, fields, rootRank, what), options);
   const state = agreedState(offers, rootRank, options, what);
-  broadcastSlotsSync(slotsOf(optimizer, fields, state), rank() === rootRank, rootRank, options);
+  yield* broadcastSlots(slotsOf(optimizer, fields, state), rootRank, options);
   if (rank() !== rootRank) applyNumbers(optimizer, state.numbers);
 }
 

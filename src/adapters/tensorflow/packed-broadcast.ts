@@ -3,11 +3,12 @@
 
 import type * as tf from '@tensorflow/tfjs';
 import { inBytes, startPhase } from '../../console/progress.ts';
-import { broadcast, broadcastSync } from '../../context/default/default-collectives.ts';
-import { defaultContext } from '../../context/default/default-context.ts';
+import { broadcast, broadcastSync } from '../../operations/collectives.ts';
 import type { CollectiveOptions } from '../../operations/options.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
 import { elementsIn, type Tensor } from '../../tensor/tensor.ts';
+import { type BothForms, wait } from '../both-forms.ts';
+import { currentContext } from '../context.ts';
 import { makeTensor } from './tensor-access.ts';
 import { valuesLaterOf, valuesOf } from './tensor-operands.ts';
 
@@ -26,57 +27,47 @@ export interface Slot {
 const packBytes = 64 * 2 ** 20;
 const bytesPerElement = { float32: 4, int32: 4, bool: 1 } as const;
 
-export function broadcastSlotsSync(
+export function* broadcastSlots(
   slots: readonly Slot[],
-  isRoot: boolean,
   rootRank: number,
   options: CollectiveOptions,
-): void {
+): BothForms<void> {
+  const context = currentContext();
+  const isRoot = context.world.rank === rootRank;
   const progress = progressOf(slots);
   try {
     for (const [number, pack] of packsOf(slots).entries()) {
       const message = emptyMessage(pack);
-      if (isRoot) fill(message.data, pack, (slot) => valuesOf(slot.read()));
-      broadcastSync(message, rootRank, { ...optionsOf(options, number), inPlace: true });
-      if (!isRoot) unpack(message.data, pack);
-      progress?.sent(message.data.byteLength);
-    }
-  } finally {
-    progress?.end();
-  }
-}
-
-/** As broadcastSlotsSync(), as a promise. */
-export async function broadcastSlots(
-  slots: readonly Slot[],
-  isRoot: boolean,
-  rootRank: number,
-  options: CollectiveOptions,
-): Promise<void> {
-  const progress = progressOf(slots);
-  try {
-    for (const [number, pack] of packsOf(slots).entries()) {
-      const message = emptyMessage(pack);
+      const data = message.data as Float32Array;
       if (isRoot) {
         let place = 0;
         for (const slot of pack) {
-          const values = await valuesLaterOf(slot.read());
-          (message.data as Float32Array).set(values as Float32Array, place);
+          const tensor = slot.read();
+          const values = yield* wait(
+            () => valuesOf(tensor),
+            () => valuesLaterOf(tensor),
+          );
+          data.set(values as Float32Array, place);
           place += values.length;
         }
       }
-      await broadcast(message, rootRank, { ...optionsOf(options, number), inPlace: true });
-      if (!isRoot) unpack(message.data, pack);
-      progress?.sent(message.data.byteLength);
+      const name = options.name === undefined ? undefined : `${options.name}.${number}`;
+      const inPlace = { ...options, name, inPlace: true };
+      yield* wait(
+        () => broadcastSync(context, message, rootRank, inPlace),
+        () => broadcast(context, message, rootRank, inPlace),
+      );
+      if (!isRoot) unpack(data, pack);
+      progress?.sent(data.byteLength);
     }
   } finally {
     progress?.end();
   }
 }
 
-/** Rank 0 says how far it is, if it takes long. */
+/** Rank 0 shows its progress if it takes long. */
 function progressOf(slots: readonly Slot[]): { sent(bytes: number): void; end(): void } | undefined {
-  const { world, log } = defaultContext();
+  const { world, log } = currentContext();
   if (world.rank !== 0 || world.size === 1) return undefined;
   const total = slots.reduce((sum, { shape, dtype }) => sum + elementsIn(shape) * bytesPerElement[dtype], 0);
   const phase = startPhase({ what: `broadcast of ${slots.length} tensors, ${inBytes(total)}`, log });
@@ -120,15 +111,6 @@ function emptyMessage(pack: readonly Slot[]): Tensor {
   return { data: new kind(length), shape: [length], dtype };
 }
 
-function fill(data: TypedArray, pack: readonly Slot[], read: (slot: Slot) => TypedArray): void {
-  let place = 0;
-  for (const slot of pack) {
-    const values = read(slot);
-    (data as Float32Array).set(values as Float32Array, place);
-    place += values.length;
-  }
-}
-
 function unpack(data: TypedArray, pack: readonly Slot[]): void {
   let place = 0;
   for (const slot of pack) {
@@ -137,8 +119,4 @@ function unpack(data: TypedArray, pack: readonly Slot[]): void {
     slot.receive(makeTensor(data.slice(place, end), slot.shape, slot.dtype));
     place = end;
   }
-}
-
-function optionsOf(options: CollectiveOptions, number: number): CollectiveOptions {
-  return options.name === undefined ? options : { ...options, name: `${options.name}.${number}` };
 }

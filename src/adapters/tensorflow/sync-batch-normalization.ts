@@ -8,10 +8,10 @@
 // gradients of gamma and beta stay local, as those of any weight: DistributedOptimizer reduces them.
 
 import * as tf from '@tensorflow/tfjs';
-import { allreduceSync } from '../../context/default/default-collectives.ts';
-import { size } from '../../context/default/default-membership.ts';
 import { HorovodError } from '../../errors.ts';
+import { allreduceSync } from '../../operations/collectives.ts';
 import { Sum } from '../../tensor/reduce-op.ts';
+import { currentContext, size } from '../context.ts';
 import { valuesOf } from './tensor-operands.ts';
 
 /** The options of tf.layers.batchNormalization(); `fused` is known so that it can be refused, as Horovod does. */
@@ -134,7 +134,7 @@ function globalMoments(input: tf.Tensor, { channels, reduced }: Layout): Moments
       sums[1 + channels + c] = ownCount * ((variances[c] as number) + mean * mean);
     }
   }
-  const all = allreduceSync(sums, { op: Sum, inPlace: true });
+  const all = allreduceSync(currentContext(), sums, { op: Sum, inPlace: true });
   const count = all[0] as number;
   const mean = new Float32Array(channels);
   const variance = new Float32Array(channels);
@@ -175,7 +175,10 @@ function normalize(
       const sums = new Float64Array(2 * channels);
       sums.set(valuesOf(dbeta) as Float32Array);
       sums.set(valuesOf(dgamma) as Float32Array, channels);
-      const all = Float32Array.from(allreduceSync(sums, { op: Sum, inPlace: true }), (sum) => sum / count);
+      const all = Float32Array.from(
+        allreduceSync(currentContext(), sums, { op: Sum, inPlace: true }),
+        (sum) => sum / count,
+      );
       const meanDy = spread(tf.tensor1d(all.slice(0, channels)));
       const meanDyXhat = spread(tf.tensor1d(all.slice(channels)));
       const centred = tf.sub(tf.sub(dy, meanDy), tf.mul(xhat, meanDyXhat));

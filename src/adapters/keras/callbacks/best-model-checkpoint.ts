@@ -1,8 +1,9 @@
 // Saves the model whenever the monitored metric is the best so far. Rank 0 decides and writes; the others have nothing to do,
 // unless a part of the optimizer's state is theirs (shardOptimizerState): then they hear what rank 0 decides, and bring it.
 
-import { broadcastObjectSync } from '../../../context/default/default-collectives.ts';
 import { HorovodError } from '../../../errors.ts';
+import { broadcastObjectSync } from '../../../operations/collectives.ts';
+import { currentContext } from '../../context.ts';
 import { errorFeedbackOf } from '../../tensorflow/optimizer/error-feedback.ts';
 import { shardingOf } from '../../tensorflow/optimizer/sharded/state.ts';
 import { formatGeneral } from '../format-number.ts';
@@ -73,7 +74,10 @@ export class BestModelCheckpoint extends HorovodCallback {
     const { processSet } = (isOfAll && (shardingOf(optimizer) ?? errorFeedbackOf(optimizer))) || {};
     const tell = (isBetter: boolean) =>
       isOfAll &&
-      broadcastObjectSync(isBetter, processSet?.ranks[0] ?? 0, { name: 'BestModelCheckpoint', processSet });
+      broadcastObjectSync(currentContext(), isBetter, processSet?.ranks[0] ?? 0, {
+        name: 'BestModelCheckpoint',
+        processSet,
+      });
     if (this.#membership.rank() !== 0) {
       if (tell(false)) await saveModel(this.model, this.#filepath);
       return;

@@ -3,8 +3,8 @@
 // timers, signal handlers and promise collectives of the user's script need it now and then.
 
 import * as tf from '@tensorflow/tfjs';
-import { rank, size } from '../../../context/default/default-membership.ts';
 import { HorovodError } from '../../../errors.ts';
+import { rank, size } from '../../context.ts';
 import { expectBatch } from '../../tensorflow/optimizer/distributed-optimizer.ts';
 
 /** What fit() hands to callbacks: values may still be tensors, whose owner is fit(). */

@@ -1,9 +1,10 @@
 // Averages the metrics of an epoch over all ranks, so that whatever decides by them (early stopping, checkpoints,
 // schedules) decides alike everywhere. It must come before those in the list of callbacks.
 
-import { allgatherObjectSync } from '../../../context/default/default-collectives.ts';
 import { HorovodError } from '../../../errors.ts';
+import { allgatherObjectSync } from '../../../operations/collectives.ts';
 import type { ProcessSet } from '../../../operations/process-set.ts';
+import { currentContext } from '../../context.ts';
 import { type FitLogs, HorovodCallback, readLogs } from './horovod-callback.ts';
 
 export interface MetricAverageOptions {
@@ -25,9 +26,9 @@ export class MetricAverageCallback extends HorovodCallback {
     const own = await readLogs(logs);
     // Blocking, as the reduction of gradients in fit() is: so a rank that still trains while others have ended the
     // epoch is a deadlock that can be proven, and told at once.
-    const ofRanks = allgatherObjectSync(own, {
+    const ofRanks = allgatherObjectSync(currentContext(), own, {
       name: 'MetricAverageCallback',
-      ...(processSet && { processSet }),
+      processSet,
     });
     for (const [metric, value] of Object.entries(averageMetrics(ofRanks))) {
       const old = logs[metric];

@@ -2,11 +2,8 @@
 // is no rank; and reading and writing in pieces, so that there is something to tell.
 
 import type { FileHandle } from 'node:fs/promises';
-import { createLog, type Log } from '../../../console/log.ts';
 import { inBytes, type Phase, startPhase } from '../../../console/progress.ts';
-import { defaultContext, isInitialized } from '../../../context/default/default-context.ts';
-import { processEnvironment } from '../../../settings/environment.ts';
-import { readSettings } from '../../../settings/read-settings.ts';
+import { logOfRankZero } from '../../context.ts';
 
 const pieceBytes = 16 * 2 ** 20;
 
@@ -49,15 +46,6 @@ export async function readInPieces(file: FileHandle, path: string): Promise<Uint
 }
 
 function phaseOf(what: string): Phase | undefined {
-  const log = speaker();
+  const log = logOfRankZero();
   return log === undefined ? undefined : startPhase({ what, log });
-}
-
-function speaker(): Log | undefined {
-  if (!isInitialized()) {
-    const settings = readSettings(processEnvironment());
-    return settings.rank === 0 ? createLog(settings, 0) : undefined;
-  }
-  const { world, log } = defaultContext();
-  return world.rank === 0 ? log : undefined;
 }

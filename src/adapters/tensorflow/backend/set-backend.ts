@@ -4,7 +4,6 @@
 import { createRequire } from 'node:module';
 import { dirname, sep } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
-import { createLog } from '../../../console/log.ts';
 import { HorovodError } from '../../../errors.ts';
 import {
   limitTensorFlowThreads,
@@ -12,6 +11,7 @@ import {
   quietTensorFlow,
 } from '../../../settings/environment.ts';
 import { readSettings } from '../../../settings/read-settings.ts';
+import { logOfRankZero } from '../../context.ts';
 import { installTrainingKernels } from './wasm/install.ts';
 import { removeRethrowingListeners } from './wasm/listeners.ts';
 import { acceptValuesOfOtherBackends } from './wasm/moved-values.ts';
@@ -65,14 +65,15 @@ async function useBest(threads: number | undefined): Promise<string> {
     }
   }
   if (isInstalled('wasm')) {
-    if (failures.length > 0) warn(`setBackend('auto') uses wasm: ${failures.join(' ')}`);
+    if (failures.length > 0)
+      logOfRankZero()?.write('warning', `setBackend('auto') uses wasm: ${failures.join(' ')}`);
     return await useWasm(threads);
   }
   failures.push(
     `Neither ${packages.tensorflow} nor ${packages.wasm} can be used, and the cpu backend is 25 to 300 times ` +
       `slower: run npm install ${packages.wasm}@${tf.version_core}.`,
   );
-  warn(`setBackend('auto') uses cpu: ${failures.join(' ')}`);
+  logOfRankZero()?.write('warning', `setBackend('auto') uses cpu: ${failures.join(' ')}`);
   return await use('cpu');
 }
 
@@ -198,12 +199,6 @@ function checkedThreads(options: BackendOptions): number | undefined {
 function silenceCpuBanner(): void {
   const cpu = tf.findBackend('cpu') as unknown as { firstUse?: boolean } | null;
   if (cpu?.firstUse) cpu.firstUse = false;
-}
-
-/** One line from rank 0: the others would say the same. */
-function warn(message: string): void {
-  const settings = readSettings(processEnvironment());
-  if (settings.rank === 0) createLog(settings, 0).write('warning', message);
 }
 
 function firstLine(error: unknown): string {

@@ -1,7 +1,7 @@
 // How many batches each rank takes in an epoch, and in its validation.
 
-import { size } from '../../../context/default/default-membership.ts';
 import { HorovodError } from '../../../errors.ts';
+import { size } from '../../context.ts';
 
 /**
  * Batches per rank and epoch: for batchesPerEpoch of fitDataset(), together with repeat(). Every rank has that many full

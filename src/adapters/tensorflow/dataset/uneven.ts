@@ -4,9 +4,9 @@
 // Words. Samples are dealt like cards: rank r of n gets samples r, r + n, r + 2n, … A *deal* is n samples, one for
 // each rank; the last deal may be short.
 
-import { rank, size } from '../../../context/default/default-membership.ts';
 import { HorovodError } from '../../../errors.ts';
 import { describe } from '../../../tensor/tensor.ts';
+import { rank, size } from '../../context.ts';
 
 /**
  * What becomes of a short last deal. 'pad': it is filled up with the first samples again, as Horovod's samplers do, so

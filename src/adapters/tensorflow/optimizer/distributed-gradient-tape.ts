@@ -1,22 +1,29 @@
-// DistributedGradientTape: tf.variableGrads() whose gradients are reduced over the ranks, for training loops of
-// one's own with a plain optimizer.
+// DistributedGradientTape: tf.variableGrads() whose gradients are reduced over the ranks, for custom training loops with a
+// plain optimizer.
 
 import * as tf from '@tensorflow/tfjs';
-import { defaultContext } from '../../../context/default/default-context.ts';
-import { HorovodError } from '../../../errors.ts';
 import { describe } from '../../../tensor/tensor.ts';
+import { invalid, readFlag } from '../../check-options.ts';
+import { currentContext } from '../../context.ts';
+import type { BackwardPass } from './backward-pass.ts';
 import { registerErrorFeedback } from './error-feedback.ts';
-import { GradientReducer, type Gradients, type Pass } from './gradient-reducer.ts';
-import { type AnyVariable, LocalVariables, variableOf } from './local-variables.ts';
-import { checkGradientOptions, checkRegistered, type GradientOptions } from './options.ts';
-import { Loss } from './own-gradients.ts';
+import { GradientReducer } from './gradient-reducer.ts';
+import { type Gradients, Loss, namedGradients } from './gradients.ts';
+import {
+  type AnyVariable,
+  type LocalLayers,
+  LocalVariables,
+  trainableVariables,
+  variableOf,
+} from './local-variables.ts';
+import { checkGradientOptions, type GradientOptions } from './options.ts';
 
 export interface GradientTapeOptions extends GradientOptions {
-  /** Reduce gradients while backpropagation goes on (gradientSync() only). Default true; see HOROVOD_OVERLAP. */
+  /** Reduce gradients during backpropagation (gradientSync() only). Default: true; see HOROVOD_OVERLAP. */
   overlap?: boolean | undefined;
 }
 
-/** As tf.variableGrads() gives it: gradients by the names of their variables. All tensors are the caller's. */
+/** As tf.variableGrads() gives it: gradients by the names of their variables. All tensors belong to the caller. */
 export interface ValueAndGradients {
   readonly value: tf.Scalar;
   readonly grads: tf.NamedTensorMap;
@@ -28,43 +35,45 @@ export interface VariableGradient {
   readonly gradient: tf.Tensor | undefined;
 }
 
+/** Gradients in the order of the variables. */
+interface Computed {
+  readonly value: tf.Scalar;
+  readonly variables: readonly tf.Variable[];
+  readonly gradients: Gradients;
+}
+
 export class DistributedGradientTape {
   readonly #reducer: GradientReducer;
   readonly #locals: LocalVariables = new LocalVariables();
   readonly #what: string = this.constructor.name;
 
   constructor(options: GradientTapeOptions = {}) {
-    const { overlap = true, ...others } = Object(options) as GradientTapeOptions;
+    const { overlap, ...others } = Object(options) as GradientTapeOptions;
     const rules = checkGradientOptions(others, this.#what);
-    if (typeof overlap !== 'boolean') {
-      throw new HorovodError(
-        'ERR_HVD_INVALID_ARGUMENT',
-        `${this.#what}: overlap is true or false, not ${describe(overlap)}.`,
-      );
-    }
-    this.#reducer = new GradientReducer(rules, overlap);
+    this.#reducer = new GradientReducer(rules, readFlag({ overlap }, 'overlap', true, this.#what));
     registerErrorFeedback(this, this.#reducer.errorFeedback);
   }
 
   /** Computes the gradients of the loss, reduces them over the ranks, and resolves to the loss and them. */
   async gradient(lossFn: () => tf.Scalar, variables?: readonly AnyVariable[]): Promise<ValueAndGradients> {
-    const isAlone = this.#isAlone();
-    const { value, list, own } = this.#compute(lossFn, variables, undefined);
-    if (isAlone) {
-      markStep();
-      return { value, grads: named(list, own) };
+    const list = this.#listOf(variables);
+    const isAlone = this.#reducer.groupSize() === 1;
+    const { value, gradients: own } = this.#compute(lossFn, list, undefined);
+    let gradients = own;
+    if (!isAlone) {
+      const global = this.#locals.globalGradients(list, own);
+      const reduced = await this.#reducer.reduceLater(this.#locals.globalOf(list), global);
+      gradients = this.#merge(list, own, reduced);
+      tf.dispose(global.filter((gradient) => gradient !== undefined));
     }
-    const reduced = await this.#reducer.reduceLater(this.#global(list), this.#onlyGlobal(list, own));
-    const merged = this.#merge(list, own, reduced);
-    tf.dispose(this.#onlyGlobal(list, own).filter((gradient) => gradient !== undefined));
-    markStep();
-    return { value, grads: named(list, merged) };
+    currentContext().reportStep(); // the gradients are there, which is as near to the end of a step as a tape can know
+    return { value, grads: namedGradients(list, gradients) };
   }
 
   /** The blocking form of gradient(). */
   gradientSync(lossFn: () => tf.Scalar, variables?: readonly AnyVariable[]): ValueAndGradients {
-    const { value, list, gradients } = this.#computeSync(lossFn, variables);
-    return { value, grads: named(list, gradients) };
+    const { value, variables: list, gradients } = this.#computeSync(lossFn, variables);
+    return { value, grads: namedGradients(list, gradients) };
   }
 
   /** As gradientSync(), with local and reduced gradients apart. */
@@ -72,7 +81,7 @@ export class DistributedGradientTape {
     lossFn: () => tf.Scalar,
     variables?: readonly AnyVariable[],
   ): { value: tf.Scalar; local: VariableGradient[]; global: VariableGradient[] } {
-    const { value, list, gradients } = this.#computeSync(lossFn, variables);
+    const { value, variables: list, gradients } = this.#computeSync(lossFn, variables);
     const locals = this.#locals.current();
     const all = list.map((variable, i) => ({ variable, gradient: gradients[i] }));
     return {
@@ -88,101 +97,51 @@ export class DistributedGradientTape {
   }
 
   /** For PartialDistributedGradientTape. */
-  protected addLocalLayers(layers: tf.layers.Layer | readonly tf.layers.Layer[] | undefined): void {
+  protected addLocalLayers(layers: LocalLayers | undefined): void {
     this.#locals.addLayers(layers, this.#what);
   }
 
-  #computeSync(
-    lossFn: () => tf.Scalar,
-    variables: readonly AnyVariable[] | undefined,
-  ): { value: tf.Scalar; list: tf.Variable[]; gradients: Gradients } {
-    const list = this.#listOf(variables);
-    const pass = this.#isAlone() ? undefined : this.#reducer.begin(this.#global(list));
-    const { value, own } = this.#compute(lossFn, list, pass);
-    const reduced = pass?.finish(this.#onlyGlobal(list, own));
-    const gradients = reduced === undefined ? own : this.#merge(list, own, reduced);
-    markStep();
-    return { value, list, gradients };
+  #computeSync(lossFn: () => tf.Scalar, given: readonly AnyVariable[] | undefined): Computed {
+    const variables = this.#listOf(given);
+    const isAlone = this.#reducer.groupSize() === 1;
+    const pass = isAlone ? undefined : this.#reducer.begin(this.#locals.globalOf(variables));
+    const { value, gradients: own } = this.#compute(lossFn, variables, pass);
+    const reduced = pass?.finish(this.#locals.globalGradients(variables, own));
+    const gradients = reduced === undefined ? own : this.#merge(variables, own, reduced);
+    currentContext().reportStep();
+    return { value, variables, gradients };
   }
 
-  #compute(
-    lossFn: () => tf.Scalar,
-    variables: readonly AnyVariable[] | undefined,
-    pass: Pass | undefined,
-  ): { value: tf.Scalar; list: tf.Variable[]; own: Gradients } {
+  #compute(lossFn: () => tf.Scalar, variables: tf.Variable[], pass: BackwardPass | undefined): Computed {
     if (typeof lossFn !== 'function') {
-      throw new HorovodError(
-        'ERR_HVD_INVALID_ARGUMENT',
-        `${this.#what}: expected a function that returns the loss, not ${describe(lossFn)}.`,
-      );
+      throw invalid(this.#what, `expected a function that returns the loss, not ${describe(lossFn)}`);
     }
-    const list = this.#listOf(variables);
     const loss = new Loss(lossFn, this.#what);
-    const { value, grads } = tf.variableGrads(pass?.listening(loss.compute) ?? loss.compute, list);
-    return { value, list, own: loss.ownGradients(list, grads) };
-  }
-
-  #isAlone(): boolean {
-    const size = this.#reducer.groupSize();
-    checkRegistered(this.#reducer.rules);
-    return size === 1;
+    const { value, grads } = tf.variableGrads(pass?.listening(loss.compute) ?? loss.compute, variables);
+    return { value, variables, gradients: loss.ownGradients(variables, grads) };
   }
 
   #listOf(variables: readonly AnyVariable[] | undefined): tf.Variable[] {
-    if (variables !== undefined) return variables.map((variable) => variableOf(variable, this.#what));
-    return Object.values(tf.engine().registeredVariables).filter(({ trainable }) => trainable);
+    return variables?.map((variable) => variableOf(variable, this.#what)) ?? trainableVariables();
   }
 
-  #global(list: readonly tf.Variable[]): tf.Variable[] {
-    const locals = this.#locals.current();
-    return list.filter((variable) => !locals.has(variable));
-  }
-
-  #onlyGlobal(list: readonly tf.Variable[], gradients: Gradients): Gradients {
-    const locals = this.#locals.current();
-    return gradients.filter((_, i) => !locals.has(list[i] as tf.Variable));
-  }
-
-  /** The reduced gradients among the local ones, which are scaled. */
-  #merge(list: readonly tf.Variable[], own: Gradients, reduced: Gradients): Gradients {
-    const locals = this.#locals.current();
-    const { scaleLocalGradients } = this.#reducer.rules;
-    let next = 0;
-    return list.map((variable, i) => {
-      if (!locals.has(variable)) return reduced[next++];
-      const gradient = own[i];
-      if (gradient === undefined || !scaleLocalGradients) return gradient;
-      const scaled = tf.div(gradient, this.#reducer.groupSize());
-      gradient.dispose();
-      return scaled;
-    });
+  #merge(variables: readonly tf.Variable[], own: Gradients, reduced: Gradients): Gradients {
+    const { rules } = this.#reducer;
+    const divisor = rules.scaleLocalGradients ? this.#reducer.groupSize() : 1;
+    return this.#locals.merge(variables, own, reduced, divisor);
   }
 }
 
 export interface PartialGradientTapeOptions extends GradientTapeOptions {
   /** Layers whose weights each rank trains by itself. */
-  localLayers?: tf.layers.Layer | readonly tf.layers.Layer[] | undefined;
+  localLayers?: LocalLayers | undefined;
 }
 
-/** A DistributedGradientTape for models of which some layers are each rank's own. */
+/** A DistributedGradientTape for models with local layers. */
 export class PartialDistributedGradientTape extends DistributedGradientTape {
   constructor(options: PartialGradientTapeOptions = {}) {
     const { localLayers, ...others } = Object(options) as PartialGradientTapeOptions;
     super(others);
     this.addLocalLayers(localLayers);
   }
-}
-
-/** The gradients of a step are there, which is as near to its end as a tape can know. */
-function markStep(): void {
-  defaultContext().steps.report();
-}
-
-function named(list: readonly tf.Variable[], gradients: Gradients): tf.NamedTensorMap {
-  const map: tf.NamedTensorMap = {};
-  list.forEach(({ name }, i) => {
-    const gradient = gradients[i];
-    if (gradient !== undefined) map[name] = gradient;
-  });
-  return map;
 }

@@ -1,12 +1,10 @@
-// What a lossy compressor has kept back of an optimizer's gradients (tensor/compression/), by variable: how it is brought
-// together for a checkpoint, and how it comes back, on as many ranks or on another number of them.
+// Error feedback: what a lossy compressor has not sent yet of an optimizer's gradients (tensor/compression/), by variable. It
+// is gathered for a checkpoint and restored from it, on the same or another number of ranks.
 //
-// NOTE [Another number of ranks]. With Average the ranks' residuals act by their mean, with Sum by their sum. On another number
-// of ranks every rank takes the same share of that: what was not sent yet still is sent, though no rank has its own.
+// NOTE [Another number of ranks]. With Average the mean of the ranks' residuals counts, with Sum their sum. On another number
+// of ranks every rank takes the same share of that, so what was not sent yet will be.
 
 import type * as tf from '@tensorflow/tfjs';
-import type { HorovodContext } from '../../../context/context.ts';
-import { defaultContext } from '../../../context/default/default-context.ts';
 import { HorovodError } from '../../../errors.ts';
 import { type MemoryOptions, newMemory } from '../../../operations/collectives/allreduce-compressed.ts';
 import { alltoall } from '../../../operations/collectives.ts';
@@ -16,11 +14,13 @@ import type { CompressionMemory } from '../../../tensor/compression/error-feedba
 import type { TypedArray } from '../../../tensor/dtype.ts';
 import { Average } from '../../../tensor/reduce-op.ts';
 import { bytesOf, describe, elementsIn, type TensorLike } from '../../../tensor/tensor.ts';
+import { invalid } from '../../check-options.ts';
+import { type AdapterContext, currentContext } from '../../context.ts';
 import type { DistributedGradientTape } from './distributed-gradient-tape.ts';
 import { type AnyVariable, variableOf } from './local-variables.ts';
 import type { GradientRules } from './options.ts';
 
-/** What all ranks have kept back. Structured clone takes it; saveModel() writes it beside the model. */
+/** What all ranks have not sent yet. It can be cloned (structuredClone); saveModel() writes it beside the model. */
 export interface ErrorFeedbackState {
   /** The compressor's name. */
   readonly compressor: string;
@@ -41,7 +41,7 @@ export interface SavedTensor {
 export class ErrorFeedback {
   readonly #rules: GradientRules;
   #memory: CompressionMemory | undefined;
-  #context: HorovodContext | undefined;
+  #context: AdapterContext | undefined;
   #restored: { variables: readonly tf.Variable[]; state: ErrorFeedbackState } | undefined;
   /** Those whose gradients may be in the memory, by key. */
   readonly #variables = new Map<string, tf.Variable>();
@@ -50,20 +50,20 @@ export class ErrorFeedback {
     this.#rules = rules;
   }
 
-  /** What an allreduce of these variables' gradients needs besides; nothing without a compressor that remembers. */
-  optionsFor(context: HorovodContext, variables: readonly tf.Variable[]): MemoryOptions {
+  /** More options for an allreduce of these variables' gradients; none without a lossy compressor. */
+  optionsFor(context: AdapterContext, variables: readonly tf.Variable[]): MemoryOptions {
     if (!isReducing(this.#rules.compression)) return {};
     for (const variable of variables) this.#variables.set(keyOf(variable), variable);
     return { compressionMemory: this.#memoryFor(context), compressionKeys: variables.map(keyOf) };
   }
 
-  /** Gradients as the compressor wants to see them: with their shapes, if it does more than to convert numbers. */
+  /** Gradients as the compressor needs them: lossy compressors need the shapes. */
   operands(arrays: readonly TypedArray[], variables: readonly tf.Variable[]): readonly TensorLike[] {
     if (!isReducing(this.#rules.compression)) return arrays;
     return arrays.map((data, i) => ({ data, shape: (variables[i] as tf.Variable).shape, dtype: 'float32' }));
   }
 
-  /** Waits for reductions whose results nobody will use: what is kept back stays as it was before them. */
+  /** Waits for reductions whose results nobody will use, and restores the residuals from before. */
   discard(wait: () => void): void {
     const memory = this.#memory;
     const before = this.isKept ? memory?.keys().map((key) => memory.get(key)?.residual?.slice()) : undefined;
@@ -74,7 +74,7 @@ export class ErrorFeedback {
     });
   }
 
-  /** Variables that are gone have no next gradient to add anything to. */
+  /** Disposed variables get no more gradients. */
   forgetDisposed(): void {
     for (const [key, { isDisposed }] of this.#variables) {
       if (!isDisposed) continue;
@@ -91,7 +91,7 @@ export class ErrorFeedback {
     return this.#rules.processSet;
   }
 
-  /** Whether this rank has something to keep. */
+  /** Whether this rank keeps residuals. */
   get isKept(): boolean {
     const { compression, processSet } = this.#rules;
     if (!isReducing(compression) || compression.errorFeedback !== true) return false;
@@ -101,7 +101,7 @@ export class ErrorFeedback {
   /** Collective over the ranks that reduce together; the first of them gets the state, the others undefined. */
   async gather(variables: readonly tf.Variable[]): Promise<ErrorFeedbackState | undefined> {
     const { compression, op, processSet, what, name } = this.#rules;
-    const context = defaultContext();
+    const context = currentContext();
     const { ranks, index } = context.membersOf(processSet, what);
     const memory = this.#memoryFor(context);
     const tensors = variables.map((variable) => memory.get(this.#memoryKey(keyOf(variable))));
@@ -111,14 +111,14 @@ export class ErrorFeedback {
     const { output, receivedSplits } = await alltoall(context, new Uint8Array(own), {
       splits,
       processSet,
-      // Without a name of the optimizer's the order of the calls tells which one is meant.
+      // If the optimizer has no name, calls are matched by their order.
       ...(name === undefined ? {} : { name: `${name}.error-feedback` }),
     });
     if (index !== 0) return undefined;
     if (receivedSplits.some((bytes) => bytes !== own.byteLength)) {
       throw new HorovodError(
         'ERR_HVD_MISMATCH',
-        `${what}: the ranks have kept back gradients of different variables; give the same list of variables on all ranks.`,
+        `${what}: the ranks have residuals of different variables; give the same list of variables on all ranks.`,
       );
     }
     let at = 0;
@@ -139,10 +139,10 @@ export class ErrorFeedback {
     return { compressor: compression.name, op: op.name, tensors: saved };
   }
 
-  #memoryFor(context: HorovodContext): CompressionMemory {
+  #memoryFor(context: AdapterContext): CompressionMemory {
     this.#memory ??= newMemory(context);
     if (this.#context !== context) {
-      // Other ranks may have come that know nothing of what those before had in common.
+      // New ranks may have joined, which do not have what the others share.
       if (this.#context !== undefined) this.#forgetShared(this.#memory);
       this.#context = context;
     }
@@ -161,7 +161,7 @@ export class ErrorFeedback {
   }
 
   #apply(
-    context: HorovodContext,
+    context: AdapterContext,
     memory: CompressionMemory,
     { variables, state }: { variables: readonly tf.Variable[]; state: ErrorFeedbackState },
   ): void {
@@ -213,21 +213,21 @@ function keyOf({ id }: tf.Variable): string {
 
 const keepers = new WeakMap<object, ErrorFeedback>();
 
-/** Says whose error feedback it is: an optimizer's or a tape's. */
+/** `owner` is an optimizer or a tape. */
 export function registerErrorFeedback(owner: object, keeper: ErrorFeedback): void {
   keepers.set(owner, keeper);
 }
 
-/** Undefined where nothing is kept back. */
+/** Undefined where nothing is kept. */
 export function errorFeedbackOf(owner: object): ErrorFeedback | undefined {
   const keeper = keepers.get(owner);
   return keeper?.isKept ? keeper : undefined;
 }
 
 /**
- * What a lossy compressor has kept back of the gradients of these variables (a model's trainableWeights, say), for a
- * checkpoint. Collective over the ranks that reduce together: the first of them gets it, the others undefined. Undefined
- * everywhere, without waiting, where nothing is kept. saveModel() does it by itself.
+ * What a lossy compressor has not sent yet of the gradients of these variables (such as a model's trainableWeights), for a
+ * checkpoint. Collective over the ranks that reduce together: the first of them gets it, the others get undefined. If nothing
+ * is kept, all get undefined without waiting. saveModel() calls this.
  */
 export async function gatherErrorFeedback(
   owner: tf.Optimizer | DistributedGradientTape,
@@ -238,8 +238,8 @@ export async function gatherErrorFeedback(
 }
 
 /**
- * Gives back what gatherErrorFeedback() has saved, before training goes on: each rank takes its part, and on another number of
- * ranks an equal share of all. Not collective, but to be called on every rank with the same state. loadModel() does it by itself.
+ * Restores what gatherErrorFeedback() returned, before training continues: each rank takes its part, and on another number of
+ * ranks an equal share of all. Not collective, but call it on every rank with the same state. loadModel() calls this.
  */
 export function restoreErrorFeedback(
   owner: tf.Optimizer | DistributedGradientTape,
@@ -248,10 +248,7 @@ export function restoreErrorFeedback(
 ): void {
   const what = 'restoreErrorFeedback';
   if (!isState(state)) {
-    throw new HorovodError(
-      'ERR_HVD_INVALID_ARGUMENT',
-      `${what}() takes what gatherErrorFeedback() gave, not ${describe(state)}.`,
-    );
+    throw invalid(what, `expected what gatherErrorFeedback() returned, not ${describe(state)}`);
   }
   const list = variables.map((variable) => variableOf(variable, what));
   errorFeedbackOf(Object(owner))?.restore(list, state);

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { decide, type Proposal, type Transport } from './gradient-agreement.ts';
+import { decide, type Mode, type Proposal } from './gradient-agreement.ts';
 
 const proposal = (
   present: number[],
   finished: number[] = [],
-  transports: Transport[] = ['direct', 'staged'],
+  modes: Mode[] = ['direct', 'staged'],
 ): Proposal => ({
   variables: [0, 1, 2, 3].map((place) => ({ name: `v${place}`, shape: [place] })),
   present,
   finished,
-  transports,
+  modes,
 });
 
 describe('what the ranks decide', () => {
@@ -25,9 +25,9 @@ describe('what the ranks decide', () => {
 
   test('gradients travel the best way that all can', () => {
     const best = proposal([0], [], ['overlapped', 'direct', 'staged']);
-    assert.equal(decide([best, best]).transport, 'overlapped');
-    assert.equal(decide([best, proposal([0])]).transport, 'direct');
-    assert.equal(decide([best, proposal([0], [], ['staged'])]).transport, 'staged');
-    assert.equal(decide([proposal([0], [], ['staged']), best]).transport, 'staged');
+    assert.equal(decide([best, best]).mode, 'overlapped');
+    assert.equal(decide([best, proposal([0])]).mode, 'direct');
+    assert.equal(decide([best, proposal([0], [], ['staged'])]).mode, 'staged');
+    assert.equal(decide([proposal([0], [], ['staged']), best]).mode, 'staged');
   });
 });

@@ -1,18 +1,18 @@
-// What the ranks agree on before they reduce a list of gradients for the first time: that they mean the same
-// variables, which of them have gradients anywhere, in which order backpropagation finishes them, and how they travel.
-// After that a step needs no more than moving the bytes.
+// What the ranks agree on before they reduce a list of gradients for the first time: that they mean the same variables, which
+// of them have gradients on any rank, in which order backpropagation finishes them, and the mode. Later steps only move bytes.
 
 import type * as tf from '@tensorflow/tfjs';
-import type { HorovodContext } from '../../../context/context.ts';
 import { HorovodError } from '../../../errors.ts';
-import { allgatherObjectSync } from '../../../operations/collectives.ts';
+import { allgatherObjectSync, allreduceSync } from '../../../operations/collectives.ts';
 import type { ProcessSet } from '../../../operations/process-set.ts';
+import { Max } from '../../../tensor/reduce-op.ts';
+import type { AdapterContext } from '../../context.ts';
 
 /**
- * How gradients travel. direct: from the tensors' memory, after backpropagation. staged: through a buffer, after
- * it. overlapped: through a buffer, while it goes on.
+ * How gradients are reduced. direct: in the tensors' memory, after backpropagation. staged: in a buffer, after
+ * backpropagation. overlapped: in a buffer, during backpropagation.
  */
-export type Transport = 'direct' | 'staged' | 'overlapped';
+export type Mode = 'direct' | 'staged' | 'overlapped';
 
 export interface Proposal {
   readonly variables: readonly { readonly name: string; readonly shape: readonly number[] }[];
@@ -20,23 +20,23 @@ export interface Proposal {
   readonly present: readonly number[];
   /** Places in the order in which their gradients were heard during backpropagation. */
   readonly finished: readonly number[];
-  /** Transports this rank can use, the best first. */
-  readonly transports: readonly Transport[];
+  /** Modes this rank can use, the best first. */
+  readonly modes: readonly Mode[];
 }
 
 export interface Agreement {
   /** Places of the gradients to reduce, in the order in which they are finished. */
   readonly order: readonly number[];
-  readonly transport: Transport;
+  readonly mode: Mode;
   /** Some rank has variables without gradients, so some rank may come with new gradients later. */
   readonly mayGrow: boolean;
   /** All ranks have the same list of variables; otherwise only those with gradients are the same. */
   readonly areAlike: boolean;
 }
 
-/** Collective, blocking. Throws the same error on every rank where they do not mean the same variables. */
+/** Collective, blocking. If the ranks do not mean the same variables, every rank throws the same error. */
 export function agreeOnGradients(
-  context: HorovodContext,
+  context: AdapterContext,
   proposal: Proposal,
   options: { readonly what: string; readonly name: string; readonly processSet: ProcessSet | undefined },
 ): Agreement {
@@ -48,10 +48,10 @@ export function agreeOnGradients(
   // Variables without gradients do not matter: a rank may have more of them (another model, say) in the list of all.
   const used = proposals.map(onlyUsed);
   if (firstDifference(used, ranks) === undefined) {
-    const { order, transport } = decide(used);
+    const { order, mode } = decide(used);
     return {
       order: order.map((place) => proposal.present[place] as number),
-      transport,
+      mode,
       mayGrow: true,
       areAlike: false,
     };
@@ -59,14 +59,23 @@ export function agreeOnGradients(
   throw new HorovodError('ERR_HVD_MISMATCH', `${what}: ${difference}`);
 }
 
+/** Whether it is so on any rank. Collective, blocking. */
+export function anyRank(
+  context: AdapterContext,
+  isSo: boolean,
+  options: { readonly name: string; readonly processSet: ProcessSet | undefined },
+): boolean {
+  return allreduceSync(context, Int32Array.of(isSo ? 1 : 0), { ...options, op: Max })[0] === 1;
+}
+
 /** The proposal as if there were no variables but those with a gradient. */
-function onlyUsed({ variables, present, finished, transports }: Proposal): Proposal {
+function onlyUsed({ variables, present, finished, modes }: Proposal): Proposal {
   const placeOf = new Map(present.map((old, place) => [old, place]));
   return {
     variables: present.map((old) => variables[old] as Proposal['variables'][number]),
     present: present.map((_, place) => place),
     finished: finished.flatMap((old) => placeOf.get(old) ?? []),
-    transports,
+    modes,
   };
 }
 
@@ -78,11 +87,9 @@ export function decide(proposals: readonly Proposal[]): Agreement {
   const heard = new Set(early);
   // What is not heard during backpropagation comes after it: last layers first, as backpropagation goes.
   const late = [...present].filter((place) => !heard.has(place)).sort((a, b) => b - a);
-  const transport = first.transports.find((each) =>
-    proposals.every(({ transports }) => transports.includes(each)),
-  );
+  const mode = first.modes.find((each) => proposals.every(({ modes }) => modes.includes(each)));
   const mayGrow = present.size < first.variables.length;
-  return { order: [...early, ...late], transport: transport ?? 'staged', mayGrow, areAlike: true };
+  return { order: [...early, ...late], mode: mode ?? 'staged', mayGrow, areAlike: true };
 }
 
 /** Names come from counters of each process and may differ; places and shapes may not. */

@@ -1,9 +1,10 @@
-// Local variables: those whose gradients stay on their rank, because every rank has its own (the layers of a
-// partly distributed model). And what users may give where a variable is wanted.
+// Local variables: every rank trains its own, so their gradients are not reduced (the local layers of a partly distributed
+// model). The others are *global*. And what users may give where a variable is wanted.
 
 import * as tf from '@tensorflow/tfjs';
-import { HorovodError } from '../../../errors.ts';
 import { describe } from '../../../tensor/tensor.ts';
+import { invalid } from '../../check-options.ts';
+import type { Gradients } from './gradients.ts';
 
 /** A tf.Variable, or the LayerVariable of tf.layers around one. */
 export type AnyVariable = tf.Variable | tf.LayerVariable;
@@ -11,18 +12,17 @@ export type AnyVariable = tf.Variable | tf.LayerVariable;
 /** The tf.Variable that is meant. */
 export function variableOf(given: AnyVariable, what: string): tf.Variable {
   if (given instanceof tf.Variable) return given;
-  // LayerVariable.read() gives the variable itself, declared as the tensor it is too.
+  // LayerVariable.read() returns the variable, although it is declared to return a tensor.
   if (given instanceof tf.LayerVariable) return given.read() as tf.Variable;
-  throw new HorovodError(
-    'ERR_HVD_INVALID_ARGUMENT',
-    `${what}: expected a tf.Variable or a LayerVariable, not ${describe(given)}.`,
-  );
+  throw invalid(what, `expected a tf.Variable or a LayerVariable, not ${describe(given)}`);
 }
 
 /** What tf.variableGrads() takes without a list. */
 export function trainableVariables(): tf.Variable[] {
   return Object.values(tf.engine().registeredVariables).filter(({ trainable }) => trainable);
 }
+
+export type LocalLayers = tf.layers.Layer | readonly tf.layers.Layer[];
 
 export class LocalVariables {
   readonly #variables = new Set<tf.Variable>();
@@ -33,14 +33,10 @@ export class LocalVariables {
   }
 
   /** A layer may not have been built yet; its weights are looked up when they are needed. */
-  addLayers(layers: tf.layers.Layer | readonly tf.layers.Layer[] | undefined, what: string): void {
-    const list = layers === undefined ? [] : Array.isArray(layers) ? layers : [layers];
-    for (const layer of list) {
+  addLayers(layers: LocalLayers | undefined, what: string): void {
+    for (const layer of [layers ?? []].flat()) {
       if (!(layer instanceof tf.layers.Layer)) {
-        throw new HorovodError(
-          'ERR_HVD_INVALID_ARGUMENT',
-          `${what}: localLayers is a layer of tf.layers or a list of them, not ${describe(layer)}.`,
-        );
+        throw invalid(what, `localLayers is a layer of tf.layers or a list of them, not ${describe(layer)}`);
       }
       this.#layers.push(layer);
     }
@@ -54,5 +50,36 @@ export class LocalVariables {
       for (const weight of layer.trainableWeights) found.add(weight.read() as tf.Variable);
     }
     return found;
+  }
+
+  /** The global ones of these variables. */
+  globalOf(variables: readonly tf.Variable[]): tf.Variable[] {
+    const locals = this.current();
+    return variables.filter((variable) => !locals.has(variable));
+  }
+
+  /** The gradients of the global ones of these variables. */
+  globalGradients(variables: readonly tf.Variable[], gradients: Gradients): Gradients {
+    const locals = this.current();
+    return gradients.filter((_, place) => !locals.has(variables[place] as tf.Variable));
+  }
+
+  /** The reduced global gradients among the local ones. These are divided by `divisor`, and used up if it is not 1. */
+  merge(
+    variables: readonly tf.Variable[],
+    gradients: Gradients,
+    reduced: Gradients,
+    divisor: number,
+  ): Gradients {
+    const locals = this.current();
+    let next = 0;
+    return variables.map((variable, place) => {
+      if (!locals.has(variable)) return reduced[next++];
+      const gradient = gradients[place];
+      if (gradient === undefined || divisor === 1) return gradient;
+      const scaled = tf.div(gradient, divisor);
+      gradient.dispose();
+      return scaled;
+    });
   }
 }

@@ -1,5 +1,5 @@
-// Where the time of a training step goes, for whoever listens on the diagnostics channel `horovod.tensorflow.step`
-// (bench/training does, and the timeline while it is on). Nobody listening: nothing is measured.
+// Where the time of a training step goes, for subscribers of the diagnostics channel `horovod.tensorflow.step` (bench/training,
+// and the timeline while it is on). Without subscribers nothing is measured.
 
 import { channel } from 'node:diagnostics_channel';
 
@@ -26,7 +26,7 @@ export interface PublishedStep extends StepTimes {
 
 const steps = channel('horovod.tensorflow.step');
 
-/** A stopwatch for one step; undefined while nobody listens. */
+/** A stopwatch for one step; undefined without subscribers. */
 export function timeStep(): StepTimer | undefined {
   return steps.hasSubscribers ? new StepTimer() : undefined;
 }
@@ -36,7 +36,7 @@ export class StepTimer {
   readonly #phases: StepPhase[] = [];
   #since = performance.now();
 
-  /** What has passed since the last call belongs to this phase. */
+  /** The time since the last call belongs to this phase. */
   end(phase: keyof StepTimes): void {
     const now = performance.now();
     this.#times[phase] += now - this.#since;
@@ -44,7 +44,7 @@ export class StepTimer {
     this.#since = now;
   }
 
-  /** What has passed since the last call belongs to no phase. */
+  /** The time since the last call belongs to no phase. */
   skip(): void {
     this.#since = performance.now();
   }

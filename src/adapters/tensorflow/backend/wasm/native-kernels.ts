@@ -1,8 +1,8 @@
 // The kernels of native/wasm, running in the memory of the backend that calls them. Where they
 // cannot be had (the threaded build has shared memory, which takes another module), callers do without.
 
+import { readWasm } from '../../../../settings/package.ts';
 import type { WasmBackend, WasmModule } from './kernel.ts';
-import { trainingModule } from './training-module.ts';
 
 /** Arguments are byte offsets into the heap, extents and strides; see the C files. */
 export interface NativeKernels {
@@ -35,11 +35,12 @@ export function nativeKernels({ wasm }: WasmBackend): NativeKernels | undefined 
 }
 
 function instantiate(wasm: WasmModule): NativeKernels | undefined {
+  const memory = wasm.asm?.['memory'];
+  if (memory === undefined) return undefined;
+  const bytes = readWasm('training-kernels');
   try {
     const { WebAssembly } = globalThis as unknown as { WebAssembly: WebAssemblyGlobal };
-    const memory = wasm.asm?.['memory'];
-    if (memory === undefined) return undefined;
-    const module = new WebAssembly.Module(Buffer.from(trainingModule, 'base64'));
+    const module = new WebAssembly.Module(bytes);
     const { exports } = new WebAssembly.Instance(module, { env: { memory } });
     const kernels = exports as NativeKernels & { scratchFloats(): number };
     const scratch = wasm._malloc(4 * kernels.scratchFloats());

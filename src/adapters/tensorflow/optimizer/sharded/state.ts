@@ -1,12 +1,12 @@
 // An optimizer's accumulators in two forms. *Full*: one for each variable, as TensorFlow.js makes them, saves them and loads
-// them. *Cut*: one for each piece of this rank's shard (layout.ts), then one for each local variable. cutState() makes the
-// second of the first, by itself; gatherState() makes a copy of the first of the ranks' seconds, together with them.
+// them. *Cut*: one for each piece of this rank's shard (layout.ts), then one for each local variable. cutState() cuts a full
+// state, on one rank; gatherState() makes a full copy of the cut states of all ranks, and is collective.
 
 import * as tf from '@tensorflow/tfjs';
-import type { HorovodContext } from '../../../../context/context.ts';
 import { HorovodError } from '../../../../errors.ts';
 import { allgatherObjectSync, groupedAllgatherSync } from '../../../../operations/collectives.ts';
 import type { ProcessSet } from '../../../../operations/process-set.ts';
+import type { AdapterContext } from '../../../context.ts';
 import {
   type Accumulators,
   accumulatorsOf,
@@ -16,27 +16,27 @@ import {
 import { makeTensor, readTensor } from '../../tensor-access.ts';
 import type { Piece, ShardLayout } from './layout.ts';
 
-/** Which variables an optimizer's state is of, and who has what. */
+/** Which variables an optimizer's state belongs to, and which rank has what. */
 export interface Sharding {
   readonly what: string;
   readonly name: string;
-  readonly context: HorovodContext;
+  readonly context: AdapterContext;
   readonly processSet: ProcessSet | undefined;
   /** All, in the order of the full state. */
   readonly variables: readonly tf.Variable[];
   /** Places in `variables` of those that are sharded; pieces count among these. */
   readonly sharded: readonly number[];
-  /** Places in `variables` of those whose state each rank has for itself. */
+  /** Places in `variables` of the local ones. */
   readonly local: readonly number[];
   readonly layout: ShardLayout;
 }
 
-/** The variable that a piece is of. */
+/** The variable that a piece belongs to. */
 export function variableOfPiece({ variables, sharded }: Sharding, { place }: Piece): tf.Variable {
   return variables[sharded[place] as number] as tf.Variable;
 }
 
-/** A whole variable keeps its shape; of a part there is only the length. */
+/** A whole variable keeps its shape; a part is flat. */
 export function shapeOfPiece(variable: tf.Variable, { from, to }: Piece): readonly number[] {
   return to - from === variable.size ? variable.shape : [to - from];
 }
@@ -48,7 +48,7 @@ export function shardingOf(optimizer: tf.Optimizer): Sharding | undefined {
   return cut.get(optimizer);
 }
 
-/** Its state is full again: somebody has put all of it there. */
+/** The state was replaced with a full one. */
 export function forgetSharding(optimizer: tf.Optimizer): void {
   cut.delete(optimizer);
 }
@@ -57,7 +57,7 @@ export function hasState(optimizer: tf.Optimizer): boolean {
   return accumulatorsOf(optimizer).some(([, list]) => list.some((entry) => entry != null));
 }
 
-/** The full state, if there is any, becomes that of this rank's shard; what is left over is disposed. */
+/** Cuts the full state, if there is any, to this rank's shard, and disposes of the rest. */
 export function cutState(optimizer: tf.Optimizer, sharding: Sharding): void {
   const { sharded, local, layout } = sharding;
   for (const [field, full] of accumulatorsOf(optimizer)) {
@@ -74,14 +74,14 @@ export function cutState(optimizer: tf.Optimizer, sharding: Sharding): void {
     });
     const kept = local.map((place) => full[place] ?? undefined);
     for (const entry of full) if (entry != null && !kept.includes(entry)) entry.variable.dispose();
-    // None rather than gaps: disposing and saving in TensorFlow.js stumble over gaps.
+    // An empty list rather than gaps: disposing and saving in TensorFlow.js fail on gaps.
     const list = [...pieces, ...kept];
     (optimizer as unknown as Fields)[field] = list.every((entry) => entry === undefined) ? [] : list;
   }
   cut.set(optimizer, sharding);
 }
 
-/** In a fresh optimizer of a piece's own name it is called after that; called after the variable, all ranks agree. */
+/** New accumulators are named after the piece; named after the variable, they are the same on all ranks. */
 export function nameAfterVariables(optimizer: tf.Optimizer, sharding: Sharding): void {
   for (const [, list] of accumulatorsOf(optimizer)) {
     sharding.layout.pieces.forEach((piece, i) => {
@@ -93,8 +93,8 @@ export function nameAfterVariables(optimizer: tf.Optimizer, sharding: Sharding):
 }
 
 /**
- * The full state of a cut one, as fields that can stand in for the optimizer's own. Collective, blocking: all ranks that
- * share the state call it. Tensors of sharded variables are new and the caller's; those of local ones are the optimizer's.
+ * The full state of a cut one, as fields that can replace the optimizer's. Collective, blocking: all ranks that share the
+ * state call it. Tensors of sharded variables are new and belong to the caller; those of local ones to the optimizer.
  */
 export function gatherState(
   optimizer: tf.Optimizer,
@@ -160,17 +160,17 @@ function checkFull(
   full: Accumulators,
   { what, variables }: Sharding,
 ): void {
-  const refuse = (reason: string): never => {
+  const fail = (reason: string): never => {
     throw new HorovodError(
       'ERR_HVD_MISMATCH',
       `${what}: the state of this ${optimizer.getClassName()} optimizer does not fit the variables (${field}: ${reason}). ` +
         'Load the state that was saved with this model, or make a new optimizer.',
     );
   };
-  if (full.length > variables.length) refuse(`${full.length} entries for ${variables.length} variables`);
+  if (full.length > variables.length) fail(`${full.length} entries for ${variables.length} variables`);
   full.forEach((entry, place) => {
     const { name, shape } = variables[place] as tf.Variable;
     if (entry == null || entry.variable.shape.join() === shape.join()) return;
-    refuse(`shape [${entry.variable.shape.join(', ')}] for "${name}" of shape [${shape.join(', ')}]`);
+    fail(`shape [${entry.variable.shape.join(', ')}] for "${name}" of shape [${shape.join(', ')}]`);
   });
 }

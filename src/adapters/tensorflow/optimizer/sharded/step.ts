@@ -1,11 +1,9 @@
 // A training step with sharded optimizer state (ZeRO-1): reducescatter of all gradients, the optimizer's own update of this
 // rank's pieces, allgather of the new values. The optimizer sees the pieces as variables: a whole variable is itself, a part
-// of one is a variable of that length, made for the step and called after it. Its accumulators are therefore those of the
-// pieces (state.ts).
+// of one is a variable of that length, made for the step and named after it. So its accumulators are those of the pieces
+// (state.ts).
 
 import * as tf from '@tensorflow/tfjs';
-import type { HorovodContext } from '../../../../context/context.ts';
-import { defaultContext } from '../../../../context/default/default-context.ts';
 import { HorovodError } from '../../../../errors.ts';
 import { alloc } from '../../../../operations/alloc.ts';
 import {
@@ -16,12 +14,13 @@ import {
   reducescatterSync,
 } from '../../../../operations/collectives.ts';
 import { Max } from '../../../../tensor/reduce-op.ts';
+import { type AdapterContext, currentContext } from '../../../context.ts';
+import { ReducerName } from '../../../reducer-name.ts';
 import { broadcastOptimizerStateSync } from '../../optimizer-state.ts';
 import { makeTensor, readTensor } from '../../tensor-access.ts';
-import { agreeOnGradients, describeVariables } from '../gradient-agreement.ts';
-import { type Gradients, readInto } from '../gradient-reducer.ts';
+import { agreeOnGradients, anyRank, describeVariables } from '../gradient-agreement.ts';
+import { type Gradients, type NamedGradient, readInto } from '../gradients.ts';
 import type { OptimizerRules } from '../options.ts';
-import { numberOfReducer } from '../reducer-numbers.ts';
 import type { StepTimer } from '../step-times.ts';
 import { layOut, type Piece } from './layout.ts';
 import {
@@ -35,19 +34,22 @@ import {
   variableOfPiece,
 } from './state.ts';
 
-/** What one step is given. */
-export interface ShardedStepInput {
+/** What a step is given. */
+export interface GivenGradients {
   readonly variables: readonly tf.Variable[];
   /** One for each variable; undefined where this rank has none. They stay the caller's. */
   readonly gradients: Gradients;
-  readonly locals: ReadonlySet<tf.Variable>;
   /** Whether the user has said which variables; otherwise only those with gradients count. */
   readonly isListed: boolean;
-  readonly timer: StepTimer | undefined;
+}
+
+interface Input extends GivenGradients {
+  readonly gradientOf: ReadonlyMap<tf.Variable, tf.Tensor | undefined>;
+  readonly locals: ReadonlySet<tf.Variable>;
 }
 
 interface Route extends Sharding {
-  /** What the variables are told apart by. */
+  /** Identifies the variables. */
   readonly signature: string;
   /** All gradients of the sharded variables, one after the other. */
   readonly flat: Float32Array;
@@ -55,7 +57,7 @@ interface Route extends Sharding {
   readonly isActive: boolean[];
   /** Some may get their first gradient later: the ranks ask each other before each step. */
   mayGrow: boolean;
-  /** Gradients of variables outside of `variables` cannot be taken in. */
+  /** Whether there is a place for variables that have no gradient yet. */
   readonly isListed: boolean;
 }
 
@@ -63,23 +65,30 @@ export class ShardedStep {
   readonly #optimizer: tf.Optimizer;
   readonly #base: tf.Optimizer;
   readonly #rules: OptimizerRules;
-  #name: string | undefined;
-  #routesMade = 0;
+  readonly #name: ReducerName;
   #route: Route | undefined;
 
   constructor(optimizer: tf.Optimizer, base: tf.Optimizer, rules: OptimizerRules) {
     this.#optimizer = optimizer;
     this.#base = base;
     this.#rules = rules;
+    this.#name = new ReducerName('DistributedOptimizer', rules);
   }
 
   /** Reduces, updates and gathers. Collective, blocking. False if the step was left out (skipNonFinite). */
-  run(input: ShardedStepInput): boolean {
+  run(given: GivenGradients, locals: ReadonlySet<tf.Variable>, timer: StepTimer | undefined): boolean {
+    const gradientOf = new Map(given.variables.map((variable, i) => [variable, given.gradients[i]]));
+    const input = { ...given, gradientOf, locals };
     const route = this.#routeFor(input);
-    const { context, layout } = route;
-    const { op, compression, prescaleFactor, postscaleFactor, processSet } = this.#rules;
-    this.#pack(route, input);
-    const shard = reducescatterSync(context, route.flat, {
+    const { context, flat } = route;
+    const { op, compression, prescaleFactor, postscaleFactor, processSet, skipNonFinite } = this.#rules;
+    eachSharded(route, (variable, start) => {
+      const part = flat.subarray(start, start + variable.size);
+      const gradient = gradientOf.get(variable);
+      if (gradient === undefined) part.fill(0);
+      else readInto(gradient, part);
+    });
+    const shard = reducescatterSync(context, flat, {
       op,
       compression,
       prescaleFactor,
@@ -87,24 +96,17 @@ export class ShardedStep {
       processSet,
       name: `${route.name}.gradients`,
     });
-    if (this.#rules.skipNonFinite && this.#anyRank(route, 'finite', !shard.every(Number.isFinite))) {
-      return false;
-    }
-    input.timer?.end('exposedCommunicationMs');
+    if (skipNonFinite && this.#anyRank(route, 'finite', !shard.every(Number.isFinite))) return false;
+    timer?.end('exposedCommunicationMs');
     const values = this.#update(route, shard, input);
-    input.timer?.end('updateMs');
-    const all = allgatherSync(context, values, { processSet, name: `${route.name}.weights` });
-    route.sharded.forEach((place, k) => {
-      const start = layout.starts[k] as number;
-      const variable = route.variables[place] as tf.Variable;
-      assignValues(variable, all.slice(start, start + variable.size));
-    });
-    input.timer?.end('exposedCommunicationMs');
+    timer?.end('updateMs');
+    assignAll(route, allgatherSync(context, values, { processSet, name: `${route.name}.weights` }));
+    timer?.end('exposedCommunicationMs');
     return true;
   }
 
   /** The optimizer's own step over this rank's pieces and its local variables. Returns the new values of the shard. */
-  #update(route: Route, shard: Float32Array, { variables, gradients }: ShardedStepInput): Float32Array {
+  #update(route: Route, shard: Float32Array, { gradientOf }: Input): Float32Array {
     const made: tf.Tensor[] = [];
     const { pieces, length } = route.layout;
     const targets = pieces.map((piece) => {
@@ -117,7 +119,7 @@ export class ShardedStep {
       return part;
     });
     try {
-      const entries = pieces.map((piece, i) => {
+      const entries = pieces.map((piece, i): NamedGradient => {
         const { name } = targets[i] as tf.Variable;
         if (route.isActive[piece.place] !== true) return { name, tensor: null as unknown as tf.Tensor };
         const values = shard.slice(piece.at, piece.at + piece.to - piece.from);
@@ -128,7 +130,7 @@ export class ShardedStep {
       const size = route.context.membersOf(route.processSet, this.#rules.what).ranks.length;
       for (const place of route.local) {
         const variable = route.variables[place] as tf.Variable;
-        const gradient = gradients[variables.indexOf(variable)];
+        const gradient = gradientOf.get(variable);
         const isScaled = gradient !== undefined && this.#rules.scaleLocalGradients;
         const tensor = isScaled ? tf.div(gradient, size) : gradient;
         if (isScaled) made.push(tensor as tf.Tensor);
@@ -146,22 +148,9 @@ export class ShardedStep {
     }
   }
 
-  #pack(route: Route, { variables, gradients }: ShardedStepInput): void {
-    const { layout, flat } = route;
-    const placeOf = new Map(variables.map((variable, place) => [variable, place]));
-    route.sharded.forEach((place, k) => {
-      const variable = route.variables[place] as tf.Variable;
-      const start = layout.starts[k] as number;
-      const part = flat.subarray(start, start + variable.size);
-      const gradient = gradients[placeOf.get(variable) ?? -1];
-      if (gradient === undefined) part.fill(0);
-      else readInto(gradient, part);
-    });
-  }
-
-  /** The way for these variables; collective when there is none yet, or a gradient may be new. */
-  #routeFor(input: ShardedStepInput): Route {
-    const context = defaultContext();
+  /** The route of these variables; collective if there is none yet, or a gradient may be new. */
+  #routeFor(input: Input): Route {
+    const context = currentContext();
     const known = this.#route;
     if (known === undefined || known.context !== context) {
       if (known !== undefined && shardingOf(this.#optimizer) !== undefined) throw this.#lost();
@@ -170,15 +159,14 @@ export class ShardedStep {
     }
     this.#checkSame(known, input);
     this.#grow(known, input);
-    // setWeights() has put a full state there.
+    // setWeights() has replaced the state with a full one.
     if (shardingOf(this.#optimizer) === undefined) cutState(this.#optimizer, known);
     return known;
   }
 
-  #makeRoute(context: HorovodContext, { variables, gradients, locals, isListed }: ShardedStepInput): Route {
+  #makeRoute(context: AdapterContext, { variables, gradientOf, locals, isListed }: Input): Route {
     const { what, processSet } = this.#rules;
-    this.#name ??= this.#rules.name ?? `DistributedOptimizer.${numberOfReducer(context, processSet)}`;
-    const name = `${this.#name}.sharded.${this.#routesMade++}`;
+    const name = `${this.#name.next(context)}.sharded`;
     const global = variables.filter((variable) => !locals.has(variable));
     for (const { name: variableName, dtype } of global) {
       if (dtype === 'float32') continue;
@@ -187,10 +175,9 @@ export class ShardedStep {
         `${what}: shardOptimizerState takes variables of float32, and "${variableName}" is ${dtype}.`,
       );
     }
-    const placeOf = new Map(variables.map((variable, place) => [variable, place]));
-    const has = (variable: tf.Variable) => gradients[placeOf.get(variable) ?? -1] !== undefined;
+    const has = (variable: tf.Variable) => gradientOf.get(variable) !== undefined;
     const present = global.flatMap((variable, place) => (has(variable) ? [place] : []));
-    const proposal = { variables: describeVariables(global), present, finished: [], transports: [] };
+    const proposal = { variables: describeVariables(global), present, finished: [], modes: [] };
     const agreement = agreeOnGradients(context, proposal, { what, name: `${name}.plan`, processSet });
     const used = new Set(agreement.order);
     const takesAll = isListed && agreement.areAlike;
@@ -199,11 +186,8 @@ export class ShardedStep {
     const own = variables.filter((variable) => locals.has(variable) && (takesAll || has(variable)));
     const inOrder = variables.filter((variable) => chosen.includes(variable) || own.includes(variable));
     const { ranks, index } = context.membersOf(processSet, what);
-    const layout = layOut(
-      chosen.map(({ size }) => size),
-      index,
-      ranks.length,
-    );
+    const sizes = chosen.map(({ size }) => size);
+    const layout = layOut(sizes, index, ranks.length);
     const route: Route = {
       what,
       name,
@@ -226,28 +210,16 @@ export class ShardedStep {
   }
 
   /**
-   * Weights are updated by one rank each, so they must be the same before the first step; so must the state, which may have been
-   * loaded on some ranks only. Those of the first rank of the set win, as in BroadcastGlobalVariablesCallback.
+   * Each weight is updated by one rank, so weights must be the same before the first step; so must the state, which may have
+   * been loaded on some ranks only. Those of the first rank of the set win, as in BroadcastGlobalVariablesCallback.
    */
   #unite(route: Route): void {
     const { context, processSet, layout, name, what } = route;
-    const { ranks } = context.membersOf(processSet, what);
-    const root = ranks[0] as number;
+    const root = context.membersOf(processSet, what).ranks[0] as number;
     const weights = new Float32Array(layout.total);
-    route.sharded.forEach((place, k) => {
-      weights.set(
-        readTensor(route.variables[place] as tf.Variable) as Float32Array,
-        layout.starts[k] as number,
-      );
-    });
+    eachSharded(route, (variable, start) => weights.set(readTensor(variable) as Float32Array, start));
     broadcastSync(context, weights, root, { processSet, name: `${name}.weights.first`, inPlace: true });
-    if (context.world.rank !== root) {
-      route.sharded.forEach((place, k) => {
-        const variable = route.variables[place] as tf.Variable;
-        const start = layout.starts[k] as number;
-        assignValues(variable, weights.slice(start, start + variable.size));
-      });
-    }
+    if (context.world.rank !== root) assignAll(route, weights);
     const having = allgatherObjectSync(context, hasState(this.#optimizer), {
       processSet,
       name: `${name}.state.first`,
@@ -256,57 +228,44 @@ export class ShardedStep {
     broadcastOptimizerStateSync(this.#optimizer, root, { processSet, name: `${name}.state.root` });
   }
 
-  #grow(route: Route, { variables, gradients, locals }: ShardedStepInput): void {
+  #grow(route: Route, { variables, gradientOf, locals }: Input): void {
     if (!route.mayGrow) return;
-    const isIn = new Set(route.variables);
-    const isNew = variables.some(
-      (variable, place) => gradients[place] !== undefined && !isIn.has(variable) && !locals.has(variable),
-    );
     if (!route.isListed) {
+      const isIn = new Set(route.variables);
+      const isNew = variables.some(
+        (variable) => gradientOf.get(variable) !== undefined && !isIn.has(variable) && !locals.has(variable),
+      );
       if (!this.#anyRank(route, 'more', isNew)) return;
       throw new HorovodError(
         'ERR_HVD_UNSUPPORTED',
         `${this.#rules.what}: a variable that had no gradient in the first step has one now, and there is no place for its ` +
-          'state. With shardOptimizerState give minimize() the list of variables: minimize(loss, false, variables).',
+          'state. With shardOptimizerState, give minimize() the list of variables: minimize(loss, false, variables).',
       );
     }
-    const placeOf = new Map(variables.map((variable, place) => [variable, place]));
-    const mask = route.sharded.map((place) => {
-      const gradient = gradients[placeOf.get(route.variables[place] as tf.Variable) ?? -1];
-      return gradient === undefined ? 0 : 1;
-    });
-    const { processSet } = this.#rules;
-    const union = allreduceSync(route.context, Int32Array.from(mask), {
-      op: Max,
-      processSet,
-      name: `${route.name}.more`,
-    });
-    union.forEach((has, k) => {
+    const mask = route.sharded.map((place) =>
+      gradientOf.get(route.variables[place] as tf.Variable) === undefined ? 0 : 1,
+    );
+    const { context, processSet, name } = route;
+    const options = { op: Max, processSet, name: `${name}.more` };
+    allreduceSync(context, Int32Array.from(mask), options).forEach((has, k) => {
       if (has === 1) route.isActive[k] = true;
     });
     route.mayGrow = route.isActive.includes(false);
   }
 
-  /** Whether it is so on some rank. Collective. */
-  #anyRank({ context, name }: Route, question: string, isSo: boolean): boolean {
-    const { processSet } = this.#rules;
-    const answer = allreduceSync(context, Int32Array.of(isSo ? 1 : 0), {
-      op: Max,
-      processSet,
-      name: `${name}.${question}`,
-    });
-    return answer[0] === 1;
+  #anyRank({ context, processSet, name }: Route, question: string, isSo: boolean): boolean {
+    return anyRank(context, isSo, { processSet, name: `${name}.${question}` });
   }
 
-  #checkSame(route: Route, { variables, locals }: ShardedStepInput): void {
-    // Without a list of the user's more variables may come, for other purposes.
+  #checkSame(route: Route, { variables, locals }: Input): void {
+    // Without a list from the user, more variables may appear, for other purposes.
     const given = route.isListed
       ? variables
       : variables.filter((variable) => route.variables.includes(variable));
     if (signatureOf(given, locals) === route.signature) return;
     throw new HorovodError(
       'ERR_HVD_UNSUPPORTED',
-      `${this.#rules.what}: with shardOptimizerState an optimizer is for one list of variables, in one order; it was first used ` +
+      `${this.#rules.what}: with shardOptimizerState an optimizer is for one list of variables, in one order. It was first used ` +
         `with ${route.variables.length}, and is now given others (${variables.length}, ${locals.size} of them local). Register local ` +
         'variables before the first step, and make an optimizer for each list.',
     );
@@ -316,19 +275,28 @@ export class ShardedStep {
     return new HorovodError(
       'ERR_HVD_UNSUPPORTED',
       `${this.#rules.what}: its state is spread over the ranks of an init() that has ended. Call getWeights() on all ranks before ` +
-        'shutdown(), and setWeights() with the result after init(), or go on with a new optimizer.',
+        'shutdown() and setWeights() with the result after init(), or use a new optimizer.',
     );
   }
 }
 
-function isWhole(variable: tf.Variable, { from, to }: Piece): boolean {
-  return to - from === variable.size;
+/** Calls `visit` for each sharded variable, with its place in the vector of all. */
+function eachSharded(route: Route, visit: (variable: tf.Variable, start: number) => void): void {
+  route.sharded.forEach((place, k) => {
+    visit(route.variables[place] as tf.Variable, route.layout.starts[k] as number);
+  });
 }
 
-function assignValues(variable: tf.Variable, values: Float32Array): void {
-  const tensor = makeTensor(values, variable.shape, 'float32');
-  variable.assign(tensor);
-  tensor.dispose();
+function assignAll(route: Route, values: Float32Array): void {
+  eachSharded(route, (variable, start) => {
+    const tensor = makeTensor(values.slice(start, start + variable.size), variable.shape, 'float32');
+    variable.assign(tensor);
+    tensor.dispose();
+  });
+}
+
+function isWhole(variable: tf.Variable, { from, to }: Piece): boolean {
+  return to - from === variable.size;
 }
 
 function signatureOf(variables: readonly tf.Variable[], locals: ReadonlySet<tf.Variable>): string {

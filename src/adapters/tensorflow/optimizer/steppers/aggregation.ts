@@ -1,17 +1,16 @@
 // Sums gradients over several passes before they are reduced (backwardPassesPerStep).
 
 import * as tf from '@tensorflow/tfjs';
-import type { Gradients } from './gradient-reducer.ts';
+import type { Aggregation as AggregationRules } from '../../../gradient-options.ts';
+import type { Gradients } from '../gradients.ts';
 
 export class Aggregation {
-  readonly #passesPerStep: number;
-  readonly #averages: boolean;
+  readonly #rules: AggregationRules;
   readonly #sums = new Map<tf.Variable, tf.Tensor>();
   #passes = 0;
 
-  constructor(passesPerStep: number, averages: boolean) {
-    this.#passesPerStep = passesPerStep;
-    this.#averages = averages;
+  constructor(rules: AggregationRules) {
+    this.#rules = rules;
   }
 
   /** Uses up the gradients. */
@@ -22,7 +21,7 @@ export class Aggregation {
       if (gradient === undefined) return;
       const sum = this.#sums.get(variable);
       const next = sum === undefined ? gradient : tf.add(sum, gradient);
-      // Kept: fit() runs each step inside a tf.tidy() of its own.
+      // Kept: fit() runs each step inside a tf.tidy().
       this.#sums.set(variable, tf.keep(next));
       if (sum === undefined) return;
       sum.dispose();
@@ -31,24 +30,24 @@ export class Aggregation {
   }
 
   get isComplete(): boolean {
-    return this.#passes >= this.#passesPerStep;
+    return this.#passes >= this.#rules.backwardPassesPerStep;
   }
 
-  /** The sums so far, as tensors of the caller's that share memory with them. */
+  /** The sums so far, as clones, which belong to the caller. */
   peek(variables: readonly tf.Variable[]): Gradients {
     return variables.map((variable) => this.#sums.get(variable)?.clone());
   }
 
-  /** The sums, or means, of the passes; they are the caller's now. */
+  /** The sums, or means, of the passes; they belong to the caller now. */
   take(variables: readonly tf.Variable[]): Gradients {
     const passes = this.#passes;
     const taken = variables.map((variable) => {
       const sum = this.#sums.get(variable);
       this.#sums.delete(variable);
       if (sum === undefined) return undefined;
-      // New tensors even where nothing is divided: a sum may be older than the loss of the last pass, which looks to the
-      // reducer like a tensor of the user's.
-      const taken = this.#averages ? tf.div(sum, passes) : sum.clone();
+      // A new tensor even where nothing is divided: a sum may be older than the loss of the last pass, and the reducer would
+      // take it for a tensor of the user's.
+      const taken = this.#rules.averageAggregatedGradients ? tf.div(sum, passes) : sum.clone();
       sum.dispose();
       return taken;
     });

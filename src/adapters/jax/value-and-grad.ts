@@ -1,0 +1,81 @@
+// jax.valueAndGrad() with gradients reduced over all ranks.
+
+import * as jax from '@jax-js/jax';
+import { type BothForms, run, runSync } from '../both-forms.ts';
+import { checkNames } from '../check-options.ts';
+import { currentContext } from '../context.ts';
+import { checkReduction, type ReductionOptions, reductionOptionNames } from '../gradient-options.ts';
+import { treeReducer } from './distributed-optimizer.ts';
+
+/** The options of jax.valueAndGrad(), and how the gradients are reduced. */
+export interface ValueAndGradOptions<
+  Argnums extends undefined | number | number[] = undefined,
+  HasAux extends boolean = false,
+> extends ReductionOptions {
+  readonly argnums?: Argnums;
+  readonly hasAux?: HasAux;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: jax-js declares its functions like this, and its inference needs the same
+type Differentiable = (...args: any[]) => jax.JsTree<jax.Array>;
+type Differentiated<
+  F extends Differentiable,
+  Argnums extends undefined | number | number[],
+  HasAux extends boolean,
+> = ReturnType<typeof jax.valueAndGrad<F, Argnums, HasAux>>;
+
+/**
+ * jax.valueAndGrad() with the gradients reduced over all ranks; the value is this rank's. The arguments are used up,
+ * as by jax.valueAndGrad(). `fn` may be jitted.
+ */
+export function valueAndGrad<
+  F extends Differentiable,
+  const Argnums extends undefined | number | number[] = undefined,
+  const HasAux extends boolean = false,
+>(
+  fn: F,
+  options: ValueAndGradOptions<Argnums, HasAux> = {},
+): (
+  ...args: Parameters<Differentiated<F, Argnums, HasAux>>
+) => Promise<ReturnType<Differentiated<F, Argnums, HasAux>>> {
+  const step = differentiate(fn, options);
+  return (...args) => run(step(...args));
+}
+
+/** The blocking form of valueAndGrad(). */
+export function valueAndGradSync<
+  F extends Differentiable,
+  const Argnums extends undefined | number | number[] = undefined,
+  const HasAux extends boolean = false,
+>(fn: F, options: ValueAndGradOptions<Argnums, HasAux> = {}): Differentiated<F, Argnums, HasAux> {
+  const step = differentiate(fn, options);
+  const differentiated = (...args: Parameters<typeof step>) => runSync(step(...args));
+  return differentiated as Differentiated<F, Argnums, HasAux>;
+}
+
+/** One step of both forms. */
+function differentiate<
+  F extends Differentiable,
+  Argnums extends undefined | number | number[],
+  HasAux extends boolean,
+>(
+  fn: F,
+  options: ValueAndGradOptions<Argnums, HasAux>,
+): (
+  ...args: Parameters<Differentiated<F, Argnums, HasAux>>
+) => BothForms<ReturnType<Differentiated<F, Argnums, HasAux>>> {
+  const what = 'valueAndGrad';
+  checkNames(options, [...reductionOptionNames, 'argnums', 'hasAux'], what);
+  const { argnums, hasAux, ...others } = options;
+  const reduce = treeReducer(checkReduction(others, what));
+  const differentiated = jax.valueAndGrad<F, Argnums, HasAux>(fn, {
+    ...(argnums === undefined ? {} : { argnums }),
+    ...(hasAux === undefined ? {} : { hasAux }),
+  });
+  return function* step(...args) {
+    const [value, grads] = differentiated(...args);
+    const reduced = yield* reduce(grads);
+    currentContext().reportStep();
+    return [value, reduced] as ReturnType<Differentiated<F, Argnums, HasAux>>;
+  };
+}
