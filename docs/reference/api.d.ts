@@ -699,29 +699,22 @@ export type DistributedGradientTape = DistributedGradientTapeClass;
 /** Wraps the optimizer given, in place, and returns it. */
 export declare function DistributedOptimizer<T extends tf.Optimizer>(optimizer: T, options?: DistributedOptimizerOptions): T & Distributed;
 
-export interface DistributedOptimizerOptions extends GradientOptions {
-    /**
-     * Gradients are summed over this many passes before they are reduced and applied. With op Adasum: each rank makes this
-     * many steps of its own before they are combined. Default 1.
-     */
-    backwardPassesPerStep?: number | undefined;
-    /** Divide that sum by the number of passes. Default false. */
-    averageAggregatedGradients?: boolean | undefined;
-    /** Reduce gradients while backpropagation goes on. Default true; see HOROVOD_OVERLAP. */
+export interface DistributedOptimizerOptions extends GradientOptions, AggregationOptions {
+    /** Reduce gradients during backpropagation. Default: true; see HOROVOD_OVERLAP. */
     overlap?: boolean | undefined;
     /**
-     * Leave out the steps whose reduced gradients are not finite. All ranks see the same reduced gradients, so all
-     * leave out the same steps. Default false.
+     * Skip steps whose reduced gradients are not finite. All ranks see the same reduced gradients, so all skip the same
+     * steps. Default: false.
      */
     skipNonFinite?: boolean | undefined;
     /**
-     * Each rank keeps and updates only its share of the optimizer's state (ZeRO-1). Default false. For the optimizers of
-     * tf.train; 'element-wise' vouches for one of your own: what becomes of an element depends on that element alone.
+     * Each rank keeps and updates only its share of the optimizer's state (ZeRO-1). Default: false. For the optimizers of
+     * tf.train; 'element-wise' declares that the update of an element by your own optimizer depends on that element alone.
      */
     shardOptimizerState?: boolean | 'element-wise' | undefined;
 }
 
-/** What all ranks have kept back. Structured clone takes it; saveModel() writes it beside the model. */
+/** What all ranks have not sent yet. It can be cloned (structuredClone); saveModel() writes it beside the model. */
 export interface ErrorFeedbackState {
     /** The compressor's name. */
     readonly compressor: string;
@@ -731,9 +724,9 @@ export interface ErrorFeedbackState {
 }
 
 /**
- * What a lossy compressor has kept back of the gradients of these variables (a model's trainableWeights, say), for a
- * checkpoint. Collective over the ranks that reduce together: the first of them gets it, the others undefined. Undefined
- * everywhere, without waiting, where nothing is kept. saveModel() does it by itself.
+ * What a lossy compressor has not sent yet of the gradients of these variables (such as a model's trainableWeights), for a
+ * checkpoint. Collective over the ranks that reduce together: the first of them gets it, the others get undefined. If nothing
+ * is kept, all get undefined without waiting. saveModel() calls this.
  */
 export declare function gatherErrorFeedback(owner: tf.Optimizer | DistributedGradientTape, variables: readonly AnyVariable[]): Promise<ErrorFeedbackState | undefined>;
 
@@ -744,26 +737,19 @@ export declare function getLearningRate(optimizer: tf.Optimizer): number;
 export declare function getMomentum(optimizer: tf.Optimizer): number | undefined;
 
 /** What decides how gradients are reduced. */
-export interface GradientOptions {
-    /** Average (default), Sum or Adasum; for an optimizer Adasum combines the changes of the variables, not gradients. */
-    op?: ReduceOp | undefined;
-    /** One of Compression, its name, or one of your own. Default: none. */
-    compression?: AnyCompressor | CompressionName | undefined;
-    /** With Average: gradients are divided by this before the sum and by size / this after it. Default 1. */
-    gradientPredivideFactor?: number | undefined;
+export interface GradientOptions extends ReductionOptions {
     /** A number of groups of equal length, or lists of variables that are reduced together. */
     groups?: number | readonly (readonly AnyVariable[])[] | undefined;
     /** The older name of `groups` as a number. */
     numGroups?: number | undefined;
-    processSet?: ProcessSet | undefined;
-    /** Whether gradients of local variables are divided by the number of ranks. Default true. */
+    /** Whether gradients of local variables are divided by the number of ranks. Default: true. */
     scaleLocalGradients?: boolean | undefined;
     /** Matches the optimizers of different ranks; without it the order in which they are first used does. */
     name?: string | undefined;
 }
 
 export interface GradientTapeOptions extends GradientOptions {
-    /** Reduce gradients while backpropagation goes on (gradientSync() only). Default true; see HOROVOD_OVERLAP. */
+    /** Reduce gradients during backpropagation (gradientSync() only). Default: true; see HOROVOD_OVERLAP. */
     overlap?: boolean | undefined;
 }
 
@@ -791,17 +777,17 @@ export declare function isDistributed(optimizer: tf.Optimizer): optimizer is tf.
 export declare const PartialDistributedGradientTape: CallableClass<typeof PartialDistributedGradientTapeClass>;
 export type PartialDistributedGradientTape = PartialDistributedGradientTapeClass;
 
-/** A DistributedOptimizer for models of which some layers are each rank's own. */
+/** A DistributedOptimizer for models with local layers. */
 export declare function PartialDistributedOptimizer<T extends tf.Optimizer>(optimizer: T, options?: PartialDistributedOptimizerOptions): T & Distributed;
 
 export interface PartialDistributedOptimizerOptions extends DistributedOptimizerOptions {
     /** Layers whose weights each rank trains by itself. */
-    localLayers?: tf.layers.Layer | readonly tf.layers.Layer[] | undefined;
+    localLayers?: LocalLayers | undefined;
 }
 
 export interface PartialGradientTapeOptions extends GradientTapeOptions {
     /** Layers whose weights each rank trains by itself. */
-    localLayers?: tf.layers.Layer | readonly tf.layers.Layer[] | undefined;
+    localLayers?: LocalLayers | undefined;
 }
 
 /** Reduces over all ranks and gives each rank its part of the first dimension. */
@@ -811,8 +797,8 @@ export declare function reducescatter<T extends CollectiveInput>(x: T, options?:
 export declare function reducescatterSync<T extends CollectiveInput>(x: T, options?: ReduceOptions): CollectiveResult<T>;
 
 /**
- * Gives back what gatherErrorFeedback() has saved, before training goes on: each rank takes its part, and on another number of
- * ranks an equal share of all. Not collective, but to be called on every rank with the same state. loadModel() does it by itself.
+ * Restores what gatherErrorFeedback() returned, before training continues: each rank takes its part, and on another number of
+ * ranks an equal share of all. Not collective, but call it on every rank with the same state. loadModel() calls this.
  */
 export declare function restoreErrorFeedback(owner: tf.Optimizer | DistributedGradientTape, variables: readonly AnyVariable[], state: ErrorFeedbackState): void;
 
@@ -910,7 +896,7 @@ export type Uneven = 'pad' | 'drop' | 'keep';
  */
 export declare function validationSteps(samples: number, batchSize: number, ranks?: number): number;
 
-/** As tf.variableGrads() gives it: gradients by the names of their variables. All tensors are the caller's. */
+/** As tf.variableGrads() gives it: gradients by the names of their variables. All tensors belong to the caller. */
 export interface ValueAndGradients {
     readonly value: tf.Scalar;
     readonly grads: tf.NamedTensorMap;
@@ -926,6 +912,16 @@ export interface VariableGradient {
 export type VariableList = readonly (tf.Variable | tf.LayerVariable)[] | tf.Variable | tf.LayerVariable | tf.LayersModel | tf.layers.Layer;
 
 // ── horovod/tensorflow: mentioned above, not exported ──
+
+export interface AggregationOptions {
+    /**
+     * Gradients are summed over this many passes before they are reduced and applied. With op Adasum, a rank takes this many
+     * local steps before they are combined. Default: 1.
+     */
+    backwardPassesPerStep?: number | undefined;
+    /** Divide that sum by the number of passes. Default: false. */
+    averageAggregatedGradients?: boolean | undefined;
+}
 
 type AnyClass = new (...args: any[]) => object;
 
@@ -948,12 +944,28 @@ export declare class DistributedGradientTape {
     /** Its gradient stays on this rank; divided by the number of ranks unless scaleLocalGradients is false. */
     registerLocalSource(variable: AnyVariable): void;
     /** For PartialDistributedGradientTape. */
-    protected addLocalLayers(layers: tf.layers.Layer | readonly tf.layers.Layer[] | undefined): void;
+    protected addLocalLayers(layers: LocalLayers | undefined): void;
 }
 
-/** A DistributedGradientTape for models of which some layers are each rank's own. */
+export type LocalLayers = tf.layers.Layer | readonly tf.layers.Layer[];
+
+/** A DistributedGradientTape for models with local layers. */
 export declare class PartialDistributedGradientTape extends DistributedGradientTape {
     constructor(options?: PartialGradientTapeOptions);
+}
+
+export interface ReductionOptions {
+    /** Average (default), Sum or Adasum. With Adasum, an optimizer combines its updates instead of gradients. */
+    op?: ReduceOp | undefined;
+    /** One of Compression, its name, or your own compressor. Default: none. */
+    compression?: AnyCompressor | CompressionName | undefined;
+    /**
+     * With Average: gradients are divided by this before the sum and by size / this after it, against overflow in half
+     * precision. Default: 1.
+     */
+    gradientPredivideFactor?: number | undefined;
+    /** The ranks that reduce together; others keep their gradients. Default: all ranks. */
+    processSet?: ProcessSet | undefined;
 }
 
 /** Makes the layer, as tf.layers.batchNormalization() does; `new` is allowed. */
@@ -1256,7 +1268,7 @@ export type AdamState = {
     square: jax.JsTree<jax.Array>;
 };
 
-/** State of a distributed optimizer that aggregates; with one pass per step it is the inner optimizer's own. */
+/** State of a distributed optimizer that aggregates; with one pass per step it is the inner optimizer's state. */
 export interface AggregationState<State> {
     readonly inner: State;
     readonly sum: jax.JsTree<jax.Array>;
@@ -1304,7 +1316,7 @@ export declare function broadcastParametersSync<T>(params: T, rootRank?: number,
 export declare function broadcastSync<T>(x: T, rootRank: number, options?: CollectiveOptions): T;
 
 /**
- * The optimizer with gradients reduced over all ranks before it sees them. Ownership is optax's: init() and update()
+ * The optimizer with gradients reduced over all ranks before it sees them. Ownership is as in optax: init() and update()
  * use up what they are given. update() is collective: every rank calls it equally often. Not for use inside jit().
  */
 export declare function DistributedOptimizer<Params, State>(optimizer: GradientTransformation<Params, State>, options?: DistributedOptimizerOptions & {
@@ -1312,41 +1324,28 @@ export declare function DistributedOptimizer<Params, State>(optimizer: GradientT
 }): DistributedTransformation<Params, State>;
 export declare function DistributedOptimizer<Params, State>(optimizer: GradientTransformation<Params, State>, options: DistributedOptimizerOptions): DistributedTransformation<Params, AggregationState<State>>;
 
-export interface DistributedOptimizerOptions extends GradientOptions {
-    /** Gradients of so many calls are added up before they are reduced and applied. Default: 1. */
-    readonly backwardPassesPerStep?: number | undefined;
-    /** Divides them by their number. Default: false. */
-    readonly averageAggregatedGradients?: boolean | undefined;
+export interface DistributedOptimizerOptions extends GradientOptions, AggregationOptions {
     /**
-     * Each rank keeps and updates only its share of the optimizer's state (ZeRO-1), as one flat array. For optimizers that treat
-     * each element by itself, as sgd() and adam() do, over trees of float32 arrays. Default: false.
+     * Each rank keeps and updates only its share of the optimizer's state (ZeRO-1), as one flat array. For optimizers that update
+     * each element separately, as sgd() and adam() do, over trees of float32 arrays. Default: false.
      */
-    readonly shardOptimizerState?: boolean | undefined;
+    shardOptimizerState?: boolean | undefined;
 }
 
 export interface DistributedTransformation<Params, State> extends GradientTransformation<Params, State> {
-    /** update() without blocking the thread while other ranks are awaited. */
+    /** update() without blocking the thread while it waits for other ranks. */
     updateAsync(grads: Params, state: State, params?: Params): Promise<[updates: Params, state: State]>;
     /**
-     * The optimizer's state in one piece, the same on every rank, for checkpoints; itself unless it is sharded. Collective;
-     * uses up the state.
+     * The optimizer's state in one piece, the same on every rank, for checkpoints. If the state is not sharded, it is returned
+     * as it is. Collective; uses up the state.
      */
     gatherState(state: State): State;
-    /** What this rank needs of what gatherState() gave, with any number of ranks. Uses it up. */
+    /** This rank's share of what gatherState() returned, on any number of ranks. Uses it up. */
     shardState(state: State): State;
 }
 
 /** How gradients of several ranks become one. */
-export interface GradientOptions {
-    /** Default: Average. With Adasum the optimizer's updates are combined, not the gradients. */
-    readonly op?: ReduceOp | undefined;
-    /** One of Compression, its name, or one of your own. Default: none. */
-    readonly compression?: AnyCompressor | CompressionName | undefined;
-    /** Divides before the sum and multiplies after it, against overflow in half precision; Average only. Default: 1. */
-    readonly gradientPredivideFactor?: number | undefined;
-    /** Ranks outside of it keep their own gradients. Default: all ranks. */
-    readonly processSet?: ProcessSet | undefined;
-}
+export type GradientOptions = ReductionOptions;
 
 /** optax's gradient transformation: any object of this shape can be distributed. */
 export interface GradientTransformation<Params = unknown, State = unknown> {
@@ -1367,13 +1366,13 @@ export interface SgdOptions {
 }
 
 /**
- * jax.valueAndGrad() with the gradients reduced over all ranks; the value is this rank's own. The arguments are used
- * up, as by jax.valueAndGrad(). `fn` may be jitted.
+ * jax.valueAndGrad() with the gradients reduced over all ranks; the value is this rank's. The arguments are used up,
+ * as by jax.valueAndGrad(). `fn` may be jitted.
  */
 export declare function valueAndGrad<F extends Differentiable, const Argnums extends undefined | number | number[] = undefined, const HasAux extends boolean = false>(fn: F, options?: ValueAndGradOptions<Argnums, HasAux>): (...args: Parameters<Differentiated<F, Argnums, HasAux>>) => Promise<ReturnType<Differentiated<F, Argnums, HasAux>>>;
 
-/** jax.valueAndGrad() options, and how the gradients are reduced. */
-export interface ValueAndGradOptions<Argnums extends undefined | number | number[] = undefined, HasAux extends boolean = false> extends GradientOptions {
+/** The options of jax.valueAndGrad(), and how the gradients are reduced. */
+export interface ValueAndGradOptions<Argnums extends undefined | number | number[] = undefined, HasAux extends boolean = false> extends ReductionOptions {
     readonly argnums?: Argnums;
     readonly hasAux?: HasAux;
 }
