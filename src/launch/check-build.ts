@@ -1,10 +1,8 @@
-// `horovodrun --check-build`: what this installation can do, in Python Horovod's layout, and why not the rest.
+// `horovodrun --check-build`: what this installation supports, and why not the rest, in Python Horovod's layout.
 
 import type { Settings } from '../settings/table.ts';
 import { describeNative } from '../transport/native/load.ts';
 import { describeMpi, findMpirun } from './mpirun/mpi-family.ts';
-
-type Described = ReturnType<typeof describeNative>;
 
 export async function checkBuild(
   version: string,
@@ -13,7 +11,7 @@ export async function checkBuild(
 ): Promise<string> {
   const search = { native: settings.native, nativePath: settings.nativePath };
   const native = describeNative(search);
-  // Open MPI and MPICH need an addon each, and a job that of the mpirun which starts it.
+  // Open MPI and MPICH need an addon each; a job uses the one that matches its mpirun.
   const openMpi = describeNative({ ...search, transport: 'mpi', launcher: { kind: 'open-mpi' } });
   const mpich = describeNative({ ...search, transport: 'mpi', launcher: { kind: 'pmi' } });
   const gloo = describeNative({ ...search, transport: 'gloo' });
@@ -26,29 +24,30 @@ ${framework('TensorFlow.js', '@tensorflow/tfjs')}
 ${framework('jax-js', '@jax-js/jax')}
 
 Available Controllers:
-${box(true, 'horovodrun', 'this host, and others by ssh')}
+${box(true, 'horovodrun', 'this host, and other hosts over ssh')}
 ${box(typeof mpirun !== 'string', 'MPI', launcher)}
-${box(gloo.built, 'Gloo', gloo.built ? '--gloo' : why(gloo))}
+${addon('Gloo', gloo, '--gloo')}
 
 Available Tensor Operations:
-${box(native.built, 'shm (native)', native.built ? (native.path ?? '') : why(native))}
-${box(native.built, 'tcp (native)', native.built ? 'between hosts' : why(native))}
+${addon('shm (native)', native)}
+${addon('tcp (native)', native, 'between hosts')}
 ${box(true, 'portable', 'TypeScript and WebAssembly')}
-${box(false, 'NCCL', 'not in this version')}
-${box(openMpi.built, 'MPI: Open MPI', openMpi.built ? (openMpi.path ?? '') : why(openMpi))}
-${box(mpich.built, 'MPI: MPICH', mpich.built ? (mpich.path ?? '') : why(mpich))}
-${box(gloo.built, 'Gloo', gloo.built ? (gloo.path ?? '') : why(gloo))}
+${box(false, 'NCCL', 'not supported')}
+${addon('MPI: Open MPI', openMpi)}
+${addon('MPI: MPICH', mpich)}
+${addon('Gloo', gloo)}
 `;
 }
 
-function why({ reason }: Described): string {
-  return reason ?? 'not built';
+/** With its path or `remark`, or the reason why it is missing. */
+function addon(name: string, found: ReturnType<typeof describeNative>, remark = found.path ?? ''): string {
+  return box(found.built, name, found.built ? remark : (found.reason ?? 'not built'));
 }
 
-/** Frameworks are peer dependencies: there if the project that uses Horovod has installed them. */
+/** Frameworks are peer dependencies, which the project that uses Horovod installs. */
 function framework(name: string, packageName: string): string {
   const isInstalled = canImport(packageName);
-  return box(isInstalled, name, isInstalled ? packageName : `npm install ${packageName}`);
+  return box(isInstalled, name, isInstalled ? packageName : `not installed: npm install ${packageName}`);
 }
 
 function canImport(packageName: string): boolean {

@@ -1,5 +1,5 @@
-// What to run for the words after the flags. A script alone is run with this Node; TypeScript goes through our
-// loader (typescript/), on every version of Node in the same way. Everything else is a program as it stands.
+// What to run for the words after the flags. A script runs with this Node; TypeScript goes through our loader
+// (typescript/), in the same way on every version of Node. Everything else is run as a program.
 
 import { existsSync, statSync } from 'node:fs';
 import { extname, isAbsolute } from 'node:path';
@@ -7,7 +7,7 @@ import type { RankCommand } from './spawn/rank-process.ts';
 
 const scriptExtensions = ['.js', '.mjs', '.cjs', '.ts', '.mts', '.cts'];
 
-/** `execArgv`: the options this Node itself was started with. */
+/** `execArgv`: the options of this Node process. */
 export function resolveCommand(
   words: readonly string[],
   execPath: string,
@@ -22,7 +22,7 @@ export function resolveCommand(
       // Two ranks cannot listen on one debugger port.
       ...execArgv.filter((option) => !option.startsWith('--inspect')),
       ...(/ts$/.test(extname(file)) ? ['--enable-source-maps', '--import', loader] : []),
-      // A name that looks like an option is still a file.
+      // A file name may look like an option.
       isAbsolute(file) || file.startsWith('.') ? file : `./${file}`,
       ...args,
     ],

@@ -50,11 +50,11 @@ test('the exit code is that of the first rank that fails, and the others are end
   assert.equal(result.exitCode, 3, result.stderr);
   assert.match(
     result.stderr,
-    /horovodrun: rank 1 on localhost \(pid \d+\) exited with code 3; ending the other 2\./,
+    /horovodrun: rank 1 on localhost \(pid \d+\) exited with code 3; stopping the other 2 ranks\./,
   );
   assert.match(result.stderr, /First failure:\n {2}rank 1 on localhost \(pid \d+\) exited with code 3\n/);
-  assert.match(result.stderr, /The end of its stderr:\n {4}it all went wrong\n/);
-  assert.match(result.stderr, /rank 0 on localhost \(pid \d+\) was ended by horovodrun \(SIGTERM\)/);
+  assert.match(result.stderr, /Last lines of its stderr:\n {4}it all went wrong\n/);
+  assert.match(result.stderr, /rank 0 on localhost \(pid \d+\) was stopped by horovodrun \(SIGTERM\)/);
   assert.equal(result.stderr.split('The job has failed').length, 2);
 });
 
@@ -95,7 +95,7 @@ for (const [signal, code] of [
     const { run, pids } = await startWaiting(2, [fixture('wait.mjs')]);
     run.child.kill(signal);
     assert.equal((await run.ended).exitCode, code, run.stderr);
-    assert.match(run.stderr, new RegExp(`horovodrun: ${signal}: ending 2 rank`));
+    assert.match(run.stderr, new RegExp(`horovodrun: received ${signal}; stopping 2 ranks`));
     assert.ok(!run.stderr.includes('The job has failed'));
     await assertEnded(pids);
   });
@@ -120,12 +120,18 @@ test('ranks that ignore SIGTERM get SIGKILL after a while when another has faile
   const job = await Job.start({
     slots: planSlots(2, [{ name: 'localhost', slots: 2 }]),
     command: { file: process.execPath, args: ['-e', script] },
-    ...{ driverEnvironment: process.env, environment: {}, prefix: 'none', outputDirectory: undefined },
-    ...{ stdout: sink(), stderr: sink(), say: (text) => said.push(text), explain: () => undefined },
+    driverEnvironment: process.env,
+    environment: {},
+    prefix: 'none',
+    outputDirectory: undefined,
+    stdout: sink(),
+    stderr: sink(),
+    say: (text) => said.push(text),
+    explain: () => undefined,
     graceMs: 200,
   });
   assert.equal(await job.finish(), 4);
-  assert.match(said.join('\n'), /rank 1 on localhost \(pid \d+\) was ended by horovodrun \(SIGKILL\)/);
+  assert.match(said.join('\n'), /rank 1 on localhost \(pid \d+\) was stopped by horovodrun \(SIGKILL\)/);
 });
 
 const ways: readonly (readonly [string, readonly string[]])[] = [
@@ -211,7 +217,7 @@ test('the root cause is reported, not the rank that failed because of it', async
     /^(ERR_HVD_PEER_LOST ERR_HVD_PEER_LOST: rank 1 \(pid \d+\) exited with code 3 \/ cannot read the moon\n)?$/,
   );
   assert.match(result.stderr, /First failure:\n {2}rank 1 on localhost \(pid \d+\) exited with code 3/);
-  assert.match(result.stderr, /Its last words:\n {4}TypeError: cannot read the moon\n/);
+  assert.match(result.stderr, /Its error:\n {4}TypeError: cannot read the moon\n/);
 });
 
 test('also when the failed rank is wrapped, and its wrapper ends after the others', async () => {

@@ -1,4 +1,4 @@
-// Says which hosts have not answered yet, when that takes long.
+// Reports which hosts have not answered yet, if that takes long.
 
 import { type Phase, type ProgressClock, startPhase } from '../console/progress.ts';
 
@@ -28,7 +28,9 @@ export class HostProgress {
     const names = [...this.#missing];
     const shown = names.length > 8 ? [...names.slice(0, 8), '…'] : names;
     this.#phase.report({
-      ...{ done: this.#total - names.length, total: this.#total, unit: 'hosts' },
+      done: this.#total - names.length,
+      total: this.#total,
+      unit: 'hosts',
       ...(names.length === 0 ? {} : { detail: `waiting for ${shown.join(', ')}` }),
     });
   }

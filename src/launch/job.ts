@@ -1,5 +1,5 @@
-// One running job: starts the ranks of all hosts, carries their output, ends them all when one fails or when told to,
-// and says in the end what the exit code is. States: running → ending (a rank failed, or a signal came) → over.
+// One running job: starts the ranks of all hosts, passes on their output, stops them all when one fails or on a signal,
+// and determines the exit code. States: running → ending (a rank failed, or a signal came) → over.
 
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -31,41 +31,42 @@ import { StartClock } from './start-clock.ts';
 
 export interface JobRequest {
   readonly slots: readonly Slot[];
-  /** As the user gave it; a script alone is run with this Node, on each host with its own. */
+  /** As the user gave it. Each host runs a script with its own Node. */
   readonly command: RankCommand;
   readonly driverEnvironment: NodeJS.ProcessEnv;
-  /** Which variables of it go to the ranks. */
+  /** Which of its variables go to the ranks. */
   readonly forwarding?: ForwardingRules | undefined;
-  /** Variables that flags and config file set. */
+  /** Variables that the flags and the config file set. */
   readonly environment: Readonly<Record<string, string>>;
   /** Of this machine. */
   readonly corePinning?: CorePinning | undefined;
   /** CUDA_VISIBLE_DEVICES for each local rank of this machine. */
   readonly gpus?: readonly string[] | undefined;
-  /** Which hosts are other machines, and how they are reached; undefined: none is. */
+  /** Which hosts are other machines, and how to reach them; undefined: none. */
   readonly remote?: RemoteHostsRequest | undefined;
   readonly prefix: RankOutputOptions['prefix'];
   readonly outputDirectory: string | undefined;
   readonly stdout: ConsoleWriter;
   readonly stderr: ConsoleWriter;
-  /** A remark of the launcher itself, one or more lines. */
+  /** Prints a message of the launcher, one or more lines. */
   readonly say: (text: string) => void;
+  /** The same for --verbose. */
   readonly explain: (text: string) => void;
-  /** Between a polite signal and SIGKILL. */
+  /** Between the first signal and SIGKILL. */
   readonly graceMs?: number;
   /** HOROVOD_FLIGHT_DIR. */
   readonly flightDirectory?: string | undefined;
-  /** Has been running since horovodrun began; for --verbose. */
+  /** Runs since the start of horovodrun; for --verbose. */
   readonly clock?: StartClock | undefined;
 }
 
-const usualGraceMs = 5000;
+const defaultGraceMs = 5000;
 /** How long an output stream may stay open after its rank, when another process holds it. */
 const quietOutputMs = 1000;
-/** How long a rank that another one blames may take to end by itself, before it is ended. */
+/** How long a rank that another one blames may take to end by itself. */
 const blamedMs = 1000;
-/** So long ranks may go on after another one has failed, until they are told to end. */
-const hearMs = 1000;
+/** How long ranks may go on after another one has failed, before they are stopped. */
+const noticeMs = 1000;
 
 interface RankRecord {
   readonly slot: Slot;
@@ -73,6 +74,13 @@ interface RankRecord {
   readonly outputs: { readonly stdout: RankOutput; readonly stderr: RankOutput };
   ending?: RankEnding;
   endedBy?: NodeJS.Signals;
+}
+
+interface JobParts {
+  readonly server: TcpStoreServer;
+  readonly guardian: Guardian;
+  readonly hosts: readonly HostRanks[];
+  readonly records: FlightRecords;
 }
 
 export class Job {
@@ -88,18 +96,12 @@ export class Job {
   #isEnding = false;
   #failedRank: number | undefined;
 
-  private constructor(
-    request: JobRequest,
-    server: TcpStoreServer,
-    guardian: Guardian,
-    hosts: readonly HostRanks[],
-    records: FlightRecords,
-  ) {
-    this.#records = records;
+  private constructor(request: JobRequest, { server, guardian, hosts, records }: JobParts) {
     this.#request = request;
     this.#server = server;
     this.#guardian = guardian;
     this.#hosts = hosts;
+    this.#records = records;
   }
 
   /** Starts everything. Ends by itself; `finish` waits for it. */
@@ -112,15 +114,17 @@ export class Job {
     let server: TcpStoreServer | undefined;
     try {
       server = await TcpStoreServer.start({
-        ...{ ...identity, ranks: slots.length, listenOn: remote === undefined ? 'loopback' : 'all' },
+        ...identity,
+        ranks: slots.length,
+        listenOn: remote === undefined ? 'loopback' : 'all',
         ...(remote?.networkInterfaces === undefined ? {} : { networkInterfaces: remote.networkInterfaces }),
       });
-      explain(`job ${identity.jobId}: ${slots.length} ranks, rendezvous at ${server.address}`);
-      const graceMs = request.graceMs ?? usualGraceMs;
+      explain(`job ${identity.jobId}: ${ranksText(slots.length)}, rendezvous at ${server.address}`);
+      const graceMs = request.graceMs ?? defaultGraceMs;
       const hosts = await openHosts({ ...request, ...identity, graceMs, guardian, server, clock });
       const records = new FlightRecords(request.flightDirectory, identity.jobId, hosts.length > 1);
-      const job = new Job(request, server, guardian, hosts, records);
-      // Each host's ranks as soon as they are there: output that nobody reads is lost when the rank ends.
+      const job = new Job(request, { server, guardian, hosts, records });
+      // The ranks of each host as soon as they have started: unread output is lost when a rank ends.
       await Promise.all(
         hosts.map(async (host) => {
           for (const rank of await host.start()) job.#adopt(rank);
@@ -135,7 +139,7 @@ export class Job {
     }
   }
 
-  /** What the ranks see, for use within this process. */
+  /** The store of the ranks, for use within this process. */
   get store(): Store {
     return this.#server.store;
   }
@@ -145,19 +149,19 @@ export class Job {
     return this.#failedRank;
   }
 
-  /** A signal to horovodrun: every rank gets it, and SIGKILL after a while, or at the second signal. */
+  /** Passes a signal of horovodrun on to every rank, followed by SIGKILL after a while or on the second signal. */
   interrupt(signal: NodeJS.Signals): void {
     if (this.#interruption !== undefined) {
       this.#signalRunning('SIGKILL');
       return;
     }
     this.#interruption = signal;
-    this.#request.say(`${signal}: ending ${this.#ranks.length} rank(s).`);
+    this.#request.say(`received ${signal}; stopping ${ranksText(this.#ranks.length)}.`);
     // SIGPIPE is about our own output, and Node ignores it.
     void this.#endAll(signal === 'SIGPIPE' ? 'SIGTERM' : signal);
   }
 
-  /** SIGUSR2 to horovodrun: the ranks of this host write their flight records. */
+  /** On SIGUSR2, the ranks of this host write their flight records. */
   askForRecords(): void {
     this.#request.say(this.#records.ask());
   }
@@ -194,7 +198,7 @@ export class Job {
     this.#ranks[slot.rank] = { slot, started, outputs };
   }
 
-  /** Until the rank and whatever it left running in its group have ended. */
+  /** Resolves when the rank and everything it left running in its group have ended. */
   async #watch(rank: RankRecord): Promise<void> {
     const ending = await rank.started.ended;
     rank.ending = ending;
@@ -214,14 +218,15 @@ export class Job {
         : lost === undefined
           ? describeEnd(end, testament?.state === 'attached')
           : `was lost with ${slot.hostname}: ${lost},`,
-      ...{ pid, host: this.#hosts.length > 1 ? slot.hostname : undefined },
+      pid,
+      host: this.#hosts.length > 1 ? slot.hostname : undefined,
       ...('signal' in end ? { signal: end.signal } : { exitCode: end.code }),
     };
     if (hasLeft) this.#server.rankLeft(slot.rank, loss);
     else this.#server.rankLost(slot.rank, loss);
   }
 
-  /** When a host has a control block, its ranks learn from it how others ended: also those that ended before. */
+  /** Through the control block of its host, a rank learns how others ended, including those that ended before. */
   async #watchControlBlocks(clock: StartClock): Promise<void> {
     const firsts = this.#hosts.map((host) => {
       const { promise, resolve } = promiseWithResolver();
@@ -230,12 +235,12 @@ export class Job {
     });
     await Promise.all(firsts);
     clock.mark('rendezvous');
-    this.#request.explain(`all hosts have come together; ${clock.describe()}`);
+    this.#request.explain(`all hosts are connected; ${clock.describe()}`);
   }
 
   async #watchControlBlock(host: HostRanks, onFirst: () => void): Promise<void> {
     const leader = host.slots[0]?.rank ?? 0;
-    // A new one with every init() after a shutdown(); the latest counts.
+    // Every init() after a shutdown() makes a new one; the latest counts.
     for (let generation = 1; ; generation++) {
       let path: string;
       try {
@@ -254,12 +259,14 @@ export class Job {
     const { say } = this.#request;
     const description = this.#describe(first);
     const others = this.#ranks.length - this.#endOrder.length;
-    say(`${who(description)} ${how(description)}${others === 0 ? '.' : `; ending the other ${others}.`}`);
+    say(
+      `${who(description)} ${how(description)}${others === 0 ? '.' : `; stopping the other ${ranksText(others)}.`}`,
+    );
     const blamed = this.#ranks[description.blamed ?? -1];
-    // A wrapper (a shell, npx) ends after what it wraps: with a signal from us it would end for a wrong reason.
+    // A wrapper (a shell, npx) ends after the command it wraps; a signal from us would hide its exit code.
     if (blamed !== undefined && blamed.ending === undefined) await within(blamed.started.ended, blamedMs);
-    // Ranks of one job hear of the death by themselves, and may have something to say or to save.
-    if (this.#hasControlBlock) await within(this.#allEnded(), hearMs);
+    // Connected ranks notice the failure themselves, and may have something to print or to save.
+    if (this.#hasControlBlock) await within(this.#allEnded(), noticeMs);
     await this.#endAll('SIGTERM');
   }
 
@@ -270,7 +277,7 @@ export class Job {
   async #endAll(signal: NodeJS.Signals): Promise<void> {
     this.#isEnding = true;
     this.#signalRunning(signal);
-    await within(this.#allEnded(), this.#request.graceMs ?? usualGraceMs);
+    await within(this.#allEnded(), this.#request.graceMs ?? defaultGraceMs);
     this.#signalRunning('SIGKILL');
   }
 
@@ -285,12 +292,22 @@ export class Job {
   #describe({ slot, started, ending = { end: { code: 0 } }, endedBy, outputs }: RankRecord): RankEnd {
     const { lastWords, failure } = started.testament ?? {};
     return {
-      ...{ rank: slot.rank, hostname: slot.hostname, pid: started.pid, ...ending, endedBy, lastWords },
+      rank: slot.rank,
+      hostname: slot.hostname,
+      pid: started.pid,
+      ...ending,
+      endedBy,
+      lastWords,
       blamed: blamedRank(slot.rank, lastWords, failure),
       recorded: failure?.message,
       stderrTail: outputs.stderr.tail,
     };
   }
+}
+
+/** '1 rank', '4 ranks' */
+function ranksText(count: number): string {
+  return `${count} rank${count === 1 ? '' : 's'}`;
 }
 
 function promiseWithResolver(): { promise: Promise<void>; resolve: () => void } {
@@ -301,7 +318,7 @@ function promiseWithResolver(): { promise: Promise<void>; resolve: () => void } 
   return { promise, resolve };
 }
 
-/** Waits for it, but not longer. */
+/** Waits for the promise, but not longer than `ms`. */
 async function within(promise: Promise<unknown>, ms: number): Promise<void> {
   const timer = new AbortController();
   const patience = sleep(ms, undefined, { signal: timer.signal }).catch(() => undefined);

@@ -6,9 +6,10 @@ import { parseCommandLine } from '../settings/command-line.ts';
 import { processEnvironment } from '../settings/environment.ts';
 import { helpText } from '../settings/help.ts';
 import { packageVersion } from '../settings/package.ts';
+import { settingError } from '../settings/setting.ts';
 import { Job } from './job.ts';
 import { ConsoleWriter, ownOutput } from './output/console-writer.ts';
-import { planHosts, requestForHosts } from './plan-job.ts';
+import { planHosts, prefixOf, requestForHosts } from './plan-job.ts';
 import { StartClock } from './start-clock.ts';
 
 const usageExitCode = 2;
@@ -16,7 +17,7 @@ const usageExitCode = 2;
 /** Runs horovodrun and ends this process. */
 export async function main(argv: readonly string[]): Promise<never> {
   let job: Pick<Job, 'interrupt'> | undefined;
-  // Nobody reads our output any more (`horovodrun … | head`): like other programs, we end by that.
+  // If the reader of our output has gone (`horovodrun … | head`), we end as other programs do.
   const onBroken = () => job?.interrupt('SIGPIPE');
   const stdout = new ConsoleWriter(ownOutput('stdout'), onBroken);
   const stderr = new ConsoleWriter(ownOutput('stderr'), onBroken);
@@ -33,7 +34,7 @@ export async function main(argv: readonly string[]): Promise<never> {
   } catch (error) {
     if (!HorovodError.is(error)) throw error;
     say(error.detail);
-    if (isUsageError(error)) say('Try `horovodrun --help`.');
+    if (isUsageError(error)) say('See `horovodrun --help`.');
     exitCode = isUsageError(error) ? usageExitCode : 1;
   }
   await Promise.all([stdout.flush(), stderr.flush()]);
@@ -65,23 +66,34 @@ async function run(argv: readonly string[], { stdout, stderr, say, onStart }: Su
   const clock = new StartClock(0);
   clock.mark('launcher');
   if (options.processes !== undefined && command.length === 0)
-    throw usage('the command is missing: what is to be started?');
+    throw settingError('the command to run is missing.');
   const plan = await planHosts(options, settings.startTimeoutMs);
   clock.mark('resolve');
   if (settings.transport === 'mpi') {
     const { startMpirunJob } = await import('./mpirun/start.ts');
-    const console = { stdout, stderr, say };
     const mpirun = await startMpirunJob({
-      ...{ plan, command, options, settings, environment, driverEnvironment, ...console },
+      plan,
+      command,
+      options,
+      settings,
+      environment,
+      driverEnvironment,
+      stdout,
+      stderr,
+      say,
     });
     onStart(mpirun);
     return mpirun.finish();
   }
   const [file = '', ...args] = command;
   const job = await Job.start({
-    ...requestForHosts(plan, options, settings, driverEnvironment, say),
-    ...{ command: { file, args }, environment, stdout, stderr, clock },
-    prefix: !options.prefixOutput ? 'none' : options.prefixTimestamp ? 'rank and time' : 'rank',
+    ...requestForHosts({ plan, options, settings, driverEnvironment, say }),
+    command: { file, args },
+    environment,
+    stdout,
+    stderr,
+    clock,
+    prefix: prefixOf(options),
     outputDirectory: options.outputFilename,
     explain: options.verbose ? say : () => undefined,
   });
@@ -98,9 +110,5 @@ function isUsageError(error: HorovodError): boolean {
   return error.code === 'ERR_HVD_SETTING' || error.code === 'ERR_HVD_UNSUPPORTED';
 }
 
-function usage(message: string): HorovodError {
-  return new HorovodError('ERR_HVD_SETTING', message);
-}
-
-// Run as a program of its own, without bin/: from tests, and from another output directory.
+// Run directly, without bin/: by tests, and from another output directory.
 if (process.argv[1] === fileURLToPath(import.meta.url)) await main(process.argv.slice(2));

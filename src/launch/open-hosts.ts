@@ -1,5 +1,5 @@
-// Makes every host of a job ready to start its ranks: this machine by itself, other machines through an agent each, all
-// at the same time. Hosts that cannot be used are reported together, and then nothing is started anywhere.
+// Prepares every host of a job to start its ranks: this machine directly, other machines through an agent each, all at the
+// same time. If some hosts cannot be used, all of them are reported together and nothing is started anywhere.
 
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -25,13 +25,13 @@ import type { SshOptions } from './ssh/ssh-command.ts';
 import type { StartClock } from './start-clock.ts';
 
 export interface RemoteHostsRequest {
-  /** Those of the hosts that are other machines. */
+  /** The hosts that are other machines. */
   readonly names: ReadonlySet<string>;
   readonly ssh: SshOptions;
-  /** Of this package: agents must have the same. */
+  /** Of this package; agents must have the same one. */
   readonly version: string;
   readonly startTimeoutMs: number;
-  /** How long an agent may be silent, and horovodrun for it. */
+  /** How long an agent and horovodrun may be silent towards each other. */
   readonly silenceMs: number;
   readonly networkInterfaces?: readonly string[] | undefined;
   readonly pinCores: boolean;
@@ -82,7 +82,9 @@ function localRanks(request: HostsRequest, slots: readonly Slot[], firstPlace: n
   const { command, server, driverEnvironment, forwarding } = request;
   return new LocalRanks({
     ...request,
-    ...{ slots, firstPlace, rendezvousAddress: server.address },
+    slots,
+    firstPlace,
+    rendezvousAddress: server.address,
     driverEnvironment: forwardedEnvironment(driverEnvironment, forwarding),
     command: resolveCommand([command.file, ...command.args], process.execPath, process.execArgv),
   });
@@ -92,21 +94,26 @@ function remoteRanks(request: HostsRequest, agent: AgentConnection, slots: reado
   const { server, say, explain } = request;
   const remote = request.remote as RemoteHostsRequest;
   const { launcherAddress } = agent.hello;
-  // The address this host's login came from is known to lead back here, also where ours are behind a translation; but
-  // who names interfaces may want to keep a job off that network.
+  // The address from which this host was logged into leads back here even through NAT. It is not used if the user has
+  // chosen interfaces, perhaps to keep the job off that network.
   const seen =
     launcherAddress === undefined || remote.networkInterfaces !== undefined
       ? []
       : [formatAddress({ host: launcherAddress, port: server.port })];
   const order: StartOrder = {
-    ...{ jobId: request.jobId, secret: request.secret.revealForEnvironment(), slots },
-    ...{ words: [request.command.file, ...request.command.args] },
-    ...{ execPath: process.execPath, execArgv: process.execArgv },
+    jobId: request.jobId,
+    secret: request.secret.revealForEnvironment(),
+    slots,
+    words: [request.command.file, ...request.command.args],
+    execPath: process.execPath,
+    execArgv: process.execArgv,
     forwarded: environmentForOtherHosts(request.driverEnvironment, request.forwarding),
     environment: request.environment,
     rendezvousAddress: [...new Set([...seen, ...server.addresses])].join(','),
-    ...{ pinCores: remote.pinCores, pinGpus: remote.pinGpus },
-    ...{ graceMs: request.graceMs, silenceMs: remote.silenceMs },
+    pinCores: remote.pinCores,
+    pinGpus: remote.pinGpus,
+    graceMs: request.graceMs,
+    silenceMs: remote.silenceMs,
   };
   return new RemoteRanks(agent, { slots, order, say, explain });
 }
@@ -120,7 +127,8 @@ async function connectAgents(
   const directory = process.cwd();
   const agentPath = fileURLToPath(new URL('./agent/main.js', import.meta.url));
   const places = {
-    ...{ directory, node: process.execPath },
+    directory,
+    node: process.execPath,
     agents: [agentPath, join(directory, 'node_modules/horovod/dist/launch/agent/main.js')],
   };
   const others = hosts.filter((host) => remote.names.has(host));
@@ -128,7 +136,13 @@ async function connectAgents(
   const outcomes = await Promise.all(
     others.map((host) =>
       AgentConnection.open({
-        ...{ host, places, ssh, version, guardian, startTimeoutMs, silenceMs },
+        host,
+        places,
+        ssh,
+        version,
+        guardian,
+        startTimeoutMs,
+        silenceMs,
         environment: driverEnvironment,
       }).finally(() => progress.answered(host)),
     ),

@@ -1,8 +1,8 @@
-// From options and settings to what a job is asked to do: which rank runs where, which hosts are other machines and
-// how they are reached, who gets which cores and GPUs.
+// Turns options and settings into a job request: which rank runs where, which hosts are other machines and how to reach
+// them, and which cores and GPUs each rank gets.
 
-import { HorovodError } from '../errors.ts';
 import { packageVersion } from '../settings/package.ts';
+import { settingError } from '../settings/setting.ts';
 import type { LaunchOptions, Settings } from '../settings/table.ts';
 import { parseHosts, readHostfile } from './hosts/host-list.ts';
 import { isLocalHost } from './hosts/local-host.ts';
@@ -13,8 +13,8 @@ import { CorePinning } from './spawn/pin-cores.ts';
 import { planGpus } from './spawn/pin-gpus.ts';
 import { parseRemoteShell } from './ssh/ssh-command.ts';
 
-/** Of one attempt of ssh to connect: a host that is down is told before --start-timeout. */
-const longestConnectMs = 10_000;
+/** For one attempt of ssh to connect, so that a host that is down is reported before --start-timeout. */
+const maxConnectMs = 10_000;
 
 export interface HostPlan {
   readonly slots: readonly Slot[];
@@ -26,7 +26,7 @@ export async function planHosts(
   options: Pick<LaunchOptions, 'processes' | 'hosts' | 'hostfile'>,
   timeoutMs: number,
 ): Promise<HostPlan> {
-  if (options.processes === undefined) throw usage('-np is missing: how many processes are to be started?');
+  if (options.processes === undefined) throw settingError('-np (the number of processes) is missing.');
   const hosts =
     options.hosts !== undefined
       ? parseHosts(options.hosts)
@@ -39,24 +39,45 @@ export async function planHosts(
   return { slots, remoteNames: new Set(names.filter((_, index) => !areLocal[index])) };
 }
 
-/** What of a JobRequest follows from the hosts and the settings. Throws where cores or GPUs cannot be given. */
-export function requestForHosts(
-  { slots, remoteNames }: HostPlan,
-  options: Pick<LaunchOptions, 'sshPort' | 'sshIdentityFile' | 'envAllow' | 'envDeny'>,
-  settings: Settings,
-  driverEnvironment: NodeJS.ProcessEnv,
-  say: (text: string) => void,
-): Pick<
+/** How the output of each rank is marked. */
+export function prefixOf({
+  prefixOutput,
+  prefixTimestamp,
+}: Pick<LaunchOptions, 'prefixOutput' | 'prefixTimestamp'>): JobRequest['prefix'] {
+  if (!prefixOutput) return 'none';
+  return prefixTimestamp ? 'rank and time' : 'rank';
+}
+
+interface HostsContext {
+  readonly plan: HostPlan;
+  readonly options: Pick<LaunchOptions, 'sshPort' | 'sshIdentityFile' | 'envAllow' | 'envDeny'>;
+  readonly settings: Settings;
+  readonly driverEnvironment: NodeJS.ProcessEnv;
+  readonly say: (text: string) => void;
+}
+
+/** The part of a JobRequest that follows from the hosts and the settings. Throws if cores or GPUs cannot be assigned. */
+export function requestForHosts({
+  plan,
+  options,
+  settings,
+  driverEnvironment,
+  say,
+}: HostsContext): Pick<
   JobRequest,
   'slots' | 'driverEnvironment' | 'forwarding' | 'remote' | 'corePinning' | 'gpus' | 'flightDirectory' | 'say'
 > {
+  const { slots, remoteNames } = plan;
   const localSlots = slots.filter(({ hostname }) => !remoteNames.has(hostname));
   const localSize = Math.max(0, ...localSlots.map((slot) => slot.localSize));
   const isLocal = localSize > 0;
   return {
-    ...{ slots, driverEnvironment, say, flightDirectory: settings.flightDirectory },
+    slots,
+    driverEnvironment,
+    say,
+    flightDirectory: settings.flightDirectory,
     forwarding: { allow: options.envAllow, deny: options.envDeny },
-    // Two names of this machine share its cores.
+    // If -H has two names for this machine, they share its cores.
     corePinning: isLocal && settings.pinCores ? new CorePinning(localSlots.length, say) : undefined,
     gpus:
       isLocal && settings.pinGpus
@@ -75,16 +96,18 @@ function remoteHosts(
 ): RemoteHostsRequest {
   const { startTimeoutMs, peerTimeoutMs, networkInterfaces, pinCores, pinGpus } = settings;
   return {
-    ...{ names, version: packageVersion(), startTimeoutMs, silenceMs: peerTimeoutMs },
-    ...{ networkInterfaces, pinCores, pinGpus },
+    names,
+    version: packageVersion(),
+    startTimeoutMs,
+    silenceMs: peerTimeoutMs,
+    networkInterfaces,
+    pinCores,
+    pinGpus,
     ssh: {
-      ...{ port: options.sshPort, identityFile: options.sshIdentityFile },
-      connectTimeoutMs: Math.min(startTimeoutMs, longestConnectMs),
+      port: options.sshPort,
+      identityFile: options.sshIdentityFile,
+      connectTimeoutMs: Math.min(startTimeoutMs, maxConnectMs),
       remoteShell: parseRemoteShell(environment['OMPI_MCA_plm_rsh_agent']),
     },
   };
-}
-
-function usage(message: string): HorovodError {
-  return new HorovodError('ERR_HVD_SETTING', message);
 }

@@ -1,4 +1,4 @@
-// How long each phase of the start of a job has taken, for --verbose.
+// How long each phase of the start of a job took, for --verbose.
 
 export class StartClock {
   readonly #phases: { readonly name: string; readonly ms: number }[] = [];
@@ -16,16 +16,16 @@ export class StartClock {
     this.#since = now;
   }
 
-  /** A phase whose end was seen by somebody else, `ms` after it began. */
+  /** A phase that was measured elsewhere and took `ms`. */
   add(name: string, ms: number): void {
     this.#phases.push({ name, ms });
     this.#since += ms;
   }
 
-  /** 'start 812 ms: launcher 90 ms, resolve 2 ms, …' */
+  /** 'start took 812 ms: launcher 90 ms, resolve 2 ms, …' */
   describe(): string {
     const total = this.#phases.reduce((sum, { ms }) => sum + ms, 0);
     const phases = this.#phases.map(({ name, ms }) => `${name} ${Math.round(ms)} ms`).join(', ');
-    return `start ${Math.round(total)} ms: ${phases}`;
+    return `start took ${Math.round(total)} ms: ${phases}`;
   }
 }

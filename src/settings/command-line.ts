@@ -6,6 +6,7 @@ import { HorovodError } from '../errors.ts';
 import { readConfigFile } from './config-file.ts';
 import { type ForeignFlag, foreignFlags } from './foreign-flags.ts';
 import { parseSetting, readSettings } from './read-settings.ts';
+import { settingError } from './setting.ts';
 import {
   type Flag,
   type LaunchOptions,
@@ -53,14 +54,14 @@ export function parseCommandLine(argv: readonly string[], env: NodeJS.ProcessEnv
     const text = textOf(owner.flag, owner.setting, name, value);
     const earlier = texts.get(owner.key);
     if (!('operand' in owner.flag) && earlier !== undefined && earlier !== text) {
-      throw wrong(`${name} conflicts with another flag on this command line.`);
+      throw settingError(`${name} conflicts with another flag on this command line.`);
     }
     const isAdded = 'isList' in owner.flag && earlier !== undefined;
     texts.set(owner.key, isAdded ? `${earlier},${text}` : text);
   }
   const options = launchOptions(launchTexts);
   if (options.hosts !== undefined && options.hostfile !== undefined) {
-    throw wrong('-H and --hostfile cannot be used together.');
+    throw settingError('-H and --hostfile cannot be used together.');
   }
   const environment: Record<string, string> = {};
   if (options.configFile !== undefined) {
@@ -152,13 +153,13 @@ function explainParserError(error: NodeJS.ErrnoException, owners: ReadonlyMap<st
   const name = /'(?:-\w, )?(-[^ '=]*)/.exec(error.message)?.[1] ?? '';
   if (error.code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION') {
     const near = nearest(name, [...owners.keys()]);
-    return wrong(`unknown flag ${name}.${near === undefined ? '' : ` Did you mean ${near}?`}`);
+    return settingError(`unknown flag ${name}.${near === undefined ? '' : ` Did you mean ${near}?`}`);
   }
   if (error.code === 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE') {
     const shown = name.startsWith('--short-') ? name.slice(7) : name;
     return /does not take an argument/.test(error.message)
-      ? wrong(`${shown} takes no value.`)
-      : wrong(`${shown} needs a value (write ${shown}=-x if it starts with a dash).`);
+      ? settingError(`${shown} takes no value.`)
+      : settingError(`${shown} needs a value (write ${shown}=-x if it starts with a dash).`);
   }
   return error;
 }
@@ -231,8 +232,4 @@ function distance(a: string, b: string): number {
     row = next;
   }
   return row[b.length] as number;
-}
-
-function wrong(message: string): HorovodError {
-  return new HorovodError('ERR_HVD_SETTING', message);
 }

@@ -6,6 +6,7 @@ import { createRequire } from 'node:module';
 import type { LineCounter, Pair } from 'yaml';
 import { HorovodError } from '../errors.ts';
 import { type ForeignFlag, foreignFlags } from './foreign-flags.ts';
+import { settingError } from './setting.ts';
 import { type Setting, settingsTable } from './table.ts';
 
 export interface ConfigFile {
@@ -18,7 +19,7 @@ export function readConfigFile(path: string): ConfigFile {
   try {
     text = readFileSync(path, 'utf8');
   } catch (error) {
-    throw wrong(`cannot read the config file ${path}: ${(error as Error).message}.`);
+    throw settingError(`cannot read the config file ${path}: ${(error as Error).message}.`);
   }
   return parseConfig(text, path);
 }
@@ -34,7 +35,7 @@ export function parseConfig(text: string, path: string): ConfigFile {
   const document = parseDocument(text, { lineCounter: lines });
   const problem = document.errors[0];
   if (problem !== undefined) {
-    throw wrong(
+    throw settingError(
       `${path}:${lines.linePos(problem.pos[0]).line} is not valid YAML: ${problem.message.split('\n', 1)[0]}`,
     );
   }
@@ -61,7 +62,8 @@ interface Leaf {
 function leavesOf(contents: unknown, path: string, lines: LineCounter): Leaf[] {
   const { isMap, isScalar } = yaml();
   if (contents === null || (isScalar(contents) && contents.value === null)) return [];
-  if (!isMap(contents)) throw wrong(`${path} must be a map of sections (params, stall_check, logging, …).`);
+  if (!isMap(contents))
+    throw settingError(`${path} must be a map of sections (params, stall_check, logging, …).`);
   return contents.items.flatMap((pair) => {
     if (!isMap(pair.value)) return [leaf('', pair, path, lines)];
     return pair.value.items.map((inner) => leaf(`${String(pair.key)}.`, inner, path, lines));
@@ -85,7 +87,7 @@ function settingText(setting: Setting<unknown>, { key, value, place }: Leaf): st
   const text = setting.yaml?.toText?.(String(value)) ?? String(value);
   const kind = setting.yaml?.kind ?? setting.kind;
   if (kind.parse(text) === undefined) {
-    throw wrong(`${place}: ${key} is ${JSON.stringify(value)}; expected ${kind.accepts}.`);
+    throw settingError(`${place}: ${key} is ${JSON.stringify(value)}; expected ${kind.accepts}.`);
   }
   return text;
 }
@@ -96,8 +98,4 @@ function handleForeign(foreign: ForeignFlag, { key, value, place }: Leaf): strin
     throw new HorovodError('ERR_HVD_UNSUPPORTED', `${place}: ${key}: ${foreign.reason}.`);
   }
   return [`${place}: ${key} has no effect: ${foreign.reason}.`];
-}
-
-function wrong(message: string): HorovodError {
-  return new HorovodError('ERR_HVD_SETTING', message);
 }

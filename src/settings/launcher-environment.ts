@@ -6,9 +6,9 @@
 // - The shell of an allocation is a step as well, with a reserved number.
 // - The ranks of one host need not be consecutive (-m cyclic), so local ranks say nothing about the ranks of neighbours.
 
-import { HorovodError } from '../errors.ts';
 import { JobSecret } from './job-secret.ts';
 import { integer, type Kind } from './kinds.ts';
+import { settingError } from './setting.ts';
 import { expandHostList, expandTaskCounts } from './slurm-lists.ts';
 
 interface Placement {
@@ -81,7 +81,7 @@ function readHorovod(env: NodeJS.ProcessEnv): (Placement & { kind: 'horovodrun' 
   if (!isSet(env, 'HOROVOD_RANK') && !isSet(env, 'HOROVOD_SIZE')) return undefined;
   if (!isSet(env, 'HOROVOD_RANK') || !isSet(env, 'HOROVOD_SIZE')) {
     if (isSet(env, 'HOROVOD_RENDEZVOUS') && isSet(env, 'HOROVOD_SIZE')) return undefined;
-    throw wrong('HOROVOD_RANK and HOROVOD_SIZE must be set together, but only one of them is.');
+    throw settingError('HOROVOD_RANK and HOROVOD_SIZE must be set together, but only one of them is.');
   }
   return {
     kind: 'horovodrun',
@@ -100,13 +100,15 @@ function meet(
 ): LauncherEnvironment {
   const size = own?.size ?? optionalNumber(env, 'HOROVOD_SIZE', 1) ?? foreign?.size;
   if (size === undefined) {
-    throw wrong('HOROVOD_RENDEZVOUS is set, but HOROVOD_SIZE is not. Set it to the number of processes.');
+    throw settingError(
+      'HOROVOD_RENDEZVOUS is set, but HOROVOD_SIZE is not. Set it to the number of processes.',
+    );
   }
   const index = optionalNumber(env, 'JOB_COMPLETION_INDEX');
   const rank = own?.rank ?? index ?? (foreign?.size === size ? foreign.rank : undefined);
   if (rank !== undefined && rank >= size) {
     const source = index === rank ? 'JOB_COMPLETION_INDEX' : 'the rank';
-    throw wrong(`${source} is ${rank}; it must be less than HOROVOD_SIZE=${size}.`);
+    throw settingError(`${source} is ${rank}; it must be less than HOROVOD_SIZE=${size}.`);
   }
   const { localRank, localSize } = own ?? (index === undefined ? foreign : undefined) ?? {};
   return { kind: 'rendezvous', rank, size, localRank, localSize, jobKey: text(env, 'HOROVOD_JOB_ID') };
@@ -183,7 +185,7 @@ function pair(env: NodeJS.ProcessEnv, rankName: string, sizeName: string): { ran
   const rank = requiredNumber(env, rankName, integer());
   const size = requiredNumber(env, sizeName, integer(1));
   if (rank < size) return { rank, size };
-  throw wrong(`${rankName}=${rank} must be less than ${sizeName}=${size}.`);
+  throw settingError(`${rankName}=${rank} must be less than ${sizeName}=${size}.`);
 }
 
 function optionalNumber(env: NodeJS.ProcessEnv, name: string, min = 0): number | undefined {
@@ -192,7 +194,8 @@ function optionalNumber(env: NodeJS.ProcessEnv, name: string, min = 0): number |
 
 function requiredNumber(env: NodeJS.ProcessEnv, name: string, kind: Kind<number>): number {
   const value = kind.parse(env[name] ?? '');
-  if (value === undefined) throw wrong(`${name} is ${JSON.stringify(env[name])}; expected ${kind.accepts}.`);
+  if (value === undefined)
+    throw settingError(`${name} is ${JSON.stringify(env[name])}; expected ${kind.accepts}.`);
   return value;
 }
 
@@ -202,8 +205,4 @@ function text(env: NodeJS.ProcessEnv, name: string): string | undefined {
 
 function isSet(env: NodeJS.ProcessEnv, name: string): boolean {
   return env[name] !== undefined && env[name] !== '';
-}
-
-function wrong(message: string): HorovodError {
-  return new HorovodError('ERR_HVD_SETTING', message);
 }

@@ -1,7 +1,7 @@
 // Reads the environment into Settings. No other folder reads environment variables.
 
-import { HorovodError } from '../errors.ts';
 import { type LauncherEnvironment, readLauncherEnvironment } from './launcher-environment.ts';
+import { settingError } from './setting.ts';
 import { type Setting, type Settings, settingsTable, type TableSettings } from './table.ts';
 
 /** Throws ERR_HVD_SETTING with the name of the variable and what it accepts. An empty variable counts as not set. */
@@ -35,7 +35,7 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
   ] as const) {
     if (placed[index] < placed[count]) continue;
     const [indexEnv, countEnv] = [settingsTable[index].env, settingsTable[count].env];
-    throw wrong(`${indexEnv}=${placed[index]} must be less than ${countEnv}=${placed[count]}.`);
+    throw settingError(`${indexEnv}=${placed[index]} must be less than ${countEnv}=${placed[count]}.`);
   }
   return placed;
 }
@@ -51,7 +51,7 @@ export function parseSetting<T>(setting: Setting<T>, text: string, source: strin
   const value = setting.kind.parse(text);
   if (value === undefined) {
     const shown = setting.isSecret ? 'set to a value that is not shown' : JSON.stringify(text);
-    throw wrong(`${source} is ${shown}; expected ${setting.kind.accepts}.`);
+    throw settingError(`${source} is ${shown}; expected ${setting.kind.accepts}.`);
   }
   return value;
 }
@@ -74,8 +74,4 @@ function textsOf<T>(
     const text = env[name];
     return text === undefined || text === '' ? [] : [{ name, kind, text }];
   });
-}
-
-function wrong(message: string): HorovodError {
-  return new HorovodError('ERR_HVD_SETTING', message);
 }

@@ -1,6 +1,7 @@
 // What a setting is: one entry of the table (table.ts), from which flags, variables, config keys, --help and the
 // reference page are derived.
 
+import { HorovodError } from '../errors.ts';
 import type { Kind } from './kinds.ts';
 
 export interface Setting<T> {
@@ -58,6 +59,11 @@ export type SettingGroup = (typeof settingGroups)[number];
 
 /** One entry for each property of T. */
 export type SettingsOf<T> = { readonly [K in keyof T]-?: Setting<T[K]> };
+
+/** The error for a wrong flag, variable or config key. */
+export function settingError(message: string): HorovodError {
+  return new HorovodError('ERR_HVD_SETTING', message);
+}
 
 /** --name for 1, and --no-name for 0, which --help leaves out. */
 export function onOff(name: string): readonly Flag[] {

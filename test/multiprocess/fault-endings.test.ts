@@ -26,7 +26,7 @@ for (const form of ['sync', 'promise']) {
       assert.match(stderr, /First failure:\n {2}rank 1 on localhost \(pid \d+\) exited with code 1\n/);
       assert.match(stderr, /First failure:(.|\n)*RangeError: the learning rate went through the roof/);
       // The launcher's own signal may come before the rank has ended by itself.
-      assert.match(stderr, /The other ranks:\n {2}rank 0 .*(because it lost rank 1|was ended by horovodrun)/);
+      assert.match(stderr, /Other ranks:\n {2}rank 0 .*(because it lost rank 1|was stopped by horovodrun)/);
       assert.equal(stderr.split('The job has failed').length, 2, 'one report');
     });
 

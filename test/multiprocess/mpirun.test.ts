@@ -106,7 +106,7 @@ for (const [family, program, kind] of [
 test('an mpirun that is not there is told in one sentence', deadline, async () => {
   const job = await spawnRanks(1, script, { flags: ['--mpi'], env: { HOROVOD_MPIRUN: 'no-such-mpirun' } });
   assert.equal(job.exitCode, 2);
-  assert.match(job.stderr, /no MPI to start the job with: no-such-mpirun is not in the PATH/);
+  assert.match(job.stderr, /cannot start the job with mpirun: no-such-mpirun was not found on the PATH/);
 });
 
 /** The tests' own deadline ends the waiting. */

@@ -115,7 +115,7 @@ test('of an error and its echo on other ranks, the error counts', deadline, asyn
 test('a variable from outside the function is explained', deadline, async () => {
   const outside = 1;
   const error = await failureOf(() => outside + 1, {});
-  assert.match(error.message, /outside is not defined\. A function travels to the ranks as its text/);
+  assert.match(error.message, /outside is not defined\. The function is sent to the ranks as source text/);
 });
 
 test('a rank that is killed, leaves early or returns what cannot be sent is told', deadline, async () => {
@@ -197,7 +197,7 @@ for (const program of ['mpirun.openmpi', 'mpirun.mpich']) {
 test('wrong options are rejected before anything is started', deadline, async () => {
   for (const [options, expected] of [
     [{ np: 0 }, /np is 0; expected an integer ≥ 1/],
-    [{ np: 3, hosts: 'localhost:2' }, /more processes than there are slots/],
+    [{ np: 3, hosts: 'localhost:2' }, /is more than the 2 slots on localhost:2/],
     [{ hosts: 'localhost:1', hostfile: 'h' }, /cannot be used together/],
     [{ transport: 'warp' as 'tcp' }, /HOROVOD_TRANSPORT is "warp"/],
     [

@@ -1,7 +1,7 @@
 // The options of `horovod status`.
 
 import { parseArgs } from 'node:util';
-import { HorovodError } from '../../errors.ts';
+import { settingError } from '../../settings/setting.ts';
 
 /** The size of a terminal. */
 export interface Screen {
@@ -52,25 +52,25 @@ The exit code is 0, 1 if there is no such job, or 2 for usage errors.
 
 export function parseStatusOptions(argv: readonly string[]): StatusOptions {
   const { values, positionals } = parse(argv);
-  if (positionals.length > 0) throw usage(`unexpected argument ${JSON.stringify(positionals[0])}.`);
+  if (positionals.length > 0) throw settingError(`unexpected argument ${JSON.stringify(positionals[0])}.`);
   const { help = false, json = false, once = false, job, host } = values;
   const watchSeconds =
     values.watch === undefined
       ? undefined
       : numberOf(values.watch, { flag: '--watch', min: 0.1, max: 86_400 });
-  if (once && watchSeconds !== undefined) throw usage('--once and --watch cannot be used together.');
+  if (once && watchSeconds !== undefined) throw settingError('--once and --watch cannot be used together.');
   if (job !== undefined && !/^[0-9a-z]{1,64}$/i.test(job)) {
-    throw usage(`--job expects a job id as shown in the table, not ${JSON.stringify(job)}.`);
+    throw settingError(`--job expects a job id as shown in the table, not ${JSON.stringify(job)}.`);
   }
   if (host !== undefined && !/^[^\s-][^\s]*$/.test(host)) {
-    throw usage(`--host expects the name of a machine, not ${JSON.stringify(host)}.`);
+    throw settingError(`--host expects the name of a machine, not ${JSON.stringify(host)}.`);
   }
   const port = values['ssh-port'];
   const sshPort =
     port === undefined ? undefined : numberOf(port, { flag: '--ssh-port', min: 1, max: 65_535 });
   const sshIdentityFile = values['ssh-identity-file'];
   if (host === undefined && (sshPort !== undefined || sshIdentityFile !== undefined)) {
-    throw usage('--ssh-port and --ssh-identity-file can only be used with --host.');
+    throw settingError('--ssh-port and --ssh-identity-file can only be used with --host.');
   }
   return {
     help,
@@ -103,7 +103,7 @@ function parse(argv: readonly string[]) {
       },
     });
   } catch (error) {
-    throw usage(`${(error as Error).message.split('. ')[0]}.`);
+    throw settingError(`${(error as Error).message.split('. ')[0]}.`);
   }
 }
 
@@ -118,11 +118,7 @@ function numberOf(
 ): number {
   const value = Number(text);
   if (text.trim() === '' || !Number.isFinite(value) || value < min || value > max) {
-    throw usage(`${flag} expects a number from ${min} to ${max}, not ${JSON.stringify(text)}.`);
+    throw settingError(`${flag} expects a number from ${min} to ${max}, not ${JSON.stringify(text)}.`);
   }
   return value;
-}
-
-function usage(message: string): HorovodError {
-  return new HorovodError('ERR_HVD_SETTING', message);
 }

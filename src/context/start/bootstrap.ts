@@ -156,7 +156,7 @@ async function joinedParts(
     const introductions = told.map((text) => JSON.parse(text) as Introduction);
     const hosts = new HostMap(introductions);
     const decision = decideTransport(introductions, members, hosts.hosts);
-    if (place === 0 && decision.notice !== undefined) log.write('warning', decision.notice);
+    if (place === 0 && decision.warning !== undefined) log.write('warning', decision.warning);
     debug(`${members.length} ranks on ${hosts.hosts} hosts, transport ${decision.transport}`, 'rendezvous');
     progress.stage(`opening the ${decision.transport} transport`);
     const leader = members[hosts.placesOn(hosts.hostOf[place] as number)[0] as number] as number;
@@ -265,9 +265,10 @@ function flightPlace({ flightDirectory: given, launcher }: Settings, job: string
 }
 
 function introduce(settings: Settings): Introduction {
-  const { transport: wish, launcher, hostname } = settings;
+  const { transport, launcher, hostname } = settings;
   const native = loadNative(settings);
-  const lack = wish === 'portable' ? 'HOROVOD_TRANSPORT=portable' : native.built ? '' : native.reason;
+  const wish = transport === 'auto' && !settings.native ? 'portable' : transport;
+  const lack = transport === 'portable' ? 'HOROVOD_TRANSPORT=portable' : native.built ? '' : native.reason;
   const givenName = launcher.kind === 'horovodrun' ? hostname : undefined;
   return { ...whereabouts(givenName), wish, lack };
 }

@@ -19,9 +19,16 @@ test('what is asked for is used, on one host too', () => {
 });
 
 test('one rank without the addon makes all portable, and is named', () => {
-  const decision = decideTransport([rank('auto'), rank('auto', 'HOROVOD_NATIVE=0')], [4, 7], 2);
+  const decision = decideTransport([rank('auto'), rank('auto', 'it was not built')], [4, 7], 2);
   assert.equal(decision.transport, 'portable');
-  assert.match(decision.notice ?? '', /rank 7 has no native one: HOROVOD_NATIVE=0/);
+  assert.match(decision.warning ?? '', /slower, because rank 7 has no native addon: it was not built/);
+});
+
+test('a portable transport that somebody has chosen is no reason for a warning', () => {
+  const chosen = rank('portable', 'HOROVOD_TRANSPORT=portable');
+  for (const other of [chosen, rank('auto'), rank('auto', 'it was not built')]) {
+    assert.deepEqual(decideTransport([chosen, other], [0, 1], 1), { transport: 'portable' });
+  }
 });
 
 test('what was asked for and is not there is an error that names the rank', () => {
@@ -31,10 +38,10 @@ test('what was asked for and is not there is an error that names the rank', () =
   });
 });
 
-test('shm on several hosts, and different wishes, are refused', () => {
+test('shm on several hosts, and different wishes, are rejected', () => {
   assert.throws(() => decideTransport([rank('shm'), rank('shm')], [0, 1], 2), {
     code: 'ERR_HVD_SETTING',
-    message: /for ranks of one host, and this job has 2/,
+    message: /only works on one host, but this job has 2/,
   });
   assert.throws(() => decideTransport([rank('tcp'), rank('gloo')], [0, 1], 2), {
     code: 'ERR_HVD_SETTING',
@@ -42,10 +49,10 @@ test('shm on several hosts, and different wishes, are refused', () => {
   });
 });
 
-test('an transport that only some ranks were told of is refused, with both ranks', () => {
+test('a transport that is set on some ranks only is rejected, with both ranks', () => {
   assert.throws(() => decideTransport([rank('mpi'), rank('auto')], [0, 3], 2), {
     code: 'ERR_HVD_SETTING',
-    message: /rank 0 on h has HOROVOD_TRANSPORT=mpi, and rank 3 on h has not.*mpirun -x HOROVOD_TRANSPORT/s,
+    message: /rank 0 on h has HOROVOD_TRANSPORT=mpi, but rank 3 on h does not.*mpirun -x HOROVOD_TRANSPORT/s,
   });
   assert.deepEqual(decideTransport([rank('tcp'), rank('auto')], [0, 3], 2), { transport: 'tcp' });
 });

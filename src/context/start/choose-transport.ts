@@ -10,7 +10,7 @@ import type { TransportName } from '../../transport/transport.ts';
 export interface Introduction {
   readonly hostname: string;
   readonly machine: string;
-  /** HOROVOD_TRANSPORT. */
+  /** HOROVOD_TRANSPORT; 'portable' for HOROVOD_NATIVE=0. */
   readonly wish: TransportChoice;
   /** Why the addon that its wish needs is not there; empty if it is. */
   readonly lack: string;
@@ -20,8 +20,8 @@ export interface Introduction {
 
 export interface TransportDecision {
   readonly transport: Exclude<TransportName, 'memory'>;
-  /** What the first rank logs: why it is not the best there could be. */
-  readonly notice?: string;
+  /** Why the job does not use a faster one that it could have; the first rank logs it as a warning. */
+  readonly warning?: string;
 }
 
 /** `ranks[i]` is the number of the rank that introduction i is from. */
@@ -34,7 +34,7 @@ export function decideTransport(
   if (wishes.size > 1 && !wishes.has('portable')) {
     throw new HorovodError(
       'ERR_HVD_SETTING',
-      `ranks ask for different transports (${[...wishes].join(', ')}); HOROVOD_TRANSPORT has to be the same for all.`,
+      `ranks ask for different transports (${[...wishes].join(', ')}); HOROVOD_TRANSPORT must be the same on all ranks.`,
     );
   }
   const demand = [...wishes].find((wish) => wish !== 'portable');
@@ -44,7 +44,7 @@ export function decideTransport(
     if (demand === 'shm' && hosts > 1) {
       throw new HorovodError(
         'ERR_HVD_SETTING',
-        `HOROVOD_TRANSPORT=shm is for ranks of one host, and this job has ${hosts}. Leave it out: shared memory is used inside each host.`,
+        `HOROVOD_TRANSPORT=shm only works on one host, but this job has ${hosts}. Omit it: shared memory is used within each host anyway.`,
       );
     }
     return { transport: demand ?? (hosts > 1 ? 'tcp' : 'shm') };
@@ -57,9 +57,10 @@ export function decideTransport(
       { rank },
     );
   }
+  if (wishes.has('portable')) return { transport: 'portable' };
   return {
     transport: 'portable',
-    notice: `using the portable transport, because rank ${rank} has no native one: ${lack}. It is slower.`,
+    warning: `using the portable transport, which is slower, because rank ${rank} has no native addon: ${lack}.`,
   };
 }
 
@@ -74,8 +75,8 @@ function checkAllWish(
   const told = introductions.findIndex(({ wish }) => wish === demand);
   throw new HorovodError(
     'ERR_HVD_SETTING',
-    `rank ${ranks[told]} on ${introductions[told]?.hostname} has HOROVOD_TRANSPORT=${demand}, and rank ${ranks[untold]} on ` +
-      `${introductions[untold]?.hostname} has not. Give it to all ranks: mpirun -x HOROVOD_TRANSPORT … (Open MPI), ` +
+    `rank ${ranks[told]} on ${introductions[told]?.hostname} has HOROVOD_TRANSPORT=${demand}, but rank ${ranks[untold]} on ` +
+      `${introductions[untold]?.hostname} does not. Set it for all ranks: mpirun -x HOROVOD_TRANSPORT … (Open MPI), ` +
       'mpirun -genvlist HOROVOD_TRANSPORT … (MPICH).',
     { rank: ranks[untold] },
   );

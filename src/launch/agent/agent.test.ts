@@ -139,17 +139,24 @@ describe('an output stream', () => {
 
 describe('the environment of ranks on other hosts', () => {
   const driver = {
-    ...{ PATH: '/opt/node/bin:/usr/bin', LANG: 'C.UTF-8', HOROVOD_LOG_LEVEL: 'debug', MY_DATA: '/data' },
-    ...{
-      HOME: '/home/me',
-      PWD: '/x',
-      SSH_AUTH_SOCK: '/s',
-      TERM: 'xterm',
-      DISPLAY: ':0',
-      XDG_RUNTIME_DIR: '/r',
-    },
-    ...{ SLURM_PROCID: '0', OMPI_COMM_WORLD_RANK: '0', PMI_RANK: '0', CUDA_VISIBLE_DEVICES: '1' },
-    ...{ 'BASH_FUNC_x%%': '() { :; }', _HOROVOD_SECRET_KEY: 'ab', HOROVOD_RANK: '3', OMPI_MCA_btl: 'tcp' },
+    PATH: '/opt/node/bin:/usr/bin',
+    LANG: 'C.UTF-8',
+    HOROVOD_LOG_LEVEL: 'debug',
+    MY_DATA: '/data',
+    HOME: '/home/me',
+    PWD: '/x',
+    SSH_AUTH_SOCK: '/s',
+    TERM: 'xterm',
+    DISPLAY: ':0',
+    XDG_RUNTIME_DIR: '/r',
+    SLURM_PROCID: '0',
+    OMPI_COMM_WORLD_RANK: '0',
+    PMI_RANK: '0',
+    CUDA_VISIBLE_DEVICES: '1',
+    'BASH_FUNC_x%%': '() { :; }',
+    _HOROVOD_SECRET_KEY: 'ab',
+    HOROVOD_RANK: '3',
+    OMPI_MCA_btl: 'tcp',
   };
 
   test('is that of the launcher but for what belongs to its machine, login or job', () => {

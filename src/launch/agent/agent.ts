@@ -1,6 +1,6 @@
-// The agent at work. States: waiting for the order to start → running its host's ranks → ending. It ends, and all
-// ranks with it, when its input ends (horovodrun or ssh has), when horovodrun has not been heard for too long, or by a
-// signal. If the agent itself is killed, its guardian ends the ranks.
+// The agent. States: waiting for the order to start → running the ranks of its host → ending. It ends, and stops all its
+// ranks, when its input ends (because horovodrun or ssh has ended), when horovodrun is silent for too long, or on a signal.
+// If the agent itself is killed, its guardian kills the ranks.
 
 import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
@@ -32,7 +32,7 @@ import {
 
 /** Until the order to start says how long horovodrun may be silent. */
 const firstSilenceMs = 10_000;
-/** Between SIGTERM and SIGKILL when horovodrun is gone: it would not wait either. */
+/** Between SIGTERM and SIGKILL when horovodrun has gone. */
 const orphanGraceMs = 1000;
 
 /** Serves one job; resolves with the exit code when nothing is left to do. */
@@ -69,8 +69,12 @@ export class Agent {
     this.#heartbeat = setInterval(() => this.#report({ op: 'heartbeat' }), heartbeatMs);
     write(Buffer.from(`${linePrefix}frames\n`));
     this.#report({
-      ...{ op: 'hello', protocol: protocolVersion, version: packageVersion(), node: process.versions.node },
-      ...{ pid: process.pid, hostname: hostname() },
+      op: 'hello',
+      protocol: protocolVersion,
+      version: packageVersion(),
+      node: process.versions.node,
+      pid: process.pid,
+      hostname: hostname(),
       launcherAddress: processEnvironment()['SSH_CONNECTION']?.split(' ')[0],
     });
   }
@@ -81,7 +85,7 @@ export class Agent {
     try {
       orders = this.#reader.push(piece);
     } catch {
-      // horovodrun would not say such a thing.
+      // This is not a message of horovodrun.
       this.end();
       return;
     }
@@ -147,13 +151,20 @@ export class Agent {
     const secret = JobSecret.fromHex(order.secret);
     if (secret === undefined) throw new HorovodError('ERR_HVD_RENDEZVOUS', 'the job has no secret.');
     const [file = '', ...args] = words;
-    // The Node that runs horovodrun may be somewhere else here, or not be the one that was found.
+    // Node may be at another path here than on the machine of horovodrun.
     const program = file === execPath && !existsSync(file) ? process.execPath : file;
     const corePinning = order.pinCores ? new CorePinning(slots.length, remark(true)) : undefined;
     const gpus = order.pinGpus ? planGpus(own['CUDA_VISIBLE_DEVICES'], slots.length) : undefined;
     this.#guardian = Guardian.start(jobId, own['PATH']);
     return new LocalRanks({
-      ...{ slots, environment, secret, jobId, rendezvousAddress, graceMs, corePinning, gpus },
+      slots,
+      environment,
+      secret,
+      jobId,
+      rendezvousAddress,
+      graceMs,
+      corePinning,
+      gpus,
       command: resolveCommand([program, ...args], process.execPath, execArgv),
       driverEnvironment: receivedEnvironment(own, order.forwarded, existsSync),
       guardian: this.#guardian,
@@ -197,7 +208,7 @@ export class Agent {
     const allEnded = Promise.all(this.#ranks.map(({ ended }) => ended));
     await Promise.race([allEnded, sleep(orphanGraceMs)]);
     for (const rank of this.#ranks) if (!this.#endedRanks.has(rank)) rank.signal('SIGKILL');
-    // What a rank has left running may be polite for `graceMs`; the guardian is not, if it comes to that.
+    // Processes that a rank has left running may take `graceMs` to end; the guardian kills them if they take longer.
     const allCleared = Promise.all(this.#ranks.map(({ cleared }) => cleared)).then(() => true);
     const isClear = await Promise.race([allCleared, sleep(orphanGraceMs, false)]);
     await this.#host?.close();

@@ -1,6 +1,6 @@
-// Which variables of the launcher's environment go to ranks on other hosts. Those that go to ranks here as well, but for
-// what belongs to one machine, login or process: a directory, a terminal, an agent's socket, a place in somebody
-// else's job. Pure functions.
+// Which variables of the launcher's environment go to ranks on other hosts: those that also go to ranks here, except for
+// those that belong to one machine, login or process, such as a directory, a terminal, an agent's socket or a place in
+// another job. Pure functions.
 
 import { type ForwardingRules, forwardedEnvironment, matcher } from '../../settings/environment.ts';
 
@@ -23,7 +23,7 @@ export const deniedNames: readonly string[] = [
   ...['*CUDA_VISIBLE_DEVICES', 'HIP_VISIBLE_DEVICES', 'ROCR_VISIBLE_DEVICES'],
 ];
 
-/** What --env-allow names goes, whatever it is. */
+/** Variables that --env-allow names are always included. */
 export function environmentForOtherHosts(
   driver: NodeJS.ProcessEnv,
   rules: ForwardingRules = {},
@@ -37,7 +37,7 @@ export function environmentForOtherHosts(
   return environment;
 }
 
-/** Variables that name a file or directory, and are worse than nothing where that does not exist. */
+/** Variables that name a file or directory, which are dropped if it does not exist. */
 const pathNames: ReadonlySet<string> = new Set([
   'TMPDIR',
   'TMP',
@@ -47,8 +47,8 @@ const pathNames: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * On the other host: its own environment and on top of it what was forwarded. PATH is the forwarded one and then what
- * only this host has, so that a program found there is still found.
+ * The environment on the other host: its own, overridden by the forwarded variables. PATH is the forwarded one followed by
+ * the folders that only this host has.
  */
 export function receivedEnvironment(
   own: NodeJS.ProcessEnv,

@@ -1,5 +1,5 @@
-// The agent: horovodrun starts it on another host, through ssh, to run the ranks there. This file has to be understood by
-// whatever Node is found, so it looks at the version before it loads anything.
+// The program of the agent, which horovodrun starts on another host through ssh to run the ranks there. Any version of Node
+// must be able to run this file, so it checks the version before it loads anything else.
 
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
 if (major < 20 || (major === 20 && minor < 19)) {

@@ -1,5 +1,5 @@
-// Carries one output stream of a rank to horovodrun: no more than a window of it is under way, beyond that the rank
-// has to wait as it would for a slow terminal.
+// Sends one output stream of a rank to horovodrun. If a whole window of it is unread there, the rank has to wait, as for a
+// slow terminal.
 
 import type { Readable } from 'node:stream';
 import { maxOutputBytes, outputWindowBytes, quietOutputMs } from './protocol.ts';
@@ -34,16 +34,16 @@ export class OutputPump {
     });
   }
 
-  /** So many bytes have been used on the other side. */
+  /** The other side has read this many bytes. */
   credit(bytes: number): void {
     this.#underWay -= bytes;
     if (this.#underWay < outputWindowBytes) this.#source.resume();
   }
 
-  /** The rank has ended; a process that has escaped from its group and holds the stream is not listened to for ever. */
+  /** The rank has ended. Closes the stream when a process that keeps it open has been silent for a while. */
   endWhenQuiet(quietMs: number = quietOutputMs): void {
     const watch = setInterval(() => {
-      // While horovodrun has no room for more, silence means nothing.
+      // While the window is full, silence means nothing.
       this.#quietTurns = this.#underWay >= outputWindowBytes ? 0 : this.#quietTurns + 1;
       if (this.#quietTurns > turns) this.#source.destroy();
       if (this.#isOver) clearInterval(watch);

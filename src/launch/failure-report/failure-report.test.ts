@@ -78,7 +78,7 @@ test('signals count from 128, as in shells', () => {
   assert.equal(exitCodeOf({ code: 3 }), 3);
 });
 
-test('the report tells the first failure with its words, then the others in a line each', () => {
+test('the report has the first failure with its error, then the others in a line each', () => {
   const cause = ended(
     2,
     { code: 3 },
@@ -101,20 +101,20 @@ test('the report tells the first failure with its words, then the others in a li
     failureReport(cause, ends),
     `The job has failed. First failure:
   rank 2 on localhost (pid 102) exited with code 3
-  Its last words:
+  Its error:
     TypeError: x is not a function
         at train.ts:7
-  The end of its stderr:
+  Last lines of its stderr:
     epoch 1 …
-The other ranks:
+Other ranks:
   rank 0 on localhost (pid 100) exited with code 1, because it lost rank 2
-  rank 1 on localhost (pid 101) was ended by horovodrun (SIGKILL)
+  rank 1 on localhost (pid 101) was stopped by horovodrun (SIGKILL)
   rank 3 on localhost (pid 103) exited with code 0
-Exit code 3, that of rank 2.`,
+Exit code: 3 (that of rank 2)`,
   );
 });
 
-test('an exception that stderr shows already is not told twice', () => {
+test('an exception that stderr shows already is not shown twice', () => {
   const cause = ended(
     0,
     { code: 1 },
@@ -123,16 +123,19 @@ test('an exception that stderr shows already is not told twice', () => {
       stderrTail: ['Error: boom', '    at x'],
     },
   );
-  assert.ok(!failureReport(cause, [cause]).includes('last words'));
+  assert.ok(!failureReport(cause, [cause]).includes('Its error'));
 });
 
 test('SIGKILL that nobody here sent comes with the usual suspect', () => {
   const cause = ended(0, { signal: 'SIGKILL' });
-  assert.match(failureReport(cause, [cause]), /was killed by SIGKILL\n {2}Nobody here sent it: .*memory/);
+  assert.match(
+    failureReport(cause, [cause]),
+    /was killed by SIGKILL\n {2}horovodrun did not send this signal\. .*memory/,
+  );
 });
 
-test('a lost host is told as one, with all its ranks, also when others noticed it first', () => {
-  const why = 'its agent has not been heard for 10 s (network cut, or machine frozen or down)';
+test('a lost host is reported once, with all its ranks, also when others noticed it first', () => {
+  const why = 'no message from its agent for 10 s (the network is down, or the machine is frozen or down)';
   const gone = { hostname: 'host2', lost: why };
   const ends = [
     ended(0, { code: 1 }, { hostname: 'host1', ...lost(2) }),
@@ -146,11 +149,11 @@ test('a lost host is told as one, with all its ranks, also when others noticed i
     failureReport(cause, ends),
     [
       'The job has failed. First failure:',
-      `  host2 was lost, with rank(s) 2, 3: ${why}`,
-      'The other ranks:',
+      `  host2 was lost, with ranks 2, 3: ${why}`,
+      'Other ranks:',
       '  rank 0 on host1 (pid 100) exited with code 1, because it lost rank 2',
-      '  rank 1 on host1 (pid 101) was ended by horovodrun (SIGTERM)',
-      'Exit code 1.',
+      '  rank 1 on host1 (pid 101) was stopped by horovodrun (SIGTERM)',
+      'Exit code: 1',
     ].join('\n'),
   );
 });
@@ -164,8 +167,8 @@ test('hosts that do not hear each other: the report has what the ranks have reco
   const cause = findRootCause(ends) as RankEnd;
   assert.match(
     failureReport({ ...cause, recorded }, ends),
-    /What the ranks say: host3 \(rank 2\) has not been heard/,
+    /Reported by the ranks: host3 \(rank 2\) has not been heard/,
   );
   const killed = ended(0, { signal: 'SIGKILL' }, { recorded: 'rank 0 was killed by SIGKILL' });
-  assert.doesNotMatch(failureReport(killed, [killed]), /What the ranks say/);
+  assert.doesNotMatch(failureReport(killed, [killed]), /Reported by the ranks/);
 });

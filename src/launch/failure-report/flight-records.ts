@@ -1,4 +1,4 @@
-// The flight records of a job, as its launcher sees them: asks the ranks of this host for them, and says at the end where
+// The flight records of a job, as seen by its launcher: it asks the ranks of this host to write them, and prints where
 // they are.
 
 import {
@@ -21,27 +21,27 @@ export class FlightRecords {
     this.#hasOtherHosts = hasOtherHosts;
   }
 
-  /** Returns what to tell the user. */
+  /** Returns a message for the user. */
   ask(): string {
-    if (this.#directory === undefined) return 'no flight records are written: HOROVOD_FLIGHT_DIR is none.';
+    if (this.#directory === undefined) return 'flight records are turned off (HOROVOD_FLIGHT_DIR=none).';
     try {
       openFlightDirectory(this.#directory);
       askForDumps(this.#directory);
     } catch (error) {
-      return `no flight records can be written (HOROVOD_FLIGHT_DIR): ${(error as Error).message}.`;
+      return `cannot write flight records (HOROVOD_FLIGHT_DIR): ${(error as Error).message}.`;
     }
     return (
-      `the ranks of this host write their flight records into ${this.#directory.path}, but for those that compute ` +
-      `and do not come back to the event loop. See them with: horovod flight-report ${this.#directory.path}`
+      `the ranks on this host are writing flight records to ${this.#directory.path}, except for ranks that do not return ` +
+      `to the event loop. To see them, run: horovod flight-report ${this.#directory.path}`
     );
   }
 
   /** Lines for the report of a failed job. */
   pointer(): string[] {
     if (this.#directory === undefined) return [];
-    // File systems count time more coarsely than we do.
+    // File systems have coarser clocks.
     if (dumpsIn(this.#directory, this.#startedAtMs - 1000).length === 0) return [];
-    const others = this.#hasOtherHosts ? ' (ranks of other hosts: in the same place on their host)' : '';
-    return [`What each rank did last: horovod flight-report ${this.#directory.path}${others}`];
+    const others = this.#hasOtherHosts ? ' (ranks on other hosts write to the same path on their host)' : '';
+    return [`To see what each rank did last, run: horovod flight-report ${this.#directory.path}${others}`];
   }
 }

@@ -1,4 +1,4 @@
-// Which rank is to blame. Pure: from what ended when, and what each rank said last.
+// Which rank failed first, derived from the order in which ranks ended and from their last errors. Pure functions.
 
 import type { ErrorRecord, FailureRecord } from '../../control/control-block.ts';
 import type { ProcessEnd } from '../../control/process-status.ts';
@@ -9,18 +9,18 @@ export interface RankEnd {
   readonly hostname: string;
   readonly pid: number | undefined;
   readonly end: ProcessEnd;
-  /** The signal horovodrun sent it before its end was seen. It may have ended by itself a moment earlier. */
+  /** The signal that horovodrun sent it before it saw its end. The rank may have ended by itself just before. */
   readonly endedBy: string | undefined;
   readonly lastWords: ErrorRecord | undefined;
-  /** The other rank it died of; see `blamedRank`. */
+  /** The other rank whose loss it reported; see `blamedRank`. */
   readonly blamed: number | undefined;
-  /** Why the job failed, as the ranks of its host have recorded it. */
+  /** Why the job failed, as recorded by the ranks of its host. */
   readonly recorded?: string | undefined;
   /** The end of its stderr. */
   readonly stderrTail: readonly string[];
   /** Why it could not be started at all. */
   readonly spawnError?: string | undefined;
-  /** Its host was lost, and nobody knows how the rank ended: what was seen of that. */
+  /** How its host was lost. How the rank itself ended is then unknown. */
   readonly lost?: string | undefined;
 }
 
@@ -33,14 +33,14 @@ export function isFailure(end: ProcessEnd): boolean {
   return exitCodeOf(end) !== 0;
 }
 
-/** It died of a signal, and horovodrun had sent one. */
+/** A signal ended it, and horovodrun had sent one. */
 export function wasEndedByUs({ end, endedBy }: Pick<RankEnd, 'end' | 'endedBy'>): boolean {
   return endedBy !== undefined && 'signal' in end;
 }
 
 /**
- * The other rank this one died of: its last words say so, or, if it has left none (the script caught the error
- * and exited), the failure that the ranks have recorded.
+ * The other rank whose loss made this one fail, according to its last error or, if it left none (because the script
+ * caught the error and exited), to the failure that the ranks have recorded.
  */
 export function blamedRank(
   rank: number,
@@ -53,9 +53,9 @@ export function blamedRank(
 }
 
 /**
- * `ends` in the order in which the launcher saw them. The first failure is to blame, unless it died of another
- * rank: then that one, if it failed too and by itself (a rank that shut down too early but ended well is no
- * failure, and one that horovodrun had to end has nothing to say).
+ * `ends` is in the order in which the launcher saw them. The cause is the first failure, unless that rank blames another
+ * one that also failed by itself. (A rank that shut down early and ended well has not failed, and one that horovodrun
+ * stopped did not fail by itself.)
  */
 export function findRootCause(ends: readonly RankEnd[]): RankEnd | undefined {
   const failures = ends.filter((one) => isFailure(one.end) && !wasEndedByUs(one));

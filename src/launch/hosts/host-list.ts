@@ -1,9 +1,9 @@
-// Hosts and their slots, as users write them: `-H a:2,b:4`, or a file with a line `a slots=2` for each host. A name, an
-// address, or an IPv6 address in brackets.
+// Hosts and their slots as users write them: `-H a:2,b:4`, or a file with a line `a slots=2` for each host. A host is a
+// name, an address, or an IPv6 address in brackets.
 
 import { readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
-import { HorovodError } from '../../errors.ts';
+import { settingError } from '../../settings/setting.ts';
 
 export interface Host {
   readonly name: string;
@@ -15,8 +15,8 @@ export function parseHosts(text: string): Host[] {
     const match = /^(\[[^\]]*\]|[^:]+):(\d+)$/.exec(entry.trim());
     const name = hostName(match?.[1] ?? '');
     if (match === null || name === undefined) {
-      throw wrong(
-        `-H: ${JSON.stringify(entry.trim())} is no host with slots; write HOST:SLOTS,HOST:SLOTS, for example localhost:2.`,
+      throw settingError(
+        `-H: ${JSON.stringify(entry.trim())} is not of the form HOST:SLOTS, such as localhost:2.`,
       );
     }
     return { name, slots: Number(match[2]) };
@@ -29,12 +29,12 @@ export function readHostfile(path: string): Host[] {
   try {
     text = readFileSync(path, 'utf8');
   } catch (error) {
-    throw wrong(`cannot read the hostfile ${path}: ${(error as Error).message}.`);
+    throw settingError(`cannot read the hostfile ${path}: ${(error as Error).message}.`);
   }
   return parseHostfile(text, path);
 }
 
-/** Blank lines and comments (#) are fine. */
+/** Blank lines and comments (#) are allowed. */
 export function parseHostfile(text: string, path: string): Host[] {
   const hosts = text.split('\n').flatMap((line, index) => {
     const content = line.replace(/#.*/, '').trim();
@@ -42,17 +42,18 @@ export function parseHostfile(text: string, path: string): Host[] {
     const match = /^(\S+)\s+slots\s*=\s*(\d+)$/.exec(content);
     const name = hostName(match?.[1] ?? '');
     if (match === null || name === undefined) {
-      throw wrong(
-        `${path}:${index + 1}: ${JSON.stringify(content)} is no host with slots; write \`HOST slots=N\`.`,
+      throw settingError(
+        `${path}:${index + 1}: ${JSON.stringify(content)} is not of the form \`HOST slots=N\`.`,
       );
     }
     return [{ name, slots: Number(match[2]) }];
   });
-  if (hosts.length === 0) throw wrong(`${path} names no host; write a line \`HOST slots=N\` for each.`);
+  if (hosts.length === 0)
+    throw settingError(`${path} lists no hosts. Add a line \`HOST slots=N\` for each host.`);
   return checked(hosts, path);
 }
 
-/** Without brackets. A name never looks like an option of ssh. */
+/** Without brackets. Rejects names that look like options of ssh. */
 function hostName(text: string): string | undefined {
   if (/^\w[\w.-]*$/.test(text)) return text;
   const address = /^\[(.*)\]$/.exec(text)?.[1] ?? text;
@@ -62,13 +63,10 @@ function hostName(text: string): string | undefined {
 function checked(hosts: Host[], source: string): Host[] {
   const names = new Set<string>();
   for (const { name, slots } of hosts) {
-    if (names.has(name)) throw wrong(`${source}: ${name} is listed twice; add up its slots in one entry.`);
-    if (slots < 1) throw wrong(`${source}: ${name} has no slots; leave it out, or give it one or more.`);
+    if (names.has(name))
+      throw settingError(`${source}: ${name} is listed twice. Combine its slots in one entry.`);
+    if (slots < 1) throw settingError(`${source}: ${name} has no slots. Give it at least one, or remove it.`);
     names.add(name);
   }
   return hosts;
-}
-
-function wrong(message: string): HorovodError {
-  return new HorovodError('ERR_HVD_SETTING', message);
 }

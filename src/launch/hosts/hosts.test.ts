@@ -26,19 +26,19 @@ test('-H is a list of hosts with slots', () => {
 });
 
 for (const [text, expected] of [
-  ['localhost', /"localhost" is no host with slots; write HOST:SLOTS/],
-  ['', /"" is no host/],
-  ['a:2,', /"" is no host/],
+  ['localhost', /"localhost" is not of the form HOST:SLOTS/],
+  ['', /"" is not of the form/],
+  ['a:2,', /"" is not of the form/],
   ['a:two', /"a:two"/],
   ['a:2:3', /"a:2:3"/],
   ['fd00::1:2', /"fd00::1:2"/],
   ['[fd00::x]:2', /"\[fd00::x\]:2"/],
   // It would be an option of ssh.
-  ['-oProxyCommand=x:2', /is no host with slots/],
+  ['-oProxyCommand=x:2', /is not of the form HOST:SLOTS/],
   ['a:0', /a has no slots/],
   ['a:1,a:2', /a is listed twice/],
 ] as const) {
-  test(`-H ${JSON.stringify(text)} is refused`, () => {
+  test(`-H ${JSON.stringify(text)} is rejected`, () => {
     assert.throws(() => parseHosts(text), { code: 'ERR_HVD_SETTING', message: expected });
   });
 }
@@ -53,10 +53,10 @@ test('a hostfile has a line for each host; blank lines and comments are fine', (
     { name: 'fd00::2', slots: 1 },
   ]);
   for (const [text, expected] of [
-    ['a slots=2\nb\n', /hosts:2: "b" is no host with slots; write `HOST slots=N`/],
+    ['a slots=2\nb\n', /hosts:2: "b" is not of the form `HOST slots=N`/],
     ['a slots=2 max_slots=3', /hosts:1/],
     ['a slots=1\na slots=1', /listed twice/],
-    ['# nothing\n', /names no host/],
+    ['# nothing\n', /lists no hosts/],
   ] as const) {
     assert.throws(() => parseHostfile(text, 'hosts'), { code: 'ERR_HVD_SETTING', message: expected });
   }
@@ -92,10 +92,10 @@ test('hosts of different sizes have different cross sizes', () => {
   ]);
 });
 
-test('more processes than slots are refused with both numbers', () => {
+test('more processes than slots are rejected with both numbers', () => {
   assert.throws(() => planSlots(5, parseHosts('a:2,b:2')), {
     code: 'ERR_HVD_SETTING',
-    message: /-np 5 asks for more processes than there are slots \(4 on a:2, b:2\)/,
+    message: /-np 5 is more than the 4 slots on a:2, b:2/,
   });
 });
 

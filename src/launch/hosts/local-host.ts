@@ -1,9 +1,9 @@
-// Does a host name mean this machine?
+// Whether a host name means this machine.
 
 import { hostname, networkInterfaces } from 'node:os';
 import { resolveHost } from '../../net/resolve-host.ts';
 
-/** A name nobody can resolve is not this machine. */
+/** False for a name that cannot be resolved. */
 export async function isLocalHost(name: string, timeoutMs: number): Promise<boolean> {
   const own = hostname();
   if (name === 'localhost' || name === own || name === own.split('.', 1)[0]) return true;

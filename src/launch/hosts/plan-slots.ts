@@ -1,5 +1,5 @@
-// Which rank runs where: hosts are filled in their order, ranks count up host by host. A pure function. *Local*
-// counts the ranks of one host, *cross* the hosts that have a given local rank.
+// Which rank runs where: hosts are filled in their order. A pure function. *Local* counts the ranks of one host, *cross*
+// the hosts that have a given local rank.
 
 import { HorovodError } from '../../errors.ts';
 import type { Host } from './host-list.ts';
@@ -19,8 +19,8 @@ export function planSlots(processes: number, hosts: readonly Host[]): Slot[] {
   if (processes > available) {
     throw new HorovodError(
       'ERR_HVD_SETTING',
-      `-np ${processes} asks for more processes than there are slots (${available} on ` +
-        `${hosts.map(({ name, slots }) => `${name}:${slots}`).join(', ')}).`,
+      `-np ${processes} is more than the ${available} slots on ` +
+        `${hosts.map(({ name, slots }) => `${name}:${slots}`).join(', ')}.`,
     );
   }
   const used: { name: string; count: number }[] = [];
@@ -35,7 +35,11 @@ export function planSlots(processes: number, hosts: readonly Host[]): Slot[] {
     for (let localRank = 0; localRank < count; localRank++) {
       const hasLocalRank = (host: { count: number }) => host.count > localRank;
       plan.push({
-        ...{ hostname: name, rank: plan.length, size: processes, localRank, localSize: count },
+        hostname: name,
+        rank: plan.length,
+        size: processes,
+        localRank,
+        localSize: count,
         crossRank: used.slice(0, hostIndex).filter(hasLocalRank).length,
         crossSize: used.filter(hasLocalRank).length,
       });

@@ -1,15 +1,14 @@
-// Which MPI an mpirun is of, by what `mpirun --version` prints; and what it understands.
+// Which MPI an mpirun belongs to, according to `mpirun --version`.
 
 import { execFile } from 'node:child_process';
 import { HorovodError } from '../../errors.ts';
 
-/** hydra: MPICH and those made from it. */
 export type MpiFamily = 'open-mpi' | 'spectrum-mpi' | 'mpich' | 'intel-mpi';
 
 export interface Mpirun {
   readonly file: string;
   readonly family: MpiFamily;
-  /** '4.1.4', where it says so. */
+  /** '4.1.4', if known. */
   readonly version: string | undefined;
 }
 
@@ -27,7 +26,7 @@ export function describeMpi({ family, version }: Pick<Mpirun, 'family' | 'versio
 
 /** Undefined for a text that no known MPI prints. */
 export function readMpiVersion(text: string): Pick<Mpirun, 'family' | 'version'> | undefined {
-  // Spectrum MPI says that it is made from Open MPI, and Intel MPI that it has a hydra.
+  // Spectrum MPI also mentions Open MPI, and Intel MPI also mentions hydra.
   const family: MpiFamily | undefined = /IBM Spectrum MPI/.test(text)
     ? 'spectrum-mpi'
     : /Open MPI|OpenRTE/.test(text)
@@ -41,7 +40,7 @@ export function readMpiVersion(text: string): Pick<Mpirun, 'family' | 'version'>
   return { family, version: /(?:Version:?\s+|\) |MPI )(\d+(?:\.\d+)+)/.exec(text)?.[1] };
 }
 
-/** Why there is none, as a sentence without end: for --check-build. */
+/** A string says why there is none, as a clause. */
 export async function findMpirun(
   file: string,
   env: NodeJS.ProcessEnv,
@@ -54,13 +53,13 @@ export async function findMpirun(
   });
   if (error !== null) {
     const { code, killed } = error as NodeJS.ErrnoException & { killed?: boolean };
-    if (code === 'ENOENT') return `${file} is not in the PATH`;
-    if (killed) return `\`${file} --version\` gave no answer within ${timeoutMs / 1000} s`;
+    if (code === 'ENOENT') return `${file} was not found on the PATH`;
+    if (killed) return `\`${file} --version\` did not answer within ${timeoutMs / 1000} s`;
     return `\`${file} --version\` failed (${code ?? error.message})`;
   }
   const found = readMpiVersion(output);
   if (found === undefined) {
-    return `\`${file} --version\` prints ${JSON.stringify(output.split('\n', 1)[0])}, which is no MPI known here`;
+    return `\`${file} --version\` prints ${JSON.stringify(output.split('\n', 1)[0])}, which is not a known MPI`;
   }
   return { file, ...found };
 }
@@ -74,7 +73,7 @@ export async function requireMpirun(
   if (typeof found !== 'string') return found;
   throw new HorovodError(
     'ERR_HVD_UNSUPPORTED',
-    `no MPI to start the job with: ${found}. Install Open MPI or MPICH, name the program with HOROVOD_MPIRUN, or ` +
-      'leave --mpi (HOROVOD_TRANSPORT=mpi) away: horovodrun reaches other hosts by ssh alone.',
+    `cannot start the job with mpirun: ${found}. Install Open MPI or MPICH, set HOROVOD_MPIRUN, or omit --mpi ` +
+      '(HOROVOD_TRANSPORT=mpi): horovodrun does not need MPI to start ranks on other hosts.',
   );
 }

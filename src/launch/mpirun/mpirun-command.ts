@@ -1,5 +1,5 @@
-// The command line of mpirun for a job: a pure function. Variables are named there and never written out, so that no
-// value (a token, a password) shows in the process list; mpirun takes their values from its own environment.
+// The command line of mpirun for a job: a pure function. It contains the names of variables but not their values, so that
+// no token or password shows in the process list; mpirun takes the values from its environment.
 
 import { HorovodError } from '../../errors.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
@@ -26,14 +26,14 @@ export interface MpirunRequest {
 export interface MpirunCommand {
   readonly file: string;
   readonly args: readonly string[];
-  /** For mpirun itself, beside those of the ranks. */
+  /** For mpirun itself, in addition to those of the ranks. */
   readonly environment: Readonly<Record<string, string>>;
 }
 
-/** From so many hosts on, daemons are started straight from here, all at once, instead of by each other. */
+/** From this number of hosts on, all daemons are started from here at once, instead of by each other. */
 const manyHosts = 64;
 
-/** How each line of output says whose it is; read again by TagReader. */
+/** Marks the rank of each line of output, for TagReader. */
 export const hydraTag = '[%g,%r]<hvd>:';
 
 export function mpirunCommand(request: MpirunRequest): MpirunCommand {
@@ -55,7 +55,7 @@ function openMpiCommand(request: MpirunRequest): MpirunCommand {
     file: request.file,
     args: [
       ...['--allow-run-as-root', '--tag-output', '-np', String(slots.length)],
-      ...['-H', hosts.map(({ name, count }) => `${name}:${count}`).join(',')],
+      ...['-H', hosts.join(',')],
       ...(request.bindingArgs === undefined ? binding : splitWords(request.bindingArgs, '--binding-args')),
       ...(isSpectrum ? ['-tcp'] : ['-mca', 'pml', 'ob1', '-mca', 'btl', '^openib']),
       ...(hosts.length >= manyHosts
@@ -80,20 +80,15 @@ function hydraCommand(request: MpirunRequest): MpirunCommand {
   if (interfaces !== undefined && (interfaces.length > 1 || /[/:]|^\d+\.\d/.test(name ?? ''))) {
     throw new HorovodError(
       'ERR_HVD_SETTING',
-      `--network-interfaces ${interfaces.join(',')}: mpirun of ${describeMpi({ family, version: undefined })} takes ` +
-        'the name of one interface.',
+      `--network-interfaces ${interfaces.join(',')}: mpirun of ${describeMpi({ family, version: undefined })} only ` +
+        'accepts the name of a single interface.',
     );
   }
   return {
     file: request.file,
     args: [
       ...['-prepend-pattern', hydraTag, '-np', String(slots.length)],
-      ...[
-        '-hosts',
-        hostsOf(slots)
-          .map(({ name, count }) => `${name}:${count}`)
-          .join(','),
-      ],
+      ...['-hosts', hostsOf(slots).join(',')],
       ...(request.bindingArgs === undefined ? [] : splitWords(request.bindingArgs, '--binding-args')),
       ...(name === undefined ? [] : ['-iface', name]),
       ...['-genvlist', forwardedNames(environment).join(',')],
@@ -109,13 +104,13 @@ function hydraCommand(request: MpirunRequest): MpirunCommand {
   };
 }
 
-/** A question for a password would be asked where nobody reads it. */
+/** BatchMode, because nobody would see a question for a password. */
 function sshOptions({ hasRemoteHosts, sshPort, sshIdentityFile }: MpirunRequest): string[] {
   if (!hasRemoteHosts) return [];
   if (sshIdentityFile !== undefined && /\s/.test(sshIdentityFile)) {
     throw new HorovodError(
       'ERR_HVD_SETTING',
-      `--ssh-identity-file ${JSON.stringify(sshIdentityFile)}: with --mpi its path must not have blanks.`,
+      `--ssh-identity-file ${JSON.stringify(sshIdentityFile)}: with --mpi, the path must not contain spaces.`,
     );
   }
   return [
@@ -125,15 +120,16 @@ function sshOptions({ hasRemoteHosts, sshPort, sshIdentityFile }: MpirunRequest)
   ];
 }
 
-/** mpirun itself sees to its own variables; names that are none (`BASH_FUNC_x%%`) it does not understand. */
+/** Without mpirun's own variables, and without names that it does not accept (`BASH_FUNC_x%%`). */
 function forwardedNames(environment: Readonly<Record<string, string>>): string[] {
   return Object.keys(environment)
     .filter((name) => /^[A-Za-z_]\w*$/.test(name) && !/^(OMPI|PMIX|PRTE|PMI|HYDRA|HYDI|I_MPI)_/.test(name))
     .sort();
 }
 
-function hostsOf(slots: readonly Slot[]): { name: string; count: number }[] {
+/** 'host1:2' */
+function hostsOf(slots: readonly Slot[]): string[] {
   return slots
     .filter(({ localRank }) => localRank === 0)
-    .map(({ hostname, localSize }) => ({ name: hostname, count: localSize }));
+    .map(({ hostname, localSize }) => `${hostname}:${localSize}`);
 }

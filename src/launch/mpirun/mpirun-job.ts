@@ -1,6 +1,5 @@
-// A job that mpirun starts (`horovodrun --mpi`): one process here, mpirun, whose exit code is the job's. Its output is
-// taken apart by rank, so that it looks, and is kept in files, as that of every other job. States: running → ending (a
-// signal came) → over.
+// A job that mpirun starts (`horovodrun --mpi`). The exit code of mpirun is that of the job. Its output is split by rank, so
+// that it looks like that of any other job, also in files. States: running → ending (a signal came) → over.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -21,7 +20,7 @@ import { TagReader } from './tag-reader.ts';
 
 export interface MpirunJobRequest extends Omit<MpirunRequest, 'file' | 'family'> {
   readonly mpirun: Mpirun;
-  /** mpirun's own: the driver's. */
+  /** The environment of mpirun. */
   readonly driverEnvironment: NodeJS.ProcessEnv;
   readonly prefix: RankOutputOptions['prefix'];
   readonly outputDirectory: string | undefined;
@@ -29,7 +28,7 @@ export interface MpirunJobRequest extends Omit<MpirunRequest, 'file' | 'family'>
   readonly stderr: ConsoleWriter;
   readonly say: (text: string) => void;
   readonly explain: (text: string) => void;
-  /** Between a polite signal and SIGKILL. mpirun needs some of it to end its ranks. */
+  /** Between the first signal and SIGKILL. mpirun needs some of it to stop its ranks. */
   readonly graceMs?: number;
 }
 
@@ -46,7 +45,7 @@ export class MpirunJob {
     this.#request = request;
     this.#guardian = Guardian.start(jobId, request.driverEnvironment['PATH']);
     const child = spawn(command.file, command.args, {
-      // A group of its own: a Ctrl-C reaches horovodrun alone, which passes it on once.
+      // In a separate group: Ctrl-C reaches only horovodrun, which passes it on once.
       detached: true,
       env: { ...request.driverEnvironment, ...request.environment, ...command.environment },
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -71,7 +70,7 @@ export class MpirunJob {
     const { mpirun, slots, outputDirectory } = request;
     if (outputDirectory !== undefined) createOutputDirectories(outputDirectory, slots.length);
     const jobId = randomBytes(8).toString('hex');
-    // By this the guardian finds ranks of this host that have outlived mpirun.
+    // The guardian uses it to find ranks on this host that have outlived mpirun.
     const environment = { ...request.environment, [settingsTable.jobId.env as string]: jobId };
     const isOpenMpi = mpirun.family === 'open-mpi';
     const subnets = isOpenMpi ? await subnetsOf(request) : undefined;
@@ -82,20 +81,20 @@ export class MpirunJob {
       family: mpirun.family,
       networkInterfaces: request.networkInterfaces ?? subnets,
     });
-    request.explain(`job ${jobId}: ${slots.length} ranks by ${describeMpi(mpirun)}`);
+    request.explain(`job ${jobId}: ${slots.length} ranks, started by mpirun of ${describeMpi(mpirun)}`);
     request.explain([command.file, ...command.args].join(' '));
     return new MpirunJob({ ...request, environment }, command, jobId);
   }
 
-  /** mpirun gets the signal and passes it on; the second one ends everything at once. */
+  /** mpirun gets the signal and passes it on; a second signal kills everything at once. */
   interrupt(signal: NodeJS.Signals): void {
     if (this.#interruption !== undefined) {
       this.#signalGroup('SIGKILL');
       return;
     }
     this.#interruption = signal;
-    this.#request.say(`${signal}: ending mpirun.`);
-    // mpirun ends its ranks on SIGINT and SIGTERM; SIGHUP would only be passed on.
+    this.#request.say(`received ${signal}; stopping mpirun.`);
+    // mpirun stops its ranks on SIGINT and SIGTERM, but only passes SIGHUP on.
     this.#child.kill(signal === 'SIGINT' ? 'SIGINT' : 'SIGTERM');
     const patience = setTimeout(() => this.#signalGroup('SIGKILL'), this.#request.graceMs ?? 10_000);
     void this.#ended.then(() => clearTimeout(patience));
@@ -105,7 +104,7 @@ export class MpirunJob {
   async finish(): Promise<number> {
     const code = await this.#ended;
     if (this.#spawnError !== undefined) {
-      this.#request.say(`${this.#request.mpirun.file} cannot be run: ${this.#spawnError.message}.`);
+      this.#request.say(`cannot run ${this.#request.mpirun.file}: ${this.#spawnError.message}.`);
     }
     await Promise.all(this.#outputs.map((output) => output.finishWithin(1000)));
     await this.#guardian.dismiss();
@@ -114,7 +113,7 @@ export class MpirunJob {
     return code;
   }
 
-  /** One stream of mpirun into the streams of the ranks. */
+  /** Splits one stream of mpirun into the streams of the ranks. */
   #carry(source: Readable, name: 'stdout' | 'stderr'): void {
     const { slots, stdout, stderr, prefix, outputDirectory: directory, say: notice } = this.#request;
     const target = name === 'stdout' ? stdout : stderr;
@@ -151,12 +150,12 @@ export class MpirunJob {
     try {
       process.kill(-this.#child.pid, signal);
     } catch {
-      // Gone already.
+      // It has already ended.
     }
   }
 }
 
-/** A name that is not known by then counts as unknown: mpirun has its own ways. */
+/** How long it may take to resolve the name of a host; mpirun may know names that we do not. */
 const resolveMs = 5000;
 
 /** See near-interfaces.ts. */

@@ -38,8 +38,11 @@ describe('the command line of mpirun', () => {
       'Open MPI: everything',
       {
         ...twoHosts,
-        ...{ sshPort: 1022, sshIdentityFile: '/keys/id', networkInterfaces: ['eth0', '10.0.0.0/8'] },
-        ...{ bindingArgs: '-bind-to socket', mpiArgs: '--mca a "b c"' },
+        sshPort: 1022,
+        sshIdentityFile: '/keys/id',
+        networkInterfaces: ['eth0', '10.0.0.0/8'],
+        bindingArgs: '-bind-to socket',
+        mpiArgs: '--mca a "b c"',
         environment: { PATH: '/bin', B: 'secret value', A: '1', 'BASH_FUNC_x%%': '()', OMPI_MCA_x: '1' },
       },
       'mpirun --allow-run-as-root --tag-output -np 3 -H host1:2,host2:1 -bind-to socket -mca pml ob1 -mca btl ' +
@@ -93,12 +96,12 @@ describe('the command line of mpirun', () => {
     });
   });
 
-  test('what an mpirun cannot take is refused', () => {
+  test('what an mpirun does not accept is rejected', () => {
     for (const [changes, expected] of [
-      [{ family: 'mpich', networkInterfaces: ['a', 'b'] }, /a,b: mpirun of MPICH takes the name of one/],
-      [{ family: 'mpich', networkInterfaces: ['10.0.0.0/8'] }, /takes the name of one interface/],
-      [{ ...twoHosts, sshIdentityFile: '/my keys/id' }, /must not have blanks/],
-      [{ mpiArgs: "--mca 'a" }, /--mpi-args ".*" has a ' without its end/],
+      [{ family: 'mpich', networkInterfaces: ['a', 'b'] }, /a,b: mpirun of MPICH only accepts/],
+      [{ family: 'mpich', networkInterfaces: ['10.0.0.0/8'] }, /only accepts the name of a single interface/],
+      [{ ...twoHosts, sshIdentityFile: '/my keys/id' }, /must not contain spaces/],
+      [{ mpiArgs: "--mca 'a" }, /--mpi-args ".*" has an unclosed '/],
     ] as const) {
       assert.throws(
         () => mpirunCommand({ ...request, ...changes }),
@@ -137,9 +140,9 @@ test('the family is told by `mpirun --version`', () => {
 
 test('an mpirun that is missing, fails or is unknown is explained', async () => {
   const env = { PATH: '/usr/bin:/bin' };
-  assert.match(String(await findMpirun('no-such-mpirun', env)), /no-such-mpirun is not in the PATH/);
+  assert.match(String(await findMpirun('no-such-mpirun', env)), /no-such-mpirun was not found on the PATH/);
   assert.match(String(await findMpirun('false', env)), /`false --version` failed/);
-  assert.match(String(await findMpirun('node', { PATH: process.env['PATH'] })), /which is no MPI known here/);
+  assert.match(String(await findMpirun('node', { PATH: process.env['PATH'] })), /which is not a known MPI/);
   await assert.rejects(requireMpirun('no-such-mpirun', env, 1000), (error) => {
     return HorovodError.is(error) && /Install Open MPI or MPICH/.test(error.message);
   });

@@ -1,8 +1,8 @@
-// Splits the text of --mpi-args into words as a shell does: blanks part, quotes and backslashes keep together.
+// Splits the text of --mpi-args into words as a shell does, with quotes and backslashes. Nothing is expanded.
 
 import { HorovodError } from '../../errors.ts';
 
-/** `source` is what an error calls the text. Nothing is expanded. */
+/** `source` names the text in errors. */
 export function splitWords(text: string, source: string): string[] {
   const words: string[] = [];
   let word: string | undefined;
@@ -12,7 +12,7 @@ export function splitWords(text: string, source: string): string[] {
     if (letter === '\\' && quote !== "'") {
       const next = text[++at];
       if (next === undefined) throw wrong(text, source, 'ends with a backslash');
-      // Between double quotes a backslash stands for itself before most letters.
+      // Within double quotes, a backslash is literal before most characters.
       word = `${word ?? ''}${quote === '"' && !/["\\$`]/.test(next) ? '\\' : ''}${next}`;
     } else if (quote !== undefined) {
       if (letter === quote) quote = undefined;
@@ -27,7 +27,7 @@ export function splitWords(text: string, source: string): string[] {
       word = `${word ?? ''}${letter}`;
     }
   }
-  if (quote !== undefined) throw wrong(text, source, `has a ${quote} without its end`);
+  if (quote !== undefined) throw wrong(text, source, `has an unclosed ${quote}`);
   return word === undefined ? words : [...words, word];
 }
 

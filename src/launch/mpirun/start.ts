@@ -1,4 +1,4 @@
-// From what horovodrun was told to a running mpirun.
+// Starts mpirun for a job.
 
 import { forwardedEnvironment } from '../../settings/environment.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
@@ -7,7 +7,7 @@ import { describeNative } from '../../transport/native/load.ts';
 import { environmentForOtherHosts } from '../agent/forwarded-environment.ts';
 import { resolveCommand } from '../command.ts';
 import type { ConsoleWriter } from '../output/console-writer.ts';
-import { type HostPlan, requestForHosts } from '../plan-job.ts';
+import { type HostPlan, prefixOf, requestForHosts } from '../plan-job.ts';
 import { requireMpirun } from './mpi-family.ts';
 import { MpirunJob } from './mpirun-job.ts';
 import { reachHosts } from './reach-hosts.ts';
@@ -17,7 +17,7 @@ export interface MpirunLaunch {
   readonly command: readonly string[];
   readonly options: LaunchOptions;
   readonly settings: Settings;
-  /** Variables that flags and config file set. */
+  /** Variables that the flags and the config file set. */
   readonly environment: Readonly<Record<string, string>>;
   readonly driverEnvironment: NodeJS.ProcessEnv;
   readonly stdout: ConsoleWriter;
@@ -30,23 +30,35 @@ export async function startMpirunJob(launch: MpirunLaunch): Promise<MpirunJob> {
   const { slots, remoteNames } = launch.plan;
   // mpirun places the ranks.
   const unpinned = { ...settings, pinCores: false, pinGpus: false };
-  const { remote } = requestForHosts(launch.plan, options, unpinned, driverEnvironment, say);
+  const { remote } = requestForHosts({
+    plan: launch.plan,
+    options,
+    settings: unpinned,
+    driverEnvironment,
+    say,
+  });
   const [mpirun] = await Promise.all([
     requireMpirun(settings.mpirun, driverEnvironment, settings.startTimeoutMs),
-    remote && reachHosts([...remoteNames], remote.ssh, driverEnvironment, settings.startTimeoutMs),
+    remote &&
+      reachHosts([...remoteNames], {
+        ssh: remote.ssh,
+        env: driverEnvironment,
+        timeoutMs: settings.startTimeoutMs,
+      }),
   ]);
   for (const [isGiven, flag] of [
     [settings.pinCores, '--pin-cores'],
     [settings.pinGpus, '--pin-gpus'],
   ] as const) {
-    if (isGiven) say(`${flag} has no effect with --mpi: mpirun places the ranks (--binding-args).`);
+    if (isGiven)
+      say(`${flag} has no effect with --mpi, because mpirun places the ranks. Use --binding-args.`);
   }
   const launcher = { kind: mpirun.family === 'mpich' || mpirun.family === 'intel-mpi' ? 'pmi' : 'open-mpi' };
   const addon = describeNative({ ...settings, transport: 'mpi', launcher });
-  // Whatever is started: it may be no rank of ours at all.
-  if (!addon.built) say(`the mpi transport is missing, and init() will fail: ${addon.reason}.`);
+  // A warning only, because the command may not use Horovod at all.
+  if (!addon.built) say(`the MPI addon is missing, so init() will fail: ${addon.reason}.`);
   const rules = { allow: options.envAllow, deny: options.envDeny };
-  // mpirun's own environment is what ranks of this host inherit.
+  // Ranks on this host inherit the environment of mpirun.
   const driver = forwardedEnvironment(driverEnvironment, rules);
   const secretName = settingsTable.userSecret.env as string;
   return MpirunJob.start({
@@ -57,8 +69,8 @@ export async function startMpirunJob(launch: MpirunLaunch): Promise<MpirunJob> {
     environment: {
       ...environmentForOtherHosts(driver, rules),
       ...launch.environment,
-      // The ranks find each other without us, and by this know that they are of one job. Named in the command line
-      // of mpirun, and not written there.
+      // The ranks find each other without us and use this to authenticate. The command line of mpirun contains its name
+      // only.
       [secretName]: driverEnvironment[secretName] || JobSecret.generate().revealForEnvironment(),
     },
     hasRemoteHosts: remoteNames.size > 0,
@@ -67,9 +79,11 @@ export async function startMpirunJob(launch: MpirunLaunch): Promise<MpirunJob> {
     networkInterfaces: settings.networkInterfaces,
     bindingArgs: options.bindingArgs,
     mpiArgs: options.mpiArgs,
-    prefix: !options.prefixOutput ? 'none' : options.prefixTimestamp ? 'rank and time' : 'rank',
+    prefix: prefixOf(options),
     outputDirectory: options.outputFilename,
-    ...{ stdout, stderr, say },
+    stdout,
+    stderr,
+    say,
     explain: options.verbose ? say : () => undefined,
   });
 }

@@ -1,6 +1,5 @@
-// Takes mpirun's output apart again: `[1,0]<stdout>:` in front of a piece says which rank wrote it (the second
-// number). A tag may stand in the middle of a line, when a rank has written a piece without end; what comes before
-// any tag in its line is mpirun's own.
+// Splits mpirun's output by rank: `[1,0]<stdout>:` in front of a piece says which rank wrote it (the second number). A tag
+// may be in the middle of a line if a rank has written a piece without a newline. Text before any tag is from mpirun.
 
 export interface TaggedPiece {
   /** Undefined: mpirun itself. */
@@ -16,7 +15,7 @@ export class TagReader {
   #rest = '';
   #rank: number | undefined;
 
-  /** Text, because tags are; bytes of characters that are cut belong to a decoder before this. */
+  /** Takes whole characters; a decoder before this joins the bytes. */
   push(text: string): TaggedPiece[] {
     const input = this.#rest + text;
     const cut = halfTag.exec(input)?.index ?? input.length;
@@ -35,7 +34,7 @@ export class TagReader {
     const add = (piece: string) => {
       if (piece !== '') pieces.push({ rank: this.#rank, text: piece });
     };
-    // Each line anew: after a newline only a tag makes it a rank's.
+    // After a newline, only a tag assigns the text to a rank.
     for (const line of text.split(/(?<=\n)/)) {
       let at = 0;
       for (const match of line.matchAll(tag)) {

@@ -1,18 +1,18 @@
-// One of the launcher's own output streams, written by many ranks. Who writes faster than the reader reads is
-// made to wait; a reader that has gone (`horovodrun … | head`) is told once, and then nobody waits.
+// An output stream of the launcher, written by many ranks. Ranks that write faster than the reader reads have to wait. If
+// the reader has gone (`horovodrun … | head`), `onBroken` is called once, and output is discarded.
 
 import { createWriteStream, fstatSync } from 'node:fs';
 import type { Writable } from 'node:stream';
 
 /**
- * An output stream of this process. Node writes to terminals and files in the event loop: a terminal that stands still (Ctrl-S) would
- * stop the heartbeats as well, and the agents of other hosts would take horovodrun for dead. This one is written by a thread.
+ * An output stream of this process that a thread writes. Node writes to terminals and files in the event loop, so a stopped
+ * terminal (Ctrl-S) would also stop the heartbeats, and the agents of other hosts would conclude that horovodrun is dead.
  */
 export function ownOutput(name: 'stdout' | 'stderr'): Writable {
-  const usual = process[name];
-  const kind = fstatSync(usual.fd);
-  if (kind.isFIFO() || kind.isSocket() || process.platform === 'win32') return usual;
-  return createWriteStream('', { fd: usual.fd, autoClose: false });
+  const stream = process[name];
+  const kind = fstatSync(stream.fd);
+  if (kind.isFIFO() || kind.isSocket() || process.platform === 'win32') return stream;
+  return createWriteStream('', { fd: stream.fd, autoClose: false });
 }
 
 export class ConsoleWriter {
@@ -44,7 +44,7 @@ export class ConsoleWriter {
     await this.#drained;
   }
 
-  /** Resolves when everything written has reached the reader, or never will. */
+  /** Resolves when everything was written, or the stream is broken. */
   async flush(): Promise<void> {
     if (this.#isBroken) return;
     await new Promise<void>((resolve) => {

@@ -1,12 +1,11 @@
-// Puts `[rank]<stdout>:` in front of each line of a rank's output. Works on bytes: a line goes out whole, so that
-// a character of several bytes is never cut by another rank's output. A carriage return ends a line as well
-// (progress bars), and both together end one line.
+// Puts `[rank]<stdout>:` in front of each line of a rank's output. It works on bytes and passes on whole lines, so that the
+// output of another rank never splits a multi-byte character. A carriage return (progress bars) ends a line, too.
 
 const newline = 10;
 const carriageReturn = 13;
 
-/** A line that does not end is let go in pieces of this size, or it would be kept without bound. */
-const longestPieceBytes = 64 * 1024;
+/** A longer line is passed on in pieces, to limit the memory it takes. */
+const maxPieceBytes = 64 * 1024;
 
 export class LinePrefixer {
   readonly #prefix: () => string;
@@ -14,7 +13,7 @@ export class LinePrefixer {
   #isMidLine = false;
   #endedWithReturn = false;
 
-  /** `prefix` is asked for each line anew: it may hold the time. */
+  /** `prefix` is called for each line, because it may contain the time. */
   constructor(prefix: () => string) {
     this.#prefix = prefix;
   }
@@ -38,7 +37,7 @@ export class LinePrefixer {
       this.#endedWithReturn = start === input.length && input[at] === carriageReturn;
     }
     this.#rest = Buffer.from(input.subarray(start));
-    if (this.#rest.length >= longestPieceBytes) {
+    if (this.#rest.length >= maxPieceBytes) {
       const whole = endOfLastCharacter(this.#rest);
       this.#line(pieces, this.#rest.subarray(0, whole));
       this.#isMidLine = true;
@@ -61,7 +60,7 @@ export class LinePrefixer {
   }
 }
 
-/** '[0]<stdout>:', with the time in front if wanted: 'Mon Jan 20 12:00:01 2020[0]<stdout>:'. */
+/** '[0]<stdout>:', or with the time: 'Mon Jan 20 12:00:01 2020[0]<stdout>:'. */
 export function linePrefix(rank: number, stream: 'stdout' | 'stderr', now?: Date): string {
   return `${now === undefined ? '' : timestamp(now)}[${rank}]<${stream}>:`;
 }
@@ -72,7 +71,7 @@ function timestamp(now: Date): string {
   return `${weekday} ${month} ${day} ${time} ${year}`;
 }
 
-/** How many bytes of `bytes` are whole UTF-8 characters; all of them if they are no UTF-8. */
+/** How many bytes are complete UTF-8 characters; all of them if they are not UTF-8. */
 function endOfLastCharacter(bytes: Buffer): number {
   for (let back = 1; back <= 3; back++) {
     const byte = bytes[bytes.length - back] as number;

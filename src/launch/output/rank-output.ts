@@ -1,5 +1,5 @@
-// Carries one output stream of one rank to the console and, where wanted, to a file, and remembers its end for
-// the failure report.
+// Passes one output stream of one rank on to the console and, on request, to a file. It keeps the last lines for the
+// failure report.
 
 import { createWriteStream, mkdirSync, type WriteStream } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -14,9 +14,9 @@ export interface RankOutputOptions {
   readonly prefix: 'none' | 'rank' | 'rank and time';
   /** Of --output-filename: rank.<rank>/stdout below it. */
   readonly directory?: string | undefined;
-  /** How many ranks there are: file names are padded to sort well. */
+  /** The number of ranks; directory names are padded to sort well. */
   readonly size: number;
-  /** Says that a file cannot be written any more. */
+  /** Reports that a file cannot be written. */
   readonly notice: (text: string) => void;
 }
 
@@ -36,7 +36,7 @@ export class RankOutput {
     this.finished = this.#carry(target, openOutputFile(options), options);
   }
 
-  /** The last lines, as the rank wrote them; where an error with a long stack is among them, from that error on. */
+  /** The last lines as the rank wrote them. If they contain an error with a long stack, they start at that error. */
   get tail(): string[] {
     const text = this.#tail.toString('utf8').trimEnd();
     const lines = text
@@ -49,12 +49,12 @@ export class RankOutput {
   }
 
   /**
-   * The rank has ended. Its stream ends with it, unless a process that escaped from the rank's group holds it:
-   * that one is not listened to for ever.
+   * The rank has ended. Its stream ends too, unless a process that left the rank's group keeps it open; the stream is
+   * closed when that process has been silent for a while.
    */
   async finishWithin(quietMs: number): Promise<void> {
-    // Counted in turns of the event loop and not by the clock: after a launcher that was stopped or starved for
-    // longer than `quietMs` goes on, what is in the pipe has to be read before silence is concluded.
+    // Counted in turns of the event loop and not by the clock: a launcher that was stopped or starved for longer than
+    // `quietMs` has to read what is in the pipe first.
     const turns = 5;
     this.#quietTurns = 0;
     const watch = setInterval(() => {
@@ -87,14 +87,14 @@ export class RankOutput {
         await write(prefixer.push(bytes));
       }
     } catch {
-      // Destroyed by finishWithin(), or a broken pipe: what has come is all there is.
+      // Destroyed by finishWithin(), or a broken pipe: there is no more output.
     }
     await write(prefixer.flush());
     await file?.close();
   }
 }
 
-/** Makes the directory of each rank, before any rank is started. */
+/** Creates the directory of each rank before any rank starts. */
 export function createOutputDirectories(directory: string, size: number): void {
   try {
     for (let rank = 0; rank < size; rank++) {
@@ -112,7 +112,7 @@ export function outputPath(directory: string, rank: number, size: number, name: 
   return join(directory, `rank.${String(rank).padStart(width, '0')}`, name);
 }
 
-/** A file that, once it cannot be written, is given up with one notice; the job goes on. */
+/** If the file cannot be written, a notice is printed once and the job continues without it. */
 class OutputFile {
   readonly #writer: ConsoleWriter;
   readonly #stream: WriteStream;
@@ -121,7 +121,7 @@ class OutputFile {
     this.#stream = createWriteStream(path);
     this.#writer = new ConsoleWriter(this.#stream, (error) => {
       notice(
-        `--output-filename: cannot write ${path} (any more): ${error.message}. The job goes on, its output continues here only.`,
+        `cannot write ${path} (--output-filename): ${error.message}. The job continues; its further output only appears here.`,
       );
     });
   }

@@ -1,17 +1,17 @@
-// HostRanks: the ranks of one host, wherever that is. Two implementations: LocalRanks starts processes of this
-// machine; RemoteRanks has an agent on another machine do so, and the agent uses LocalRanks.
+// HostRanks: the ranks of one host. There are two implementations: LocalRanks starts processes on this machine; RemoteRanks
+// uses an agent on another machine, and the agent uses LocalRanks.
 
 import type { Readable } from 'node:stream';
 import type { ErrorRecord, FailureRecord, RankState } from '../../control/control-block.ts';
 import type { ProcessEnd } from '../../control/process-status.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 
-/** What a rank leaves behind. */
+/** How a rank ended. */
 export interface RankEnding {
   readonly end: ProcessEnd;
   /** Why it could not be started at all. */
   readonly spawnError?: string | undefined;
-  /** Nobody knows how it ended, because its host was lost: what was seen of that. */
+  /** How its host was lost. How the rank itself ended is then unknown. */
   readonly lost?: string | undefined;
 }
 
@@ -28,10 +28,10 @@ export interface StartedRank {
   readonly pid: number | undefined;
   readonly stdout: Readable;
   readonly stderr: Readable;
-  /** False: a process that has escaped may hold the streams open for ever after the rank has ended. */
+  /** False: a process that has left the rank's group may keep the streams open after the rank has ended. */
   readonly endsItsStreams: boolean;
   readonly ended: Promise<RankEnding>;
-  /** Settles when nothing that the rank has left in its process group is running any more. */
+  /** Settles when no process of the rank's group is running any more. */
   readonly cleared: Promise<void>;
   /** Undefined while no control block is known. */
   readonly testament: RankTestament | undefined;
@@ -42,10 +42,10 @@ export interface StartedRank {
 export interface HostRanks {
   readonly hostname: string;
   readonly slots: readonly Slot[];
-  /** Starts all ranks. A rank that could not be started has ended; nothing is thrown for it. */
+  /** Starts all ranks. A rank that cannot be started counts as ended; nothing is thrown for it. */
   start(): Promise<readonly StartedRank[]>;
-  /** The control block of this host is at `path`, on this host: exits are written there. */
+  /** Exits are recorded in the control block at `path` on this host. */
   useControlBlock(path: string): void;
-  /** All ranks have ended. Nothing is left after it. */
+  /** Called after all ranks have ended; frees everything. */
   close(): Promise<void>;
 }

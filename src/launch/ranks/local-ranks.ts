@@ -72,11 +72,11 @@ export class LocalRanks implements HostRanks {
     const env = this.#environmentOf(slot);
     const begin = () => new RankProcess(slot.rank, command, env);
     const process = corePinning === undefined ? begin() : corePinning.around(place, begin);
-    // At once, so that the moment in which a killed launcher would leave this rank behind is as short as can be.
+    // At once, because a launcher that is killed before this would leave the rank behind.
     if (process.pid !== undefined) guardian.add(process.pid);
     explain(
       `rank ${slot.rank} on ${slot.hostname} (pid ${process.pid ?? 'none'}` +
-        `${corePinning === undefined ? '' : `, core(s) ${corePinning.describe(place)}`}` +
+        `${corePinning === undefined ? '' : `, cores ${corePinning.describe(place)}`}` +
         `${gpus === undefined ? '' : `, GPU ${gpus[slot.localRank]}`}): ${[command.file, ...command.args].join(' ')}`,
     );
     const ended = process.ended.then((end): RankEnding => {
@@ -91,8 +91,13 @@ export class LocalRanks implements HostRanks {
     });
     const testament = () => this.#testamentOf(slot.rank);
     return {
-      ...{ slot, pid: process.pid, stdout: process.stdout, stderr: process.stderr },
-      ...{ endsItsStreams: false, ended, cleared },
+      slot,
+      pid: process.pid,
+      stdout: process.stdout,
+      stderr: process.stderr,
+      endsItsStreams: false,
+      ended,
+      cleared,
       get testament() {
         return testament();
       },
@@ -120,7 +125,7 @@ export class LocalRanks implements HostRanks {
     if (!process.signalGroup(0)) return;
     process.signalGroup('SIGTERM');
     const killAt = performance.now() + this.#options.graceMs;
-    // A zombie that nobody reaps stays in its group for ever: after SIGKILL there is nothing left to wait for.
+    // A zombie that nobody reaps stays in its group for ever, so we stop waiting some time after SIGKILL.
     const giveUpAt = killAt + 500;
     let isKilled = false;
     while (process.signalGroup(0) && performance.now() < giveUpAt) {

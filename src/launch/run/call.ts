@@ -1,4 +1,4 @@
-// A call on its way to the ranks, and how a function or a module becomes one.
+// The call that run() sends to the ranks, made from a function or the path of a module.
 
 import { existsSync } from 'node:fs';
 import { isAbsolute, resolve } from 'node:path';
@@ -13,9 +13,9 @@ export type Call =
   /** `path` of a file on every host. */
   | { readonly kind: 'module'; readonly path: string; readonly args: readonly unknown[] };
 
-/** Throws ERR_HVD_INVALID_ARGUMENT for what cannot travel. */
+/** Throws ERR_HVD_INVALID_ARGUMENT for values that cannot be sent. */
 export function encodeCall(target: unknown, args: readonly unknown[]): Buffer {
-  if (!Array.isArray(args)) throw wrong(`args is a list of arguments, not ${inspect(args, { depth: 0 })}`);
+  if (!Array.isArray(args)) throw wrong(`args must be an array, not ${inspect(args, { depth: 0 })}`);
   const call: Call =
     typeof target === 'function'
       ? { kind: 'function', expression: functionExpression(target), args }
@@ -31,17 +31,19 @@ export function decodeCall(bytes: Buffer): Call {
   return deserialize(bytes) as Call;
 }
 
-/** The function's text as an expression. Methods are written without `function`, and need an object around them. */
+/** The source text of the function as an expression. A method needs an object around it. */
 export function functionExpression(fn: unknown): string {
   const text = Function.prototype.toString.call(fn);
   if (/\{\s*\[native code\]\s*\}$/.test(text)) {
-    throw wrong('the function has no text (it is built in, or made by bind()); write one that calls it');
+    throw wrong(
+      'the function has no source text (it is built in, or made by bind()); pass a function that calls it',
+    );
   }
-  if (/^class\b/.test(text)) throw wrong('a class cannot be called; give a function');
+  if (/^class\b/.test(text)) throw wrong('a class cannot be called; pass a function');
   const candidates = [`(${text})`, `(Object.values({ ${text} })[0])`];
   const expression = candidates.find(isScript);
   if (expression === undefined) {
-    throw wrong(`the text of the function does not stand by itself: ${text.slice(0, 60)}…`);
+    throw wrong(`the source text of the function is not a complete expression: ${text.slice(0, 60)}…`);
   }
   return `'use strict'; ${expression}`;
 }
@@ -57,12 +59,12 @@ function isScript(text: string): boolean {
 
 function modulePath(target: unknown): string {
   if (!(typeof target === 'string' || target instanceof URL)) {
-    throw wrong(`a function or the path of a module is wanted, not ${inspect(target, { depth: 0 })}`);
+    throw wrong(`expected a function or the path of a module, not ${inspect(target, { depth: 0 })}`);
   }
   const text = String(target);
   const path = text.startsWith('file:') ? fileURLToPath(text) : text;
   const absolute = isAbsolute(path) ? path : resolve(path);
-  if (!existsSync(absolute)) throw wrong(`there is no module ${absolute}`);
+  if (!existsSync(absolute)) throw wrong(`the module ${absolute} does not exist`);
   return absolute;
 }
 

@@ -1,4 +1,4 @@
-// What became of the call on one rank: a value, or an error with its stack, on its way back.
+// The outcome of the call on one rank, as bytes: a value, or an error with its stack.
 
 import { inspect } from 'node:util';
 import { deserialize, serialize } from 'node:v8';
@@ -7,7 +7,7 @@ export type Outcome =
   | { readonly kind: 'value'; readonly value: unknown }
   | { readonly kind: 'error'; readonly error: ThrownError };
 
-/** An error as data: what structured clone drops of one (its code, its class) is kept. */
+/** An error as data, with the parts that structured clone drops (code, class). */
 export interface ThrownError {
   readonly name: string;
   readonly message: string;
@@ -18,15 +18,15 @@ export interface ThrownError {
   readonly cause?: ThrownError | undefined;
 }
 
-const deepestCause = 5;
+const maxCauses = 5;
 
 export interface EncodedOutcome {
   readonly bytes: Buffer;
-  /** What the rank is to end with. */
+  /** The error with which the rank ends. */
   readonly failure?: { readonly error: unknown };
 }
 
-/** A value that cannot be cloned is an error of the rank that returned it. */
+/** If the value cannot be cloned, the rank that returned it fails. */
 export function encodeValue(value: unknown): EncodedOutcome {
   try {
     return { bytes: serialize({ kind: 'value', value } satisfies Outcome) };
@@ -57,7 +57,7 @@ export function rebuildError(thrown: ThrownError): Error {
 
 function describeThrown(error: unknown, depth = 0): ThrownError {
   if (!(error instanceof Error)) {
-    const text = `${inspect(error, { depth: 2 })} was thrown, which is no Error`;
+    const text = `${inspect(error, { depth: 2 })} was thrown, which is not an Error`;
     return { name: 'Error', message: text, stack: text };
   }
   const { code, rank } = error as { code?: unknown; rank?: unknown };
@@ -68,6 +68,6 @@ function describeThrown(error: unknown, depth = 0): ThrownError {
     code: typeof code === 'string' ? code : undefined,
     rank: typeof rank === 'number' ? rank : undefined,
     cause:
-      error.cause === undefined || depth >= deepestCause ? undefined : describeThrown(error.cause, depth + 1),
+      error.cause === undefined || depth >= maxCauses ? undefined : describeThrown(error.cause, depth + 1),
   };
 }

@@ -1,5 +1,5 @@
-// What a rank of run() runs: fetches the call from the launcher's store, makes it, and writes there what came out. An
-// error is thrown again after that: it ends this process like that of any script, so that the other ranks learn it.
+// The program of a rank of run(): fetches the call from the launcher's store, makes it, and stores the outcome. An error is
+// then thrown again, so that it ends this process and reaches the other ranks as in any script.
 
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -14,10 +14,10 @@ import { type Call, decodeCall } from './call.ts';
 import { type EncodedOutcome, encodeError, encodeValue } from './outcome.ts';
 import { callKey, getBytes, outcomeKey, putBytes, runJobId } from './store-bytes.ts';
 
-// esbuild and tsx write this helper into functions; their text does not bring it along.
+// esbuild and tsx add calls of this helper to functions, but their source text does not contain it.
 Object.assign(globalThis, { __name: (fn: unknown) => fn });
 
-// Node 20 says in every rank that what import() inside the function goes through may change.
+// Node 20 would warn in every rank that import() inside the function uses an experimental feature.
 const warn = process.emitWarning.bind(process) as (...words: unknown[]) => void;
 process.emitWarning = (...words: unknown[]) => {
   if (!String(words[0]).includes('USE_MAIN_CONTEXT_DEFAULT_LOADER')) warn(...words);
@@ -56,7 +56,7 @@ async function outcomeOf(call: Call): Promise<EncodedOutcome> {
 
 async function load(call: Call): Promise<(...args: readonly unknown[]) => unknown> {
   if (call.kind === 'function') {
-    // As if it stood in a file of the working directory: that is where imports inside it are looked for.
+    // As if it were in a file of the working directory, where its imports are resolved.
     const script = new Script(call.expression, {
       filename: join(process.cwd(), 'hvd.run'),
       importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
@@ -65,7 +65,7 @@ async function load(call: Call): Promise<(...args: readonly unknown[]) => unknow
   }
   if (/\.[mc]?ts$/.test(call.path)) await import('../typescript/register.ts');
   const module = (await import(pathToFileURL(call.path).href)) as { default?: unknown };
-  // A CommonJS module that was written as ESM has its default export one level down.
+  // In a CommonJS module compiled from ESM, the default export is one level down.
   const inner = module.default as { default?: unknown } | undefined;
   const fn = typeof inner === 'function' ? inner : inner?.default;
   if (typeof fn === 'function') return fn as (...args: readonly unknown[]) => unknown;

@@ -37,14 +37,14 @@ test('every way to write a function arrives as that function', async () => {
 
 test('what cannot travel is refused before anything is started', () => {
   for (const [target, args, expected] of [
-    [Math.max, [], /has no text/],
-    [(() => 1).bind(null), [], /has no text/],
+    [Math.max, [], /has no source text/],
+    [(() => 1).bind(null), [], /has no source text/],
     [class A {}, [], /a class cannot be called/],
-    [7, [], /a function or the path of a module is wanted, not 7/],
-    ['./no-such-module.mjs', [], /there is no module \/.*no-such-module\.mjs/],
-    [new URL('file:///no-such-module.mjs'), [], /there is no module \/no-such-module\.mjs/],
+    [7, [], /expected a function or the path of a module, not 7/],
+    ['./no-such-module.mjs', [], /the module \/.*no-such-module\.mjs does not exist/],
+    [new URL('file:///no-such-module.mjs'), [], /the module \/no-such-module\.mjs does not exist/],
     [() => 1, [() => 2], /args cannot be sent to the ranks/],
-    [() => 1, 'abc', /args is a list of arguments, not 'abc'/],
+    [() => 1, 'abc', /args must be an array, not 'abc'/],
   ] as const) {
     assert.throws(
       () => encodeCall(target, args as unknown as unknown[]),

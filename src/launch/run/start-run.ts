@@ -1,5 +1,5 @@
-// One run(): starts the job, hands the call to the ranks through the launcher's store, and gathers what comes back.
-// It ends when every rank has ended; ranks that keep running with their result delivered are ended after a moment.
+// One run(): starts the job, sends the call to the ranks through the launcher's store, and collects the results. It ends
+// when every rank has ended; ranks that keep running after they have delivered their result are stopped.
 
 import { relative } from 'node:path';
 import { Writable } from 'node:stream';
@@ -15,15 +15,15 @@ import { parseHosts, readHostfile } from '../hosts/host-list.ts';
 import { Job } from '../job.ts';
 import type { MpirunLaunch } from '../mpirun/start.ts';
 import { ConsoleWriter } from '../output/console-writer.ts';
-import { planHosts, requestForHosts } from '../plan-job.ts';
+import { planHosts, prefixOf, requestForHosts } from '../plan-job.ts';
 import { encodeCall } from './call.ts';
 import { decodeOutcome, type Outcome, rebuildError } from './outcome.ts';
 import type { RunOptions } from './run.ts';
 import { callKey, getBytes, outcomeKey, putBytes, runJobId } from './store-bytes.ts';
 
-/** How long a rank may take to end by itself when all results are there. */
+/** How long ranks may take to end by themselves after all results have arrived. */
 const lingerMs = 1000;
-/** How long after the error of a rank the launcher may take to end the others by itself. */
+/** After the error of a rank: how long the launcher may take to stop the others. */
 const launcherMs = 3000;
 
 interface RankOutcome {
@@ -39,16 +39,16 @@ export async function startRun(target: unknown, options: RunOptions): Promise<un
   const { job, size } = await startJob(options, remarks);
   const onAbort = () => job.interrupt('SIGTERM');
   signal?.addEventListener('abort', onAbort, { once: true });
-  // The signal may have come while the job was being started.
+  // The signal may have come while the job was starting.
   if (signal?.aborted) onAbort();
   try {
-    return await gather(job, size, call, signal, remarks);
+    return await collect(job, { size, call, signal, remarks });
   } finally {
     signal?.removeEventListener('abort', onAbort);
   }
 }
 
-/** A job of ranks that run rank-main.ts, and the store through which they are talked to. */
+/** A job whose ranks run rank-main.ts, and the store that is used to talk to them. */
 interface RunJob {
   readonly store: Store;
   /** After finish(), where the launcher knows it: the rank whose failure came first. */
@@ -80,33 +80,43 @@ async function startJob(options: RunOptions, remarks: string[]): Promise<{ job: 
   const stderr = writerTo(process.stderr, options);
   const launch = {
     ...launchOptions(new Map()),
-    ...{ sshPort, sshIdentityFile, outputFilename, prefixOutput, verbose },
+    sshPort,
+    sshIdentityFile,
+    outputFilename,
+    prefixOutput,
+    verbose,
   };
   const common = { environment, driverEnvironment, stdout, stderr, say };
   if (settings.transport === 'mpi') {
     const job = await startWithMpirun({
-      ...{ ...common, plan, settings, options: launch, command: [rankScript()] },
+      ...common,
+      plan,
+      settings,
+      options: launch,
+      command: [rankScript()],
     });
     return { job, size };
   }
   const job = await Job.start({
     ...common,
-    ...requestForHosts(plan, launch, settings, driverEnvironment, say),
+    ...requestForHosts({ plan, options: launch, settings, driverEnvironment, say }),
     command: { file: rankScript(), args: [] },
-    prefix: prefixOutput ? 'rank' : 'none',
+    prefix: prefixOf(launch),
     outputDirectory: outputFilename,
     explain: verbose ? say : () => undefined,
   });
   return { job, size };
 }
 
-/** mpirun's ranks find each other without us: what they need of us gets a store of its own. */
+/** Ranks of mpirun find each other without us, so the call and the results need a separate store. */
 async function startWithMpirun(launch: MpirunLaunch): Promise<RunJob> {
   const { startMpirunJob } = await import('../mpirun/start.ts');
   const { plan, settings } = launch;
   const secret = JobSecret.generate();
   const server = await TcpStoreServer.start({
-    ...{ secret, jobId: runJobId, ranks: plan.slots.length },
+    secret,
+    jobId: runJobId,
+    ranks: plan.slots.length,
     listenOn: plan.remoteNames.size === 0 ? 'loopback' : 'all',
     ...(settings.networkInterfaces === undefined ? {} : { networkInterfaces: settings.networkInterfaces }),
   });
@@ -131,12 +141,14 @@ async function startWithMpirun(launch: MpirunLaunch): Promise<RunJob> {
   }
 }
 
-async function gather(
+async function collect(
   job: RunJob,
-  size: number,
-  call: Buffer,
-  signal: AbortSignal | undefined,
-  remarks: readonly string[],
+  {
+    size,
+    call,
+    signal,
+    remarks,
+  }: { size: number; call: Buffer; signal: AbortSignal | undefined; remarks: readonly string[] },
 ): Promise<unknown[]> {
   const outcomes: RankOutcome[] = [];
   const deliveries = Array.from({ length: size }, async (_, rank) => {
@@ -144,7 +156,7 @@ async function gather(
     outcomes.push({ rank, outcome });
     return outcome;
   });
-  // A rank that ends without an outcome shows in how the job ends.
+  // A rank without an outcome is reported when the job has ended.
   const delivered = Promise.allSettled(deliveries);
   void putBytes(job.store, callKey, call).catch(() => undefined);
   let isEnded = false;
@@ -160,7 +172,7 @@ async function gather(
   });
   for (const delivery of deliveries) {
     delivery.then(
-      // The launcher ends the others; should it not (MPICH's does not), we do.
+      // The launcher stops the others; if it does not (MPICH's does not), we do.
       (outcome) => outcome.kind === 'error' && endLater(launcherMs),
       () => undefined,
     );
@@ -178,14 +190,14 @@ async function gather(
   return values;
 }
 
-/** The first error that is not the echo of another rank's. */
+/** The first error that is not a consequence of another rank's error. */
 function failureOf(outcomes: readonly RankOutcome[]): HorovodError | undefined {
   const failed = outcomes.flatMap(({ rank, outcome }) =>
     outcome.kind === 'error' ? [{ rank, error: outcome.error }] : [],
   );
-  const isEcho = ({ rank, error }: (typeof failed)[number]) =>
+  const isConsequence = ({ rank, error }: (typeof failed)[number]) =>
     (error.code === 'ERR_HVD_PEER_LOST' || error.code === 'ERR_HVD_SHUT_DOWN') && error.rank !== rank;
-  const first = failed.find((each) => !isEcho(each)) ?? failed[0];
+  const first = failed.find((each) => !isConsequence(each)) ?? failed[0];
   if (first === undefined) return undefined;
   const { rank, error } = first;
   const unknown =
@@ -195,13 +207,13 @@ function failureOf(outcomes: readonly RankOutcome[]): HorovodError | undefined {
   const hint =
     unknown === null
       ? ''
-      : ' A function travels to the ranks as its text, without the variables and imports around it: import inside it, ' +
-        'give values as `args`, or give the path of a module instead.';
+      : ' The function is sent to the ranks as source text, without the variables and imports around it. Import inside ' +
+        'the function, pass values as `args`, or pass the path of a module instead.';
   const text = `rank ${rank} failed: ${error.name}: ${error.message}${/[.!?]$/.test(error.message) ? '' : '.'}`;
   return new HorovodError('ERR_HVD_RUN', `run: ${text}${hint}`, { rank, cause: rebuildError(error) });
 }
 
-/** A rank was killed, or left by process.exit(): the report of the launcher tells. */
+/** A rank was killed or called process.exit(); the report of the launcher has the details. */
 function withoutResult(
   code: number,
   failedRank: number | undefined,
@@ -231,14 +243,14 @@ function slotsOf({ hosts, hostfile }: RunOptions): number {
   return list.length === 0 ? 1 : list.reduce((sum, { slots }) => sum + slots, 0);
 }
 
-/** Relative below the working directory: another host may have the same project elsewhere. */
+/** Relative if below the working directory, because another host may have the project elsewhere. */
 function rankScript(): string {
   const absolute = fileURLToPath(new URL('./rank-main.js', import.meta.url));
   const inside = relative(process.cwd(), absolute);
   return inside.startsWith('..') ? absolute : `./${inside}`;
 }
 
-/** Writes on, without leaving listeners on a stream that is not ours. */
+/** Passes output on without leaving listeners on a stream that is not ours. */
 function writerTo(stream: NodeJS.WritableStream, { showOutput = true }: RunOptions): ConsoleWriter {
   const target = new Writable({
     write(bytes, _encoding, done) {
@@ -250,7 +262,7 @@ function writerTo(stream: NodeJS.WritableStream, { showOutput = true }: RunOptio
 }
 
 function aborted(signal: AbortSignal): HorovodError {
-  return new HorovodError('ERR_HVD_ABORTED', 'run: the job was ended by its AbortSignal.', {
+  return new HorovodError('ERR_HVD_ABORTED', 'run: the AbortSignal stopped the job.', {
     cause: signal.reason,
   });
 }

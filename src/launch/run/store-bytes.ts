@@ -1,14 +1,14 @@
-// Bytes of any length through the store, whose messages are short: cut into numbered keys, base64.
+// Sends bytes of any length through the store, whose messages are short: as base64, split over numbered keys.
 
 import type { WaitOptions } from '../../net/wait.ts';
 import type { Store, StoreWait } from '../../rendezvous/store/store.ts';
 
 /** Of base64; a message of the store holds 64 KiB. */
 const pieceCharacters = 48 * 1024;
-/** Messages under way at a time. */
+/** Number of messages sent at a time. */
 const window = 32;
 
-/** Of a store that serves one run() only. */
+/** For a store that serves a single run(). */
 export const runJobId = 'run';
 export const callKey = 'run/call';
 export function outcomeKey(rank: number): string {
@@ -27,7 +27,7 @@ export async function putBytes(
     const start = index * pieceCharacters;
     return store.set(`${key}/${index}`, text.slice(start, start + pieceCharacters), wait);
   });
-  // Last: whoever sees the number finds the pieces.
+  // Last, so that the pieces exist when the count is seen.
   await store.set(key, String(count), wait);
 }
 

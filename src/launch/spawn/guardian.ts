@@ -1,16 +1,15 @@
-// The guardian ends the ranks when the launcher cannot: one shell in a session of its own that reads the
-// launcher's pipe. Only the launcher holds the other end, so the pipe ends when the launcher does, however it
-// ended, SIGKILL included. Without the word `done` before it, every process group still listed gets SIGKILL, and
-// then every process whose environment names the job: a rank that was just being started and is not listed yet,
-// or one that has left its group. That is searched for again for two seconds, because a process that is between
-// fork and exec does not have its environment yet.
-// A shell and not an addon, because it works everywhere and cannot be taken down by what takes the launcher down.
+// The guardian kills the ranks when the launcher cannot: a shell in a separate session that reads the launcher's pipe. The
+// pipe ends when the launcher does, even by SIGKILL. Unless the word `done` came before, every listed process group then
+// gets SIGKILL, and so does every process whose environment contains the job id: a rank that was just being started, or
+// one that has left its group. That search is repeated for two seconds, because a process between fork and exec does not
+// have its environment yet. It is a shell and not an addon, because a shell works everywhere and does not fail together
+// with the launcher.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { settingsTable } from '../../settings/table.ts';
 
-// $1 is the line of the environment to search for. `kill` twice, because shells differ: dash takes no `-KILL --`,
-// others know no `-s`. Without /proc there is nothing to search, and the groups have to do.
+// $1 is the line of the environment to search for. `kill` is tried in two ways, because dash does not know `-KILL --` and
+// other shells do not know `-s`. Without /proc, only the groups are killed.
 const script = `
 trap '' HUP INT QUIT TERM PIPE
 groups=' '
@@ -43,13 +42,13 @@ export class Guardian {
     this.#shell = shell;
   }
 
-  /** `path`: where its few commands are found. */
+  /** `path`: the PATH for its commands. */
   static start(jobId: string, path: string | undefined): Guardian {
     const line = `${settingsTable.jobId.env}=${jobId}`;
     const shell = spawn('/bin/sh', ['-c', script, 'horovodrun-guardian', line], {
       detached: true,
       stdio: ['pipe', 'ignore', 'ignore'],
-      // Nothing of the job: neither its secret nor a directory that somebody wants to unmount.
+      // Neither the secret of the job nor a directory that somebody may want to unmount.
       env: { PATH: `${path ?? ''}:/usr/bin:/bin` },
       cwd: '/',
     });
@@ -63,17 +62,17 @@ export class Guardian {
     return this.#shell.pid;
   }
 
-  /** From now on the group dies with the launcher. */
+  /** The group is killed if the launcher dies. */
   add(group: number): void {
     this.#shell.stdin?.write(`add ${group}\n`);
   }
 
-  /** The group has ended; its number may be given to somebody else. */
+  /** The group has ended; its number may be reused. */
   remove(group: number): void {
     this.#shell.stdin?.write(`remove ${group}\n`);
   }
 
-  /** Everything has ended in good order. */
+  /** Everything has ended, and nothing is to be killed. */
   async dismiss(): Promise<void> {
     const { stdin, exitCode, signalCode } = this.#shell;
     if (exitCode !== null || signalCode !== null || this.#shell.pid === undefined) return;

@@ -1,6 +1,6 @@
-// --pin-cores: each rank may use certain cores only. A process gets its allowed cores from the thread that started
-// it, so the launcher confines itself for the moment of the start: the rank is in its place before its first thread,
-// whatever its command is. Node cannot do that; taskset (util-linux, BusyBox) can.
+// --pin-cores: binds each rank to certain cores. A process inherits its allowed cores from the thread that starts it, so the
+// launcher binds itself to them while it starts the rank, whatever the command is. Node cannot do that; taskset
+// (util-linux, BusyBox) can.
 
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ export interface CorePlan {
   readonly coreCount: number;
 }
 
-/** Equal slices in the order of numbers; with fewer cores than ranks one core each, in turn. A pure function. */
+/** Equal slices in the order of core numbers; if there are fewer cores than ranks, one core each in turn. */
 export function planCores(allowed: readonly number[], ranks: number): CorePlan {
   const each = Math.floor(allowed.length / ranks);
   const coresOf = Array.from({ length: ranks }, (_, rank) =>
@@ -24,7 +24,7 @@ export function planCores(allowed: readonly number[], ranks: number): CorePlan {
   return { coresOf, coreCount: new Set(coresOf.flat()).size };
 }
 
-/** The kernel's lists: '0-3,8' is 0, 1, 2, 3 and 8. */
+/** Parses a list of the kernel: '0-3,8' is 0, 1, 2, 3 and 8. */
 export function parseCoreList(text: string): number[] {
   return text
     .trim()
@@ -35,9 +35,9 @@ export function parseCoreList(text: string): number[] {
     });
 }
 
-/** What confines the launcher for a moment; replaced in tests. */
+/** Binds the launcher to cores; replaced in tests. */
 export interface Affinity {
-  /** Cores this process may use: what taskset and the cpuset of its control group leave. */
+  /** The cores this process may use, according to taskset and the cpuset of its control group. */
   allowed(): number[];
   confine(cores: readonly number[]): void;
 }
@@ -49,22 +49,22 @@ export class CorePinning {
   readonly #affinity: Affinity;
   readonly #warn: (text: string) => void;
 
-  /** Throws ERR_HVD_UNSUPPORTED where cores cannot be chosen. */
+  /** Throws ERR_HVD_UNSUPPORTED if processes cannot be bound to cores. */
   constructor(ranks: number, warn: (text: string) => void, affinity: Affinity = taskset) {
     this.#allowed = affinity.allowed();
     this.#affinity = affinity;
     this.#warn = warn;
-    affinity.confine(this.#allowed); // nothing changes: it is only to see whether it can be done
+    affinity.confine(this.#allowed); // changes nothing, but throws if it is not possible
     this.#plan = planCores(this.#allowed, ranks);
     this.coreCount = this.#plan.coreCount;
     if (ranks > this.coreCount) {
       warn(
-        `--pin-cores: ${ranks} ranks share ${this.coreCount} core(s), in turn; some will wait for each other.`,
+        `--pin-cores: ${ranks} ranks share ${this.coreCount} core${this.coreCount === 1 ? '' : 's'} and will slow each other down.`,
       );
     }
   }
 
-  /** Runs `start`, which starts a process, so that the process has the cores of this local rank. */
+  /** Runs `start`, so that the process it starts has the cores of this local rank. */
   around<T>(localRank: number, start: () => T): T {
     this.#confine(this.#plan.coresOf[localRank] ?? this.#allowed);
     try {
@@ -78,7 +78,7 @@ export class CorePinning {
     return (this.#plan.coresOf[localRank] ?? this.#allowed).join(',');
   }
 
-  /** It was possible a moment ago: cores that were taken away since are no reason to leave half a job behind. */
+  /** Only warns: it worked in the constructor, and cores that were removed since are no reason to abort a half-started job. */
   #confine(cores: readonly number[]): void {
     try {
       this.#affinity.confine(cores);
@@ -94,9 +94,9 @@ const taskset: Affinity = {
       const list = /^Cpus_allowed_list:\s*(\S+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1];
       if (list !== undefined) return parseCoreList(list);
     } catch {
-      // said below
+      // reported below
     }
-    throw impossible('this system does not say which cores a process may use (/proc/self/status)');
+    throw impossible('/proc/self/status does not show which cores a process may use');
   },
   confine(cores) {
     try {
@@ -107,11 +107,11 @@ const taskset: Affinity = {
       const { code, stderr } = error as NodeJS.ErrnoException & { stderr?: Buffer };
       throw code === 'ENOENT'
         ? impossible('the command taskset was not found (package util-linux)')
-        : impossible(`taskset says: ${stderr?.toString().trim() || (error as Error).message}`);
+        : impossible(`taskset failed: ${stderr?.toString().trim() || (error as Error).message}`);
     }
   },
 };
 
 function impossible(why: string): HorovodError {
-  return new HorovodError('ERR_HVD_UNSUPPORTED', `--pin-cores is not possible here: ${why}.`);
+  return new HorovodError('ERR_HVD_UNSUPPORTED', `--pin-cores cannot be used here: ${why}.`);
 }

@@ -1,5 +1,5 @@
-// One rank's process: the leader of a process group of its own, so that a signal reaches whatever it starts (a
-// shell, npx), and a Ctrl-C in the terminal reaches only the launcher, which decides.
+// The process of one rank. It leads a separate process group, so that signals reach everything it starts (a shell, npx),
+// and Ctrl-C in the terminal reaches only the launcher.
 
 import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process';
 import { Readable } from 'node:stream';
@@ -20,18 +20,18 @@ export class RankProcess {
   spawnError: NodeJS.ErrnoException | undefined;
   readonly #child: ChildProcess | undefined;
 
-  /** Never throws: what cannot be started has ended. */
+  /** Never throws; a process that cannot be started counts as ended. */
   constructor(rank: number, command: RankCommand, env: NodeJS.ProcessEnv) {
     this.rank = rank;
     let child: ChildProcessByStdio<null, Readable, Readable> | undefined;
     try {
       child = spawnRank(command, env);
     } catch (error) {
-      // Most errors come as an event, but not all: an environment that is too large is thrown.
+      // Most errors are events, but an environment that is too large is thrown.
       this.spawnError = error as NodeJS.ErrnoException;
     }
     this.#child = child;
-    // Without descriptors left there are no pipes either.
+    // If the process runs out of descriptors, there are no pipes either.
     this.stdout = child?.stdout ?? Readable.from([]);
     this.stderr = child?.stderr ?? Readable.from([]);
     this.ended = new Promise((resolve) => {
@@ -43,7 +43,7 @@ export class RankProcess {
       child.on('error', (error: NodeJS.ErrnoException) => {
         if (child.pid !== undefined) return;
         this.spawnError = error;
-        // As a shell has it: 127 not found, 126 found but not to be run.
+        // As in a shell: 127 not found, 126 cannot be executed.
         resolve({ code: error.code === 'ENOENT' ? 127 : 126 });
       });
     });
@@ -54,13 +54,13 @@ export class RankProcess {
     return this.#child?.pid;
   }
 
-  /** Signals the whole group; false if there is nobody in it. */
+  /** Signals the whole group; false if it is empty. */
   signalGroup(signal: NodeJS.Signals | 0): boolean {
     if (this.pid === undefined) return false;
     try {
       return process.kill(-this.pid, signal);
     } catch (error) {
-      // EPERM: somebody is there, who is not ours to signal.
+      // EPERM: there is a process that we may not signal.
       return (error as NodeJS.ErrnoException).code === 'EPERM';
     }
   }

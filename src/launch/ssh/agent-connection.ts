@@ -1,5 +1,5 @@
-// One agent, from the start of ssh to its end. States: connecting (lines) → talking (frames) → over (`ended` says
-// why). Whoever holds it hears reports in order, and hears once that the agent is lost.
+// The connection to one agent, from the start of ssh to its end. States: connecting (lines) → talking (frames) → over. The
+// listener gets the reports in order, and is told once if the agent is lost.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -37,7 +37,7 @@ export interface AgentListener {
   onLost(why: string): void;
 }
 
-/** When which phase was over, in milliseconds from the start. */
+/** When each phase ended, in milliseconds from the start. */
 export interface AgentTimes {
   shellMs: number;
   helloMs: number;
@@ -45,9 +45,9 @@ export interface AgentTimes {
 
 /** How much of ssh's stderr is kept. */
 const stderrBytes = 8192;
-/** How long the rest of its output may take when ssh has ended. */
+/** How long to wait for the rest of its output after ssh has ended. */
 const lastWordsMs = 1000;
-/** How long an agent that was told to end may take: its ranks have ended before. */
+/** How long an agent may take to end. Its ranks have ended before. */
 const closeMs = 4000;
 
 export class AgentConnection {
@@ -66,7 +66,7 @@ export class AgentConnection {
   #problem: Evidence['problem'];
   #spawnError: NodeJS.ErrnoException | undefined;
   #listener: AgentListener | undefined;
-  /** Before there is somebody to listen. */
+  /** Reports that came before listen(). */
   readonly #unheard: Report[] = [];
   #lost: string | undefined;
   #silence: SilenceDetector<'agent'> | undefined;
@@ -76,7 +76,7 @@ export class AgentConnection {
     this.#options = options;
     this.host = options.host;
     const { file, args } = sshCommand(options.host, remoteCommand(options.places), options.ssh);
-    // A session of its own: a Ctrl-C in the terminal is for horovodrun alone, and ssh has no terminal to ask at.
+    // In a separate session: Ctrl-C reaches only horovodrun, and ssh has no terminal for questions.
     const child = spawn(file, args, { detached: true, env: options.environment, stdio: 'pipe' });
     this.#child = child;
     if (child.pid !== undefined) options.guardian.add(child.pid);
@@ -85,7 +85,7 @@ export class AgentConnection {
     child.stderr.on('data', (piece: Buffer) => {
       this.#stderr = (this.#stderr + piece.toString('utf8')).slice(-stderrBytes);
     });
-    // Not 'close': a background process of ssh (ControlPersist) may hold stderr for ever.
+    // Not 'close': a background process of ssh (ControlPersist) may keep stderr open for ever.
     const stdoutEnded = new Promise<void>((resolve) => child.stdout.once('close', () => resolve()));
     this.#exited = new Promise((resolve) => {
       child.once('error', (error: NodeJS.ErrnoException) => {
@@ -102,7 +102,7 @@ export class AgentConnection {
     });
   }
 
-  /** Starts an agent; a HostProblem instead of it if that did not work out in time. */
+  /** Starts an agent. Resolves to a HostProblem if that fails or takes too long. */
   static async open(options: AgentOptions): Promise<AgentConnection | HostProblem> {
     const connection = new AgentConnection(options);
     return connection.#connect();
@@ -122,7 +122,7 @@ export class AgentConnection {
     if (this.#state === 'talking') this.#child.stdin?.write(encodeMessage(order));
   }
 
-  /** The agent has nothing to do any more, or never will have. */
+  /** Ends the agent, which has nothing left to do. */
   async close(): Promise<void> {
     this.#stop();
     this.#child.stdin?.end();
@@ -180,7 +180,7 @@ export class AgentConnection {
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
       this.#stderr += `\nits agent sent ${error.message}`;
-      this.#lose(`its agent sent ${error.message}, which is no message of horovodrun`);
+      this.#lose(`its agent sent ${error.message}, which is not a valid message`);
     }
   }
 
@@ -198,7 +198,7 @@ export class AgentConnection {
   #talk(): void {
     this.#state = 'talking';
     const { silenceMs } = this.#options;
-    const why = `its agent has not been heard for ${silenceMs / 1000} s (network cut, or machine frozen or down)`;
+    const why = `no message from its agent for ${silenceMs / 1000} s (the network is down, or the machine is frozen or down)`;
     this.#silence = new SilenceDetector(silenceMs, () => this.#lose(why));
     this.#silence.heard('agent');
   }
@@ -229,21 +229,21 @@ export class AgentConnection {
     try {
       process.kill(-pid, 'SIGKILL');
     } catch {
-      // it has just ended
+      // It has just ended.
     }
   }
 
   #endText(end: ProcessEnd): string {
     const program = this.#program;
     const said = lastLine(this.#stderr);
-    if ('signal' in end) return `its connection has ended (${program} was killed by ${end.signal})`;
+    if ('signal' in end) return `its connection ended (${program} was killed by ${end.signal})`;
     if (end.code === 0 && this.#options.ssh.remoteShell !== undefined) {
-      return `its agent has got no input: ${program} must pass it on (kubectl exec needs -i)`;
+      return `its agent got no input: ${program} must pass stdin on (kubectl exec needs -i)`;
     }
-    // That of ssh itself, and what it makes of an agent that was killed by a signal.
+    // ssh exits with 255 if it fails itself, and if a signal killed the agent.
     return end.code === 255
       ? `its agent was killed, or its connection broke (${program} exited with code 255${said})`
-      : `its agent has ended (exit code ${end.code}${said})`;
+      : `its agent ended (exit code ${end.code}${said})`;
   }
 
   #evidence(end: ProcessEnd | undefined): Evidence {
@@ -253,8 +253,14 @@ export class AgentConnection {
       ...(ssh.identityFile === undefined ? [] : ['-i', ssh.identityFile]),
     ];
     return {
-      ...{ host, directory: places.directory, agentPath: places.agents[0] ?? '', stderr: this.#stderr },
-      ...{ hasShell: this.#hasShell, problem: this.#problem, end, spawnError: this.#spawnError },
+      host,
+      directory: places.directory,
+      agentPath: places.agents[0] ?? '',
+      stderr: this.#stderr,
+      hasShell: this.#hasShell,
+      problem: this.#problem,
+      end,
+      spawnError: this.#spawnError,
       tryByHand: [this.#program, ...flags, host].join(' '),
       waitedMs: startTimeoutMs,
       connectTimeoutMs: ssh.connectTimeoutMs,

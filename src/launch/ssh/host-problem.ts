@@ -1,10 +1,10 @@
-// Why a host cannot be used, from what ssh and the agent's start have left behind: host, phase, what was seen, what to
-// do. Pure functions; the words of ssh are those of OpenSSH.
+// Explains why a host cannot be used, from the output of ssh and of the agent: host, phase, what happened and what to do.
+// Pure functions. The messages of ssh are those of OpenSSH.
 
 export interface HostProblem {
   readonly host: string;
   readonly phase: Phase;
-  /** A sentence without its end. */
+  /** A clause, without a full stop. */
   readonly seen: string;
   /** One or more sentences. */
   readonly advice: string;
@@ -21,25 +21,25 @@ export type Phase =
   | 'package'
   | 'agent';
 
-/** How far the start of an agent has come, and what was seen of it. */
+/** How far the start of an agent came, and what was seen. */
 export interface Evidence {
   readonly host: string;
-  /** The program and flags that a user would try by hand. */
+  /** The command with which users can try the connection themselves. */
   readonly tryByHand: string;
   readonly directory: string;
-  /** The first place where the package was looked for. */
+  /** The first path at which the package was looked for. */
   readonly agentPath: string;
   readonly stderr: string;
-  /** The login has worked: our shell line has begun. */
+  /** The login worked, and our command has started. */
   readonly hasShell: boolean;
   /** A `problem` line: its word and the rest. */
   readonly problem?: { readonly word: string; readonly rest: string } | undefined;
-  /** How the program ended; undefined: it has not, and the time is up. */
+  /** How the program ended; undefined: it is still running, and the time is up. */
   readonly end?: { readonly code: number } | { readonly signal: string } | undefined;
   /** The program could not be started. */
   readonly spawnError?: NodeJS.ErrnoException | undefined;
   readonly waitedMs: number;
-  /** After so long without a connection ssh would have ended by itself. */
+  /** ssh gives up by itself if it cannot connect within this time. */
   readonly connectTimeoutMs: number;
 }
 
@@ -71,15 +71,15 @@ function beforeLogin(evidence: Evidence): Finding {
   if (end === undefined && evidence.waitedMs > evidence.connectTimeoutMs) {
     return {
       phase: 'login',
-      seen: `${program} has connected, but the login has not come to our command within ${evidence.waitedMs / 1000} s`,
-      advice: `Does its login shell (~/.bashrc, ~/.profile) wait for something, or is its home directory or user directory slow? Try \`${tryByHand} true\`.`,
+      seen: `${program} connected, but the login did not complete within ${evidence.waitedMs / 1000} s`,
+      advice: `Check whether its login scripts (~/.bashrc, ~/.profile) wait for something, or its home directory or user database is slow. Try \`${tryByHand} true\`.`,
     };
   }
   if (end === undefined) {
     return {
       phase: 'network',
-      seen: `no answer to ${program} within ${evidence.waitedMs / 1000} s`,
-      advice: `Is it up, and does a firewall drop packets to port 22? Try \`${tryByHand} true\`; --start-timeout allows for more time.`,
+      seen: `${program} got no answer within ${evidence.waitedMs / 1000} s`,
+      advice: `Check that it is up and that no firewall drops packets to port 22. Try \`${tryByHand} true\`. If it is only slow, raise --start-timeout.`,
     };
   }
   return {
@@ -98,52 +98,53 @@ const findings: readonly {
     pattern: /Could not resolve hostname/i,
     phase: 'name',
     advice: (host) =>
-      `Is ${host} spelled right in -H, and in DNS, /etc/hosts or ~/.ssh/config of this machine?`,
+      `Check the spelling of ${host} in -H, and DNS, /etc/hosts and ~/.ssh/config on this machine.`,
   },
   {
     pattern: /REMOTE HOST IDENTIFICATION HAS CHANGED/,
     phase: 'host key',
     advice: (host) =>
-      `Its key is not the one in known_hosts: a machine set up anew, or somebody in between. If you know why: \`ssh-keygen -R ${host}\`, then log in once by hand.`,
+      `Its key differs from the one in known_hosts: the machine was reinstalled, or someone intercepts the connection. If you know the reason, run \`ssh-keygen -R ${host}\` and log in once by hand.`,
   },
   {
     pattern: /Host key verification failed|No \S+ host key is known/,
     phase: 'host key',
     advice: (_host, tryByHand) =>
-      `Nobody has confirmed its key yet: log in once by hand (\`${tryByHand}\`), add it with ssh-keyscan, or set \`StrictHostKeyChecking accept-new\` in ~/.ssh/config.`,
+      `Its key is not in known_hosts yet. Log in once by hand (\`${tryByHand}\`), add the key with ssh-keyscan, or set \`StrictHostKeyChecking accept-new\` in ~/.ssh/config.`,
   },
   {
     pattern: /UNPROTECTED PRIVATE KEY FILE|bad permissions/i,
     phase: 'login',
-    advice: () => 'The private key can be read by others, so ssh does not use it: `chmod 600` it.',
+    advice: () => 'Other users can read the private key, so ssh does not use it. Run `chmod 600` on it.',
   },
   {
     pattern: /Permission denied|Too many authentication failures|No supported authentication methods/,
     phase: 'login',
     advice: (host) =>
-      `It takes none of your keys, and passwords are never asked for: \`ssh-copy-id ${host}\`, start ssh-agent, or name the key with --ssh-identity-file.`,
+      `It accepts none of your keys, and horovodrun never asks for passwords. Run \`ssh-copy-id ${host}\`, start ssh-agent, or pass the key with --ssh-identity-file.`,
   },
   {
     pattern: /Connection refused/,
     phase: 'network',
-    advice: (host) => `No ssh server listens there: start sshd on ${host}, or give its port with --ssh-port.`,
+    advice: (host) =>
+      `No ssh server listens on that port. Start sshd on ${host}, or pass its port with --ssh-port.`,
   },
   {
     pattern: /timed out|No route to host|Network is unreachable|Host is down/i,
     phase: 'network',
     advice: (_host, tryByHand) =>
-      `Is it up and in the same network, and does a firewall drop packets to its ssh port? Try \`${tryByHand} true\`.`,
+      `Check that it is up and in the same network, and that no firewall drops packets to its ssh port. Try \`${tryByHand} true\`.`,
   },
   {
     pattern: /kex_exchange_identification|Connection (closed|reset) by|banner exchange/,
     phase: 'ssh',
     advice: (host) =>
-      `Its ssh server hung up: too many logins at once (MaxStartups), or a port that is no ssh server's. See its log on ${host}.`,
+      `Its ssh server closed the connection: there were too many logins at once (MaxStartups), or the port belongs to another program. See the log of sshd on ${host}.`,
   },
   {
     pattern: /Bad configuration|Bad port|terminating, \d+ bad configuration|unknown option|illegal option/i,
     phase: 'ssh',
-    advice: () => 'See ~/.ssh/config, --ssh-port and --ssh-identity-file.',
+    advice: () => 'Check ~/.ssh/config, --ssh-port and --ssh-identity-file.',
   },
 ];
 
@@ -153,14 +154,14 @@ function afterLogin(evidence: Evidence): Finding {
     case 'no-directory':
       return {
         phase: 'directory',
-        seen: `there is no directory ${directory}, or it may not be entered`,
-        advice: `Ranks run in the directory horovodrun was started in: make it on ${host}, share it (NFS), or start horovodrun in one that all hosts have.`,
+        seen: `the directory ${directory} does not exist or cannot be entered`,
+        advice: `Ranks run in the directory in which you start horovodrun. Create it on ${host}, share it (NFS), or start horovodrun in a directory that all hosts have.`,
       };
     case 'no-node':
       return {
         phase: 'Node',
-        seen: `there is no Node: neither where it is on this machine, nor on the PATH of a login without terminal (${problem.rest})`,
-        advice: `Install Node 20.19 or later on ${host}, or set its PATH where such logins read it (~/.bashrc, ~/.zshenv, /etc/environment).`,
+        seen: `Node was not found, neither at its path on this machine nor on the PATH of a non-interactive login (${problem.rest})`,
+        advice: `Install Node 20.19 or later on ${host}, or set the PATH in a file that such logins read (~/.bashrc, ~/.zshenv, /etc/environment).`,
       };
     case 'node-too-old':
       return tooOld(
@@ -170,37 +171,37 @@ function afterLogin(evidence: Evidence): Finding {
     case 'no-package':
       return {
         phase: 'package',
-        seen: `the package horovod is neither at ${packageFolder(agentPath)} nor in ${directory}/node_modules`,
+        seen: `the package horovod was not found at ${packageFolder(agentPath)} or in ${directory}/node_modules`,
         advice: `Run \`npm install\` in ${directory} on ${host}, or share the directory (NFS).`,
       };
     default:
   }
-  // A Node so old that it cannot read the agent at all.
+  // A version of Node that is too old to parse the agent.
   if (/SyntaxError|ERR_UNKNOWN_BUILTIN_MODULE|Cannot use import statement|bad option/.test(stderr)) {
-    return tooOld(host, `Node there does not understand the agent${lastLine(stderr)}`);
+    return { ...tooOld(host, 'Node'), seen: `Node is too old to run the agent${lastLine(stderr)}` };
   }
   if (/ERR_MODULE_NOT_FOUND|Cannot find module|Cannot find package/.test(stderr)) {
     return {
       phase: 'package',
-      seen: `the package horovod is there, but not whole${lastLine(stderr, /Cannot find|ERR_MODULE/)}`,
+      seen: `the package horovod is incomplete${lastLine(stderr, /Cannot find|ERR_MODULE/)}`,
       advice: `Install the same version on ${host}: \`npm ci\`.`,
     };
   }
   if (end === undefined) {
     return {
       phase: 'agent',
-      seen: `the login works, but the agent has not answered within ${waitedMs / 1000} s`,
-      advice: `Is ${host} overloaded, or its file system slow? --start-timeout allows for more time.`,
+      seen: `the login works, but the agent did not answer within ${waitedMs / 1000} s`,
+      advice: `Check whether ${host} is overloaded or its file system is slow. If so, raise --start-timeout.`,
     };
   }
   return {
     phase: 'agent',
     seen: `the login works, but the agent ${describe(end)}${lastLine(stderr)}`,
-    advice: `See whether \`node --version\` works on ${host}.`,
+    advice: `Check that \`node --version\` works on ${host}.`,
   };
 }
 
-/** The agent has answered, but is another version. */
+/** The agent answered, but has another version. */
 export function versionProblem(
   host: string,
   own: { readonly version: string; readonly protocol: number },
@@ -209,8 +210,8 @@ export function versionProblem(
   if (own.version === other.version && own.protocol === other.protocol) return undefined;
   const seen =
     own.version === other.version
-      ? `horovod ${other.version} there is another build than here`
-      : `horovod ${other.version} is installed there, ${own.version} here`;
+      ? `its horovod ${other.version} is another build than the one here`
+      : `it has horovod ${other.version}, but this machine has ${own.version}`;
   return {
     host,
     phase: 'package',
@@ -221,7 +222,7 @@ export function versionProblem(
 
 export function describeProblems(problems: readonly HostProblem[], hosts: number): string {
   const lines = problems.map(
-    // What a program has said may end with a full stop of its own.
+    // The message of another program may end with a full stop.
     ({ host, phase, seen, advice }) => `  ${host} (${phase}): ${seen.replace(/\.$/, '')}. ${advice}`,
   );
   const head =
@@ -243,7 +244,7 @@ function describe(end: { readonly code: number } | { readonly signal: string }):
   return 'signal' in end ? `was killed by ${end.signal}` : `ended with code ${end.code}`;
 }
 
-/** ': the last line of it', or that which matches. */
+/** ': ' and the last line that matches. */
 export function lastLine(stderr: string, pattern: RegExp = /\S/): string {
   const line = stderr.split(/\r?\n/).findLast((each) => pattern.test(each) && !/^Node\.js v/.test(each));
   return line === undefined ? '' : `: ${line.trim()}`;

@@ -1,5 +1,5 @@
-// The ranks of one host that is another machine: started, watched and signalled by the agent there. When the agent is
-// lost, so is every rank that had not ended: their streams end, and they count as ended by the loss of their host.
+// The ranks of a host that is another machine. The agent there starts, watches and signals them. If the agent is lost, so is
+// every rank that has not ended: its streams end, and it counts as lost with its host.
 
 import { Readable } from 'node:stream';
 import { ProtocolError } from '../../net/frames.ts';
@@ -11,7 +11,7 @@ import type { AgentConnection } from './agent-connection.ts';
 export interface RemoteRanksOptions {
   readonly slots: readonly Slot[];
   readonly order: StartOrder;
-  /** A remark of the agent for the user. */
+  /** Prints a message of the agent. */
   readonly say: (text: string) => void;
   readonly explain: (text: string) => void;
 }
@@ -146,7 +146,7 @@ class RemoteRank implements StartedRank {
     this.#settleClear();
   }
 
-  /** Those that have ended before stay as they are. */
+  /** Has no effect on ranks that have already ended. */
   lose(why: string): void {
     this.#finish({ end: { code: 1 }, lost: why });
   }
@@ -163,7 +163,7 @@ class RemoteRank implements StartedRank {
   }
 }
 
-/** What has been read from it is told to the other side, which then sends more. */
+/** Tells the other side how much has been read, so that it sends more. */
 class RemoteStream extends Readable {
   readonly #credit: (bytes: number) => void;
   #unused = 0;

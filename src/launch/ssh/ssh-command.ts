@@ -1,22 +1,22 @@
-// The command that starts an agent on another host. ssh is the user's own: it knows config, keys, agents, jump hosts
-// and Kerberos. What runs there is one line for /bin/sh, whatever the login shell: no `!`, no quotes but single ones
-// around words. Pure functions.
+// The command that starts an agent on another host. It uses the user's ssh, with its config, keys, agents, jump hosts and
+// Kerberos. The remote command is one line for /bin/sh that any login shell passes on unchanged: no `!`, and only single
+// quotes around words. Pure functions.
 
 import type { RankCommand } from '../spawn/rank-process.ts';
 
 export interface SshOptions {
   readonly port?: number | undefined;
   readonly identityFile?: string | undefined;
-  /** Of one attempt to connect. */
+  /** For one attempt to connect. */
   readonly connectTimeoutMs: number;
-  /** Instead of ssh: a program that takes a host and a command, as Open MPI's plm_rsh_agent is. */
+  /** A program to use instead of ssh, like Open MPI's plm_rsh_agent. It takes a host and a command. */
   readonly remoteShell?: readonly string[] | undefined;
 }
 
 export function sshCommand(host: string, remoteCommand: string, options: SshOptions): RankCommand {
   const { port, identityFile, connectTimeoutMs, remoteShell } = options;
   const [program, ...words] = remoteShell ?? [];
-  // Not ssh itself: its flags are its own.
+  // Another program than ssh does not know its flags.
   if (program !== undefined && !/(^|\/)ssh$/.test(program)) {
     return { file: program, args: [...words, host, remoteCommand] };
   }
@@ -24,14 +24,14 @@ export function sshCommand(host: string, remoteCommand: string, options: SshOpti
     file: program ?? 'ssh',
     args: [
       ...words,
-      // No terminal, and nobody is asked anything: a question would be a silent hang.
+      // No terminal and no questions, because a question would hang silently.
       ...['-T', '-o', 'BatchMode=yes'],
       ...['-o', `ConnectTimeout=${Math.max(1, Math.ceil(connectTimeoutMs / 1000))}`],
-      // A connection that is shared with others would end theirs when we end it; using theirs is fine.
+      // We may use a shared connection, but not open one: ours ends with the job, and others would lose it.
       ...['-o', 'ControlMaster=no'],
       ...(port === undefined ? [] : ['-p', String(port)]),
       ...(identityFile === undefined ? [] : ['-i', identityFile]),
-      // A host name is never an option.
+      // After --, a host name cannot be an option.
       ...['--', host, remoteCommand],
     ],
   };
@@ -39,9 +39,9 @@ export function sshCommand(host: string, remoteCommand: string, options: SshOpti
 
 export interface RemotePlaces {
   readonly directory: string;
-  /** The Node that runs horovodrun: the same path is tried first, then `node` of the PATH there. */
+  /** The path of Node here. It is tried first there, then `node` on the PATH. */
   readonly node: string;
-  /** Where the agent may be; the first that exists is taken. */
+  /** Possible paths of the agent; the first that exists is used. */
   readonly agents: readonly string[];
 }
 
@@ -62,12 +62,12 @@ export function remoteCommand({ directory, node, agents }: RemotePlaces): string
   );
 }
 
-/** One word for any shell. */
+/** The word in quotes, for any shell. */
 export function quoted(word: string): string {
   return `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
-/** OMPI_MCA_plm_rsh_agent: a program with arguments, or several with colons between them; the first counts. */
+/** OMPI_MCA_plm_rsh_agent: a program with arguments, or several separated by colons, of which the first is used. */
 export function parseRemoteShell(text: string | undefined): string[] | undefined {
   const words = (text ?? '')
     .split(/\s+:\s+|:(?=\s|$)/)[0]

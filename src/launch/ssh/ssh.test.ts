@@ -96,14 +96,16 @@ describe('the line that runs there', () => {
 
 describe('why a host cannot be used', () => {
   const evidence = (more: Partial<Evidence>): Evidence => ({
-    ...{ host: 'host2', tryByHand: 'ssh -p 2222 host2', directory: '/project', stderr: '', hasShell: false },
-    ...{
-      agentPath: '/opt/horovod/dist/launch/agent/main.js',
-      end: { code: 255 },
-      waitedMs: 30_000,
-      connectTimeoutMs,
-      ...more,
-    },
+    host: 'host2',
+    tryByHand: 'ssh -p 2222 host2',
+    directory: '/project',
+    stderr: '',
+    hasShell: false,
+    agentPath: '/opt/horovod/dist/launch/agent/main.js',
+    end: { code: 255 },
+    waitedMs: 30_000,
+    connectTimeoutMs,
+    ...more,
   });
   const changed = `@@@@@@@@@@@@@@@@
 @    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @
@@ -120,10 +122,10 @@ SyntaxError: Unexpected token 'import'`;
     [
       'a name nobody knows',
       { stderr: 'ssh: Could not resolve hostname host2: Name or service not known' },
-      ...(['name', /Name or service not known/, /spelled right in -H/] as const),
+      ...(['name', /Name or service not known/, /spelling of host2 in -H/] as const),
     ],
     [
-      'a key that is refused',
+      'a key that is rejected',
       { stderr: 'Quota: 3 %\r\nroot@host2: Permission denied (publickey).\r\n' },
       ...(['login', /Permission denied \(publickey\)/, /ssh-copy-id host2.*--ssh-identity-file/] as const),
     ],
@@ -143,7 +145,7 @@ SyntaxError: Unexpected token 'import'`;
     [
       'nobody on that port',
       { stderr: 'ssh: connect to host host2 port 2222: Connection refused' },
-      ...(['network', /Connection refused/, /start sshd on host2.*--ssh-port/] as const),
+      ...(['network', /Connection refused/, /Start sshd on host2.*--ssh-port/] as const),
     ],
     [
       'no way there',
@@ -158,7 +160,7 @@ SyntaxError: Unexpected token 'import'`;
     [
       'a login that hangs',
       { end: undefined },
-      ...(['login', /has connected, but .* within 30 s/, /\.bashrc/] as const),
+      ...(['login', /ssh connected, but .* within 30 s/, /\.bashrc/] as const),
     ],
     [
       'no answer at all',
@@ -178,12 +180,12 @@ SyntaxError: Unexpected token 'import'`;
     [
       'no such directory',
       { ...loggedIn, problem: { word: 'no-directory', rest: '' } },
-      ...(['directory', /no directory \/project/, /NFS/] as const),
+      ...(['directory', /the directory \/project does not exist/, /NFS/] as const),
     ],
     [
       'no Node',
       { ...loggedIn, problem: { word: 'no-node', rest: '/usr/bin:/bin' } },
-      ...(['Node', /no Node.*\/usr\/bin:\/bin/, /20\.19 or later on host2/] as const),
+      ...(['Node', /Node was not found.*\/usr\/bin:\/bin/, /20\.19 or later on host2/] as const),
     ],
     [
       'a Node that is too old',
@@ -193,12 +195,12 @@ SyntaxError: Unexpected token 'import'`;
     [
       'a Node so old that it cannot read the agent',
       { hasShell: true, end: { code: 1 }, stderr: oldNode },
-      ...(['Node', /SyntaxError.* is too old/, /20\.19/] as const),
+      ...(['Node', /Node is too old to run the agent: SyntaxError/, /20\.19/] as const),
     ],
     [
       'no package',
       { ...loggedIn, problem: { word: 'no-package', rest: '' } },
-      ...(['package', /neither at \/opt\/horovod nor in \/project\/node_modules/, /npm install/] as const),
+      ...(['package', /not found at \/opt\/horovod or in \/project\/node_modules/, /npm install/] as const),
     ],
     [
       'half a package',
@@ -207,12 +209,12 @@ SyntaxError: Unexpected token 'import'`;
         end: { code: 1 },
         stderr: "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'yaml'\n  at x\nNode.js v20",
       },
-      ...(['package', /not whole: .*'yaml'/, /npm ci/] as const),
+      ...(['package', /incomplete: .*'yaml'/, /npm ci/] as const),
     ],
     [
       'an agent that says nothing',
       { hasShell: true, end: undefined },
-      ...(['agent', /has not answered within 30 s/, /overloaded/] as const),
+      ...(['agent', /did not answer within 30 s/, /overloaded/] as const),
     ],
     [
       'an agent that is killed',
@@ -235,7 +237,7 @@ SyntaxError: Unexpected token 'import'`;
     assert.equal(versionProblem('h', own, own), undefined);
     assert.match(
       versionProblem('h', own, { version: '0.9.0', protocol: 1 })?.seen ?? '',
-      /0\.9\.0.* there, 1\.0\.0 here/,
+      /0\.9\.0, but this machine has 1\.0\.0/,
     );
     assert.match(versionProblem('h', own, { version: '1.0.0', protocol: 2 })?.seen ?? '', /another build/);
   });

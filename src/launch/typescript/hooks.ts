@@ -1,5 +1,5 @@
-// Module hooks that let Node run TypeScript: `load` transforms, and `resolve` finds `./x.ts` for an import of
-// `./x.js` (what TypeScript has one write for code that is compiled) when only the former exists.
+// Module hooks that let Node run TypeScript: `load` transforms the code, and `resolve` finds `./x.ts` for an import of
+// `./x.js` (as TypeScript code is usually written) if only the former exists.
 
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -34,7 +34,7 @@ export function typeScriptSpecifier(specifier: string, parentUrl: string | undef
   return url.protocol === 'file:' && existsSync(url) ? candidate : undefined;
 }
 
-/** What the nearest package.json says. */
+/** According to the nearest package.json. */
 function packageType(path: string): Format | undefined {
   for (let directory = dirname(path); ; directory = dirname(directory)) {
     const file = join(directory, 'package.json');
@@ -46,7 +46,7 @@ function packageType(path: string): Format | undefined {
   }
 }
 
-/** Without a word in package.json: a module, unless it looks like the older kind and like nothing else. */
+/** If package.json does not say: a module, unless it looks like CommonJS and not like a module. */
 function guess(code: string): Format {
   if (/^\s*(import|export)\b/m.test(code)) return 'module';
   return /\brequire\s*\(|\bmodule\.exports\b|^\s*exports\.\w/m.test(code) ? 'commonjs' : 'module';

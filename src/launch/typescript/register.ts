@@ -1,4 +1,4 @@
-// Given to Node as `--import`: from here on TypeScript files can be imported.
+// Passed to Node with `--import`, so that it can import TypeScript files.
 
 import * as nodeModule from 'node:module';
 import { loadTypeScript, typeScriptSpecifier } from './hooks.ts';

@@ -1,5 +1,5 @@
-// TypeScript to JavaScript, for running only: types are removed, enums and the like rewritten, nothing is checked.
-// The source map goes along, so that stack traces show the lines the user wrote.
+// Transforms TypeScript to JavaScript: types are removed, enums and the like rewritten, and nothing is checked. A source map
+// is included, so that stack traces show the user's lines.
 
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
@@ -16,7 +16,7 @@ interface SwcError {
 
 export function transformTypeScript(source: string, url: string): string {
   const path = fileURLToPath(url);
-  // Loaded at the first use: 50 ms that scripts in JavaScript do not pay.
+  // Loaded at the first use, because it takes 50 ms.
   const { transformSync } = createRequire(import.meta.url)('@swc/wasm-typescript') as Swc;
   let output: ReturnType<Swc['transformSync']>;
   try {
@@ -25,7 +25,7 @@ export function transformTypeScript(source: string, url: string): string {
     const { message, snippet, startLine, startColumn } = error as SwcError;
     const place = startLine === undefined ? path : `${path}:${startLine}:${(startColumn ?? 0) + 1}`;
     const syntaxError = new SyntaxError(`${place}: ${message}${snippet === undefined ? '' : `\n${snippet}`}`);
-    // Its own stack is about this loader; the place in the message is what counts.
+    // Its own stack only shows this loader.
     syntaxError.stack = `${place}\n${snippet ?? ''}\nSyntaxError: ${message}`;
     throw syntaxError;
   }
