@@ -60,7 +60,9 @@ export async function meet(place: MeetingPlace, wait: WaitOptions & { timeoutMs:
       const limit = place.serves === 'if first' ? Math.min(roundMs, remaining()) : remaining();
       const outcome = await come(place, { signal: wait.signal, timeoutMs: limit }, remaining);
       if (!HorovodError.is(outcome)) return outcome;
-      last = outcome;
+      // A visit cut short by the deadline proves nothing: what an earlier one was told says more.
+      const isCutShort = outcome.code === 'ERR_HVD_TIMEOUT' && limit < roundMs;
+      if (last === undefined || !isCutShort) last = outcome;
     }
     if (performance.now() + pauseMs >= deadline) throw last as HorovodError;
     await pause(place, wait.signal);
