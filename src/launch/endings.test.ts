@@ -4,7 +4,9 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -110,13 +112,22 @@ test('a second Ctrl-C ends ranks at once that ignore the first', async () => {
   await assertEnded(pids);
 });
 
-test('ranks that ignore SIGTERM get SIGKILL after a while when another has failed', async () => {
+test('ranks that ignore SIGTERM get SIGKILL after a while when another has failed', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'horovod-endings-'));
+  t.after(() => rmSync(directory, { recursive: true }));
+  // Rank 0 fails when rank 1 has its handler.
+  const ready = JSON.stringify(join(directory, 'ready'));
   const said: string[] = [];
   const sink = () =>
     new ConsoleWriter(new Writable({ write: (_bytes, _encoding, done) => done() }), () => undefined);
   const script = `
-    if (process.env.HOROVOD_RANK === '0') setTimeout(() => process.exit(4), 300);
-    else { process.on('SIGTERM', () => undefined); setInterval(() => undefined, 1e9); }`;
+    const { existsSync, writeFileSync } = require('node:fs');
+    if (process.env.HOROVOD_RANK === '0') setInterval(() => existsSync(${ready}) && process.exit(4), 10);
+    else {
+      process.on('SIGTERM', () => undefined);
+      writeFileSync(${ready}, '');
+      setInterval(() => undefined, 1e9);
+    }`;
   const job = await Job.start({
     slots: planSlots(2, [{ name: 'localhost', slots: 2 }]),
     command: { file: process.execPath, args: ['-e', script] },

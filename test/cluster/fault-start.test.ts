@@ -64,7 +64,7 @@ describe('a host that cannot take part', { skip }, () => {
     const startedAt = performance.now();
     assertReports(await run({ flags: ['--start-timeout', '5'] }), /host2/);
     const tookMs = performance.now() - startedAt;
-    assert.ok(tookMs < 12_000, `it took ${Math.round(tookMs)} ms`);
+    assert.ok(tookMs < 25_000, `it took ${Math.round(tookMs)} ms; without the flag it would be 30 s`);
   });
 
   test('it has no Node', async () => {

@@ -70,18 +70,20 @@ async function startHosts(t: Scope, count: number, options: Partial<WatcherOptio
   return started;
 }
 
-async function until<T>(what: string, look: () => T | undefined, limitMs = 20_000): Promise<T> {
-  const deadline = performance.now() + limitMs;
+/** Against hanging only. */
+const patienceMs = 20_000;
+
+async function until<T>(what: string, look: () => T | undefined): Promise<T> {
+  const deadline = performance.now() + patienceMs;
   for (;;) {
     const found = look();
     if (found !== undefined) return found;
-    assert.ok(performance.now() < deadline, `${what}: not within ${limitMs} ms`);
+    assert.ok(performance.now() < deadline, `${what}: not within ${patienceMs} ms`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }
 
-const failureOn = ({ block }: Host, limitMs?: number): Promise<FailureRecord> =>
-  until('a failure', () => block.failure(), limitMs);
+const failureOn = ({ block }: Host): Promise<FailureRecord> => until('a failure', () => block.failure());
 
 /** Another word from `from` has come to `to`: everything said before has been heard. */
 async function hearsEverything(from: Host, to: Host, rank: number): Promise<void> {
@@ -90,11 +92,11 @@ async function hearsEverything(from: Host, to: Host, rank: number): Promise<void
 }
 
 describe('what happens on one host is known on all', () => {
-  test('a failure, within a second; the first one stays', async (t) => {
+  test('a failure; the first one stays', async (t) => {
     const [first, second, third] = (await startHosts(t, 3)) as [Host, Host, Host];
     second.block.fail({ code: 'ERR_HVD_MISMATCH', message: 'dtypes differ', rank: 3 });
     for (const host of [first, third]) {
-      const record = await failureOn(host, 1000);
+      const record = await failureOn(host);
       assert.deepEqual({ ...record }, { code: 'ERR_HVD_MISMATCH', message: 'dtypes differ', rank: 3 });
     }
     assert.equal(second.block.failure()?.message, 'dtypes differ');
@@ -116,7 +118,7 @@ describe('what happens on one host is known on all', () => {
     const [first, second] = (await startHosts(t, 2)) as [Host, Host];
     second.block.writeLastWords(3, new TypeError('boom'));
     second.block.recordExit(3, { signal: 'SIGKILL' });
-    const loss = await until('the loss of rank 3', () => first.block.lossOf(3), 1000);
+    const loss = await until('the loss of rank 3', () => first.block.lossOf(3));
     assert.equal(loss.code, 'ERR_HVD_PEER_LOST');
     assert.equal(loss.signal, 'SIGKILL');
     assert.equal(loss.rank, 3);
@@ -133,15 +135,15 @@ describe('what happens on one host is known on all', () => {
     second.block.leave(2);
     second.watch.stop();
     second.watch.stop();
-    const left = await until('that rank 2 left', () => first.block.lossOf(2), 1000);
+    const left = await until('that rank 2 left', () => first.block.lossOf(2));
     assert.equal(left.code, 'ERR_HVD_SHUT_DOWN');
     assert.match(left.message, /rank 2 \(pid \d+ on host2\) has shut down/);
     assert.equal(first.block.lossOf(3), undefined);
     // Both ways.
     first.block.leave(1);
-    await until('that rank 1 left', () => second.block.lossOf(1), 1000);
+    await until('that rank 1 left', () => second.block.lossOf(1));
     second.block.leave(3);
-    await until('that rank 3 left', () => first.block.lossOf(3), 1000);
+    await until('that rank 3 left', () => first.block.lossOf(3));
     assert.equal(first.block.failure(), undefined);
   });
 
@@ -159,7 +161,7 @@ describe('a host that is lost', () => {
     const [first, second, third] = (await startHosts(t, 3)) as [Host, Host, Host];
     await second.watch.kill();
     for (const host of [first, third]) {
-      const record = await failureOn(host, 2000);
+      const record = await failureOn(host);
       assert.equal(record.code, 'ERR_HVD_PEER_LOST');
       assert.equal(record.rank, 2);
       assert.match(record.message, /^the connection to host2 \(ranks 2, 3\) ended without a goodbye/);
@@ -300,10 +302,10 @@ describe('starting', () => {
 
 // Silence is measured against limits that a crowded machine keeps; so that it does not take long, all at once.
 describe('real processes', { concurrency: true }, () => {
-  test('SIGKILL is seen within two seconds', async (t) => {
+  test('SIGKILL is seen by the end of the connection, not by silence', async (t) => {
     const { here, child } = await withChild(t);
     child.kill('SIGKILL');
-    const record = await failureOn(here, 2000);
+    const record = await failureOn(here);
     assert.match(record.message, /^the connection to host2 \(ranks 2, 3\) ended without a goodbye/);
   });
 
@@ -337,11 +339,11 @@ describe('real processes', { concurrency: true }, () => {
   test('one that exits says with what code, and what it dies of', async (t) => {
     const first = await withChild(t);
     first.child.stdin?.write('exit 3\n');
-    const loss = await until('the exit', () => first.here.block.lossOf(2), 2000);
+    const loss = await until('the exit', () => first.here.block.lossOf(2));
     assert.match(loss.message, /rank 2 \(pid \d+ on host2\) exited with code 3/);
     const second = await withChild(t);
     second.child.stdin?.write('throw\n');
-    const death = await until('the error', () => second.here.block.lossOf(2), 2000);
+    const death = await until('the error', () => second.here.block.lossOf(2));
     assert.equal(death.exitCode, 1);
     assert.match(String(death.cause), /RangeError: thrown by rank 2/);
     await once(second.child, 'exit');
@@ -352,7 +354,7 @@ describe('real processes', { concurrency: true }, () => {
     const { here, child } = await withChild(t);
     child.stdin?.end();
     assert.deepEqual(await once(child, 'exit'), [0, null]);
-    const loss = await until('the exit', () => here.block.lossOf(2), 2000);
+    const loss = await until('the exit', () => here.block.lossOf(2));
     assert.match(loss.message, /exited with code 0 without calling shutdown\(\)/);
   });
 });

@@ -8,6 +8,7 @@ import { readSync } from 'node:fs';
 import { createConnection, createServer, type Socket } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { describe, test } from 'node:test';
+import { patiently } from '../../../test/support/patiently.ts';
 import { HorovodError } from '../../errors.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
 import { connectMesh, type MeshOptions } from './connect.ts';
@@ -425,13 +426,15 @@ describe('ending', () => {
 
   test('if one peer is missing, what was connected is hung up', async (t) => {
     const listeners = await Promise.all([0, 1, 2].map((rank) => listen(t, rank)));
-    const [whole] = await Promise.all([
-      join(t, listeners, 0, { peers: [1] }),
-      rejection(join(t, listeners, 1, { timeoutMs: 300 })),
-    ]);
-    const { socket } = whole[1] as MeshSocket;
-    socket.resume();
-    await closed(socket);
+    await patiently(async (timeoutMs) => {
+      const [whole] = await Promise.all([
+        join(t, listeners, 0, { peers: [1], timeoutMs, channel: `${timeoutMs}` }),
+        rejection(join(t, listeners, 1, { timeoutMs, channel: `${timeoutMs}` })),
+      ]);
+      const { socket } = whole[1] as MeshSocket;
+      socket.resume();
+      await closed(socket);
+    });
   });
 
   test('a listener does not keep a process alive', async (t) => {
