@@ -615,16 +615,16 @@ export declare function uint32In(bytes: Uint8Array): Uint32Array;
 // ── horovod/tensorflow: exported ──
 
 /** Concatenates the ranks' tensors along the first dimension, which may differ. */
-export declare function allgather<T extends CollectiveInput>(x: T, options?: CollectiveOptions): Promise<CollectiveResult<T>>;
+export declare const allgather: <T extends CollectiveInput>(x: T, options?: CollectiveOptions) => Promise<CollectiveResult<T>>;
 
 /** The blocking form of allgather(). */
-export declare function allgatherSync<T extends CollectiveInput>(x: T, options?: CollectiveOptions): CollectiveResult<T>;
+export declare const allgatherSync: <T extends CollectiveInput>(x: T, options?: CollectiveOptions) => CollectiveResult<T>;
 
 /** Reduces a tensor over all ranks; Average unless `op` says otherwise. `inPlace` assigns to a tf.Variable. */
-export declare function allreduce<T extends CollectiveInput>(x: T, options?: AllreduceOptions): Promise<CollectiveResult<T>>;
+export declare const allreduce: <T extends CollectiveInput>(x: T, options?: AllreduceOptions) => Promise<CollectiveResult<T>>;
 
 /** The blocking form of allreduce(). */
-export declare function allreduceSync<T extends CollectiveInput>(x: T, options?: AllreduceOptions): CollectiveResult<T>;
+export declare const allreduceSync: <T extends CollectiveInput>(x: T, options?: AllreduceOptions) => CollectiveResult<T>;
 
 /** Sends a slice of the first dimension to each rank, and receives one from each. */
 export declare function alltoall<T extends CollectiveInput>(x: T, options?: AlltoallOptions): Promise<AlltoallResult<CollectiveResult<T>>>;
@@ -677,7 +677,7 @@ export declare function broadcastVariablesSync(variables: VariableList, rootRank
 /** What the collectives of horovod/tensorflow take. */
 export type CollectiveInput = TensorLike | TensorSource;
 
-/** The kind that comes back: variables give plain tensors, everything else its own kind. */
+/** The type of a result: a plain tensor for a variable, the same type for everything else. */
 export type CollectiveResult<T> = T extends tf.Variable<infer R> ? tf.Tensor<R> : T extends tf.LayerVariable ? tf.Tensor : T;
 
 /** CollectiveResult of each member of a list. */
@@ -754,22 +754,22 @@ export interface GradientTapeOptions extends GradientOptions {
 }
 
 /** allgather() of several tensors, all or nothing. */
-export declare function groupedAllgather<T extends readonly CollectiveInput[]>(xs: T, options?: CollectiveOptions): Promise<CollectiveResults<T>>;
+export declare const groupedAllgather: <T extends readonly CollectiveInput[]>(xs: T, options?: CollectiveOptions) => Promise<CollectiveResults<T>>;
 
 /** The blocking form of groupedAllgather(). */
-export declare function groupedAllgatherSync<T extends readonly CollectiveInput[]>(xs: T, options?: CollectiveOptions): CollectiveResults<T>;
+export declare const groupedAllgatherSync: <T extends readonly CollectiveInput[]>(xs: T, options?: CollectiveOptions) => CollectiveResults<T>;
 
 /** Reduces several tensors in one fused operation, all or nothing. */
-export declare function groupedAllreduce<T extends readonly CollectiveInput[]>(xs: T, options?: AllreduceOptions): Promise<CollectiveResults<T>>;
+export declare const groupedAllreduce: <T extends readonly CollectiveInput[]>(xs: T, options?: AllreduceOptions) => Promise<CollectiveResults<T>>;
 
 /** The blocking form of groupedAllreduce(). */
-export declare function groupedAllreduceSync<T extends readonly CollectiveInput[]>(xs: T, options?: AllreduceOptions): CollectiveResults<T>;
+export declare const groupedAllreduceSync: <T extends readonly CollectiveInput[]>(xs: T, options?: AllreduceOptions) => CollectiveResults<T>;
 
 /** reducescatter() of several tensors, all or nothing. */
-export declare function groupedReducescatter<T extends readonly CollectiveInput[]>(xs: T, options?: ReduceOptions): Promise<CollectiveResults<T>>;
+export declare const groupedReducescatter: <T extends readonly CollectiveInput[]>(xs: T, options?: ReduceOptions) => Promise<CollectiveResults<T>>;
 
 /** The blocking form of groupedReducescatter(). */
-export declare function groupedReducescatterSync<T extends readonly CollectiveInput[]>(xs: T, options?: ReduceOptions): CollectiveResults<T>;
+export declare const groupedReducescatterSync: <T extends readonly CollectiveInput[]>(xs: T, options?: ReduceOptions) => CollectiveResults<T>;
 
 /** Whether this optimizer reduces its gradients. */
 export declare function isDistributed(optimizer: tf.Optimizer): optimizer is tf.Optimizer & Distributed;
@@ -791,10 +791,10 @@ export interface PartialGradientTapeOptions extends GradientTapeOptions {
 }
 
 /** Reduces over all ranks and gives each rank its part of the first dimension. */
-export declare function reducescatter<T extends CollectiveInput>(x: T, options?: ReduceOptions): Promise<CollectiveResult<T>>;
+export declare const reducescatter: <T extends CollectiveInput>(x: T, options?: ReduceOptions) => Promise<CollectiveResult<T>>;
 
 /** The blocking form of reducescatter(). */
-export declare function reducescatterSync<T extends CollectiveInput>(x: T, options?: ReduceOptions): CollectiveResult<T>;
+export declare const reducescatterSync: <T extends CollectiveInput>(x: T, options?: ReduceOptions) => CollectiveResult<T>;
 
 /**
  * Restores what gatherErrorFeedback() returned, before training continues: each rank takes its part, and on another number of

@@ -8,13 +8,12 @@
 import * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../errors.ts';
 import { allgatherObject, allgatherObjectSync } from '../../operations/collectives.ts';
-import type { CollectiveOptions } from '../../operations/options.ts';
+import { type CollectiveOptions, labelOf } from '../../operations/options.ts';
 import { describe } from '../../tensor/tensor.ts';
 import { type BothForms, run, runSync, wait } from '../both-forms.ts';
 import { currentContext, globalProcessSet, rank } from '../context.ts';
 import { broadcastSlots, type Slot, type SlotDtype } from './packed-broadcast.ts';
 import { dtypeOf } from './tensor-access.ts';
-import { label } from './tensor-collectives.ts';
 import { assignAndDispose, variableOf } from './tensor-operands.ts';
 
 /** Variables as users have them; a model stands for all its weights, moving averages included. */
@@ -106,13 +105,13 @@ function* broadcastGiven(
   rootRank: number,
   options: CollectiveOptions,
 ): BothForms<void> {
-  const what = label('broadcastVariables', options);
+  const what = labelOf('broadcastVariables', options);
   yield* broadcastList(variablesOf(variables, what), rootRank, options, what);
 }
 
 function* broadcastAll(rootRank: number, options: CollectiveOptions): BothForms<void> {
   const variables = Object.values(tf.engine().registeredVariables);
-  yield* broadcastList(variables, rootRank, options, label('broadcastGlobalVariables', options));
+  yield* broadcastList(variables, rootRank, options, labelOf('broadcastGlobalVariables', options));
 }
 
 function* broadcastList(

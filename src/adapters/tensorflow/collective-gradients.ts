@@ -1,4 +1,4 @@
-// The blocking collectives on tf tensors, with gradients: they can stand inside a loss function under tf.grads() and
+// The blocking collectives on tf tensors, with gradients: they can be used in a loss function under tf.grads() and
 // tf.variableGrads(). The gradient of each is a collective again, as Horovod defines it:
 //
 //   allreduce       the same allreduce of the upstream gradient: same operator, scales and process set
@@ -15,116 +15,143 @@ import * as core from '../../context/default/default-collectives.ts';
 import { globalProcessSet } from '../../context/default/default-context.ts';
 import { rank } from '../../context/default/default-membership.ts';
 import { HorovodError } from '../../errors.ts';
-import type {
-  AllreduceOptions,
-  AlltoallOptions,
-  AlltoallResult,
-  BroadcastOptions,
-  CollectiveOptions,
-  ReduceOptions,
+import {
+  type AllreduceOptions,
+  type AlltoallOptions,
+  type AlltoallResult,
+  type BroadcastOptions,
+  type CollectiveOptions,
+  labelOf,
+  type ReduceOptions,
 } from '../../operations/options.ts';
 import { Average, Sum } from '../../tensor/reduce-op.ts';
 import type { TensorLike } from '../../tensor/tensor.ts';
-import { broadcastTensorSync, exchangeSync, label, reduceSync } from './tensor-collectives.ts';
-import { type CollectiveInput, isSource, tensorOf } from './tensor-operands.ts';
+import { broadcastTensorSync, runSync } from './tensor-collectives.ts';
+import { type CollectiveInput, isSource, type TensorSource, tensorOf } from './tensor-operands.ts';
 
-export function allreduceSync(
-  xs: readonly CollectiveInput[],
-  isGrouped: boolean,
-  options: AllreduceOptions,
-): CollectiveInput[] {
-  const what = label(isGrouped ? 'groupedAllreduce' : 'allreduce', options);
-  const ys = reduceSync(xs, options, what, (operands, o) =>
-    isGrouped ? core.groupedAllreduceSync(operands, o) : [core.allreduceSync(operands[0] as TensorLike, o)],
-  );
-  // What was written into a variable is a change of state, not a value that depends on it.
-  if (options.inPlace === true) return ys;
-  return withGradients(xs, ys, what, (dys) => {
-    const { op = Average } = options;
-    if (op !== Sum && op !== Average) {
-      throw new HorovodError(
-        'ERR_HVD_UNSUPPORTED',
-        `${what} with ${op.name} has no gradient; Sum and Average have. ` +
-          'Reduce such values outside the function that is differentiated.',
-      );
-    }
-    return allreduceSync(dys, isGrouped, forGradient(options)) as tf.Tensor[];
-  });
+/** A collective on one tensor or several: the core's forms of it, and its gradient. */
+export interface ListCollective<O extends CollectiveOptions> {
+  readonly name: string;
+  readonly groupName: string;
+  /** Results have the shapes of the inputs, and the core can write them there. */
+  readonly takesInPlace?: boolean;
+  one(x: TensorLike, options: O): Promise<TensorLike>;
+  oneSync(x: TensorLike, options: O): TensorLike;
+  group(xs: readonly TensorLike[], options: O): Promise<readonly TensorLike[]>;
+  groupSync(xs: readonly TensorLike[], options: O): readonly TensorLike[];
+  gradient(call: GradientCall<O>): tf.Tensor[];
 }
 
-export function allgatherSync(
-  xs: readonly CollectiveInput[],
-  isGrouped: boolean,
-  options: CollectiveOptions,
-): CollectiveInput[] {
-  const what = label(isGrouped ? 'groupedAllgather' : 'allgather', options);
-  const ys = exchangeSync(xs, options, what, (operands) =>
-    isGrouped
-      ? core.groupedAllgatherSync(operands, options)
-      : [core.allgatherSync(operands[0] as TensorLike, options)],
-  );
-  return withGradients(xs, ys, what, (dys, inputs) => {
-    const own = forGradient(options);
-    const firstRows = rowsBefore(inputs, own);
-    const averages = allreduceSync(dys, isGrouped, { ...own, op: Average }) as tf.Tensor[];
+interface GradientCall<O> {
+  /** The upstream gradients of the float32 tensors, and those tensors. */
+  readonly dys: readonly tf.Tensor[];
+  readonly inputs: readonly tf.Tensor[];
+  readonly isGrouped: boolean;
+  /** Of the gradient, which is an operation with another name. */
+  readonly options: O;
+  readonly what: string;
+}
+
+export const allreduce: ListCollective<AllreduceOptions> = {
+  name: 'allreduce',
+  groupName: 'groupedAllreduce',
+  takesInPlace: true,
+  one: core.allreduce,
+  oneSync: core.allreduceSync,
+  group: core.groupedAllreduce,
+  groupSync: core.groupedAllreduceSync,
+  gradient({ dys, isGrouped, options, what }) {
+    const { op = Average } = options;
+    if (op === Sum || op === Average) return listSync(allreduce, dys, isGrouped, options) as tf.Tensor[];
+    throw new HorovodError(
+      'ERR_HVD_UNSUPPORTED',
+      `${what} with ${op.name} has no gradient; Sum and Average have one. ` +
+        'Reduce such values outside the function that you differentiate.',
+    );
+  },
+};
+
+export const allgather: ListCollective<CollectiveOptions> = {
+  name: 'allgather',
+  groupName: 'groupedAllgather',
+  one: core.allgather,
+  oneSync: core.allgatherSync,
+  group: core.groupedAllgather,
+  groupSync: core.groupedAllgatherSync,
+  gradient({ dys, inputs, isGrouped, options }) {
+    const firstRows = rowsBefore(inputs, options);
+    const averages = listSync(allreduce, dys, isGrouped, { ...options, op: Average }) as tf.Tensor[];
     return averages.map((average, i) => {
       const rows = (inputs[i] as tf.Tensor).shape[0] as number;
       return rowsOf(average, firstRows[i] as number, rows);
     });
-  });
+  },
+};
+
+export const reducescatter: ListCollective<ReduceOptions> = {
+  name: 'reducescatter',
+  groupName: 'groupedReducescatter',
+  one: core.reducescatter,
+  oneSync: core.reducescatterSync,
+  group: core.groupedReducescatter,
+  groupSync: core.groupedReducescatterSync,
+  gradient({ dys, isGrouped, options }) {
+    const { op = Average, prescaleFactor = 1, postscaleFactor = 1 } = options;
+    const ranks = (options.processSet ?? globalProcessSet).ranks.length;
+    const scale = (op === Sum ? ranks : 1) * prescaleFactor * postscaleFactor;
+    const scaled = scale === 1 ? dys : dys.map((dy) => tf.mul(dy, scale));
+    return listSync(allgather, scaled, isGrouped, options) as tf.Tensor[];
+  },
+};
+
+/** The blocking form of a collective, of a list with at least one source. */
+export function listSync<O extends CollectiveOptions & { inPlace?: boolean | undefined }>(
+  collective: ListCollective<O>,
+  xs: readonly CollectiveInput[],
+  isGrouped: boolean,
+  options: O,
+): CollectiveInput[] {
+  const { takesInPlace = false } = collective;
+  const what = labelOf(isGrouped ? collective.groupName : collective.name, options);
+  const ys = runSync({ xs, options, what, takesInPlace }, (operands, given) =>
+    isGrouped
+      ? collective.groupSync(operands, given)
+      : [collective.oneSync(operands[0] as TensorLike, given)],
+  );
+  // Writing into a variable changes state; there is no value that depends on the inputs.
+  if (takesInPlace && options.inPlace === true) return ys;
+  return withGradients(xs, ys, what, (dys, inputs) =>
+    collective.gradient({ dys, inputs, isGrouped, options: forGradient(options), what }),
+  );
 }
 
-export function broadcastSync(
-  x: CollectiveInput,
-  rootRank: number,
-  options: BroadcastOptions,
-): CollectiveInput {
-  const what = label('broadcast', options);
-  const y = broadcastTensorSync(x, rootRank, options, what);
+export function broadcastSync(x: TensorSource, rootRank: number, options: BroadcastOptions): CollectiveInput {
+  const y = broadcastTensorSync(x, rootRank, options);
   if (options.inPlace === true) return y;
-  const [result] = withGradients([x], [y], what, (dys) => {
-    const [average] = allreduceSync(dys, false, { ...forGradient(options), op: Average }) as [tf.Tensor];
+  const [result] = withGradients([x], [y], labelOf('broadcast', options), (dys) => {
+    const averaging = { ...forGradient(options), op: Average };
+    const [average] = listSync(allreduce, dys, false, averaging) as [tf.Tensor];
     return [rank() === rootRank ? average : tf.zerosLike(average)];
   });
   return result as CollectiveInput;
 }
 
-export function alltoallSync(x: CollectiveInput, options: AlltoallOptions): AlltoallResult<CollectiveInput> {
-  const what = label('alltoall', options);
+export function alltoallSync(x: TensorSource, options: AlltoallOptions): AlltoallResult<CollectiveInput> {
+  const what = labelOf('alltoall', options);
   let receivedSplits = new Int32Array(0);
-  const ys = exchangeSync([x], options, what, ([operand]) => {
+  const ys = runSync({ xs: [x], options, what }, ([operand]) => {
     const result = core.alltoallSync(operand as TensorLike, options);
     receivedSplits = Int32Array.from(result.receivedSplits);
     return [result.output];
   });
   const [output] = withGradients([x], ys, what, ([dy], [input]) => {
     const back = alltoallSync(dy as tf.Tensor, { ...forGradient(options), splits: receivedSplits });
-    // Rows that no rank was sent have no gradient.
+    // Rows that were sent to no rank have no gradient.
     const sent = back.output as tf.Tensor;
     const missing = ((input as tf.Tensor).shape[0] as number) - (sent.shape[0] as number);
     return [missing === 0 ? sent : tf.concat([sent, tf.zeros([missing, ...sent.shape.slice(1)])], 0)];
   });
   return { output: output as CollectiveInput, receivedSplits };
-}
-
-export function reducescatterSync(
-  xs: readonly CollectiveInput[],
-  isGrouped: boolean,
-  options: ReduceOptions,
-): CollectiveInput[] {
-  const what = label(isGrouped ? 'groupedReducescatter' : 'reducescatter', options);
-  const ys = exchangeSync(xs, options, what, (operands) =>
-    isGrouped
-      ? core.groupedReducescatterSync(operands, options)
-      : [core.reducescatterSync(operands[0] as TensorLike, options)],
-  );
-  return withGradients(xs, ys, what, (dys) => {
-    const { op = Average, prescaleFactor = 1, postscaleFactor = 1 } = options;
-    const ranks = (options.processSet ?? globalProcessSet).ranks.length;
-    const scale = (op === Sum ? ranks : 1) * prescaleFactor * postscaleFactor;
-    const scaled = scale === 1 ? dys : dys.map((dy) => tf.mul(dy, scale));
-    return allgatherSync(scaled, isGrouped, forGradient(options)) as tf.Tensor[];
-  });
 }
 
 /**

@@ -1,21 +1,24 @@
-// The collectives of `horovod/tensorflow`: the core's, which also take and return tensors of TensorFlow.js. Typed
-// arrays and the core's tensors go to the core as they are. You get back the kind you gave; a list may mix kinds.
+// The collectives of `horovod/tensorflow`: those of the core, which here also take and return tensors of TensorFlow.js.
+// Typed arrays and tensors of the core go to the core as they are. You get back the kind you gave; a list may mix kinds.
 //
-// A Sync form's result belongs to the tf.tidy() around the call and has a gradient, like that of any tf operation. A
-// promise form's result is the caller's to dispose, and has no gradient.
+// The result of a Sync form belongs to the tf.tidy() around the call and has a gradient, like that of any tf operation.
+// The result of a promise form is the caller's to dispose, and has no gradient.
 
 import * as core from '../../context/default/default-collectives.ts';
-import type {
-  AllreduceOptions,
-  AlltoallOptions,
-  AlltoallResult,
-  BroadcastOptions,
-  CollectiveOptions,
-  ReduceOptions,
+import {
+  type AllreduceOptions,
+  type AlltoallOptions,
+  type AlltoallResult,
+  type BroadcastOptions,
+  type CollectiveOptions,
+  invalidArgument,
+  labelOf,
+  type ReduceOptions,
 } from '../../operations/options.ts';
-import type { TensorLike } from '../../tensor/tensor.ts';
+import { describe, type TensorLike } from '../../tensor/tensor.ts';
 import * as differentiable from './collective-gradients.ts';
-import { broadcastTensor, checkIsList, exchange, label, reduce } from './tensor-collectives.ts';
+import { type ListCollective, listSync } from './collective-gradients.ts';
+import { broadcastTensor, run } from './tensor-collectives.ts';
 import {
   type CollectiveInput,
   type CollectiveResult,
@@ -24,97 +27,76 @@ import {
 } from './tensor-operands.ts';
 
 /** Reduces a tensor over all ranks; Average unless `op` says otherwise. `inPlace` assigns to a tf.Variable. */
-export function allreduce<T extends CollectiveInput>(
+export const allreduce: <T extends CollectiveInput>(
   x: T,
-  options: AllreduceOptions = {},
-): Promise<CollectiveResult<T>> {
-  // Not async: one promise less on the core's quick path.
-  if (!isSource(x)) return core.allreduce(x as TensorLike, options) as Promise<CollectiveResult<T>>;
-  return allreduceTensor(x, options) as Promise<CollectiveResult<T>>;
-}
-
-async function allreduceTensor(x: CollectiveInput, options: AllreduceOptions): Promise<CollectiveInput> {
-  const [result] = await reduce([x], options, label('allreduce', options), async ([operand], o) => [
-    await core.allreduce(operand as TensorLike, o),
-  ]);
-  return result as CollectiveInput;
-}
+  options?: AllreduceOptions,
+) => Promise<CollectiveResult<T>> = promiseForm(differentiable.allreduce);
 
 /** The blocking form of allreduce(). */
-export function allreduceSync<T extends CollectiveInput>(
+export const allreduceSync: <T extends CollectiveInput>(
   x: T,
-  options: AllreduceOptions = {},
-): CollectiveResult<T> {
-  if (!isSource(x)) return core.allreduceSync(x as TensorLike, options) as CollectiveResult<T>;
-  return differentiable.allreduceSync([x], false, options)[0] as CollectiveResult<T>;
-}
+  options?: AllreduceOptions,
+) => CollectiveResult<T> = syncForm(differentiable.allreduce);
 
 /** Reduces several tensors in one fused operation, all or nothing. */
-export async function groupedAllreduce<T extends readonly CollectiveInput[]>(
+export const groupedAllreduce: <T extends readonly CollectiveInput[]>(
   xs: T,
-  options: AllreduceOptions = {},
-): Promise<CollectiveResults<T>> {
-  const what = 'groupedAllreduce';
-  if (!hasSource(xs, what))
-    return core.groupedAllreduce(asList(xs), options) as Promise<CollectiveResults<T>>;
-  const results = await reduce(xs, options, label(what, options), core.groupedAllreduce);
-  return results as unknown as CollectiveResults<T>;
-}
+  options?: AllreduceOptions,
+) => Promise<CollectiveResults<T>> = groupForm(differentiable.allreduce);
 
 /** The blocking form of groupedAllreduce(). */
-export function groupedAllreduceSync<T extends readonly CollectiveInput[]>(
+export const groupedAllreduceSync: <T extends readonly CollectiveInput[]>(
   xs: T,
-  options: AllreduceOptions = {},
-): CollectiveResults<T> {
-  if (!hasSource(xs, 'groupedAllreduce'))
-    return core.groupedAllreduceSync(asList(xs), options) as CollectiveResults<T>;
-  return differentiable.allreduceSync(xs, true, options) as unknown as CollectiveResults<T>;
-}
+  options?: AllreduceOptions,
+) => CollectiveResults<T> = groupSyncForm(differentiable.allreduce);
 
 /** Concatenates the ranks' tensors along the first dimension, which may differ. */
-export async function allgather<T extends CollectiveInput>(
+export const allgather: <T extends CollectiveInput>(
   x: T,
-  options: CollectiveOptions = {},
-): Promise<CollectiveResult<T>> {
-  if (!isSource(x)) return core.allgather(x as TensorLike, options) as Promise<CollectiveResult<T>>;
-  const [result] = await exchange([x], options, label('allgather', options), async ([operand]) => [
-    await core.allgather(operand as TensorLike, options),
-  ]);
-  return result as CollectiveResult<T>;
-}
+  options?: CollectiveOptions,
+) => Promise<CollectiveResult<T>> = promiseForm(differentiable.allgather);
 
 /** The blocking form of allgather(). */
-export function allgatherSync<T extends CollectiveInput>(
+export const allgatherSync: <T extends CollectiveInput>(
   x: T,
-  options: CollectiveOptions = {},
-): CollectiveResult<T> {
-  if (!isSource(x)) return core.allgatherSync(x as TensorLike, options) as CollectiveResult<T>;
-  return differentiable.allgatherSync([x], false, options)[0] as CollectiveResult<T>;
-}
+  options?: CollectiveOptions,
+) => CollectiveResult<T> = syncForm(differentiable.allgather);
 
 /** allgather() of several tensors, all or nothing. */
-export async function groupedAllgather<T extends readonly CollectiveInput[]>(
+export const groupedAllgather: <T extends readonly CollectiveInput[]>(
   xs: T,
-  options: CollectiveOptions = {},
-): Promise<CollectiveResults<T>> {
-  const what = 'groupedAllgather';
-  if (!hasSource(xs, what))
-    return core.groupedAllgather(asList(xs), options) as Promise<CollectiveResults<T>>;
-  const results = await exchange(xs, options, label(what, options), (operands) =>
-    core.groupedAllgather(operands, options),
-  );
-  return results as unknown as CollectiveResults<T>;
-}
+  options?: CollectiveOptions,
+) => Promise<CollectiveResults<T>> = groupForm(differentiable.allgather);
 
 /** The blocking form of groupedAllgather(). */
-export function groupedAllgatherSync<T extends readonly CollectiveInput[]>(
+export const groupedAllgatherSync: <T extends readonly CollectiveInput[]>(
   xs: T,
-  options: CollectiveOptions = {},
-): CollectiveResults<T> {
-  if (!hasSource(xs, 'groupedAllgather'))
-    return core.groupedAllgatherSync(asList(xs), options) as CollectiveResults<T>;
-  return differentiable.allgatherSync(xs, true, options) as unknown as CollectiveResults<T>;
-}
+  options?: CollectiveOptions,
+) => CollectiveResults<T> = groupSyncForm(differentiable.allgather);
+
+/** Reduces over all ranks and gives each rank its part of the first dimension. */
+export const reducescatter: <T extends CollectiveInput>(
+  x: T,
+  options?: ReduceOptions,
+) => Promise<CollectiveResult<T>> = promiseForm(differentiable.reducescatter);
+
+/** The blocking form of reducescatter(). */
+export const reducescatterSync: <T extends CollectiveInput>(
+  x: T,
+  options?: ReduceOptions,
+) => CollectiveResult<T> = syncForm(differentiable.reducescatter);
+
+/** reducescatter() of several tensors, all or nothing. */
+export const groupedReducescatter: <T extends readonly CollectiveInput[]>(
+  xs: T,
+  options?: ReduceOptions,
+) => Promise<CollectiveResults<T>> = groupForm(differentiable.reducescatter);
+
+/** The blocking form of groupedReducescatter(). */
+export const groupedReducescatterSync: <T extends readonly CollectiveInput[]>(
+  xs: T,
+  options?: ReduceOptions,
+) => CollectiveResults<T> = groupSyncForm(differentiable.reducescatter);
 
 /** The root's tensor, on every rank. `rootRank` is a global rank; `inPlace` assigns to a tf.Variable. */
 export async function broadcast<T extends CollectiveInput>(
@@ -122,8 +104,10 @@ export async function broadcast<T extends CollectiveInput>(
   rootRank: number,
   options: BroadcastOptions = {},
 ): Promise<CollectiveResult<T>> {
-  if (!isSource(x)) return core.broadcast(x as TensorLike, rootRank, options) as Promise<CollectiveResult<T>>;
-  return broadcastTensor(x, rootRank, options, label('broadcast', options)) as Promise<CollectiveResult<T>>;
+  const result = isSource(x)
+    ? await broadcastTensor(x, rootRank, options)
+    : await core.broadcast(x as TensorLike, rootRank, options);
+  return result as CollectiveResult<T>;
 }
 
 /** The blocking form of broadcast(). */
@@ -132,8 +116,10 @@ export function broadcastSync<T extends CollectiveInput>(
   rootRank: number,
   options: BroadcastOptions = {},
 ): CollectiveResult<T> {
-  if (!isSource(x)) return core.broadcastSync(x as TensorLike, rootRank, options) as CollectiveResult<T>;
-  return differentiable.broadcastSync(x, rootRank, options) as CollectiveResult<T>;
+  const result = isSource(x)
+    ? differentiable.broadcastSync(x, rootRank, options)
+    : core.broadcastSync(x as TensorLike, rootRank, options);
+  return result as CollectiveResult<T>;
 }
 
 /** Sends a slice of the first dimension to each rank, and receives one from each. */
@@ -141,14 +127,15 @@ export async function alltoall<T extends CollectiveInput>(
   x: T,
   options: AlltoallOptions = {},
 ): Promise<AlltoallResult<CollectiveResult<T>>> {
-  type Result = AlltoallResult<CollectiveResult<T>>;
-  if (!isSource(x)) return core.alltoall(x as TensorLike, options) as unknown as Promise<Result>;
   let receivedSplits = new Int32Array(0);
-  const [output] = await exchange([x], options, label('alltoall', options), async ([operand]) => {
+  const runCore = async ([operand]: readonly TensorLike[]) => {
     const result = await core.alltoall(operand as TensorLike, options);
     receivedSplits = Int32Array.from(result.receivedSplits);
     return [result.output];
-  });
+  };
+  const [output] = isSource(x)
+    ? await run({ xs: [x], options, what: labelOf('alltoall', options) }, runCore)
+    : await runCore([x as TensorLike]);
   return { output: output as CollectiveResult<T>, receivedSplits };
 }
 
@@ -157,62 +144,64 @@ export function alltoallSync<T extends CollectiveInput>(
   x: T,
   options: AlltoallOptions = {},
 ): AlltoallResult<CollectiveResult<T>> {
-  type Result = AlltoallResult<CollectiveResult<T>>;
-  if (!isSource(x)) return core.alltoallSync(x as TensorLike, options) as unknown as Result;
-  return differentiable.alltoallSync(x, options) as unknown as Result;
+  const result = isSource(x)
+    ? differentiable.alltoallSync(x, options)
+    : core.alltoallSync(x as TensorLike, options);
+  return result as AlltoallResult<CollectiveResult<T>>;
 }
 
-/** Reduces over all ranks and gives each rank its part of the first dimension. */
-export async function reducescatter<T extends CollectiveInput>(
-  x: T,
-  options: ReduceOptions = {},
-): Promise<CollectiveResult<T>> {
-  if (!isSource(x)) return core.reducescatter(x as TensorLike, options) as Promise<CollectiveResult<T>>;
-  const [result] = await exchange([x], options, label('reducescatter', options), async ([operand]) => [
-    await core.reducescatter(operand as TensorLike, options),
-  ]);
-  return result as CollectiveResult<T>;
+// A form's result is `never` so that it fits the declarations above, as in operations/collective.ts.
+
+function promiseForm<O extends CollectiveOptions>(
+  collective: ListCollective<O>,
+): (x: CollectiveInput, options?: O) => Promise<never> {
+  const ofTensor = async (x: CollectiveInput, options: O) =>
+    (await list(collective, [x], false, options))[0] as never;
+  // Not async, which saves a promise on the core's quick path.
+  return (x, options = {} as O) =>
+    isSource(x) ? ofTensor(x, options) : (collective.one(x, options) as Promise<never>);
 }
 
-/** The blocking form of reducescatter(). */
-export function reducescatterSync<T extends CollectiveInput>(
-  x: T,
-  options: ReduceOptions = {},
-): CollectiveResult<T> {
-  if (!isSource(x)) return core.reducescatterSync(x as TensorLike, options) as CollectiveResult<T>;
-  return differentiable.reducescatterSync([x], false, options)[0] as CollectiveResult<T>;
+function syncForm<O extends CollectiveOptions>(
+  collective: ListCollective<O>,
+): (x: CollectiveInput, options?: O) => never {
+  return (x, options = {} as O) =>
+    (isSource(x) ? listSync(collective, [x], false, options)[0] : collective.oneSync(x, options)) as never;
 }
 
-/** reducescatter() of several tensors, all or nothing. */
-export async function groupedReducescatter<T extends readonly CollectiveInput[]>(
-  xs: T,
-  options: ReduceOptions = {},
-): Promise<CollectiveResults<T>> {
-  const what = 'groupedReducescatter';
-  if (!hasSource(xs, what))
-    return core.groupedReducescatter(asList(xs), options) as Promise<CollectiveResults<T>>;
-  const results = await exchange(xs, options, label(what, options), (operands) =>
-    core.groupedReducescatter(operands, options),
+function groupForm<O extends CollectiveOptions>(
+  collective: ListCollective<O>,
+): (xs: readonly CollectiveInput[], options?: O) => Promise<never> {
+  return async (xs, options = {} as O) =>
+    (await (hasSource(xs, collective.groupName)
+      ? list(collective, xs, true, options)
+      : collective.group(xs as readonly TensorLike[], options))) as never;
+}
+
+function groupSyncForm<O extends CollectiveOptions>(
+  collective: ListCollective<O>,
+): (xs: readonly CollectiveInput[], options?: O) => never {
+  return (xs, options = {} as O) =>
+    (hasSource(xs, collective.groupName)
+      ? listSync(collective, xs, true, options)
+      : collective.groupSync(xs as readonly TensorLike[], options)) as never;
+}
+
+/** The promise form of a list with at least one source. */
+function list<O extends CollectiveOptions>(
+  { name, groupName, takesInPlace = false, one, group }: ListCollective<O>,
+  xs: readonly CollectiveInput[],
+  isGrouped: boolean,
+  options: O,
+): Promise<CollectiveInput[]> {
+  const what = labelOf(isGrouped ? groupName : name, options);
+  return run({ xs, options, what, takesInPlace }, async (operands, given) =>
+    isGrouped ? group(operands, given) : [await one(operands[0] as TensorLike, given)],
   );
-  return results as unknown as CollectiveResults<T>;
-}
-
-/** The blocking form of groupedReducescatter(). */
-export function groupedReducescatterSync<T extends readonly CollectiveInput[]>(
-  xs: T,
-  options: ReduceOptions = {},
-): CollectiveResults<T> {
-  if (!hasSource(xs, 'groupedReducescatter'))
-    return core.groupedReducescatterSync(asList(xs), options) as CollectiveResults<T>;
-  return differentiable.reducescatterSync(xs, true, options) as unknown as CollectiveResults<T>;
 }
 
 /** False: a list for the core. */
 function hasSource(xs: readonly CollectiveInput[], what: string): boolean {
-  checkIsList(xs, what);
-  return xs.some(isSource);
-}
-
-function asList(xs: readonly CollectiveInput[]): readonly TensorLike[] {
-  return xs as readonly TensorLike[];
+  if (Array.isArray(xs)) return xs.some(isSource);
+  throw invalidArgument(`${what} takes a list of tensors, not ${describe(xs)}.`);
 }

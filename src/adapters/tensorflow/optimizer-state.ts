@@ -13,7 +13,7 @@
 
 import * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../errors.ts';
-import type { CollectiveOptions } from '../../operations/options.ts';
+import { type CollectiveOptions, labelOf } from '../../operations/options.ts';
 import { describe } from '../../tensor/tensor.ts';
 import { type BothForms, run, runSync } from '../both-forms.ts';
 import { globalProcessSet, rank } from '../context.ts';
@@ -23,7 +23,6 @@ import { getMomentum, setLearningRate, setMomentum } from './learning-rate.ts';
 import { forgetSharding, shardingOf } from './optimizer/sharded/state.ts';
 import { broadcastSlots, type Slot, type SlotDtype } from './packed-broadcast.ts';
 import { dtypeOf } from './tensor-access.ts';
-import { label } from './tensor-collectives.ts';
 import { assignAndDispose } from './tensor-operands.ts';
 
 /** Gives every rank's optimizer the state of the root's: accumulators, count of steps, learning rate. */
@@ -49,7 +48,7 @@ function* broadcastState(
   rootRank: number,
   options: CollectiveOptions,
 ): BothForms<void> {
-  const what = label('broadcastOptimizerState', options);
+  const what = labelOf('broadcastOptimizerState', options);
   const fields = fieldsOf(optimizer, rootRank, options, what);
   const offers = yield* exchange(offerOf(optimizer, fields, rootRank, what), options);
   const state = agreedState(offers, rootRank, options, what);

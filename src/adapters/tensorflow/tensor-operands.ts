@@ -1,9 +1,10 @@
 // Between tf.Tensor and the core: what a collective takes, how its values are read, and what comes back. A *source* is
-// anything of TensorFlow.js that has values: a tf.Tensor, a tf.Variable or a layer's LayerVariable. What comes back
-// is a new tf.Tensor of the same dtype; the source is never disposed.
+// anything in TensorFlow.js that has values: a tf.Tensor, a tf.Variable or a layer's LayerVariable. The result is a new
+// tf.Tensor of the same dtype; the source is never disposed.
 
 import * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../errors.ts';
+import { invalidArgument } from '../../operations/options.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
 import type { Tensor, TensorLike } from '../../tensor/tensor.ts';
 import { dtypeOf, makeTensor, readTensor, readTensorLater } from './tensor-access.ts';
@@ -13,7 +14,7 @@ export type TensorSource = tf.Tensor | tf.LayerVariable;
 /** What the collectives of horovod/tensorflow take. */
 export type CollectiveInput = TensorLike | TensorSource;
 
-/** The kind that comes back: variables give plain tensors, everything else its own kind. */
+/** The type of a result: a plain tensor for a variable, the same type for everything else. */
 export type CollectiveResult<T> =
   T extends tf.Variable<infer R> ? tf.Tensor<R> : T extends tf.LayerVariable ? tf.Tensor : T;
 
@@ -30,28 +31,24 @@ export function isSource(x: unknown): x is TensorSource {
 export function tensorOf(source: TensorSource, what: string): tf.Tensor {
   const tensor = source instanceof tf.LayerVariable ? source.read() : source;
   if (tensor.isDisposed) {
-    throw new HorovodError(
-      'ERR_HVD_INVALID_ARGUMENT',
-      `${what}: the tensor has been disposed and has no values any more.`,
-    );
+    throw invalidArgument(`${what}: the tensor has been disposed.`);
   }
   dtypeOf(tensor, what);
   return tensor;
 }
 
-/** The tf.Variable of a source, for inPlace; a plain tensor is refused. */
+/** The tf.Variable of a source, for inPlace; a plain tensor is an error. */
 export function variableOf(source: TensorSource, what: string): tf.Variable {
   // Not read() and write(): read() may be wrapped while gradients are computed, and write() applies the constraint.
   const variable =
     source instanceof tf.LayerVariable ? (source as unknown as { val: tf.Variable }).val : source;
   if (variable instanceof tf.Variable) return variable;
-  throw new HorovodError(
-    'ERR_HVD_INVALID_ARGUMENT',
+  throw invalidArgument(
     `${what}: a tf.Tensor cannot change, so inPlace takes tf.Variable and LayerVariable only. Use the result instead.`,
   );
 }
 
-/** Variable.assign() and the end of the tensor assigned. */
+/** Assigns the value to the variable and disposes of it. */
 export function assignAndDispose(variable: tf.Variable, value: tf.Tensor): void {
   try {
     variable.assign(value);
@@ -65,7 +62,7 @@ export function borrow(tensor: tf.Tensor, what: string): Tensor {
   return { data: valuesOf(tensor), shape: tensor.shape, dtype: dtypeOf(tensor, what) };
 }
 
-/** For the core, with memory of its own. */
+/** A copy for the core. */
 export function copyOf(tensor: tf.Tensor, what: string): Tensor {
   const { data, shape, dtype } = borrow(tensor, what);
   return { data: data.slice(), shape, dtype };
@@ -91,20 +88,20 @@ export function copiesOf(
   );
 }
 
-/** The core's result, as a tensor of the source's dtype. The result's array must be nobody else's. */
+/** The core's result, as a tensor of the source's dtype. Nobody else may hold the result's array. */
 export function toTensor(result: TensorLike, source: tf.Tensor): tf.Tensor {
   const { data, shape } = result as Tensor;
   return makeTensor(data, shape, source.dtype);
 }
 
-/** Can values be read without waiting for a device? Elsewhere (WebGL, WebGPU) a read is a promise, or blocks. */
+/** Can values be read without waiting for a device? On WebGL and WebGPU a read is a promise, or blocks. */
 export function readsAtOnce(): boolean {
   return ['cpu', 'wasm', 'tensorflow'].includes(tf.getBackend());
 }
 
 /** To be read before the next call of tf. */
 export function valuesOf(tensor: tf.Tensor): TypedArray {
-  if (tensor.size === 0) return noValues(tensor);
+  if (tensor.size === 0) return blankValues(tensor);
   if (readsAtOnce()) return readTensor(tensor);
   try {
     return readTensor(tensor);
@@ -119,10 +116,11 @@ export function valuesOf(tensor: tf.Tensor): TypedArray {
 }
 
 export async function valuesLaterOf(tensor: tf.Tensor): Promise<TypedArray> {
-  return tensor.size === 0 ? noValues(tensor) : readTensorLater(tensor);
+  return tensor.size === 0 ? blankValues(tensor) : readTensorLater(tensor);
 }
 
-function noValues({ dtype }: tf.Tensor): TypedArray {
-  if (dtype === 'float32') return new Float32Array(0);
-  return dtype === 'int32' ? new Int32Array(0) : new Uint8Array(0);
+/** A new array for the values of such a tensor. */
+export function blankValues({ dtype, size }: tf.Tensor): TypedArray {
+  if (dtype === 'float32') return new Float32Array(size);
+  return dtype === 'int32' ? new Int32Array(size) : new Uint8Array(size);
 }
