@@ -408,41 +408,42 @@ export declare function removeProcessSet(set: ProcessSet, options?: {
 }): Promise<boolean>;
 
 /**
- * Starts ranks and calls a function on each; resolves to what they returned, by rank. The function travels as its
- * text, without the variables around it: import inside it, with `await import('horovod')`, and give values as `args`.
- * Rejects with ERR_HVD_RUN, whose `rank` and `cause` tell which rank failed and of what; the others are ended.
+ * Starts ranks, calls a function on each of them, and resolves to their results in the order of ranks. The function is sent
+ * as source text, without the variables around it: import inside the function, with `await import('horovod')`, and pass
+ * values as `args`. If a rank fails, the others are stopped and the promise rejects with ERR_HVD_RUN; its `rank` and `cause`
+ * say which rank failed and why.
  */
 export declare function run<A extends readonly unknown[], R>(fn: (...args: A) => R, options?: RunOptions<A>): Promise<Awaited<R>[]>;
-/** The same for the function that a module (.js, .mjs, .ts …) exports as its default. A path is that of a file. */
+/** The same for the default export of a module (.js, .mjs, .ts …), given by the path of its file. */
 export declare function run<R = unknown>(module: string | URL, options?: RunOptions): Promise<R[]>;
 
 export interface RunOptions<A extends readonly unknown[] = readonly unknown[]> {
-    /** How many ranks. Default: all slots of `hosts` or `hostfile`; without those, one. */
+    /** Number of ranks. Default: all slots of `hosts` or `hostfile`, or else one. */
     np?: number | undefined;
-    /** `host1:2,host2:2`, as -H of horovodrun. */
+    /** `host1:2,host2:2`, like -H of horovodrun. */
     hosts?: string | undefined;
     hostfile?: string | undefined;
-    /** For the function, on every rank the same: values that can be cloned (no functions). */
+    /** Arguments of the function, the same on every rank. They must be cloneable (no functions). */
     args?: A | undefined;
-    /** Variables for the ranks, on top of those of this process. */
+    /** Environment variables for the ranks, in addition to those of this process. */
     env?: Readonly<Record<string, string>> | undefined;
     sshPort?: number | undefined;
     sshIdentityFile?: string | undefined;
     /** Default: HOROVOD_START_TIMEOUT, 30 s. */
     startTimeoutMs?: number | undefined;
-    /** Also writes the output of each rank below this directory, as --output-filename. */
+    /** Also write the output of each rank below this directory, like --output-filename. */
     outputFilename?: string | undefined;
-    /** Names of interfaces, or subnets, that may be used. */
+    /** Network interfaces or subnets to use. */
     networkInterfaces?: readonly string[] | undefined;
-    /** What moves the bytes: HOROVOD_TRANSPORT. With 'mpi' the ranks are started by mpirun. */
+    /** What moves the tensors (HOROVOD_TRANSPORT). With 'mpi', mpirun starts the ranks. */
     transport?: TransportChoice | undefined;
-    /** False: the output of the ranks is not shown. */
+    /** Print the output of the ranks. Default: true. */
     showOutput?: boolean | undefined;
-    /** False: it is shown without `[rank]<stdout>:` in front of each line. */
+    /** Print `[rank]<stdout>:` before each line of output. Default: true. */
     prefixOutput?: boolean | undefined;
-    /** Ends all ranks. */
+    /** Stops all ranks. */
     signal?: AbortSignal | undefined;
-    /** Says on stderr what is done. */
+    /** Print on stderr what is being done. */
     verbose?: boolean | undefined;
 }
 

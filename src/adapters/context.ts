@@ -12,6 +12,7 @@ import { processEnvironment } from '../settings/environment.ts';
 import { readSettings } from '../settings/read-settings.ts';
 import type { TensorLike } from '../tensor/tensor.ts';
 
+export * as core from '../context/default/default-collectives.ts';
 export { globalProcessSet } from '../context/default/default-context.ts';
 
 export interface AdapterContext extends OperationRunner {

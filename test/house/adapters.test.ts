@@ -9,10 +9,8 @@ const imports = readProduct()
   .flatMap((source) => importsOf(source).map((to) => ({ from: source.path, to })));
 
 test('only adapters/context.ts imports context/, engine/ or observe/', () => {
-  // FIXME: the collectives of TensorFlow.js and jax-js still use the default context.
-  const exceptions = /^src\/adapters\/(context|(tensorflow|jax)\/[a-z-]*collective[a-z-]*)\.ts$/;
   const found = imports.filter(
-    ({ from, to }) => /^src\/(context|engine|observe)\//.test(to) && !exceptions.test(from),
+    ({ from, to }) => /^src\/(context|engine|observe)\//.test(to) && from !== 'src/adapters/context.ts',
   );
   assert.deepEqual(
     found.map(({ from, to }) => `${from} → ${to}`),

@@ -1,25 +1,24 @@
 // Collectives on jax-js arrays and on trees of them. Ownership follows jax-js: a call uses up one reference of every
-// array it is given and returns new arrays with one reference each, the caller's. An argument that is refused before
+// array it is given and returns new arrays with one reference each, the caller's. An argument that is rejected before
 // anything was sent is not used up; one whose operation failed is.
 
-import * as core from '../../context/default/default-collectives.ts';
 import { HorovodError } from '../../errors.ts';
-import type { CollectiveOptions, ReduceOptions } from '../../operations/options.ts';
+import { type CollectiveOptions, invalidArgument, type ReduceOptions } from '../../operations/options.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
 import { bytesOf, type Tensor, type TensorLike, viewLike } from '../../tensor/tensor.ts';
+import { type BothForms, run, runSync, wait } from '../both-forms.ts';
+import { core } from '../context.ts';
 import { isArray } from './arrays.ts';
-import { describeLeaf, type Leaf, signatureOf, takeApart } from './trees.ts';
+import { describeLeaf, type Leaf, type Leaves, signatureOf, takeApart } from './trees.ts';
 
 /** Reduces an array, a tree of arrays or a typed array over all ranks; Average unless `op` says otherwise. */
 export async function allreduce<T>(x: T, options: ReduceOptions = {}): Promise<T> {
-  if (isTensorLike(x)) return core.allreduce(x, options);
-  return allreduceTree(x, options);
+  return isTensorLike(x) ? core.allreduce(x, options) : allreduceTree(x, options);
 }
 
 /** The blocking form of allreduce(). */
 export function allreduceSync<T>(x: T, options: ReduceOptions = {}): T {
-  if (isTensorLike(x)) return core.allreduceSync(x, options);
-  return allreduceTreeSync(x, options);
+  return isTensorLike(x) ? core.allreduceSync(x, options) : allreduceTreeSync(x, options);
 }
 
 /**
@@ -27,58 +26,27 @@ export function allreduceSync<T>(x: T, options: ReduceOptions = {}): T {
  * Uses up the tree.
  */
 export async function allreduceTree<T>(tree: T, options: ReduceOptions = {}): Promise<T> {
-  const parts = takeApart(tree, 'allreduceTree');
-  checkReducible(parts.leaves);
-  const tensors = await parts.read();
-  try {
-    return parts.rebuild(await core.groupedAllreduce(tensors, { ...options, inPlace: true }));
-  } catch (error) {
-    throw withLeaves(error, parts.leaves);
-  }
+  return run(reduced(tree, options));
 }
 
 /** The blocking form of allreduceTree(). */
 export function allreduceTreeSync<T>(tree: T, options: ReduceOptions = {}): T {
-  const parts = takeApart(tree, 'allreduceTree');
-  checkReducible(parts.leaves);
-  const tensors = parts.readSync();
-  try {
-    return parts.rebuild(core.groupedAllreduceSync(tensors, { ...options, inPlace: true }));
-  } catch (error) {
-    throw withLeaves(error, parts.leaves);
-  }
+  return runSync(reduced(tree, options));
 }
 
 /** Concatenates the ranks' arrays (each leaf of a tree) along the first dimension, which may differ. Uses them up. */
 export async function allgather<T>(x: T, options: CollectiveOptions = {}): Promise<T> {
-  if (isTensorLike(x)) return core.allgather(x, options);
-  const parts = takeApart(x, 'allgather');
-  checkGatherable(parts.leaves);
-  const tensors = await parts.read();
-  try {
-    return parts.rebuild(await core.groupedAllgather(tensors, options));
-  } catch (error) {
-    throw withLeaves(error, parts.leaves);
-  }
+  return isTensorLike(x) ? core.allgather(x, options) : run(gathered(x, options));
 }
 
 /** The blocking form of allgather(). */
 export function allgatherSync<T>(x: T, options: CollectiveOptions = {}): T {
-  if (isTensorLike(x)) return core.allgatherSync(x, options);
-  const parts = takeApart(x, 'allgather');
-  checkGatherable(parts.leaves);
-  const tensors = parts.readSync();
-  try {
-    return parts.rebuild(core.groupedAllgatherSync(tensors, options));
-  } catch (error) {
-    throw withLeaves(error, parts.leaves);
-  }
+  return isTensorLike(x) ? core.allgatherSync(x, options) : runSync(gathered(x, options));
 }
 
 /** The root's array (or tree of arrays), on every rank. `rootRank` is a global rank. Uses it up. */
 export async function broadcast<T>(x: T, rootRank: number, options: CollectiveOptions = {}): Promise<T> {
-  if (isTensorLike(x)) return core.broadcast(x, rootRank, options);
-  return broadcastParameters(x, rootRank, options);
+  return isTensorLike(x) ? core.broadcast(x, rootRank, options) : broadcastParameters(x, rootRank, options);
 }
 
 /** The blocking form of broadcast(). */
@@ -96,21 +64,65 @@ export async function broadcastParameters<T>(
   rootRank = 0,
   options: CollectiveOptions = {},
 ): Promise<T> {
-  const parts = takeApart(params, 'broadcastParameters');
-  const trees = await core.allgatherObject(signatureOf(parts.leaves), treeOptions(options));
-  checkSame(trees, ranksOf(options, trees.length));
-  const tensors = await parts.read();
-  const packed = await core.broadcast(pack(tensors), rootRank, { ...options, inPlace: true });
-  return parts.rebuild(unpack(packed, tensors));
+  return run(received(params, rootRank, options));
 }
 
 /** The blocking form of broadcastParameters(). */
 export function broadcastParametersSync<T>(params: T, rootRank = 0, options: CollectiveOptions = {}): T {
+  return runSync(received(params, rootRank, options));
+}
+
+function* reduced<T>(tree: T, options: ReduceOptions): BothForms<T> {
+  const parts = takeApart(tree, 'allreduceTree');
+  checkReducible(parts.leaves);
+  return yield* together(
+    parts,
+    { ...options, inPlace: true },
+    core.groupedAllreduceSync,
+    core.groupedAllreduce,
+  );
+}
+
+function* gathered<T>(tree: T, options: CollectiveOptions): BothForms<T> {
+  const parts = takeApart(tree, 'allgather');
+  checkGatherable(parts.leaves);
+  return yield* together(parts, options, core.groupedAllgatherSync, core.groupedAllgather);
+}
+
+/** All leaves in one operation of the core. */
+function* together<T, O>(
+  { leaves, readSync, read, rebuild }: Leaves<T>,
+  options: O,
+  blocking: (tensors: Tensor[], options: O) => Tensor[],
+  later: (tensors: Tensor[], options: O) => Promise<Tensor[]>,
+): BothForms<T> {
+  const tensors = yield* wait(readSync, read);
+  try {
+    const results = yield* wait(
+      () => blocking(tensors, options),
+      () => later(tensors, options),
+    );
+    return rebuild(results);
+  } catch (error) {
+    throw withLeaves(error, leaves);
+  }
+}
+
+function* received<T>(params: T, rootRank: number, options: CollectiveOptions): BothForms<T> {
   const parts = takeApart(params, 'broadcastParameters');
-  const trees = core.allgatherObjectSync(signatureOf(parts.leaves), treeOptions(options));
-  checkSame(trees, ranksOf(options, trees.length));
-  const tensors = parts.readSync();
-  const packed = core.broadcastSync(pack(tensors), rootRank, { ...options, inPlace: true });
+  const signature = signatureOf(parts.leaves);
+  const name = options.name === undefined ? undefined : `${options.name}/tree`;
+  const trees = yield* wait(
+    () => core.allgatherObjectSync(signature, { ...options, name }),
+    () => core.allgatherObject(signature, { ...options, name }),
+  );
+  checkSame(trees, options.processSet?.ranks ?? trees.map((_, rank) => rank));
+  const tensors = yield* wait(parts.readSync, parts.read);
+  const packed = pack(tensors);
+  yield* wait(
+    () => core.broadcastSync(packed, rootRank, { ...options, inPlace: true }),
+    () => core.broadcast(packed, rootRank, { ...options, inPlace: true }),
+  );
   return parts.rebuild(unpack(packed, tensors));
 }
 
@@ -133,8 +145,7 @@ function checkReducible(leaves: readonly Leaf[]): void {
 function checkGatherable(leaves: readonly Leaf[]): void {
   const leaf = leaves.find(({ shape }) => shape.length === 0);
   if (leaf === undefined) return;
-  throw new HorovodError(
-    'ERR_HVD_INVALID_ARGUMENT',
+  throw invalidArgument(
     `allgather: ${describeLeaf(leaf)} has no first dimension to concatenate along; use x.reshape([1]).`,
   );
 }
@@ -146,15 +157,6 @@ function withLeaves(error: unknown, leaves: readonly Leaf[]): unknown {
   const more = leaves.length > shown.length ? `, … ${leaves.length} in all` : '';
   const text = `${error.detail} Leaves of this rank's tree: ${shown.join(', ')}${more}.`;
   return new HorovodError(error.code, text, { rank: error.rank, tensor: error.tensor, cause: error });
-}
-
-/** Those of the first of two operations, the comparison of the trees. */
-function treeOptions(options: CollectiveOptions): CollectiveOptions {
-  return { ...options, name: options.name === undefined ? undefined : `${options.name}/tree` };
-}
-
-function ranksOf({ processSet }: CollectiveOptions, size: number): readonly number[] {
-  return processSet?.ranks ?? Array.from({ length: size }, (_, rank) => rank);
 }
 
 function checkSame(trees: readonly (readonly string[])[], ranks: readonly number[]): void {

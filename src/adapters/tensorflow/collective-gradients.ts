@@ -11,9 +11,6 @@
 // loss does not depend on the result makes no such call, and the others wait for it.
 
 import * as tf from '@tensorflow/tfjs';
-import * as core from '../../context/default/default-collectives.ts';
-import { globalProcessSet } from '../../context/default/default-context.ts';
-import { rank } from '../../context/default/default-membership.ts';
 import { HorovodError } from '../../errors.ts';
 import {
   type AllreduceOptions,
@@ -26,6 +23,7 @@ import {
 } from '../../operations/options.ts';
 import { Average, Sum } from '../../tensor/reduce-op.ts';
 import type { TensorLike } from '../../tensor/tensor.ts';
+import { core, globalProcessSet, rank } from '../context.ts';
 import { broadcastTensorSync, runSync } from './tensor-collectives.ts';
 import { type CollectiveInput, isSource, type TensorSource, tensorOf } from './tensor-operands.ts';
 
@@ -156,7 +154,7 @@ export function alltoallSync(x: TensorSource, options: AlltoallOptions): Alltoal
 
 /**
  * Tells the tape, if one is on, how to get from gradients of `ys` to gradients of `xs`. Integers and plain arrays
- * have no gradients: `gradient` gets and gives those of the float32 tensors only, in their order.
+ * have no gradients: `gradient` takes and returns those of the float32 tensors only, in their order.
  */
 function withGradients(
   xs: readonly CollectiveInput[],
@@ -187,7 +185,7 @@ function passOne(inputs: tf.Tensor[], [value]: tf.Tensor[], gradient: Gradient):
   return [pass(...inputs)];
 }
 
-/** tf.customGrad() knows functions of one value only: several travel through it as one row of numbers. */
+/** tf.customGrad() takes functions of one value only: several travel through it as one row of numbers. */
 function passSeveral(inputs: tf.Tensor[], values: tf.Tensor[], gradient: Gradient): tf.Tensor[] {
   const sizes = values.map(({ size }) => size);
   const unpack = (row: tf.Tensor) =>
@@ -219,7 +217,7 @@ function rowsOf(tensor: tf.Tensor, first: number, rows: number): tf.Tensor {
   return tf.slice(tensor, [first, ...rest.map(() => 0)], [rows, ...rest]);
 }
 
-/** A gradient is an operation of its own, so it has a name of its own. */
+/** A gradient is another operation, so it needs another name. */
 function forGradient<O extends CollectiveOptions>(options: O): O {
   return options.name === undefined ? options : { ...options, name: `${options.name}.gradient` };
 }

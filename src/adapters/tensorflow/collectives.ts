@@ -4,7 +4,6 @@
 // The result of a Sync form belongs to the tf.tidy() around the call and has a gradient, like that of any tf operation.
 // The result of a promise form is the caller's to dispose, and has no gradient.
 
-import * as core from '../../context/default/default-collectives.ts';
 import {
   type AllreduceOptions,
   type AlltoallOptions,
@@ -16,6 +15,7 @@ import {
   type ReduceOptions,
 } from '../../operations/options.ts';
 import { describe, type TensorLike } from '../../tensor/tensor.ts';
+import { core } from '../context.ts';
 import * as differentiable from './collective-gradients.ts';
 import { type ListCollective, listSync } from './collective-gradients.ts';
 import { broadcastTensor, run } from './tensor-collectives.ts';

@@ -5,9 +5,6 @@
 // writes its result into the heap, too. Promise forms copy, since the core may read long after the next call of tf.
 
 import * as tf from '@tensorflow/tfjs';
-import * as core from '../../context/default/default-collectives.ts';
-import { globalProcessSet } from '../../context/default/default-context.ts';
-import { rank } from '../../context/default/default-membership.ts';
 import {
   type AllreduceOptions,
   type BroadcastOptions,
@@ -17,6 +14,7 @@ import {
 } from '../../operations/options.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
 import type { Tensor, TensorLike } from '../../tensor/tensor.ts';
+import { core, globalProcessSet, rank } from '../context.ts';
 import { blankTensor, dtypeOf, liveView, makeTensor } from './tensor-access.ts';
 import {
   assignAndDispose,
