@@ -130,7 +130,7 @@ test('ranks that ignore SIGTERM get SIGKILL after a while when another has faile
     }`;
   const job = await Job.start({
     slots: planSlots(2, [{ name: 'localhost', slots: 2 }]),
-    command: { file: process.execPath, args: ['-e', script] },
+    command: [process.execPath, '-e', script],
     driverEnvironment: process.env,
     environment: {},
     prefix: 'none',

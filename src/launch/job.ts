@@ -8,8 +8,8 @@ import { signalNumber } from '../control/process-status.ts';
 import { controlBlockKey } from '../rendezvous/store/keys.ts';
 import type { Store } from '../rendezvous/store/store.ts';
 import { TcpStoreServer } from '../rendezvous/store/tcp-store-server.ts';
-import type { ForwardingRules } from '../settings/environment.ts';
 import { JobSecret } from '../settings/job-secret.ts';
+import { deferred } from './deferred.ts';
 import { FlightRecords } from './failure-report/flight-records.ts';
 import { failureReport, how, who } from './failure-report/report.ts';
 import {
@@ -20,45 +20,12 @@ import {
   type RankEnd,
 } from './failure-report/root-cause.ts';
 import type { Slot } from './hosts/plan-slots.ts';
-import { openHosts, type RemoteHostsRequest } from './open-hosts.ts';
-import type { ConsoleWriter } from './output/console-writer.ts';
-import { createOutputDirectories, RankOutput, type RankOutputOptions } from './output/rank-output.ts';
+import type { JobRequest } from './job-request.ts';
+import { openHosts } from './open-hosts.ts';
+import { createOutputDirectories, RankOutput } from './output/rank-output.ts';
 import type { HostRanks, RankEnding, StartedRank } from './ranks/host-ranks.ts';
 import { Guardian } from './spawn/guardian.ts';
-import type { CorePinning } from './spawn/pin-cores.ts';
-import type { RankCommand } from './spawn/rank-process.ts';
 import { StartClock } from './start-clock.ts';
-
-export interface JobRequest {
-  readonly slots: readonly Slot[];
-  /** As the user gave it. Each host runs a script with its own Node. */
-  readonly command: RankCommand;
-  readonly driverEnvironment: NodeJS.ProcessEnv;
-  /** Which of its variables go to the ranks. */
-  readonly forwarding?: ForwardingRules | undefined;
-  /** Variables that the flags and the config file set. */
-  readonly environment: Readonly<Record<string, string>>;
-  /** Of this machine. */
-  readonly corePinning?: CorePinning | undefined;
-  /** CUDA_VISIBLE_DEVICES for each local rank of this machine. */
-  readonly gpus?: readonly string[] | undefined;
-  /** Which hosts are other machines, and how to reach them; undefined: none. */
-  readonly remote?: RemoteHostsRequest | undefined;
-  readonly prefix: RankOutputOptions['prefix'];
-  readonly outputDirectory: string | undefined;
-  readonly stdout: ConsoleWriter;
-  readonly stderr: ConsoleWriter;
-  /** Prints a message of the launcher, one or more lines. */
-  readonly say: (text: string) => void;
-  /** The same for --verbose. */
-  readonly explain: (text: string) => void;
-  /** Between the first signal and SIGKILL. */
-  readonly graceMs?: number;
-  /** HOROVOD_FLIGHT_DIR. */
-  readonly flightDirectory?: string | undefined;
-  /** Runs since the start of horovodrun; for --verbose. */
-  readonly clock?: StartClock | undefined;
-}
 
 const defaultGraceMs = 5000;
 /** How long an output stream may stay open after its rank, when another process holds it. */
@@ -108,6 +75,7 @@ export class Job {
   static async start(request: JobRequest): Promise<Job> {
     const { outputDirectory, slots, driverEnvironment, remote, explain } = request;
     const clock = request.clock ?? new StartClock();
+    const interfaces = remote?.settings.networkInterfaces;
     if (outputDirectory !== undefined) createOutputDirectories(outputDirectory, slots.length);
     const identity = { secret: JobSecret.generate(), jobId: randomBytes(8).toString('hex') };
     const guardian = Guardian.start(identity.jobId, driverEnvironment['PATH']);
@@ -117,7 +85,7 @@ export class Job {
         ...identity,
         ranks: slots.length,
         listenOn: remote === undefined ? 'loopback' : 'all',
-        ...(remote?.networkInterfaces === undefined ? {} : { networkInterfaces: remote.networkInterfaces }),
+        ...(interfaces === undefined ? {} : { networkInterfaces: interfaces }),
       });
       explain(`job ${identity.jobId}: ${ranksText(slots.length)}, rendezvous at ${server.address}`);
       const graceMs = request.graceMs ?? defaultGraceMs;
@@ -229,9 +197,9 @@ export class Job {
   /** Through the control block of its host, a rank learns how others ended, including those that ended before. */
   async #watchControlBlocks(clock: StartClock): Promise<void> {
     const firsts = this.#hosts.map((host) => {
-      const { promise, resolve } = promiseWithResolver();
-      void this.#watchControlBlock(host, resolve);
-      return promise;
+      const first = deferred();
+      void this.#watchControlBlock(host, first.resolve);
+      return first.promise;
     });
     await Promise.all(firsts);
     clock.mark('rendezvous');
@@ -308,14 +276,6 @@ export class Job {
 /** '1 rank', '4 ranks' */
 function ranksText(count: number): string {
   return `${count} rank${count === 1 ? '' : 's'}`;
-}
-
-function promiseWithResolver(): { promise: Promise<void>; resolve: () => void } {
-  let resolve: () => void = () => undefined;
-  const promise = new Promise<void>((settle) => {
-    resolve = settle;
-  });
-  return { promise, resolve };
 }
 
 /** Waits for the promise, but not longer than `ms`. */

@@ -8,8 +8,8 @@ import { helpText } from '../settings/help.ts';
 import { packageVersion } from '../settings/package.ts';
 import { settingError } from '../settings/setting.ts';
 import { Job } from './job.ts';
+import { jobRequest, planHosts } from './job-request.ts';
 import { ConsoleWriter, ownOutput } from './output/console-writer.ts';
-import { planHosts, prefixOf, requestForHosts } from './plan-job.ts';
 import { StartClock } from './start-clock.ts';
 
 const usageExitCode = 2;
@@ -69,34 +69,21 @@ async function run(argv: readonly string[], { stdout, stderr, say, onStart }: Su
     throw settingError('the command to run is missing.');
   const plan = await planHosts(options, settings.startTimeoutMs);
   clock.mark('resolve');
-  if (settings.transport === 'mpi') {
-    const { startMpirunJob } = await import('./mpirun/start.ts');
-    const mpirun = await startMpirunJob({
-      plan,
-      command,
-      options,
-      settings,
-      environment,
-      driverEnvironment,
-      stdout,
-      stderr,
-      say,
-    });
-    onStart(mpirun);
-    return mpirun.finish();
-  }
-  const [file = '', ...args] = command;
-  const job = await Job.start({
-    ...requestForHosts({ plan, options, settings, driverEnvironment, say }),
-    command: { file, args },
+  const launch = {
+    plan,
+    command,
+    options,
+    settings,
     environment,
+    driverEnvironment,
     stdout,
     stderr,
+    say,
     clock,
-    prefix: prefixOf(options),
-    outputDirectory: options.outputFilename,
-    explain: options.verbose ? say : () => undefined,
-  });
+  };
+  const job = await (settings.transport === 'mpi'
+    ? (await import('./mpirun/start.ts')).startMpirunJob(launch)
+    : Job.start(jobRequest(launch)));
   onStart(job);
   return job.finish();
 }

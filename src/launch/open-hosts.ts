@@ -6,55 +6,29 @@ import { fileURLToPath } from 'node:url';
 import { HorovodError } from '../errors.ts';
 import { formatAddress } from '../net/addresses.ts';
 import type { TcpStoreServer } from '../rendezvous/store/tcp-store-server.ts';
-import { type ForwardingRules, forwardedEnvironment } from '../settings/environment.ts';
+import { forwardedEnvironment } from '../settings/environment.ts';
 import type { JobSecret } from '../settings/job-secret.ts';
+import { packageVersion } from '../settings/package.ts';
 import { environmentForOtherHosts } from './agent/forwarded-environment.ts';
 import type { StartOrder } from './agent/protocol.ts';
 import { resolveCommand } from './command.ts';
 import { HostProgress } from './host-progress.ts';
 import type { Slot } from './hosts/plan-slots.ts';
+import type { JobRequest, RemoteHosts } from './job-request.ts';
 import type { HostRanks } from './ranks/host-ranks.ts';
 import { LocalRanks } from './ranks/local-ranks.ts';
 import type { Guardian } from './spawn/guardian.ts';
-import type { CorePinning } from './spawn/pin-cores.ts';
-import type { RankCommand } from './spawn/rank-process.ts';
 import { AgentConnection } from './ssh/agent-connection.ts';
 import { describeProblems, type HostProblem } from './ssh/host-problem.ts';
 import { RemoteRanks } from './ssh/remote-ranks.ts';
-import type { SshOptions } from './ssh/ssh-command.ts';
 import type { StartClock } from './start-clock.ts';
 
-export interface RemoteHostsRequest {
-  /** The hosts that are other machines. */
-  readonly names: ReadonlySet<string>;
-  readonly ssh: SshOptions;
-  /** Of this package; agents must have the same one. */
-  readonly version: string;
-  readonly startTimeoutMs: number;
-  /** How long an agent and horovodrun may be silent towards each other. */
-  readonly silenceMs: number;
-  readonly networkInterfaces?: readonly string[] | undefined;
-  readonly pinCores: boolean;
-  readonly pinGpus: boolean;
-}
-
-export interface HostsRequest {
-  readonly slots: readonly Slot[];
-  readonly command: RankCommand;
-  readonly driverEnvironment: NodeJS.ProcessEnv;
-  /** Which variables of the driver go to the ranks. */
-  readonly forwarding?: ForwardingRules | undefined;
-  readonly environment: Readonly<Record<string, string>>;
-  readonly corePinning?: CorePinning | undefined;
-  readonly gpus?: readonly string[] | undefined;
-  readonly remote?: RemoteHostsRequest | undefined;
+export interface HostsRequest extends JobRequest {
   readonly secret: JobSecret;
   readonly jobId: string;
   readonly graceMs: number;
   readonly guardian: Guardian;
   readonly server: TcpStoreServer;
-  readonly say: (text: string) => void;
-  readonly explain: (text: string) => void;
   readonly clock: StartClock;
 }
 
@@ -86,34 +60,34 @@ function localRanks(request: HostsRequest, slots: readonly Slot[], firstPlace: n
     firstPlace,
     rendezvousAddress: server.address,
     driverEnvironment: forwardedEnvironment(driverEnvironment, forwarding),
-    command: resolveCommand([command.file, ...command.args], process.execPath, process.execArgv),
+    command: resolveCommand(command, process.execPath, process.execArgv),
   });
 }
 
 function remoteRanks(request: HostsRequest, agent: AgentConnection, slots: readonly Slot[]): RemoteRanks {
   const { server, say, explain } = request;
-  const remote = request.remote as RemoteHostsRequest;
+  const { settings } = request.remote as RemoteHosts;
   const { launcherAddress } = agent.hello;
   // The address from which this host was logged into leads back here even through NAT. It is not used if the user has
   // chosen interfaces, perhaps to keep the job off that network.
   const seen =
-    launcherAddress === undefined || remote.networkInterfaces !== undefined
+    launcherAddress === undefined || settings.networkInterfaces !== undefined
       ? []
       : [formatAddress({ host: launcherAddress, port: server.port })];
   const order: StartOrder = {
     jobId: request.jobId,
     secret: request.secret.revealForEnvironment(),
     slots,
-    words: [request.command.file, ...request.command.args],
+    words: request.command,
     execPath: process.execPath,
     execArgv: process.execArgv,
     forwarded: environmentForOtherHosts(request.driverEnvironment, request.forwarding),
     environment: request.environment,
     rendezvousAddress: [...new Set([...seen, ...server.addresses])].join(','),
-    pinCores: remote.pinCores,
-    pinGpus: remote.pinGpus,
+    pinCores: settings.pinCores,
+    pinGpus: settings.pinGpus,
     graceMs: request.graceMs,
-    silenceMs: remote.silenceMs,
+    silenceMs: settings.peerTimeoutMs,
   };
   return new RemoteRanks(agent, { slots, order, say, explain });
 }
@@ -123,7 +97,7 @@ async function connectAgents(
   hosts: readonly string[],
 ): Promise<Map<string, AgentConnection>> {
   if (remote === undefined) return new Map();
-  const { ssh, version, startTimeoutMs, silenceMs } = remote;
+  const { ssh, settings } = remote;
   const directory = process.cwd();
   const agentPath = fileURLToPath(new URL('./agent/main.js', import.meta.url));
   const places = {
@@ -139,10 +113,10 @@ async function connectAgents(
         host,
         places,
         ssh,
-        version,
         guardian,
-        startTimeoutMs,
-        silenceMs,
+        version: packageVersion(),
+        startTimeoutMs: settings.startTimeoutMs,
+        silenceMs: settings.peerTimeoutMs,
         environment: driverEnvironment,
       }).finally(() => progress.answered(host)),
     ),

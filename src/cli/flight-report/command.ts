@@ -1,7 +1,5 @@
 // `horovod flight-report DIRECTORY`: compares the ranks' flight records and says what went wrong first.
 
-import { parseArgs } from 'node:util';
-import { HorovodError } from '../../errors.ts';
 import { analyse } from '../../observe/flight-recorder/report/analyse.ts';
 import { loadDumps } from '../../observe/flight-recorder/report/load-dumps.ts';
 import {
@@ -10,7 +8,8 @@ import {
   renderReport,
   verdict,
 } from '../../observe/flight-recorder/report/render.ts';
-import type { Subcommand } from '../subcommand.ts';
+import { settingError } from '../../settings/setting.ts';
+import { parseOptions, type Subcommand } from '../subcommand.ts';
 
 const help = `Usage: horovod flight-report [options] DIRECTORY...
 
@@ -30,13 +29,16 @@ The exit code is 0, 1 if there are no flight records, or 2 for usage errors.
 
 export const flightReportCommand: Pick<Subcommand, 'run'> = {
   async run(argv, output) {
-    const { values, positionals } = parse(argv);
+    const { values, positionals } = parseOptions(argv, {
+      json: { type: 'boolean' },
+      help: { type: 'boolean', short: 'h' },
+    });
     if (values.help) {
       output.out(help);
       return 0;
     }
     if (positionals.length === 0) {
-      throw new HorovodError('ERR_HVD_SETTING', 'DIRECTORY is missing.');
+      throw settingError('DIRECTORY is missing.');
     }
     const { dumps, notes } = loadDumps(positionals);
     const finding = analyse(dumps);
@@ -58,18 +60,3 @@ export const flightReportCommand: Pick<Subcommand, 'run'> = {
     return 0;
   },
 };
-
-function parse(argv: readonly string[]): {
-  values: { json?: boolean | undefined; help?: boolean | undefined };
-  positionals: string[];
-} {
-  try {
-    return parseArgs({
-      args: [...argv],
-      options: { json: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } },
-      allowPositionals: true,
-    });
-  } catch (error) {
-    throw new HorovodError('ERR_HVD_SETTING', `${(error as Error).message.split('. ')[0]}.`);
-  }
-}

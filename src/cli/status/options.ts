@@ -1,7 +1,7 @@
 // The options of `horovod status`.
 
-import { parseArgs } from 'node:util';
 import { settingError } from '../../settings/setting.ts';
+import { parseOptions } from '../subcommand.ts';
 
 /** The size of a terminal. */
 export interface Screen {
@@ -51,7 +51,17 @@ The exit code is 0, 1 if there is no such job, or 2 for usage errors.
 `;
 
 export function parseStatusOptions(argv: readonly string[]): StatusOptions {
-  const { values, positionals } = parse(argv);
+  const { values, positionals } = parseOptions(argv, {
+    help: { type: 'boolean', short: 'h' },
+    json: { type: 'boolean' },
+    once: { type: 'boolean' },
+    screen: { type: 'string' },
+    watch: { type: 'string', short: 'w' },
+    job: { type: 'string' },
+    host: { type: 'string' },
+    'ssh-port': { type: 'string', short: 'p' },
+    'ssh-identity-file': { type: 'string' },
+  });
   if (positionals.length > 0) throw settingError(`unexpected argument ${JSON.stringify(positionals[0])}.`);
   const { help = false, json = false, once = false, job, host } = values;
   const watchSeconds =
@@ -83,28 +93,6 @@ export function parseStatusOptions(argv: readonly string[]): StatusOptions {
     sshPort,
     sshIdentityFile,
   };
-}
-
-function parse(argv: readonly string[]) {
-  try {
-    return parseArgs({
-      args: [...argv],
-      allowPositionals: true,
-      options: {
-        help: { type: 'boolean', short: 'h' },
-        json: { type: 'boolean' },
-        once: { type: 'boolean' },
-        screen: { type: 'string' },
-        watch: { type: 'string', short: 'w' },
-        job: { type: 'string' },
-        host: { type: 'string' },
-        'ssh-port': { type: 'string', short: 'p' },
-        'ssh-identity-file': { type: 'string' },
-      },
-    });
-  } catch (error) {
-    throw settingError(`${(error as Error).message.split('. ')[0]}.`);
-  }
 }
 
 function screenOf(text: string | undefined): Screen | undefined {

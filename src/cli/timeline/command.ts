@@ -2,12 +2,12 @@
 
 import { writeFileSync } from 'node:fs';
 import { basename } from 'node:path';
-import { parseArgs } from 'node:util';
 import { htmlReport } from '../../observe/timeline/report/html.ts';
 import { printReport } from '../../observe/timeline/report/print.ts';
 import { readTrace, type TraceEnd, TraceFileError } from '../../observe/timeline/report/read-trace.ts';
 import { SummaryBuilder, type TraceSummary } from '../../observe/timeline/report/summary.ts';
-import type { CommandOutput, Subcommand } from '../subcommand.ts';
+import { settingError } from '../../settings/setting.ts';
+import { type CommandOutput, parseOptions, type Subcommand } from '../subcommand.ts';
 
 export const timelineHelp = `Usage: horovod timeline report FILE [options]
 
@@ -25,48 +25,29 @@ The exit code is 0, 1 if the timeline cannot be read, or 2 for usage errors.
 
 export const timelineCommand: Pick<Subcommand, 'run'> = {
   async run(argv, output) {
-    const asked = parse(argv);
-    if (typeof asked === 'string') {
-      output.error(`horovod timeline: ${asked}\n`);
-      return 2;
-    }
-    if (asked.help) {
+    const { values, positionals } = parseOptions(argv, {
+      html: { type: 'string' },
+      json: { type: 'boolean' },
+      help: { type: 'boolean', short: 'h' },
+    });
+    if (values.help) {
       output.out(timelineHelp);
       return 0;
     }
-    return report(asked.file, asked, output);
+    const [verb, file, ...more] = positionals;
+    if (verb !== 'report')
+      throw settingError(`expected "report FILE"${verb === undefined ? '' : `, not "${verb}"`}.`);
+    if (file === undefined) throw settingError('report: FILE is missing.');
+    if (more.length > 0) throw settingError(`report: expected one file; unexpected ${more.join(', ')}.`);
+    return report(file, values, output);
   },
 };
 
-interface Asked {
-  readonly file: string;
-  readonly html: string | undefined;
-  readonly json: boolean;
-  readonly help: boolean;
-}
-
-/** A string says what is wrong with the arguments. */
-function parse(argv: readonly string[]): Asked | string {
-  try {
-    const { values, positionals } = parseArgs({
-      args: [...argv],
-      allowPositionals: true,
-      options: { html: { type: 'string' }, json: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } },
-    });
-    const { html, json = false, help = false } = values;
-    const [verb, file, ...more] = positionals;
-    if (help) return { file: '', html: undefined, json: false, help };
-    if (verb !== 'report')
-      return `expected "report FILE"${verb === undefined ? '' : `, not "${verb}"`}. See \`horovod timeline --help\`.`;
-    if (file === undefined) return 'report: FILE is missing. See `horovod timeline --help`.';
-    if (more.length > 0) return `report: expected one file; unexpected ${more.join(', ')}.`;
-    return { file, html, json, help };
-  } catch (error) {
-    return `${(error as Error).message.split('.')[0]}. See \`horovod timeline --help\`.`;
-  }
-}
-
-async function report(file: string, { html, json }: Asked, output: CommandOutput): Promise<number> {
+async function report(
+  file: string,
+  { html, json }: { html?: string | undefined; json?: boolean | undefined },
+  output: CommandOutput,
+): Promise<number> {
   const builder = new SummaryBuilder();
   let end: TraceEnd;
   try {

@@ -11,6 +11,7 @@ import { processEnvironment } from '../../settings/environment.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
 import { packageVersion } from '../../settings/package.ts';
 import { resolveCommand } from '../command.ts';
+import { deferred } from '../deferred.ts';
 import type { StartedRank } from '../ranks/host-ranks.ts';
 import { LocalRanks } from '../ranks/local-ranks.ts';
 import { Guardian } from '../spawn/guardian.ts';
@@ -47,7 +48,6 @@ export async function runAgent(process: NodeJS.Process): Promise<number> {
 }
 
 export class Agent {
-  readonly finished: Promise<number>;
   readonly #write: (bytes: Buffer) => void;
   readonly #reader = new MessageReader<Order>();
   readonly #heartbeat: NodeJS.Timeout;
@@ -58,13 +58,10 @@ export class Agent {
   #host: LocalRanks | undefined;
   #guardian: Guardian | undefined;
   #isEnding = false;
-  #finish: (exitCode: number) => void = () => undefined;
+  readonly #finished = deferred<number>();
 
   constructor(write: (bytes: Buffer) => void) {
     this.#write = write;
-    this.finished = new Promise((resolve) => {
-      this.#finish = resolve;
-    });
     this.#silence = this.#detectSilence(firstSilenceMs);
     this.#heartbeat = setInterval(() => this.#report({ op: 'heartbeat' }), heartbeatMs);
     write(Buffer.from(`${linePrefix}frames\n`));
@@ -77,6 +74,10 @@ export class Agent {
       hostname: hostname(),
       launcherAddress: processEnvironment()['SSH_CONNECTION']?.split(' ')[0],
     });
+  }
+
+  get finished(): Promise<number> {
+    return this.#finished.promise;
   }
 
   receive(piece: Buffer): void {
@@ -214,6 +215,6 @@ export class Agent {
     await this.#host?.close();
     if (isClear) await this.#guardian?.dismiss();
     clearInterval(this.#heartbeat);
-    this.#finish(0);
+    this.#finished.resolve(0);
   }
 }

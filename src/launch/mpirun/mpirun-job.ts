@@ -11,23 +11,17 @@ import { nearInterfaces } from '../../net/near-interfaces.ts';
 import { resolveHost } from '../../net/resolve-host.ts';
 import { settingsTable } from '../../settings/table.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
-import type { ConsoleWriter } from '../output/console-writer.ts';
-import { createOutputDirectories, RankOutput, type RankOutputOptions } from '../output/rank-output.ts';
+import type { JobOutput } from '../job-request.ts';
+import { createOutputDirectories, RankOutput } from '../output/rank-output.ts';
 import { Guardian } from '../spawn/guardian.ts';
 import { describeMpi, type Mpirun } from './mpi-family.ts';
 import { type MpirunCommand, type MpirunRequest, mpirunCommand } from './mpirun-command.ts';
 import { TagReader } from './tag-reader.ts';
 
-export interface MpirunJobRequest extends Omit<MpirunRequest, 'file' | 'family'> {
+export interface MpirunJobRequest extends Omit<MpirunRequest, 'file' | 'family'>, JobOutput {
   readonly mpirun: Mpirun;
   /** The environment of mpirun. */
   readonly driverEnvironment: NodeJS.ProcessEnv;
-  readonly prefix: RankOutputOptions['prefix'];
-  readonly outputDirectory: string | undefined;
-  readonly stdout: ConsoleWriter;
-  readonly stderr: ConsoleWriter;
-  readonly say: (text: string) => void;
-  readonly explain: (text: string) => void;
   /** Between the first signal and SIGKILL. mpirun needs some of it to stop its ranks. */
   readonly graceMs?: number;
 }

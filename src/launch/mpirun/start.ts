@@ -2,49 +2,22 @@
 
 import { forwardedEnvironment } from '../../settings/environment.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
-import { type LaunchOptions, type Settings, settingsTable } from '../../settings/table.ts';
+import { settingsTable } from '../../settings/table.ts';
 import { describeNative } from '../../transport/native/load.ts';
 import { environmentForOtherHosts } from '../agent/forwarded-environment.ts';
 import { resolveCommand } from '../command.ts';
-import type { ConsoleWriter } from '../output/console-writer.ts';
-import { type HostPlan, prefixOf, requestForHosts } from '../plan-job.ts';
+import { forwardingRules, type Launch, outputOf, sshOptions } from '../job-request.ts';
 import { requireMpirun } from './mpi-family.ts';
 import { MpirunJob } from './mpirun-job.ts';
 import { reachHosts } from './reach-hosts.ts';
 
-export interface MpirunLaunch {
-  readonly plan: HostPlan;
-  readonly command: readonly string[];
-  readonly options: LaunchOptions;
-  readonly settings: Settings;
-  /** Variables that the flags and the config file set. */
-  readonly environment: Readonly<Record<string, string>>;
-  readonly driverEnvironment: NodeJS.ProcessEnv;
-  readonly stdout: ConsoleWriter;
-  readonly stderr: ConsoleWriter;
-  readonly say: (text: string) => void;
-}
-
-export async function startMpirunJob(launch: MpirunLaunch): Promise<MpirunJob> {
-  const { options, settings, say, stdout, stderr, driverEnvironment } = launch;
+export async function startMpirunJob(launch: Launch): Promise<MpirunJob> {
+  const { options, settings, say, driverEnvironment } = launch;
   const { slots, remoteNames } = launch.plan;
-  // mpirun places the ranks.
-  const unpinned = { ...settings, pinCores: false, pinGpus: false };
-  const { remote } = requestForHosts({
-    plan: launch.plan,
-    options,
-    settings: unpinned,
-    driverEnvironment,
-    say,
-  });
+  const timeoutMs = settings.startTimeoutMs;
   const [mpirun] = await Promise.all([
-    requireMpirun(settings.mpirun, driverEnvironment, settings.startTimeoutMs),
-    remote &&
-      reachHosts([...remoteNames], {
-        ssh: remote.ssh,
-        env: driverEnvironment,
-        timeoutMs: settings.startTimeoutMs,
-      }),
+    requireMpirun(settings.mpirun, driverEnvironment, timeoutMs),
+    reachHosts([...remoteNames], { ssh: sshOptions(launch), env: driverEnvironment, timeoutMs }),
   ]);
   for (const [isGiven, flag] of [
     [settings.pinCores, '--pin-cores'],
@@ -57,11 +30,12 @@ export async function startMpirunJob(launch: MpirunLaunch): Promise<MpirunJob> {
   const addon = describeNative({ ...settings, transport: 'mpi', launcher });
   // A warning only, because the command may not use Horovod at all.
   if (!addon.built) say(`the MPI addon is missing, so init() will fail: ${addon.reason}.`);
-  const rules = { allow: options.envAllow, deny: options.envDeny };
+  const rules = forwardingRules(options);
   // Ranks on this host inherit the environment of mpirun.
   const driver = forwardedEnvironment(driverEnvironment, rules);
   const secretName = settingsTable.userSecret.env as string;
   return MpirunJob.start({
+    ...outputOf(launch),
     mpirun,
     slots,
     command: resolveCommand(launch.command, process.execPath, process.execArgv),
@@ -79,11 +53,5 @@ export async function startMpirunJob(launch: MpirunLaunch): Promise<MpirunJob> {
     networkInterfaces: settings.networkInterfaces,
     bindingArgs: options.bindingArgs,
     mpiArgs: options.mpiArgs,
-    prefix: prefixOf(options),
-    outputDirectory: options.outputFilename,
-    stdout,
-    stderr,
-    say,
-    explain: options.verbose ? say : () => undefined,
   });
 }

@@ -10,12 +10,11 @@ import { TcpStoreServer } from '../../rendezvous/store/tcp-store-server.ts';
 import { driverSettings, launchOptions } from '../../settings/command-line.ts';
 import { processEnvironment } from '../../settings/environment.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
+import { settingError } from '../../settings/setting.ts';
 import { settingsTable } from '../../settings/table.ts';
-import { parseHosts, readHostfile } from '../hosts/host-list.ts';
 import { Job } from '../job.ts';
-import type { MpirunLaunch } from '../mpirun/start.ts';
+import { jobRequest, type Launch, listedHosts, planHosts } from '../job-request.ts';
 import { ConsoleWriter } from '../output/console-writer.ts';
-import { planHosts, prefixOf, requestForHosts } from '../plan-job.ts';
 import { encodeCall } from './call.ts';
 import { decodeOutcome, type Outcome, rebuildError } from './outcome.ts';
 import type { RunOptions } from './run.ts';
@@ -64,52 +63,41 @@ async function startJob(options: RunOptions, remarks: string[]): Promise<{ job: 
   const { hosts, hostfile, sshPort, sshIdentityFile, outputFilename } = options;
   const { prefixOutput = true, verbose = false } = options;
   if (hosts !== undefined && hostfile !== undefined) {
-    throw new HorovodError('ERR_HVD_SETTING', 'run: hosts and hostfile cannot be used together.');
+    throw settingError('run: hosts and hostfile cannot be used together.');
   }
   const processes = options.np ?? slotsOf(options);
   if (!Number.isSafeInteger(processes) || processes < 1) {
-    throw new HorovodError('ERR_HVD_SETTING', `run: np is ${processes}; expected an integer ≥ 1.`);
+    throw settingError(`run: np is ${processes}; expected an integer ≥ 1.`);
   }
   const say = (text: string) => {
     remarks.push(text);
     if (verbose) process.stderr.write(`horovod.run: ${text}\n`);
   };
   const plan = await planHosts({ processes, hosts, hostfile }, settings.startTimeoutMs);
-  const size = plan.slots.length;
-  const stdout = writerTo(process.stdout, options);
-  const stderr = writerTo(process.stderr, options);
-  const launch = {
-    ...launchOptions(new Map()),
-    sshPort,
-    sshIdentityFile,
-    outputFilename,
-    prefixOutput,
-    verbose,
+  const launch: Launch = {
+    plan,
+    command: [rankScript()],
+    options: {
+      ...launchOptions(new Map()),
+      sshPort,
+      sshIdentityFile,
+      outputFilename,
+      prefixOutput,
+      verbose,
+    },
+    settings,
+    environment,
+    driverEnvironment,
+    stdout: writerTo(process.stdout, options),
+    stderr: writerTo(process.stderr, options),
+    say,
   };
-  const common = { environment, driverEnvironment, stdout, stderr, say };
-  if (settings.transport === 'mpi') {
-    const job = await startWithMpirun({
-      ...common,
-      plan,
-      settings,
-      options: launch,
-      command: [rankScript()],
-    });
-    return { job, size };
-  }
-  const job = await Job.start({
-    ...common,
-    ...requestForHosts({ plan, options: launch, settings, driverEnvironment, say }),
-    command: { file: rankScript(), args: [] },
-    prefix: prefixOf(launch),
-    outputDirectory: outputFilename,
-    explain: verbose ? say : () => undefined,
-  });
-  return { job, size };
+  const job = await (settings.transport === 'mpi' ? startWithMpirun(launch) : Job.start(jobRequest(launch)));
+  return { job, size: plan.slots.length };
 }
 
 /** Ranks of mpirun find each other without us, so the call and the results need a separate store. */
-async function startWithMpirun(launch: MpirunLaunch): Promise<RunJob> {
+async function startWithMpirun(launch: Launch): Promise<RunJob> {
   const { startMpirunJob } = await import('../mpirun/start.ts');
   const { plan, settings } = launch;
   const secret = JobSecret.generate();
@@ -238,9 +226,8 @@ function variablesOf(options: RunOptions): Record<string, string> {
   return variables;
 }
 
-function slotsOf({ hosts, hostfile }: RunOptions): number {
-  const list = hosts !== undefined ? parseHosts(hosts) : hostfile !== undefined ? readHostfile(hostfile) : [];
-  return list.length === 0 ? 1 : list.reduce((sum, { slots }) => sum + slots, 0);
+function slotsOf(options: RunOptions): number {
+  return listedHosts(options)?.reduce((sum, { slots }) => sum + slots, 0) ?? 1;
 }
 
 /** Relative if below the working directory, because another host may have the project elsewhere. */

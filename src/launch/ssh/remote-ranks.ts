@@ -4,6 +4,7 @@
 import { Readable } from 'node:stream';
 import { ProtocolError } from '../../net/frames.ts';
 import type { Report, StartOrder, StreamName } from '../agent/protocol.ts';
+import { deferred } from '../deferred.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 import type { HostRanks, RankEnding, RankTestament, StartedRank } from '../ranks/host-ranks.ts';
 import type { AgentConnection } from './agent-connection.ts';
@@ -22,7 +23,7 @@ export class RemoteRanks implements HostRanks {
   readonly #agent: AgentConnection;
   readonly #options: RemoteRanksOptions;
   readonly #ranks: ReadonlyMap<number, RemoteRank>;
-  #hasStarted: () => void = () => undefined;
+  readonly #started = deferred();
 
   constructor(agent: AgentConnection, options: RemoteRanksOptions) {
     this.#agent = agent;
@@ -33,18 +34,15 @@ export class RemoteRanks implements HostRanks {
   }
 
   async start(): Promise<readonly StartedRank[]> {
-    const started = new Promise<void>((resolve) => {
-      this.#hasStarted = resolve;
-    });
     this.#agent.listen({
       onReport: (report) => this.#receive(report),
       onLost: (why) => {
         for (const rank of this.#ranks.values()) rank.lose(why);
-        this.#hasStarted();
+        this.#started.resolve();
       },
     });
     this.#agent.send({ op: 'start', ...this.#options.order });
-    await started;
+    await this.#started.promise;
     return [...this.#ranks.values()];
   }
 
@@ -61,11 +59,11 @@ export class RemoteRanks implements HostRanks {
       case 'started':
         for (const [index, { rank }] of this.slots.entries())
           this.#rank(rank).pid = report.pids[index] ?? undefined;
-        this.#hasStarted();
+        this.#started.resolve();
         return;
       case 'refused':
         for (const rank of this.#ranks.values()) rank.refuse(report.why);
-        this.#hasStarted();
+        this.#started.resolve();
         return;
       case 'output':
         this.#rank(report.rank).output(report.stream, report.bytes);
@@ -106,13 +104,11 @@ class RemoteRank implements StartedRank {
   readonly stdout: RemoteStream;
   readonly stderr: RemoteStream;
   readonly endsItsStreams = true;
-  readonly ended: Promise<RankEnding>;
-  readonly cleared: Promise<void>;
   pid: number | undefined;
   testament: RankTestament | undefined;
   readonly #agent: AgentConnection;
-  #settleEnd: (ending: RankEnding) => void = () => undefined;
-  #settleClear: () => void = () => undefined;
+  readonly #ended = deferred<RankEnding>();
+  readonly #cleared = deferred();
 
   constructor(slot: Slot, agent: AgentConnection) {
     this.slot = slot;
@@ -122,12 +118,14 @@ class RemoteRank implements StartedRank {
       agent.send({ op: 'credit', rank, stream, bytes });
     this.stdout = new RemoteStream(credit('stdout'));
     this.stderr = new RemoteStream(credit('stderr'));
-    this.ended = new Promise((resolve) => {
-      this.#settleEnd = resolve;
-    });
-    this.cleared = new Promise((resolve) => {
-      this.#settleClear = resolve;
-    });
+  }
+
+  get ended(): Promise<RankEnding> {
+    return this.#ended.promise;
+  }
+
+  get cleared(): Promise<void> {
+    return this.#cleared.promise;
   }
 
   signal(signal: NodeJS.Signals): void {
@@ -139,11 +137,11 @@ class RemoteRank implements StartedRank {
   }
 
   end(ending: RankEnding): void {
-    this.#settleEnd(ending);
+    this.#ended.resolve(ending);
   }
 
   clear(): void {
-    this.#settleClear();
+    this.#cleared.resolve();
   }
 
   /** Has no effect on ranks that have already ended. */

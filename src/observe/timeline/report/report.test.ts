@@ -3,7 +3,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { timelineCommand } from '../../../cli/timeline/command.ts';
+import { keepOutput } from '../../../../test/support/command-output.ts';
+import { run as horovod } from '../../../cli/main.ts';
 import { Intervals } from './intervals.ts';
 import { Picture } from './summary.ts';
 
@@ -18,17 +19,9 @@ function directoryOf(t: Scope): string {
 }
 
 async function run(...argv: string[]): Promise<{ code: number; out: string; error: string }> {
-  let out = '';
-  let error = '';
-  const code = await timelineCommand.run(argv, {
-    out: (text) => {
-      out += text;
-    },
-    error: (text) => {
-      error += text;
-    },
-  });
-  return { code, out, error };
+  const output = keepOutput();
+  const code = await horovod(['timeline', ...argv], output);
+  return { code, ...output.said };
 }
 
 const opening =

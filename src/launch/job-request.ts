@@ -1,0 +1,150 @@
+// A launch is what horovodrun or run() was asked to do. This file turns it into a job request: which rank runs where, which
+// hosts are other machines and how to reach them, and which cores and GPUs each rank gets.
+
+import type { ForwardingRules } from '../settings/environment.ts';
+import { settingError } from '../settings/setting.ts';
+import type { LaunchOptions, Settings } from '../settings/table.ts';
+import { parseHosts, readHostfile } from './hosts/host-list.ts';
+import { isLocalHost } from './hosts/local-host.ts';
+import { planSlots, type Slot } from './hosts/plan-slots.ts';
+import type { ConsoleWriter } from './output/console-writer.ts';
+import type { RankOutputOptions } from './output/rank-output.ts';
+import { CorePinning } from './spawn/pin-cores.ts';
+import { planGpus } from './spawn/pin-gpus.ts';
+import { parseRemoteShell, type SshOptions } from './ssh/ssh-command.ts';
+import type { StartClock } from './start-clock.ts';
+
+export interface Launch {
+  readonly plan: HostPlan;
+  /** As the user gave it. Each host runs a script with its own Node. */
+  readonly command: readonly string[];
+  readonly options: LaunchOptions;
+  readonly settings: Settings;
+  /** Variables that the flags and the config file set. */
+  readonly environment: Readonly<Record<string, string>>;
+  readonly driverEnvironment: NodeJS.ProcessEnv;
+  readonly stdout: ConsoleWriter;
+  readonly stderr: ConsoleWriter;
+  /** Prints a message of the launcher, one or more lines. */
+  readonly say: (text: string) => void;
+  /** Runs since the start of horovodrun; for --verbose. */
+  readonly clock?: StartClock | undefined;
+}
+
+export interface HostPlan {
+  readonly slots: readonly Slot[];
+  /** The hosts that are other machines. */
+  readonly remoteNames: ReadonlySet<string>;
+}
+
+/** Where the output of the ranks and the messages of the launcher go. */
+export interface JobOutput extends Pick<Launch, 'stdout' | 'stderr' | 'say'> {
+  readonly prefix: RankOutputOptions['prefix'];
+  readonly outputDirectory: string | undefined;
+  /** Prints a message for --verbose. */
+  readonly explain: (text: string) => void;
+}
+
+export interface JobRequest
+  extends JobOutput,
+    Pick<Launch, 'command' | 'driverEnvironment' | 'environment' | 'clock'> {
+  readonly slots: readonly Slot[];
+  /** Which variables of `driverEnvironment` go to the ranks. */
+  readonly forwarding?: ForwardingRules | undefined;
+  /** Of this machine. */
+  readonly corePinning?: CorePinning | undefined;
+  /** CUDA_VISIBLE_DEVICES for each local rank of this machine. */
+  readonly gpus?: readonly string[] | undefined;
+  /** Undefined: no host is another machine. */
+  readonly remote?: RemoteHosts | undefined;
+  /** Between the first signal and SIGKILL. */
+  readonly graceMs?: number;
+  /** HOROVOD_FLIGHT_DIR. */
+  readonly flightDirectory?: string | undefined;
+}
+
+export interface RemoteHosts {
+  readonly names: ReadonlySet<string>;
+  readonly ssh: SshOptions;
+  readonly settings: Pick<
+    Settings,
+    'startTimeoutMs' | 'peerTimeoutMs' | 'networkInterfaces' | 'pinCores' | 'pinGpus'
+  >;
+}
+
+/** For one attempt of ssh to connect, so that a host that is down is reported before --start-timeout. */
+const maxConnectMs = 10_000;
+
+export async function planHosts(
+  options: Pick<LaunchOptions, 'processes' | 'hosts' | 'hostfile'>,
+  timeoutMs: number,
+): Promise<HostPlan> {
+  const { processes } = options;
+  if (processes === undefined) throw settingError('-np (the number of processes) is missing.');
+  const slots = planSlots(processes, listedHosts(options) ?? [{ name: 'localhost', slots: processes }]);
+  const names = [...new Set(slots.map(({ hostname }) => hostname))];
+  const areLocal = await Promise.all(names.map((name) => isLocalHost(name, timeoutMs)));
+  return { slots, remoteNames: new Set(names.filter((_, index) => !areLocal[index])) };
+}
+
+/** Undefined if neither a list nor a file is given. */
+export function listedHosts({
+  hosts,
+  hostfile,
+}: {
+  readonly hosts?: string | undefined;
+  readonly hostfile?: string | undefined;
+}): ReturnType<typeof parseHosts> | undefined {
+  if (hosts !== undefined) return parseHosts(hosts);
+  return hostfile === undefined ? undefined : readHostfile(hostfile);
+}
+
+/** Throws if cores or GPUs cannot be assigned. */
+export function jobRequest(launch: Launch): JobRequest {
+  const { plan, command, options, settings, environment, driverEnvironment, say, clock } = launch;
+  const { slots, remoteNames } = plan;
+  const localSlots = slots.filter(({ hostname }) => !remoteNames.has(hostname));
+  const localSize = Math.max(0, ...localSlots.map((slot) => slot.localSize));
+  const isLocal = localSize > 0;
+  return {
+    ...outputOf(launch),
+    slots,
+    command,
+    environment,
+    driverEnvironment,
+    clock,
+    flightDirectory: settings.flightDirectory,
+    forwarding: forwardingRules(options),
+    // If -H has two names for this machine, they share its cores.
+    corePinning: isLocal && settings.pinCores ? new CorePinning(localSlots.length, say) : undefined,
+    gpus:
+      isLocal && settings.pinGpus
+        ? planGpus(driverEnvironment['CUDA_VISIBLE_DEVICES'], localSize)
+        : undefined,
+    remote: remoteNames.size === 0 ? undefined : { names: remoteNames, ssh: sshOptions(launch), settings },
+  };
+}
+
+export function outputOf({ options, stdout, stderr, say }: Launch): JobOutput {
+  return {
+    stdout,
+    stderr,
+    say,
+    explain: options.verbose ? say : () => undefined,
+    prefix: !options.prefixOutput ? 'none' : options.prefixTimestamp ? 'rank and time' : 'rank',
+    outputDirectory: options.outputFilename,
+  };
+}
+
+export function forwardingRules({ envAllow, envDeny }: LaunchOptions): ForwardingRules {
+  return { allow: envAllow, deny: envDeny };
+}
+
+export function sshOptions({ options, settings, driverEnvironment }: Launch): SshOptions {
+  return {
+    port: options.sshPort,
+    identityFile: options.sshIdentityFile,
+    connectTimeoutMs: Math.min(settings.startTimeoutMs, maxConnectMs),
+    remoteShell: parseRemoteShell(driverEnvironment['OMPI_MCA_plm_rsh_agent']),
+  };
+}
