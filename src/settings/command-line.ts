@@ -167,9 +167,7 @@ function explainParserError(error: NodeJS.ErrnoException, owners: ReadonlyMap<st
 function textOf(flag: Flag, setting: Setting<unknown>, name: string, value: string | undefined): string {
   if (!('operand' in flag)) return flag.text;
   const text = value ?? '';
-  const accepted =
-    flag.kind === undefined ? setting : { ...setting, kind: flag.kind as Setting<unknown>['kind'] };
-  parseSetting(accepted, text, name);
+  parseSetting({ kind: (flag.kind ?? setting.kind) as Setting<unknown>['kind'] }, text, name);
   return flag.toText?.(text) ?? text;
 }
 

@@ -9,8 +9,9 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
   const values: Record<string, unknown> = {};
   const given = new Set<string>();
   for (const [name, setting] of Object.entries(settingsTable) as [string, Setting<unknown>][]) {
-    values[name] = readOne(setting, env);
-    if (textsOf(setting, env).length > 0) given.add(name);
+    const found = valuesOf(setting, env);
+    values[name] = found.length > 0 ? found[0] : setting.default;
+    if (found.length > 0) given.add(name);
   }
   const settings = values as unknown as TableSettings;
   const launcher = readLauncherEnvironment(env);
@@ -46,32 +47,29 @@ function coresGivenBySlurm({ kind }: LauncherEnvironment, env: NodeJS.ProcessEnv
   return kind === 'slurm' && Number.isSafeInteger(cores) && cores > 0 ? cores : undefined;
 }
 
-/** The value of `text` for a setting; `source` is what the error text calls it. */
-export function parseSetting<T>(setting: Setting<T>, text: string, source: string): T {
-  const value = setting.kind.parse(text);
+/** The value of `text` for a setting; errors call it `source`. */
+export function parseSetting(
+  { kind, isSecret }: Pick<Setting<unknown>, 'kind' | 'isSecret'>,
+  text: string,
+  source: string,
+): unknown {
+  const value = kind.parse(text);
   if (value === undefined) {
-    const shown = setting.isSecret ? 'set to a value that is not shown' : JSON.stringify(text);
-    throw settingError(`${source} is ${shown}; expected ${setting.kind.accepts}.`);
+    const shown = isSecret ? 'set to a value that is not shown' : JSON.stringify(text);
+    throw settingError(`${source} is ${shown}; expected ${kind.accepts}.`);
   }
   return value;
 }
 
-function readOne<T>(setting: Setting<T>, env: NodeJS.ProcessEnv): T {
-  const values = textsOf(setting, env).map(({ name, kind, text }) =>
-    parseSetting({ ...setting, kind }, text, name),
-  );
-  return values.length === 0 ? setting.default : (values[0] as T);
-}
-
-/** The variables of a setting that are set. */
-function textsOf<T>(
-  setting: Setting<T>,
+/** The values of the variables of a setting that are set, the one that counts first. */
+function valuesOf(
+  { env: name, kind, alsoEnv = [], isSecret }: Setting<unknown>,
   env: NodeJS.ProcessEnv,
-): { name: string; kind: Setting<T>['kind']; text: string }[] {
-  if (setting.env === undefined) return [];
-  const sources = [{ env: setting.env, kind: setting.kind }, ...(setting.alsoEnv ?? [])];
-  return sources.flatMap(({ env: name, kind }) => {
-    const text = env[name];
-    return text === undefined || text === '' ? [] : [{ name, kind, text }];
+): unknown[] {
+  if (name === undefined) return [];
+  return [{ env: name, kind }, ...alsoEnv].flatMap((source) => {
+    const text = env[source.env];
+    if (text === undefined || text === '') return [];
+    return [parseSetting({ kind: source.kind, ...(isSecret ? { isSecret } : {}) }, text, source.env)];
   });
 }

@@ -4,7 +4,10 @@
 import { HorovodError } from '../errors.ts';
 import type { Kind } from './kinds.ts';
 
-export interface Setting<T> {
+export type Setting<T> = SettingBase<T> &
+  (undefined extends T ? { readonly default?: T } : { readonly default: T });
+
+interface SettingBase<T> {
   readonly group: SettingGroup;
   readonly env?: string;
   /** Other variables with the same meaning, read if the first one is not set. */
@@ -16,7 +19,6 @@ export interface Setting<T> {
     readonly toText?: (text: string) => string;
   };
   readonly kind: Kind<NonNullable<T>>;
-  readonly default: T;
   /** The default as shown to users, if it differs from the value. */
   readonly defaultText?: string;
   /** What it does, for --help and the reference page. */
@@ -63,6 +65,15 @@ export type SettingsOf<T> = { readonly [K in keyof T]-?: Setting<T[K]> };
 /** The error for a wrong flag, variable or config key. */
 export function settingError(message: string): HorovodError {
   return new HorovodError('ERR_HVD_SETTING', message);
+}
+
+/** The entries of one group. */
+export function inGroup<const E extends Readonly<Record<string, object>>>(
+  group: SettingGroup,
+  entries: E,
+): { readonly [K in keyof E]: E[K] & { readonly group: SettingGroup } } {
+  const grouped = Object.entries(entries).map(([name, entry]) => [name, { ...entry, group }]);
+  return Object.fromEntries(grouped);
 }
 
 /** --name for 1, and --no-name for 0, which --help leaves out. */

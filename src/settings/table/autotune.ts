@@ -1,7 +1,7 @@
 // Autotune, with the names of Python Horovod.
 
 import { anyText, boolean, fraction, integer } from '../kinds.ts';
-import { onOff, type SettingsOf } from '../setting.ts';
+import { inGroup, onOff, type SettingsOf } from '../setting.ts';
 
 export interface AutotuneSettings {
   readonly autotune: boolean;
@@ -14,9 +14,8 @@ export interface AutotuneSettings {
   readonly autotuneNoise: number | undefined;
 }
 
-export const autotuneSettings: SettingsOf<AutotuneSettings> = {
+export const autotuneSettings: SettingsOf<AutotuneSettings> = inGroup('Autotune', {
   autotune: {
-    group: 'Autotune',
     env: 'HOROVOD_AUTOTUNE',
     flags: onOff('autotune'),
     yaml: { key: 'autotune.enabled' },
@@ -25,25 +24,20 @@ export const autotuneSettings: SettingsOf<AutotuneSettings> = {
     text: 'Tune the settings that you have not set yourself during training, and keep what is measurably faster.',
   },
   autotuneLog: {
-    group: 'Autotune',
     env: 'HOROVOD_AUTOTUNE_LOG',
     flags: [{ names: ['--autotune-log-file'], operand: 'FILE' }],
     yaml: { key: 'autotune.log_file' },
     kind: anyText,
-    default: undefined,
     text: 'CSV file in which rank 0 logs every configuration it tries, with its time. The last row is the result.',
   },
   autotuneFile: {
-    group: 'Autotune',
     env: 'HOROVOD_AUTOTUNE_FILE',
     flags: [{ names: ['--autotune-file'], operand: 'FILE' }],
     yaml: { key: 'autotune.file' },
     kind: anyText,
-    default: undefined,
     text: 'File for the result. Rank 0 writes it, and later jobs of the same shape use it instead of tuning again.',
   },
   autotuneWarmupSamples: {
-    group: 'Autotune',
     env: 'HOROVOD_AUTOTUNE_WARMUP_SAMPLES',
     flags: [{ names: ['--autotune-warmup-samples'], operand: 'N' }],
     yaml: { key: 'autotune.warmup_samples' },
@@ -52,7 +46,6 @@ export const autotuneSettings: SettingsOf<AutotuneSettings> = {
     text: 'Number of samples to discard at the start. At least one is always discarded.',
   },
   autotuneStepsPerSample: {
-    group: 'Autotune',
     env: 'HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE',
     flags: [{ names: ['--autotune-steps-per-sample'], operand: 'N' }],
     yaml: { key: 'autotune.steps_per_sample' },
@@ -61,7 +54,6 @@ export const autotuneSettings: SettingsOf<AutotuneSettings> = {
     text: 'Number of training steps to time for one sample.',
   },
   autotuneMaxSamples: {
-    group: 'Autotune',
     env: 'HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES',
     flags: [{ names: ['--autotune-bayes-opt-max-samples'], operand: 'N' }],
     yaml: { key: 'autotune.bayes_opt_max_samples' },
@@ -70,13 +62,11 @@ export const autotuneSettings: SettingsOf<AutotuneSettings> = {
     text: 'Maximum number of samples for the search, one configuration each. The final comparison takes 8 to 24 more.',
   },
   autotuneNoise: {
-    group: 'Autotune',
     env: 'HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE',
     flags: [{ names: ['--autotune-gaussian-process-noise'], operand: 'FRACTION' }],
     yaml: { key: 'autotune.gaussian_process_noise' },
     kind: fraction,
-    default: undefined,
     defaultText: 'estimated',
     text: 'Measurement noise, as a fraction of the effect that the settings have.',
   },
-};
+});

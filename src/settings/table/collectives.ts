@@ -1,7 +1,7 @@
 // The collectives: memory, time limits, batches.
 
 import { anyText, boolean, integer, milliseconds, oneOf, seconds } from '../kinds.ts';
-import type { SettingsOf } from '../setting.ts';
+import { inGroup, type SettingsOf } from '../setting.ts';
 
 /** auto: if a core is free for it. */
 export type OverlapChoice = 'auto' | 'always' | 'never';
@@ -21,39 +21,32 @@ export interface CollectiveSettings {
 
 const mebibytes = (text: string): string => String(Number(text) * 2 ** 20);
 
-export const collectiveSettings: SettingsOf<CollectiveSettings> = {
+export const collectiveSettings: SettingsOf<CollectiveSettings> = inGroup('Collectives', {
   native: {
-    group: 'Collectives',
     env: 'HOROVOD_NATIVE',
     kind: boolean,
     default: true,
     text: 'Use the native addon; 0 selects the portable transport instead.',
   },
   nativePath: {
-    group: 'Collectives',
     env: 'HOROVOD_NATIVE_PATH',
     kind: anyText,
-    default: undefined,
     defaultText: 'found automatically',
     text: 'Path of the native addon to load.',
   },
   shmDirectory: {
-    group: 'Collectives',
     env: 'HOROVOD_SHM_DIR',
     kind: anyText,
-    default: undefined,
     defaultText: '/dev/shm',
     text: 'Directory for memory that the ranks of a host share. It must be on a memory file system (tmpfs).',
   },
   cma: {
-    group: 'Collectives',
     env: 'HOROVOD_CMA',
     kind: boolean,
     default: true,
     text: 'Read large tensors directly from the memory of other ranks where the kernel allows it (cross-memory attach).',
   },
   operationTimeoutMs: {
-    group: 'Collectives',
     env: 'HOROVOD_TIMEOUT_SECONDS',
     flags: [{ names: ['--timeout-seconds'], operand: 'SECONDS' }],
     kind: seconds({ zero: false }),
@@ -61,7 +54,6 @@ export const collectiveSettings: SettingsOf<CollectiveSettings> = {
     text: 'Time limit for each collective. A rank that waits longer throws ERR_HVD_TIMEOUT.',
   },
   fusionThresholdBytes: {
-    group: 'Collectives',
     env: 'HOROVOD_FUSION_THRESHOLD',
     flags: [{ names: ['--fusion-threshold-mb'], operand: 'MB', kind: integer(), toText: mebibytes }],
     yaml: { key: 'params.fusion_threshold_mb', toText: mebibytes },
@@ -71,14 +63,12 @@ export const collectiveSettings: SettingsOf<CollectiveSettings> = {
     text: 'Maximum total size of small tensors fused into one operation; 0 turns fusion off. The variable is in bytes.',
   },
   overlap: {
-    group: 'Collectives',
     env: 'HOROVOD_OVERLAP',
     kind: oneOf('auto', 'always', 'never'),
     default: 'auto',
     text: 'Reduce gradients while backpropagation is still running; auto does so if a core is free for it.',
   },
   bucketBytes: {
-    group: 'Collectives',
     env: 'HOROVOD_BUCKET_BYTES',
     kind: integer(),
     default: 2 * 2 ** 20,
@@ -86,7 +76,6 @@ export const collectiveSettings: SettingsOf<CollectiveSettings> = {
     text: 'Number of bytes of gradients to reduce together during backpropagation.',
   },
   cycleTimeMs: {
-    group: 'Collectives',
     env: 'HOROVOD_CYCLE_TIME',
     flags: [{ names: ['--cycle-time-ms'], operand: 'MS' }],
     yaml: { key: 'params.cycle_time_ms' },
@@ -95,10 +84,9 @@ export const collectiveSettings: SettingsOf<CollectiveSettings> = {
     text: 'Time to collect calls into one batch; 0 batches only the calls of one JavaScript tick.',
   },
   dynamicProcessSets: {
-    group: 'Collectives',
     env: 'HOROVOD_DYNAMIC_PROCESS_SETS',
     kind: boolean,
     default: false,
     text: 'Allow process sets to be added and removed after init().',
   },
-};
+});

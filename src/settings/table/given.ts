@@ -2,7 +2,7 @@
 
 import type { JobSecret } from '../job-secret.ts';
 import { addressList, anyText, identifier, integer, secretKey } from '../kinds.ts';
-import type { SettingsOf } from '../setting.ts';
+import { inGroup, type SettingsOf } from '../setting.ts';
 
 export interface GivenSettings {
   readonly rank: number;
@@ -23,10 +23,9 @@ export interface GivenSettings {
   readonly runSecret: JobSecret | undefined;
 }
 
-const given = (env: string, text: string) =>
-  ({ group: 'Set by horovodrun', env, text, isGiven: true }) as const;
+const given = (env: string, text: string) => ({ env, text, isGiven: true }) as const;
 
-export const givenSettings: SettingsOf<GivenSettings> = {
+export const givenSettings: SettingsOf<GivenSettings> = inGroup('Set by horovodrun', {
   rank: { ...given('HOROVOD_RANK', 'Rank of this process.'), kind: integer(), default: 0 },
   size: { ...given('HOROVOD_SIZE', 'Number of ranks.'), kind: integer(1), default: 1 },
   localRank: {
@@ -57,7 +56,6 @@ export const givenSettings: SettingsOf<GivenSettings> = {
       'Number of cores that the ranks of this host have together, with --pin-cores.',
     ),
     kind: integer(1),
-    default: undefined,
     defaultText: 'those the process may use',
   },
   hostname: { ...given('HOROVOD_HOSTNAME', 'Name of this host in -H.'), kind: anyText, default: 'localhost' },
@@ -67,29 +65,24 @@ export const givenSettings: SettingsOf<GivenSettings> = {
       'Address where the ranks find each other: host:port, or several separated by commas, all tried at once.',
     ),
     kind: addressList,
-    default: undefined,
     defaultText: 'none (a single process)',
   },
   jobId: {
     ...given('HOROVOD_JOB_ID', 'Id of the job; part of every authentication.'),
     kind: identifier,
-    default: undefined,
   },
   secret: {
     ...given('_HOROVOD_SECRET_KEY', 'Secret of the job, 32 bytes in hex. Never printed.'),
     kind: secretKey,
-    default: undefined,
     isSecret: true,
   },
   runAddress: {
     ...given('HOROVOD_RUN_ADDR', 'Address where ranks of run() that mpirun has started fetch their call.'),
     kind: addressList,
-    default: undefined,
   },
   runSecret: {
     ...given('_HOROVOD_RUN_SECRET_KEY', 'Secret for that address, 32 bytes in hex. Never printed.'),
     kind: secretKey,
-    default: undefined,
     isSecret: true,
   },
-};
+});

@@ -1,7 +1,7 @@
 // Options of horovodrun itself: flags without a variable.
 
 import { anyText, boolean, integer, nameList, portNumber } from '../kinds.ts';
-import type { SettingsOf } from '../setting.ts';
+import { inGroup, type SettingsOf } from '../setting.ts';
 
 export interface LaunchOptions {
   readonly processes: number | undefined;
@@ -24,131 +24,113 @@ export interface LaunchOptions {
 }
 
 export const launchTable: SettingsOf<LaunchOptions> = {
-  processes: {
-    group: 'Launching',
-    flags: [{ names: ['-np', '--num-proc'], operand: 'N' }],
-    kind: integer(1),
-    default: undefined,
-    defaultText: 'required',
-    text: 'Number of processes to start.',
-  },
-  configFile: {
-    group: 'Launching',
-    flags: [{ names: ['--config-file'], operand: 'FILE' }],
-    kind: anyText,
-    default: undefined,
-    text: 'YAML file with settings. Flags take precedence over it.',
-  },
-  hosts: {
-    group: 'Hosts',
-    flags: [{ names: ['-H', '--hosts'], operand: 'HOST:SLOTS,…' }],
-    kind: anyText,
-    default: undefined,
-    defaultText: 'this host only',
-    text: 'Hosts to start the processes on, filled in this order. Write IPv6 addresses in brackets.',
-  },
-  hostfile: {
-    group: 'Hosts',
-    flags: [{ names: ['--hostfile', '-hostfile'], operand: 'FILE' }],
-    kind: anyText,
-    default: undefined,
-    text: 'File that lists the hosts, one `HOST slots=N` per line, instead of -H.',
-  },
-  sshPort: {
-    group: 'Hosts',
-    flags: [{ names: ['-p', '--ssh-port'], operand: 'PORT' }],
-    kind: portNumber,
-    default: undefined,
-    defaultText: 'as configured for ssh',
-    text: 'Port of the ssh servers on the other hosts.',
-  },
-  sshIdentityFile: {
-    group: 'Hosts',
-    flags: [{ names: ['-i', '--ssh-identity-file'], operand: 'FILE' }],
-    kind: anyText,
-    default: undefined,
-    defaultText: 'as configured for ssh',
-    text: 'Private key file for ssh.',
-  },
-  envAllow: {
-    group: 'Hosts',
-    flags: [{ names: ['--env-allow'], operand: 'NAME,…', isList: true }],
-    kind: nameList,
-    default: undefined,
-    defaultText: 'all except those of the shell and of other jobs',
-    text:
-      'Pass only these environment variables to the ranks; A_* means all that start with A_. HOROVOD_* and PATH are ' +
-      'always passed. Variables named here also go to other hosts if they would be filtered out otherwise.',
-  },
-  envDeny: {
-    group: 'Hosts',
-    flags: [{ names: ['--env-deny'], operand: 'NAME,…', isList: true }],
-    kind: nameList,
-    default: undefined,
-    text: 'Do not pass these environment variables to the ranks, even if --env-allow names them.',
-  },
-  mpiArgs: {
-    group: 'mpirun',
-    flags: [{ names: ['--mpi-args'], operand: '"ARGUMENTS"' }],
-    kind: anyText,
-    default: undefined,
-    text: 'Additional arguments for mpirun (with --mpi), split into words as in a shell.',
-  },
-  bindingArgs: {
-    group: 'mpirun',
-    flags: [{ names: ['--binding-args'], operand: '"ARGUMENTS"' }],
-    kind: anyText,
-    default: undefined,
-    defaultText: '-bind-to none -map-by slot (Open MPI)',
-    text: 'Arguments that tell mpirun where to place and bind the ranks (with --mpi).',
-  },
-  outputFilename: {
-    group: 'Output',
-    flags: [{ names: ['--output-filename'], operand: 'DIRECTORY' }],
-    kind: anyText,
-    default: undefined,
-    text: 'Also write the output of each rank to DIRECTORY/rank.<rank>/stdout and stderr.',
-  },
-  prefixOutput: {
-    group: 'Output',
-    flags: [{ names: ['--no-prefix-output'], text: '0' }],
-    kind: boolean,
-    default: true,
-    text: 'Print the output of the ranks without `[rank]<stdout>:` before each line.',
-  },
-  prefixTimestamp: {
-    group: 'Output',
-    flags: [{ names: ['-prefix-timestamp', '--prefix-output-with-timestamp'], text: '1' }],
-    kind: boolean,
-    default: false,
-    text: 'Print the time before the prefix of each line.',
-  },
-  verbose: {
-    group: 'Output',
-    flags: [{ names: ['--verbose'], text: '1' }],
-    kind: boolean,
-    default: false,
-    text: 'Print what horovodrun is doing.',
-  },
-  checkBuild: {
-    group: 'Information',
-    flags: [{ names: ['-cb', '--check-build'], text: '1' }],
-    kind: boolean,
-    default: false,
-    text: 'Print which frameworks, controllers and transports this installation supports, and exit.',
-  },
-  version: {
-    group: 'Information',
-    flags: [{ names: ['-v', '--version'], text: '1' }],
-    kind: boolean,
-    default: false,
-    text: 'Print the version and exit.',
-  },
-  help: {
-    group: 'Information',
-    flags: [{ names: ['-h', '--help'], text: '1' }],
-    kind: boolean,
-    default: false,
-    text: 'Print this help and exit.',
-  },
+  ...inGroup('Launching', {
+    processes: {
+      flags: [{ names: ['-np', '--num-proc'], operand: 'N' }],
+      kind: integer(1),
+      defaultText: 'required',
+      text: 'Number of processes to start.',
+    },
+    configFile: {
+      flags: [{ names: ['--config-file'], operand: 'FILE' }],
+      kind: anyText,
+      text: 'YAML file with settings. Flags take precedence over it.',
+    },
+  }),
+  ...inGroup('Hosts', {
+    hosts: {
+      flags: [{ names: ['-H', '--hosts'], operand: 'HOST:SLOTS,…' }],
+      kind: anyText,
+      defaultText: 'this host only',
+      text: 'Hosts to start the processes on, filled in this order. Write IPv6 addresses in brackets.',
+    },
+    hostfile: {
+      flags: [{ names: ['--hostfile', '-hostfile'], operand: 'FILE' }],
+      kind: anyText,
+      text: 'File that lists the hosts, one `HOST slots=N` per line, instead of -H.',
+    },
+    sshPort: {
+      flags: [{ names: ['-p', '--ssh-port'], operand: 'PORT' }],
+      kind: portNumber,
+      defaultText: 'as configured for ssh',
+      text: 'Port of the ssh servers on the other hosts.',
+    },
+    sshIdentityFile: {
+      flags: [{ names: ['-i', '--ssh-identity-file'], operand: 'FILE' }],
+      kind: anyText,
+      defaultText: 'as configured for ssh',
+      text: 'Private key file for ssh.',
+    },
+    envAllow: {
+      flags: [{ names: ['--env-allow'], operand: 'NAME,…', isList: true }],
+      kind: nameList,
+      defaultText: 'all except those of the shell and of other jobs',
+      text:
+        'Pass only these environment variables to the ranks; A_* means all that start with A_. HOROVOD_* and PATH are ' +
+        'always passed. Variables named here also go to other hosts if they would be filtered out otherwise.',
+    },
+    envDeny: {
+      flags: [{ names: ['--env-deny'], operand: 'NAME,…', isList: true }],
+      kind: nameList,
+      text: 'Do not pass these environment variables to the ranks, even if --env-allow names them.',
+    },
+  }),
+  ...inGroup('mpirun', {
+    mpiArgs: {
+      flags: [{ names: ['--mpi-args'], operand: '"ARGUMENTS"' }],
+      kind: anyText,
+      text: 'Additional arguments for mpirun (with --mpi), split into words as in a shell.',
+    },
+    bindingArgs: {
+      flags: [{ names: ['--binding-args'], operand: '"ARGUMENTS"' }],
+      kind: anyText,
+      defaultText: '-bind-to none -map-by slot (Open MPI)',
+      text: 'Arguments that tell mpirun where to place and bind the ranks (with --mpi).',
+    },
+  }),
+  ...inGroup('Output', {
+    outputFilename: {
+      flags: [{ names: ['--output-filename'], operand: 'DIRECTORY' }],
+      kind: anyText,
+      text: 'Also write the output of each rank to DIRECTORY/rank.<rank>/stdout and stderr.',
+    },
+    prefixOutput: {
+      flags: [{ names: ['--no-prefix-output'], text: '0' }],
+      kind: boolean,
+      default: true,
+      text: 'Print the output of the ranks without `[rank]<stdout>:` before each line.',
+    },
+    prefixTimestamp: {
+      flags: [{ names: ['-prefix-timestamp', '--prefix-output-with-timestamp'], text: '1' }],
+      kind: boolean,
+      default: false,
+      text: 'Print the time before the prefix of each line.',
+    },
+    verbose: {
+      flags: [{ names: ['--verbose'], text: '1' }],
+      kind: boolean,
+      default: false,
+      text: 'Print what horovodrun is doing.',
+    },
+  }),
+  ...inGroup('Information', {
+    checkBuild: {
+      flags: [{ names: ['-cb', '--check-build'], text: '1' }],
+      kind: boolean,
+      default: false,
+      text: 'Print which frameworks, controllers and transports this installation supports, and exit.',
+    },
+    version: {
+      flags: [{ names: ['-v', '--version'], text: '1' }],
+      kind: boolean,
+      default: false,
+      text: 'Print the version and exit.',
+    },
+    help: {
+      flags: [{ names: ['-h', '--help'], text: '1' }],
+      kind: boolean,
+      default: false,
+      text: 'Print this help and exit.',
+    },
+  }),
 };

@@ -1,7 +1,7 @@
 // What is watched and reported: stalls, stragglers, the flight recorder, the log.
 
 import { anyText, boolean, integer, negatedBoolean, oneOf, seconds } from '../kinds.ts';
-import type { SettingsOf } from '../setting.ts';
+import { inGroup, type SettingsOf } from '../setting.ts';
 
 export type LogFormat = 'text' | 'json';
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warning' | 'error' | 'fatal';
@@ -23,9 +23,8 @@ export interface MonitoringSettings {
 /** Leaves text that is not a boolean as it is, for the variable's kind to reject. */
 const opposite = (text: string): string => ({ true: '0', false: '1' })[String(boolean.parse(text))] ?? text;
 
-export const monitoringSettings: SettingsOf<MonitoringSettings> = {
+export const monitoringSettings: SettingsOf<MonitoringSettings> = inGroup('Monitoring and logging', {
   stallCheck: {
-    group: 'Monitoring and logging',
     env: 'HOROVOD_STALL_CHECK_DISABLE',
     flags: [
       { names: ['--no-stall-check'], text: '1' },
@@ -38,7 +37,6 @@ export const monitoringSettings: SettingsOf<MonitoringSettings> = {
     text: 'Do not warn about collectives that only some ranks have called.',
   },
   stallWarningMs: {
-    group: 'Monitoring and logging',
     env: 'HOROVOD_STALL_CHECK_TIME_SECONDS',
     flags: [{ names: ['--stall-check-warning-time-seconds'], operand: 'SECONDS' }],
     yaml: { key: 'stall_check.warning_time_seconds' },
@@ -47,7 +45,6 @@ export const monitoringSettings: SettingsOf<MonitoringSettings> = {
     text: 'Time after which a warning names the ranks that a collective is waiting for.',
   },
   stallShutdownMs: {
-    group: 'Monitoring and logging',
     env: 'HOROVOD_STALL_SHUTDOWN_TIME_SECONDS',
     flags: [{ names: ['--stall-check-shutdown-time-seconds'], operand: 'SECONDS' }],
     yaml: { key: 'stall_check.shutdown_time_seconds' },
@@ -56,7 +53,6 @@ export const monitoringSettings: SettingsOf<MonitoringSettings> = {
     text: 'Time after which a waiting collective ends the job; 0 means never.',
   },
   stragglerPercent: {
-    group: 'Monitoring and logging',
     env: 'HOROVOD_STRAGGLER_PERCENT',
     flags: [{ names: ['--straggler-percent'], operand: 'PERCENT' }],
     kind: integer(),
@@ -64,23 +60,19 @@ export const monitoringSettings: SettingsOf<MonitoringSettings> = {
     text: 'Warn about a rank if the others wait for it for this percentage of a step or more, averaged over 100 steps; 0 means never.',
   },
   flightRecords: {
-    group: 'Monitoring and logging',
     env: 'HOROVOD_FLIGHT_RECORDS',
     kind: integer(),
     default: 2000,
     text: 'Number of most recent collectives that each rank keeps, for flightRecord() and the files in HOROVOD_FLIGHT_DIR.',
   },
   flightDirectory: {
-    group: 'Monitoring and logging',
     env: 'HOROVOD_FLIGHT_DIR',
     flags: [{ names: ['--flight-dir'], operand: 'DIR' }],
     kind: anyText,
-    default: undefined,
     defaultText: 'horovod-flight-<uid>/<job> in the temporary directory',
     text: 'Directory where ranks write their last collectives (rank-<n>.json) when the job fails or stalls; none turns this off.',
   },
   logLevel: {
-    group: 'Monitoring and logging',
     env: 'HOROVOD_LOG_LEVEL',
     flags: [{ names: ['--log-level'], operand: 'LEVEL' }],
     yaml: { key: 'logging.level' },
@@ -89,7 +81,6 @@ export const monitoringSettings: SettingsOf<MonitoringSettings> = {
     text: 'Lowest level of messages to log.',
   },
   logFormat: {
-    group: 'Monitoring and logging',
     env: 'HOROVOD_LOG_FORMAT',
     flags: [{ names: ['--log-format'], operand: 'FORMAT' }],
     yaml: { key: 'logging.format' },
@@ -98,7 +89,6 @@ export const monitoringSettings: SettingsOf<MonitoringSettings> = {
     text: 'Format of log messages. json is one object per line with time, level, rank and message.',
   },
   logTime: {
-    group: 'Monitoring and logging',
     env: 'HOROVOD_LOG_HIDE_TIME',
     flags: [
       { names: ['--log-without-timestamp', '--log-hide-timestamp'], text: '1' },
@@ -110,4 +100,4 @@ export const monitoringSettings: SettingsOf<MonitoringSettings> = {
     defaultText: 'off',
     text: 'Log messages without the time.',
   },
-};
+});

@@ -2,7 +2,7 @@
 
 import type { JobSecret } from '../job-secret.ts';
 import { anyText, boolean, hostAndPort, interfaceList, oneOf, seconds, secretKey } from '../kinds.ts';
-import { onOff, type SettingsOf } from '../setting.ts';
+import { inGroup, onOff, type SettingsOf } from '../setting.ts';
 
 /**
  * shm and portable: ranks of one host through memory. tcp, mpi, gloo: what moves bytes between hosts (with all ranks
@@ -31,100 +31,92 @@ export interface NetworkSettings {
 const pythonTransport = oneOf('mpi', 'gloo', 'tcp');
 
 export const networkSettings: SettingsOf<NetworkSettings> = {
-  transport: {
-    group: 'Transport and network',
-    env: 'HOROVOD_TRANSPORT',
-    alsoEnv: [
-      { env: 'HOROVOD_CPU_OPERATIONS', kind: pythonTransport },
-      { env: 'HOROVOD_CONTROLLER', kind: pythonTransport },
-    ],
-    flags: [
-      { names: ['--transport'], operand: 'NAME' },
-      { names: ['--tcp'], text: 'tcp' },
-      { names: ['--mpi'], text: 'mpi' },
-      { names: ['--gloo'], text: 'gloo' },
-    ],
-    yaml: { key: 'controller', kind: pythonTransport },
-    kind: oneOf('auto', 'shm', 'tcp', 'mpi', 'gloo', 'portable'),
-    default: 'auto',
-    text:
-      'What moves the tensors. Between hosts: tcp, mpi (mpirun starts the job) or gloo. On one host: shm (native shared ' +
-      'memory). Anywhere: portable (TypeScript only). auto uses the best one available. --tcp, --mpi and --gloo are ' +
-      'short for --transport tcp, mpi and gloo.',
-  },
-  hierarchicalAllreduce: {
-    group: 'Transport and network',
-    env: 'HOROVOD_HIERARCHICAL_ALLREDUCE',
-    flags: [
-      { names: ['--hierarchical-allreduce'], text: '1' },
-      { names: ['--no-hierarchical-allreduce'], text: '0' },
-    ],
-    yaml: { key: 'params.hierarchical_allreduce' },
-    kind: boolean,
-    default: undefined,
-    defaultText: 'on with more than one host',
-    text: 'Reduce within each host through shared memory first, then between hosts. If off, all ranks use the network.',
-  },
-  hierarchicalAllgather: {
-    group: 'Transport and network',
-    env: 'HOROVOD_HIERARCHICAL_ALLGATHER',
-    flags: [
-      { names: ['--hierarchical-allgather'], text: '1' },
-      { names: ['--no-hierarchical-allgather'], text: '0' },
-    ],
-    yaml: { key: 'params.hierarchical_allgather' },
-    kind: boolean,
-    default: undefined,
-    defaultText: 'on with more than one host',
-    text: 'The same for allgather. Transports other than tcp and portable use the allreduce setting for both.',
-  },
-  networkInterfaces: {
-    group: 'Transport and network',
-    env: 'HOROVOD_NETWORK_INTERFACES',
-    alsoEnv: [{ env: 'HOROVOD_GLOO_IFACE', kind: interfaceList }],
-    flags: [{ names: ['--network-interfaces', '--network-interface'], operand: 'NAME|CIDR,…', isList: true }],
-    kind: interfaceList,
-    default: undefined,
-    defaultText: 'all',
-    text: 'Network interfaces (eth0) or subnets (10.0.0.0/8) to use. Of their addresses, Horovod picks those that work.',
-  },
-  peerTimeoutMs: {
-    group: 'Transport and network',
-    env: 'HOROVOD_PEER_TIMEOUT_SECONDS',
-    flags: [{ names: ['--peer-timeout-seconds'], operand: 'SECONDS' }],
-    kind: seconds({ zero: false }),
-    default: 10_000,
-    text: 'Time after which a silent host counts as lost and the job fails.',
-  },
-  rendezvous: {
-    group: 'Transport and network',
-    env: 'HOROVOD_RENDEZVOUS',
-    kind: hostAndPort,
-    default: undefined,
-    text: 'Without a launcher: host:port where the ranks meet, the same on every host. HOROVOD_SIZE is the number of ranks.',
-  },
-  userSecret: {
-    group: 'Transport and network',
-    env: 'HOROVOD_SECRET_KEY',
-    kind: secretKey,
-    default: undefined,
-    text: 'Without a launcher: the secret with which the ranks authenticate each other, 32 bytes in hex. Never printed.',
-    isSecret: true,
-  },
-  mpirun: {
-    group: 'mpirun',
-    env: 'HOROVOD_MPIRUN',
-    kind: anyText,
-    default: 'mpirun',
-    text: 'Program with which --mpi starts the job. It must belong to the MPI that the addon was built for.',
-  },
-  mpiThreadsDisable: {
-    group: 'mpirun',
-    env: 'HOROVOD_MPI_THREADS_DISABLE',
-    flags: onOff('mpi-threads-disable'),
-    yaml: { key: 'library_options.mpi_threads_disable' },
-    kind: boolean,
-    default: false,
-    text: 'Call MPI from one thread at a time, for an MPI library without full thread support.',
-  },
+  ...inGroup('Transport and network', {
+    transport: {
+      env: 'HOROVOD_TRANSPORT',
+      alsoEnv: [
+        { env: 'HOROVOD_CPU_OPERATIONS', kind: pythonTransport },
+        { env: 'HOROVOD_CONTROLLER', kind: pythonTransport },
+      ],
+      flags: [
+        { names: ['--transport'], operand: 'NAME' },
+        { names: ['--tcp'], text: 'tcp' },
+        { names: ['--mpi'], text: 'mpi' },
+        { names: ['--gloo'], text: 'gloo' },
+      ],
+      yaml: { key: 'controller', kind: pythonTransport },
+      kind: oneOf('auto', 'shm', 'tcp', 'mpi', 'gloo', 'portable'),
+      default: 'auto',
+      text:
+        'What moves the tensors. Between hosts: tcp, mpi (mpirun starts the job) or gloo. On one host: shm (native shared ' +
+        'memory). Anywhere: portable (TypeScript only). auto uses the best one available. --tcp, --mpi and --gloo are ' +
+        'short for --transport tcp, mpi and gloo.',
+    },
+    hierarchicalAllreduce: {
+      env: 'HOROVOD_HIERARCHICAL_ALLREDUCE',
+      flags: [
+        { names: ['--hierarchical-allreduce'], text: '1' },
+        { names: ['--no-hierarchical-allreduce'], text: '0' },
+      ],
+      yaml: { key: 'params.hierarchical_allreduce' },
+      kind: boolean,
+      defaultText: 'on with more than one host',
+      text: 'Reduce within each host through shared memory first, then between hosts. If off, all ranks use the network.',
+    },
+    hierarchicalAllgather: {
+      env: 'HOROVOD_HIERARCHICAL_ALLGATHER',
+      flags: [
+        { names: ['--hierarchical-allgather'], text: '1' },
+        { names: ['--no-hierarchical-allgather'], text: '0' },
+      ],
+      yaml: { key: 'params.hierarchical_allgather' },
+      kind: boolean,
+      defaultText: 'on with more than one host',
+      text: 'The same for allgather. Transports other than tcp and portable use the allreduce setting for both.',
+    },
+    networkInterfaces: {
+      env: 'HOROVOD_NETWORK_INTERFACES',
+      alsoEnv: [{ env: 'HOROVOD_GLOO_IFACE', kind: interfaceList }],
+      flags: [
+        { names: ['--network-interfaces', '--network-interface'], operand: 'NAME|CIDR,…', isList: true },
+      ],
+      kind: interfaceList,
+      defaultText: 'all',
+      text: 'Network interfaces (eth0) or subnets (10.0.0.0/8) to use. Of their addresses, Horovod picks those that work.',
+    },
+    peerTimeoutMs: {
+      env: 'HOROVOD_PEER_TIMEOUT_SECONDS',
+      flags: [{ names: ['--peer-timeout-seconds'], operand: 'SECONDS' }],
+      kind: seconds({ zero: false }),
+      default: 10_000,
+      text: 'Time after which a silent host counts as lost and the job fails.',
+    },
+    rendezvous: {
+      env: 'HOROVOD_RENDEZVOUS',
+      kind: hostAndPort,
+      text: 'Without a launcher: host:port where the ranks meet, the same on every host. HOROVOD_SIZE is the number of ranks.',
+    },
+    userSecret: {
+      env: 'HOROVOD_SECRET_KEY',
+      kind: secretKey,
+      text: 'Without a launcher: the secret with which the ranks authenticate each other, 32 bytes in hex. Never printed.',
+      isSecret: true,
+    },
+  }),
+  ...inGroup('mpirun', {
+    mpirun: {
+      env: 'HOROVOD_MPIRUN',
+      kind: anyText,
+      default: 'mpirun',
+      text: 'Program with which --mpi starts the job. It must belong to the MPI that the addon was built for.',
+    },
+    mpiThreadsDisable: {
+      env: 'HOROVOD_MPI_THREADS_DISABLE',
+      flags: onOff('mpi-threads-disable'),
+      yaml: { key: 'library_options.mpi_threads_disable' },
+      kind: boolean,
+      default: false,
+      text: 'Call MPI from one thread at a time, for an MPI library without full thread support.',
+    },
+  }),
 };

@@ -1,7 +1,7 @@
 // How a job starts, and which parts of the machine its ranks get.
 
 import { boolean, seconds } from '../kinds.ts';
-import { onOff, type SettingsOf } from '../setting.ts';
+import { inGroup, onOff, type SettingsOf } from '../setting.ts';
 
 export interface StartingSettings {
   readonly startTimeoutMs: number;
@@ -9,9 +9,8 @@ export interface StartingSettings {
   readonly pinGpus: boolean;
 }
 
-export const startingSettings: SettingsOf<StartingSettings> = {
+export const startingSettings: SettingsOf<StartingSettings> = inGroup('Launching', {
   startTimeoutMs: {
-    group: 'Launching',
     env: 'HOROVOD_START_TIMEOUT',
     flags: [{ names: ['--start-timeout'], operand: 'SECONDS' }],
     kind: seconds({ zero: false }),
@@ -19,7 +18,6 @@ export const startingSettings: SettingsOf<StartingSettings> = {
     text: 'Time limit for the hosts to get ready, and in init() for all ranks to connect.',
   },
   pinCores: {
-    group: 'Launching',
     env: 'HOROVOD_PIN_CORES',
     flags: onOff('pin-cores'),
     yaml: { key: 'launching.pin_cores' },
@@ -28,7 +26,6 @@ export const startingSettings: SettingsOf<StartingSettings> = {
     text: 'Bind each rank to its own share of the CPU cores that horovodrun may use (Linux; needs taskset).',
   },
   pinGpus: {
-    group: 'Launching',
     env: 'HOROVOD_PIN_GPUS',
     flags: onOff('pin-gpus'),
     yaml: { key: 'launching.pin_gpus' },
@@ -36,4 +33,4 @@ export const startingSettings: SettingsOf<StartingSettings> = {
     default: false,
     text: "Give each rank one GPU: set CUDA_VISIBLE_DEVICES by local rank, from horovodrun's own list if it has one.",
   },
-};
+});

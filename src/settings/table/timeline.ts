@@ -2,7 +2,7 @@
 
 import { resolve } from 'node:path';
 import { anyText, boolean, integer } from '../kinds.ts';
-import { onOff, type SettingsOf } from '../setting.ts';
+import { inGroup, onOff, type SettingsOf } from '../setting.ts';
 
 export interface TimelineSettings {
   /** Undefined: none. */
@@ -16,18 +16,15 @@ export interface TimelineSettings {
 /** A relative path is relative to where the flag was given; ranks may run elsewhere. DYNAMIC is not a path. */
 const absolute = (text: string): string => (text === '' || text === 'DYNAMIC' ? text : resolve(text));
 
-export const timelineSettings: SettingsOf<TimelineSettings> = {
+export const timelineSettings: SettingsOf<TimelineSettings> = inGroup('Monitoring and logging', {
   timelineFile: {
-    group: 'Monitoring and logging',
     env: 'HOROVOD_TIMELINE',
     flags: [{ names: ['--timeline-filename'], operand: 'FILE', toText: absolute }],
     yaml: { key: 'timeline.filename', toText: absolute },
     kind: anyText,
-    default: undefined,
     text: 'File for a timeline of all ranks, written by rank 0, for chrome://tracing or Perfetto; DYNAMIC waits for startTimeline().',
   },
   timelineMarkCycles: {
-    group: 'Monitoring and logging',
     env: 'HOROVOD_TIMELINE_MARK_CYCLES',
     flags: onOff('timeline-mark-cycles'),
     yaml: { key: 'timeline.mark_cycles' },
@@ -36,17 +33,15 @@ export const timelineSettings: SettingsOf<TimelineSettings> = {
     text: 'Also mark in the timeline when each batch of calls is sent to the other ranks.',
   },
   timelineOperationsPerSecond: {
-    group: 'Monitoring and logging',
     env: 'HOROVOD_TIMELINE_OPERATIONS_PER_SECOND',
     kind: integer(),
     default: 1000,
     text: 'Number of operations per second and rank that the timeline shows. Further ones are only counted. 0 shows all.',
   },
   timelineMaxMb: {
-    group: 'Monitoring and logging',
     env: 'HOROVOD_TIMELINE_MAX_MB',
     kind: integer(1),
     default: 256,
     text: 'Size in MB at which the timeline continues in a new file. trace.json becomes trace.1.json and replaces an older one.',
   },
-};
+});
