@@ -22,7 +22,7 @@ export declare const allgatherObjectSync: <T>(value: T, options?: CollectiveOpti
 /** The blocking form of allgather(). */
 export declare const allgatherSync: <T extends TensorLike>(x: T, options?: CollectiveOptions) => T;
 
-/** Memory the transports can reach without a copy; a zeroed tensor. */
+/** A zeroed tensor, in memory that transports can reach without a copy. */
 export declare function alloc(lengthOrShape: number | readonly number[], dtype?: DType): Tensor;
 
 /** Reduces a tensor over all ranks; Average unless `op` says otherwise. */
@@ -173,7 +173,7 @@ export declare function crossRank(): number;
 /** How many hosts have this local rank. */
 export declare function crossSize(): number;
 
-/** This version has no CUDA or NCCL engine. */
+/** Always false: this version has no CUDA support. */
 export declare function cudaBuilt(): boolean;
 
 export type DType = 'uint8' | 'int8' | 'uint16' | 'int16' | 'int32' | 'int64' | 'float16' | 'float32' | 'float64' | 'bool' | 'bfloat16';
@@ -280,16 +280,16 @@ export declare const join: (options?: CollectiveOptions) => Promise<number>;
 /** The blocking form of join(). */
 export declare const joinSync: (options?: CollectiveOptions) => number;
 
-/** This process's number among those of its host. */
+/** This process's number among those on its host. */
 export declare function localRank(): number;
 
-/** How many processes of its host take part. */
+/** The number of processes on this host. */
 export declare function localSize(): number;
 
 /**
- * A training step of this rank has ended. Not collective. DistributedOptimizer and the other adapters say it by
- * themselves; a loop of one's own may call it once per step, with the number of samples of this rank's batch. From its first
- * call on only its calls count.
+ * Says that a training step of this rank has ended. Not collective. DistributedOptimizer and the other adapters do this by
+ * themselves; in your own training loop, call it once per step with the number of samples in this rank's batch. From the
+ * first call on, only your calls count.
  */
 export declare function markStep(options?: {
     samples?: number | undefined;
@@ -305,9 +305,10 @@ export declare function mpiBuilt(): boolean;
 /** Does MPI move this job's bytes? */
 export declare function mpiEnabled(): boolean;
 
-/** Is the native addon there, and allowed (HOROVOD_NATIVE)? */
+/** Is the native addon installed, and allowed (HOROVOD_NATIVE)? */
 export declare function nativeBuilt(): boolean;
 
+/** Always false: this version has no NCCL support. */
 export declare function ncclBuilt(): boolean;
 
 export interface PowerSgdOptions {
@@ -401,7 +402,7 @@ export interface ReducingCompressor {
     reduce(tensors: readonly CompressibleTensor[], group: CompressionGroup): Wire<void>;
 }
 
-/** Collective over all ranks. False if the set is not registered, or is that of all ranks. */
+/** Collective over all ranks. False if the set is not registered, or is the set of all ranks. */
 export declare function removeProcessSet(set: ProcessSet, options?: {
     signal?: AbortSignal;
     timeoutMs?: number;
@@ -447,10 +448,10 @@ export interface RunOptions<A extends readonly unknown[] = readonly unknown[]> {
     verbose?: boolean | undefined;
 }
 
-/** Leaves the job. Operations in flight end with ERR_HVD_SHUT_DOWN, and other ranks that wait for this one too. */
+/** Leaves the job. Operations in flight fail with ERR_HVD_SHUT_DOWN, also on other ranks that wait for this one. */
 export declare function shutdown(): Promise<void>;
 
-/** How many processes take part. */
+/** The number of processes in the job. */
 export declare function size(): number;
 
 export interface StartedCollective<T> {
@@ -459,12 +460,12 @@ export interface StartedCollective<T> {
 }
 
 /**
- * Notes down what this rank does from now on. Rank 0 writes `file`, with the tracks of all ranks that have called this;
- * the others need not be able to. Not collective. One at a time: the same file again is nothing new, another one is an error.
+ * Records what this rank does from now on. Rank 0 writes `file`, with the tracks of all ranks that have called this; the
+ * other ranks need no access to it. Not collective. A second call with the same file does nothing, with another file it fails.
  */
 export declare function startTimeline(file: string, options?: TimelineOptions): Promise<void>;
 
-/** Ends it. On rank 0 the file is complete when it resolves. Without a timeline nothing happens. */
+/** Stops recording. On rank 0 the file is complete when the promise resolves. Does nothing if no timeline is running. */
 export declare function stopTimeline(): Promise<void>;
 
 export declare const Sum: ReduceOp;
@@ -497,7 +498,7 @@ export interface TopKOptions {
     readonly errorFeedback?: boolean | undefined;
 }
 
-/** Who moves the bytes: 'shm' (native), 'portable', or 'memory' for a job of one. */
+/** What moves the bytes: 'shm', 'tcp', 'mpi', 'gloo', 'portable', or 'memory' for a job of one rank. */
 export declare function transportName(): TransportName;
 
 export type TransportName = 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portable' | 'memory';

@@ -26,8 +26,8 @@ describe('a ProcessSet on its own', () => {
     });
   }
 
-  test('refuses a rank twice', () => {
-    assert.throws(() => new ProcessSet([1, 0, 1]), { message: /names rank 1 twice/ });
+  test('rejects a rank that is given twice', () => {
+    assert.throws(() => new ProcessSet([1, 0, 1]), { message: /rank 1 is in the ProcessSet twice/ });
   });
 });
 

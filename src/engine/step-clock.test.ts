@@ -56,7 +56,7 @@ test('markStep() takes a number of samples, or nothing, of a rank that has calle
     ]) {
       assert.throws(() => markStep(wrong as { samples: number }), { code: 'ERR_HVD_INVALID_ARGUMENT' });
     }
-    assert.throws(() => markStep({ samples: -1 }), /samples is how many samples .*, not -1/);
+    assert.throws(() => markStep({ samples: -1 }), /samples must be the number of samples .*, not -1/);
   } finally {
     await shutdown();
   }

@@ -4,7 +4,7 @@
 import type { TensorLike } from '../tensor/tensor.ts';
 import { runPlan, runPlanSync } from './composite.ts';
 import { type CollectiveOptions, labelOf } from './options.ts';
-import type { Members, Plan } from './plan.ts';
+import type { Members, Plan, Submission } from './plan.ts';
 import type { OperationRunner } from './runner.ts';
 
 /** `A` are the arguments before the options `O`, `P` is the result of its plans. */
@@ -74,8 +74,8 @@ export function promiseForm<A extends readonly unknown[], O extends CollectiveOp
   collective: Collective<A, O, P>,
 ): (runner: OperationRunner, ...args: [...A, options?: O]) => Promise<never> {
   return async (runner, ...args) => {
-    const { plan, options, what, name } = planCall(collective, runner, args);
-    return resultOf(collective, await runPlan(runner, plan, options, what, name));
+    const planned = await runPlan(runner, ...submissionOf(collective, runner, args));
+    return resultOf(collective, planned);
   };
 }
 
@@ -83,23 +83,20 @@ export function promiseForm<A extends readonly unknown[], O extends CollectiveOp
 export function syncForm<A extends readonly unknown[], O extends CollectiveOptions, P>(
   collective: Collective<A, O, P>,
 ): (runner: OperationRunner, ...args: [...A, options?: O]) => never {
-  return (runner, ...args) => {
-    const { plan, options, what, name } = planCall(collective, runner, args);
-    return resultOf(collective, runPlanSync(runner, plan, options, what, name));
-  };
+  return (runner, ...args) =>
+    resultOf(collective, runPlanSync(runner, ...submissionOf(collective, runner, args)));
 }
 
-function planCall<A extends readonly unknown[], O extends CollectiveOptions, P>(
+function submissionOf<A extends readonly unknown[], O extends CollectiveOptions, P>(
   collective: Collective<A, O, P>,
   runner: OperationRunner,
   args: readonly unknown[],
-) {
-  const { [collective.arity]: given = {} } = args;
-  const options = given as O;
+): Submission<P> {
+  const options = (args[collective.arity] === undefined ? {} : args[collective.arity]) as O;
   const what = labelOf(collective.name, options);
   const members = runner.membersOf(options.processSet, what);
   const plan = collective.plan({ runner, args: args as unknown as A, options, members, what });
-  return { plan, options, what, name: options.name ?? collective.defaultName };
+  return [plan, options, what, options.name ?? collective.defaultName];
 }
 
 function resultOf<A extends readonly unknown[], O extends CollectiveOptions, P>(

@@ -5,39 +5,28 @@
 import { compositeMark, partKey } from '../engine/request.ts';
 import { HorovodError } from '../errors.ts';
 import type { TransportOperation } from '../transport/transport.ts';
-import type { CollectiveOptions } from './options.ts';
-import type { Composite, Plan } from './plan.ts';
+import type { Composite, Submission } from './plan.ts';
 import type { OperationRunner } from './runner.ts';
 
-/** Runs a plan, composite or not. */
-export function runPlan<R>(
-  context: OperationRunner,
-  plan: Plan<R>,
-  options: CollectiveOptions,
-  what: string,
-  name?: string,
-): Promise<R> {
-  if (plan.composite === undefined) return context.run(plan, options, what, name);
-  return runComposite(context, plan, plan.composite(), options, what, name);
+export function runPlan<R>(runner: OperationRunner, ...call: Submission<R>): Promise<R> {
+  const { composite } = call[0];
+  return composite === undefined ? runner.run(...call) : runComposite(runner, composite(), call);
 }
 
 async function runComposite<R>(
-  context: OperationRunner,
-  plan: Plan<R>,
+  runner: OperationRunner,
   composite: Composite<R>,
-  options: CollectiveOptions,
-  what: string,
-  name: string | undefined,
+  call: Submission<R>,
 ): Promise<R> {
-  const next = partsOf(plan, options, what, name);
+  const next = partsOf(call);
   const first = composite.next();
   if (first.done === true) return first.value;
-  await context.run(...next(first.value));
+  await runner.run(...next(first.value));
   for (;;) {
     // All ranks know when the promise rejects; what is thrown before there is a promise, only this rank knows.
-    const going = orFail(context, what, () => {
+    const going = orFail(runner, call[2], () => {
       const step = composite.next();
-      return step.done === true ? step : { done: false as const, ended: context.run(...next(step.value)) };
+      return step.done === true ? step : { done: false as const, ended: runner.run(...next(step.value)) };
     });
     if (going.done === true) return going.value;
     await going.ended;
@@ -45,78 +34,60 @@ async function runComposite<R>(
 }
 
 /** The blocking form of runPlan(). */
-export function runPlanSync<R>(
-  context: OperationRunner,
-  plan: Plan<R>,
-  options: CollectiveOptions,
-  what: string,
-  name?: string,
-): R {
-  if (plan.composite === undefined) return context.runSync(plan, options, what, name);
-  const next = partsOf(plan, options, what, name);
+export function runPlanSync<R>(runner: OperationRunner, ...call: Submission<R>): R {
+  const [plan, , what] = call;
+  if (plan.composite === undefined) return runner.runSync(...call);
   const composite = plan.composite();
+  const next = partsOf(call);
   const first = composite.next();
   if (first.done === true) return first.value;
-  context.runSync(...next(first.value));
-  return finishSync(context, composite, next, what);
+  runner.runSync(...next(first.value));
+  return finishSync(runner, composite, next, what);
 }
 
 /** Begins at once; the function returned blocks until the result is there. It must be called, once. */
-export function startPlan<R>(
-  context: OperationRunner,
-  plan: Plan<R>,
-  options: CollectiveOptions,
-  what: string,
-  name?: string,
-): () => R {
-  if (plan.composite === undefined) return context.start(plan, options, what, name);
-  const next = partsOf(plan, options, what, name);
+export function startPlan<R>(runner: OperationRunner, ...call: Submission<R>): () => R {
+  const [plan, , what] = call;
+  if (plan.composite === undefined) return runner.start(...call);
   const composite = plan.composite();
+  const next = partsOf(call);
   const first = composite.next();
   if (first.done === true) return () => first.value;
-  const wait = context.start(...next(first.value));
+  const wait = runner.start(...next(first.value));
   return () => {
     wait();
-    return finishSync(context, composite, next, what);
+    return finishSync(runner, composite, next, what);
   };
 }
 
 /** The first part is done. */
-function finishSync<R>(context: OperationRunner, composite: Composite<R>, next: NextPart, what: string): R {
+function finishSync<R>(runner: OperationRunner, composite: Composite<R>, next: NextPart, what: string): R {
   for (;;) {
-    const step = orFail(context, what, () => composite.next());
+    const step = orFail(runner, what, () => composite.next());
     if (step.done === true) return step.value;
-    context.runSync(...next(step.value));
+    runner.runSync(...next(step.value));
   }
 }
 
 /** The other ranks wait for parts that will not come: the job ends with this reason. */
-function orFail<T>(context: OperationRunner, what: string, go: () => T): T {
+function orFail<T>(runner: OperationRunner, what: string, go: () => T): T {
   try {
     return go();
   } catch (error) {
-    const { rank } = context.world;
+    const { rank } = runner.world;
     const reason = `rank ${rank}: ${what} failed after some of its parts: ${(error as Error)?.message ?? error}`;
     const failure = HorovodError.is(error)
       ? error
       : new HorovodError('ERR_HVD_ABORTED', reason, { rank, cause: error });
-    context.fail(failure);
+    runner.fail(failure);
     throw error;
   }
 }
 
-/** The arguments of runner.run() for a part. */
-type NextPart = (
-  operations: readonly TransportOperation[],
-) => [plan: Plan<void>, options: CollectiveOptions, what: string, name: string | undefined];
+type NextPart = (operations: readonly TransportOperation[]) => Submission<void>;
 
 /** The parts, one after the other. The first is numbered or named like any collective, the others after the first. */
-function partsOf<R>(
-  plan: Plan<R>,
-  options: CollectiveOptions,
-  what: string,
-  name: string | undefined,
-): NextPart {
+function partsOf<R>([plan, options, what, name]: Submission<R>): NextPart {
   const result = () => undefined;
   let key = '';
   let part = 0;

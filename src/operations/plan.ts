@@ -8,6 +8,7 @@ import { dtypes } from '../tensor/dtype.ts';
 import type { ReduceOp } from '../tensor/reduce-op.ts';
 import type { Operand } from '../tensor/tensor.ts';
 import type { TransportOperation } from '../transport/transport.ts';
+import type { CollectiveOptions } from './options.ts';
 
 /** A request without its key. */
 export interface Plan<R> {
@@ -35,6 +36,14 @@ export interface Plan<R> {
  * their outputs filled in, when the generator resumes.
  */
 export type Composite<R> = Generator<readonly TransportOperation[], R, void>;
+
+/** How a plan is handed to a runner: `what` is named in errors, `name` replaces the one in the options. */
+export type Submission<R> = [
+  plan: Plan<R>,
+  options: CollectiveOptions,
+  what: string,
+  name?: string | undefined,
+];
 
 /** The process set a plan is for. */
 export interface Members {

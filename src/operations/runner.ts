@@ -3,8 +3,8 @@
 import type { Log } from '../console/log.ts';
 import type { HorovodError } from '../errors.ts';
 import type { TensorLike } from '../tensor/tensor.ts';
-import type { AllreduceOptions, CollectiveOptions } from './options.ts';
-import type { Members, Plan } from './plan.ts';
+import type { AllreduceOptions } from './options.ts';
+import type { Members, Submission } from './plan.ts';
 import type { ProcessSet } from './process-set.ts';
 
 export interface OperationRunner {
@@ -14,10 +14,10 @@ export interface OperationRunner {
   alloc(bytes: number): ArrayBufferLike;
   /** The members of a process set that this rank may use; throws ERR_HVD_PROCESS_SET for any other. */
   membersOf(set: ProcessSet | undefined, what: string): Members;
-  run<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): Promise<R>;
-  runSync<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): R;
+  run<R>(...call: Submission<R>): Promise<R>;
+  runSync<R>(...call: Submission<R>): R;
   /** Submits at once; the function returned blocks until the result is there. It must be called, once. */
-  start<R>(plan: Plan<R>, options: CollectiveOptions, what: string, name?: string): () => R;
+  start<R>(...call: Submission<R>): () => R;
   /** The short way for the most frequent calls (quick-allreduce.ts). Undefined: not such a call. */
   quickAllreduce<T extends TensorLike>(x: T, options: AllreduceOptions): Promise<T> | undefined;
   quickAllreduceSync<T extends TensorLike>(x: T, options: AllreduceOptions): T | undefined;

@@ -26,7 +26,7 @@ const allowedState: Readonly<Record<string, string>> = {
   'src/adapters/tensorflow/optimizer/reducer-numbers.ts counters': 'by context',
   'src/adapters/tensorflow/optimizer/sharded/state.ts cut': "by the user's optimizer",
   'src/observe/flight-recorder/flight-dumper.ts ownHandlers': 'by signal handler of the process',
-  'src/operations/plan-compressed.ts memories': 'by members of a process set',
+  'src/operations/collectives/allreduce-compressed.ts memories': 'by members of a process set',
   'src/operations/process-set.ts registrations': 'by process set; what users must not see of it',
 };
 

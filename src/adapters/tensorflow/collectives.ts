@@ -31,7 +31,6 @@ export const allreduce: <T extends CollectiveInput>(
   x: T,
   options?: AllreduceOptions,
 ) => Promise<CollectiveResult<T>> = promiseForm(differentiable.allreduce);
-
 /** The blocking form of allreduce(). */
 export const allreduceSync: <T extends CollectiveInput>(
   x: T,
@@ -43,7 +42,6 @@ export const groupedAllreduce: <T extends readonly CollectiveInput[]>(
   xs: T,
   options?: AllreduceOptions,
 ) => Promise<CollectiveResults<T>> = groupForm(differentiable.allreduce);
-
 /** The blocking form of groupedAllreduce(). */
 export const groupedAllreduceSync: <T extends readonly CollectiveInput[]>(
   xs: T,
@@ -55,7 +53,6 @@ export const allgather: <T extends CollectiveInput>(
   x: T,
   options?: CollectiveOptions,
 ) => Promise<CollectiveResult<T>> = promiseForm(differentiable.allgather);
-
 /** The blocking form of allgather(). */
 export const allgatherSync: <T extends CollectiveInput>(
   x: T,
@@ -67,7 +64,6 @@ export const groupedAllgather: <T extends readonly CollectiveInput[]>(
   xs: T,
   options?: CollectiveOptions,
 ) => Promise<CollectiveResults<T>> = groupForm(differentiable.allgather);
-
 /** The blocking form of groupedAllgather(). */
 export const groupedAllgatherSync: <T extends readonly CollectiveInput[]>(
   xs: T,
@@ -79,7 +75,6 @@ export const reducescatter: <T extends CollectiveInput>(
   x: T,
   options?: ReduceOptions,
 ) => Promise<CollectiveResult<T>> = promiseForm(differentiable.reducescatter);
-
 /** The blocking form of reducescatter(). */
 export const reducescatterSync: <T extends CollectiveInput>(
   x: T,
@@ -91,7 +86,6 @@ export const groupedReducescatter: <T extends readonly CollectiveInput[]>(
   xs: T,
   options?: ReduceOptions,
 ) => Promise<CollectiveResults<T>> = groupForm(differentiable.reducescatter);
-
 /** The blocking form of groupedReducescatter(). */
 export const groupedReducescatterSync: <T extends readonly CollectiveInput[]>(
   xs: T,

@@ -39,7 +39,6 @@ export const groupedAllreduce: <T extends readonly TensorLike[]>(
   xs: T,
   options?: AllreduceOptions,
 ) => Promise<T> = promised(core.groupedAllreduce);
-
 /** The blocking form of groupedAllreduce(). */
 export const groupedAllreduceSync: <T extends readonly TensorLike[]>(xs: T, options?: AllreduceOptions) => T =
   bound(core.groupedAllreduceSync);
@@ -48,7 +47,6 @@ export const groupedAllreduceSync: <T extends readonly TensorLike[]>(xs: T, opti
 export const allgather: <T extends TensorLike>(x: T, options?: CollectiveOptions) => Promise<T> = promised(
   core.allgather,
 );
-
 /** The blocking form of allgather(). */
 export const allgatherSync: <T extends TensorLike>(x: T, options?: CollectiveOptions) => T = bound(
   core.allgatherSync,
@@ -59,7 +57,6 @@ export const groupedAllgather: <T extends readonly TensorLike[]>(
   xs: T,
   options?: CollectiveOptions,
 ) => Promise<T> = promised(core.groupedAllgather);
-
 /** The blocking form of groupedAllgather(). */
 export const groupedAllgatherSync: <T extends readonly TensorLike[]>(
   xs: T,
@@ -72,7 +69,6 @@ export const broadcast: <T extends TensorLike>(
   rootRank: number,
   options?: BroadcastOptions,
 ) => Promise<T> = promised(core.broadcast);
-
 /** The blocking form of broadcast(). */
 export const broadcastSync: <T extends TensorLike>(x: T, rootRank: number, options?: BroadcastOptions) => T =
   bound(core.broadcastSync);
@@ -80,7 +76,6 @@ export const broadcastSync: <T extends TensorLike>(x: T, rootRank: number, optio
 /** Sends a slice of the first dimension to each rank, and receives one from each. */
 export const alltoall: <T extends TensorLike>(x: T, options?: AlltoallOptions) => Promise<AlltoallResult<T>> =
   promised(core.alltoall);
-
 /** The blocking form of alltoall(). */
 export const alltoallSync: <T extends TensorLike>(x: T, options?: AlltoallOptions) => AlltoallResult<T> =
   bound(core.alltoallSync);
@@ -89,7 +84,6 @@ export const alltoallSync: <T extends TensorLike>(x: T, options?: AlltoallOption
 export const reducescatter: <T extends TensorLike>(x: T, options?: ReduceOptions) => Promise<T> = promised(
   core.reducescatter,
 );
-
 /** The blocking form of reducescatter(). */
 export const reducescatterSync: <T extends TensorLike>(x: T, options?: ReduceOptions) => T = bound(
   core.reducescatterSync,
@@ -100,7 +94,6 @@ export const groupedReducescatter: <T extends readonly TensorLike[]>(
   xs: T,
   options?: ReduceOptions,
 ) => Promise<T> = promised(core.groupedReducescatter);
-
 /** The blocking form of groupedReducescatter(). */
 export const groupedReducescatterSync: <T extends readonly TensorLike[]>(
   xs: T,
@@ -109,20 +102,17 @@ export const groupedReducescatterSync: <T extends readonly TensorLike[]>(
 
 /** Waits until every rank is here. */
 export const barrier: (options?: CollectiveOptions) => Promise<void> = promised(core.barrier);
-
 /** The blocking form of barrier(). */
 export const barrierSync: (options?: CollectiveOptions) => void = bound(core.barrierSync);
 
 /** This rank has no more data: until all have joined it adds zeros to the others' allreduces. The last rank to join. */
 export const join: (options?: CollectiveOptions) => Promise<number> = promised(core.join);
-
 /** The blocking form of join(). */
 export const joinSync: (options?: CollectiveOptions) => number = bound(core.joinSync);
 
 /** The root's value (anything structuredClone() takes), on every rank. */
 export const broadcastObject: <T>(value: T, rootRank?: number, options?: CollectiveOptions) => Promise<T> =
   promised(core.broadcastObject);
-
 /** The blocking form of broadcastObject(). */
 export const broadcastObjectSync: <T>(value: T, rootRank?: number, options?: CollectiveOptions) => T = bound(
   core.broadcastObjectSync,
@@ -132,7 +122,6 @@ export const broadcastObjectSync: <T>(value: T, rootRank?: number, options?: Col
 export const allgatherObject: <T>(value: T, options?: CollectiveOptions) => Promise<T[]> = promised(
   core.allgatherObject,
 );
-
 /** The blocking form of allgatherObject(). */
 export const allgatherObjectSync: <T>(value: T, options?: CollectiveOptions) => T[] = bound(
   core.allgatherObjectSync,
@@ -146,7 +135,6 @@ export const prepareAllreduce: <T extends TensorLike | readonly TensorLike[]>(
   xs: T,
   options?: AllreduceOptions,
 ) => Promise<PreparedCollective<T>> = promised(prepare);
-
 /** The blocking form of prepareAllreduce(). */
 export const prepareAllreduceSync: <T extends TensorLike | readonly TensorLike[]>(
   xs: T,

@@ -1,4 +1,4 @@
-// The one context behind the package's functions: the only place of this package with module-level state.
+// The one context behind the package's functions: the only module of this package that keeps state.
 
 import { HorovodError } from '../../errors.ts';
 import { ProcessSet } from '../../operations/process-set.ts';
@@ -12,7 +12,7 @@ export const globalProcessSet: ProcessSet = new ProcessSet([]);
 
 let context: HorovodContext | undefined;
 let opening: Promise<void> | undefined;
-/** How often init() was called, for each choice of ranks: only those ranks have called it. */
+/** How often init() was called for each choice of ranks; only those ranks have called it. */
 const generations = new Map<string, number>();
 let hasShutDown = false;
 
@@ -36,7 +36,7 @@ async function open(options: InitOptions): Promise<void> {
   hasShutDown = false;
 }
 
-/** Leaves the job. Operations in flight end with ERR_HVD_SHUT_DOWN, and other ranks that wait for this one too. */
+/** Leaves the job. Operations in flight fail with ERR_HVD_SHUT_DOWN, also on other ranks that wait for this one. */
 export async function shutdown(): Promise<void> {
   await opening?.catch(() => {});
   if (context === undefined) return;

@@ -1,8 +1,8 @@
-// Membership, process sets and memory, bound to the default context; and what this build can do.
+// Membership, process sets and memory, bound to the default context; and what this build supports.
 
-import { HorovodError } from '../../errors.ts';
 import type { CollectiveRecord } from '../../observe/flight-recorder/flight-recorder.ts';
 import { alloc as allocIn } from '../../operations/alloc.ts';
+import { invalidArgument } from '../../operations/options.ts';
 import { ProcessSet } from '../../operations/process-set.ts';
 import { processEnvironment } from '../../settings/environment.ts';
 import { readSettings } from '../../settings/read-settings.ts';
@@ -17,17 +17,17 @@ export function rank(): number {
   return defaultContext().world.rank;
 }
 
-/** How many processes take part. */
+/** The number of processes in the job. */
 export function size(): number {
   return defaultContext().world.size;
 }
 
-/** This process's number among those of its host. */
+/** This process's number among those on its host. */
 export function localRank(): number {
   return defaultContext().world.localRank;
 }
 
-/** How many processes of its host take part. */
+/** The number of processes on this host. */
 export function localSize(): number {
   return defaultContext().world.localSize;
 }
@@ -47,12 +47,12 @@ export function isHomogeneous(): boolean {
   return defaultContext().world.isHomogeneous;
 }
 
-/** Who moves the bytes: 'shm' (native), 'portable', or 'memory' for a job of one. */
+/** What moves the bytes: 'shm', 'tcp', 'mpi', 'gloo', 'portable', or 'memory' for a job of one rank. */
 export function transportName(): TransportName {
   return defaultContext().transportName;
 }
 
-/** Is the native addon there, and allowed (HOROVOD_NATIVE)? */
+/** Is the native addon installed, and allowed (HOROVOD_NATIVE)? */
 export function nativeBuilt(): boolean {
   return loadNative(readSettings(processEnvironment())).built;
 }
@@ -73,15 +73,16 @@ export function mpiEnabled(): boolean {
 export function glooEnabled(): boolean {
   return isInitialized() && transportName() === 'gloo';
 }
-/** This version has no CUDA or NCCL engine. */
+/** Always false: this version has no CUDA support. */
 export function cudaBuilt(): boolean {
   return false;
 }
+/** Always false: this version has no NCCL support. */
 export function ncclBuilt(): boolean {
   return false;
 }
 
-/** Memory the transports can reach without a copy; a zeroed tensor. */
+/** A zeroed tensor, in memory that transports can reach without a copy. */
 export function alloc(lengthOrShape: number | readonly number[], dtype: DType = 'float32'): Tensor {
   return allocIn(defaultContext(), lengthOrShape, dtype);
 }
@@ -97,7 +98,7 @@ export async function addProcessSet(
   return added;
 }
 
-/** Collective over all ranks. False if the set is not registered, or is that of all ranks. */
+/** Collective over all ranks. False if the set is not registered, or is the set of all ranks. */
 export async function removeProcessSet(
   set: ProcessSet,
   options: { signal?: AbortSignal; timeoutMs?: number } = {},
@@ -111,22 +112,22 @@ export function flightRecord(): CollectiveRecord[] {
 }
 
 /**
- * A training step of this rank has ended. Not collective. DistributedOptimizer and the other adapters say it by
- * themselves; a loop of one's own may call it once per step, with the number of samples of this rank's batch. From its first
- * call on only its calls count.
+ * Says that a training step of this rank has ended. Not collective. DistributedOptimizer and the other adapters do this by
+ * themselves; in your own training loop, call it once per step with the number of samples in this rank's batch. From the
+ * first call on, only your calls count.
  */
 export function markStep(options: { samples?: number | undefined } = {}): void {
   const { steps } = defaultContext();
-  const samples: unknown = (options as { samples?: unknown } | null)?.samples;
-  const isOptions = typeof options === 'object' && options !== null;
-  const isCount = typeof samples === 'number' && Number.isFinite(samples) && samples >= 0;
-  if (!isOptions || (samples !== undefined && !isCount)) {
-    throw new HorovodError(
-      'ERR_HVD_INVALID_ARGUMENT',
-      isOptions
-        ? `markStep: samples is how many samples this rank has trained with in this step, not ${describe(samples)}.`
-        : `markStep: its options are an object such as { samples: 32 }, not ${describe(options)}.`,
+  if (typeof options !== 'object' || options === null) {
+    throw invalidArgument(
+      `markStep: options must be an object such as { samples: 32 }, not ${describe(options)}.`,
     );
   }
-  steps.mark(samples as number | undefined);
+  const { samples } = options;
+  if (samples !== undefined && !(typeof samples === 'number' && Number.isFinite(samples) && samples >= 0)) {
+    throw invalidArgument(
+      `markStep: samples must be the number of samples this rank trained with in this step, not ${describe(samples)}.`,
+    );
+  }
+  steps.mark(samples);
 }

@@ -2,19 +2,14 @@
 // products and coefficients are float64 always, and every element is rounded once for each combination.
 
 import type { DType, TypedArray } from '../../tensor/dtype.ts';
-import {
-  bfloat16ToFloat32,
-  float16ToFloat32,
-  float32ToBfloat16,
-  float32ToFloat16,
-} from '../../tensor/half-float.ts';
+import { type HalfDType, narrow, widen } from '../../tensor/half-float.ts';
 
 export type Vector = Float32Array | Float64Array;
 
 export const adasumDtypes: readonly DType[] = ['float16', 'bfloat16', 'float32', 'float64'];
 
-/** Below this the square of a length says nothing, and the coefficient stays 1: the root of the least normal float64. */
-const leastSquare = Math.sqrt(2 ** -1022);
+/** The root of the smallest normal float64. Squares of lengths below it are not precise, so the coefficient stays 1. */
+const minSquare = Math.sqrt(2 ** -1022);
 
 /** a·b, |a|² and |b|², at `at` and the two places behind it. */
 export function putDots(sums: Float64Array, at: number, a: Vector, b: Vector): void {
@@ -42,7 +37,7 @@ export function combineInto(a: Vector, b: Vector, sums: Float64Array, at: number
 }
 
 function coefficient(dot: number, square: number): number {
-  return square < leastSquare ? 1 : 1 - dot / (2 * square);
+  return square < minSquare ? 1 : 1 - dot / (2 * square);
 }
 
 export function scale(vector: Vector, factor: number): void {
@@ -61,16 +56,14 @@ export function fromBytes(bytes: Uint8Array, dtype: DType): Vector {
   if (byteOffset % 2 !== 0) return fromBytes(bytes.slice(), dtype);
   const bits = new Uint16Array(buffer, byteOffset, byteLength / 2);
   const wide = new Float32Array(bits.length);
-  if (dtype === 'float16') float16ToFloat32(bits, wide);
-  else bfloat16ToFloat32(bits, wide);
+  widen(dtype as HalfDType, bits, wide);
   return wide;
 }
 
-/** The other way round: rounded to the dtype. */
+/** The inverse of fromBytes(): rounded to the dtype. */
 export function toDtype(vector: Vector, dtype: DType): TypedArray {
   if (dtype === 'float32' || dtype === 'float64') return vector;
   const bits = new Uint16Array(vector.length);
-  if (dtype === 'float16') float32ToFloat16(vector as Float32Array, bits);
-  else float32ToBfloat16(vector as Float32Array, bits);
+  narrow(dtype as HalfDType, vector as Float32Array, bits);
   return bits;
 }
