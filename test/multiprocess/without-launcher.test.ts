@@ -115,7 +115,7 @@ describe('the same command several times, and an address', { concurrency: 3 }, (
     const caught = saidIn<{ message: string }>(results, 'caught').map(({ message }) => message);
     assert.equal(caught.length, 2, results.map(describeResult).join('\n'));
     assert.match(caught[0] as string, /missing: rank 1/);
-    assert.match(caught[1] as string, /refused us: another job, or another secret/);
+    assert.match(caught[1] as string, /rejected: another job, or a different secret/);
     assert.doesNotMatch(JSON.stringify(results), /a{64}|b{64}/);
   });
 });

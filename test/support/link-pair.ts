@@ -2,10 +2,10 @@
 // nothing from them.
 
 import { createConnection, createServer, type Socket } from 'node:net';
-import { createMeshSocket, type MeshSocket, stopAtThisByte } from '../../src/net/mesh/mesh-socket.ts';
+import { type Connection, handOver } from '../../src/net/connection.ts';
 
 /** The dialing end and the accepted one. */
-export async function connectPair(): Promise<[MeshSocket, MeshSocket]> {
+export async function connectPair(): Promise<[Connection, Connection]> {
   const server = createServer({ noDelay: true, pauseOnConnect: true });
   const accepted = new Promise<Socket>((resolve) => server.once('connection', resolve));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -15,9 +15,10 @@ export async function connectPair(): Promise<[MeshSocket, MeshSocket]> {
   await new Promise<void>((resolve, reject) => dialed.once('connect', resolve).once('error', reject));
   const ends = [dialed, await accepted] as const;
   server.close();
-  for (const socket of ends) {
-    socket.on('error', () => socket.destroy());
-    stopAtThisByte(socket);
-  }
-  return [createMeshSocket(ends[0], false, 'the other'), createMeshSocket(ends[1], true, 'the other')];
+  for (const socket of ends) socket.on('error', () => socket.destroy());
+  const details = { address: 'the other', transcript: Buffer.alloc(0) };
+  return [
+    handOver(ends[0], { ...details, accepted: false }),
+    handOver(ends[1], { ...details, accepted: true }),
+  ];
 }

@@ -8,8 +8,8 @@ import { createInterface } from 'node:readline';
 import { describe, test } from 'node:test';
 import { ControlBlock, type FailureRecord } from '../../control/control-block.ts';
 import { HorovodError } from '../../errors.ts';
+import { readyByte } from '../../net/connection.ts';
 import { connectMesh } from '../../net/mesh/connect.ts';
-import { readyByte } from '../../net/mesh/handshake.ts';
 import { MeshListener } from '../../net/mesh/listener.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
 import { type HostWatch, startWatch, type WatchedHost, type WatcherOptions } from './host-watch.ts';
@@ -193,7 +193,7 @@ describe('a host that is lost', () => {
     const [first, second] = (await Promise.all(
       [hosts[0], hosts[1]].map((host) => startHost(t, host as WatchedHost, among, options)),
     )) as [Host, Host];
-    const mute = await MeshListener.open({ ...common, rank: 4 });
+    const mute = await MeshListener.open({ ...common, purpose: 'watch', rank: 4 });
     t.after(() => mute.close());
     const candidates = [first.watch.candidates, second.watch.candidates, mute.candidates];
     const [sockets] = await Promise.all([
@@ -239,7 +239,7 @@ test('a peer that knows the secret may say nonsense, and nothing about ranks of 
     [Buffer.concat([Buffer.from([0, 0, 0, 2]), Buffer.from('{}')]), true],
   ] as const) {
     const { block, watch } = await startHost(t, host1, among);
-    const listener = await MeshListener.open({ ...common, rank: host2.rank });
+    const listener = await MeshListener.open({ ...common, purpose: 'watch', rank: host2.rank });
     t.after(() => listener.close());
     const [[, mesh]] = await Promise.all([
       connectMesh({
@@ -278,7 +278,7 @@ describe('starting', () => {
     assert.equal(late.code, 'ERR_HVD_TIMEOUT');
     assert.match(
       late.message,
-      /rank 2 on host2 .*rank 0 on host1: tried 127\.0\.0\.1:1 \(nobody listens there\)/,
+      /rank 2 on host2 .*rank 0 on host1: tried 127\.0\.0\.1:1 \(nothing is listening there\)/,
     );
     const another = await startHost(t, host2, among);
     const abort = new AbortController();

@@ -5,11 +5,10 @@
 
 import type { Socket } from 'node:net';
 import { ControlBlock, type Departure, type FailureRecord } from '../../control/control-block.ts';
+import { type Connection, readyByte } from '../../net/connection.ts';
 import { FrameReader } from '../../net/frames.ts';
 import { connectMesh } from '../../net/mesh/connect.ts';
-import { readyByte } from '../../net/mesh/handshake.ts';
 import { MeshListener } from '../../net/mesh/listener.ts';
-import type { MeshSocket } from '../../net/mesh/mesh-socket.ts';
 import { SilenceDetector } from '../../net/silence.ts';
 import { inSeconds } from '../../net/wait.ts';
 import type { JobSecret } from '../../settings/job-secret.ts';
@@ -104,7 +103,7 @@ export class Watcher {
     const { secret, jobId, rank, networkInterfaces } = options;
     const block = ControlBlock.open(options.controlBlockPath);
     try {
-      const listener = await MeshListener.open({ secret, jobId, rank, networkInterfaces });
+      const listener = await MeshListener.open({ secret, jobId, purpose: 'watch', rank, networkInterfaces });
       return new Watcher(options, listener, block);
     } catch (error) {
       block.close();
@@ -133,7 +132,7 @@ export class Watcher {
       for (const mesh of sockets) mesh?.socket.destroy();
       return;
     }
-    this.#links = peers.map((host, place) => this.#link(host, sockets[place + 1] as MeshSocket));
+    this.#links = peers.map((host, place) => this.#link(host, sockets[place + 1] as Connection));
     this.#every(beatMs ?? Math.min(1000, peerTimeoutMs / 5), () => this.#sayToAll({ type: 'beat' }));
     this.#every(pollMs ?? 100, () => this.tell());
     this.#every(this.#statuses.periodMs, () => this.#forPeople(() => this.#statuses.tell()));
@@ -196,7 +195,7 @@ export class Watcher {
     void Promise.all(hangUps).then(() => this.#resolveOver());
   }
 
-  #link(host: WatchedHost, { socket, accepted }: MeshSocket): Link {
+  #link(host: WatchedHost, { socket, accepted }: Connection): Link {
     const link: Link = { host, socket, held: accepted ? [] : undefined, state: 'open' };
     const reader = new FrameReader(maxFrameBytes);
     let why = '';

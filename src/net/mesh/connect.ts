@@ -1,11 +1,11 @@
-// Connects the members of a group with each other: of each pair the higher rank connects to the lower one. All or
-// nothing: what was connected is hung up if one pair cannot, and the error says of every missing peer what was tried.
+// Connects the members of a group with each other: of each pair the higher rank dials the lower one. All or nothing: what
+// was connected is hung up if one pair cannot be, and the error says of every missing peer what was tried.
 
 import { HorovodError } from '../../errors.ts';
-import { abortedBy } from '../wait.ts';
-import { Dial } from './dial.ts';
+import type { Connection } from '../connection.ts';
+import { Dial } from '../dial.ts';
+import { inSeconds, waitFor } from '../wait.ts';
 import type { MeshListener } from './listener.ts';
-import type { MeshSocket } from './mesh-socket.ts';
 
 export interface MeshOptions {
   readonly listener: MeshListener;
@@ -28,88 +28,53 @@ export interface MeshOptions {
 }
 
 /** By member index; undefined for this one and for those that are no peers. */
-export function connectMesh(options: MeshOptions): Promise<(MeshSocket | undefined)[]> {
-  const { listener, channel, ranks, index, peers, signal } = options;
-  return new Promise((resolve, reject) => {
-    const sockets = new Map<number, MeshSocket>();
-    const missing = new Map<number, Missing>();
-    const waits: (() => void)[] = [];
-    const timer = setTimeout(() => fail(tooLate(options, missing)), options.timeoutMs);
-    const onAbort = () => fail(aborted(options));
-    signal?.addEventListener('abort', onAbort, { once: true });
-    let isSettled = false;
-    const settle = () => {
-      isSettled = true;
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', onAbort);
-      for (const end of waits) end();
-      for (const peer of missing.values()) peer.cancel();
-    };
-    const fail = (error: unknown) => {
-      settle();
-      for (const { socket } of sockets.values()) socket.destroy();
-      reject(error);
-    };
-    const finish = () => {
-      settle();
-      resolve(ranks.map((_, member) => sockets.get(member)));
-    };
-    const take = (peer: number, socket: MeshSocket) => {
-      sockets.get(peer)?.socket.destroy();
-      sockets.set(peer, socket);
+export async function connectMesh(options: MeshOptions): Promise<(Connection | undefined)[]> {
+  const { listener, channel, ranks, index, attemptTimeoutMs } = options;
+  const wanted = [...new Set(options.peers)].filter((peer) => peer !== index);
+  const connections = new Map<number, Connection>();
+  // Undefined for a peer that dials us.
+  const missing = new Map<number, Dial | undefined>(wanted.map((peer) => [peer, undefined]));
+  const waits: (() => void)[] = [];
+  const connectAll = (resolve: () => void) => {
+    const take = (peer: number, connection: Connection) => {
+      connections.get(peer)?.socket.destroy();
+      connections.set(peer, connection);
       missing.delete(peer);
-      if (sockets.size === wanted.length) finish();
+      if (missing.size === 0) resolve();
     };
-    const wanted = [...new Set(peers)].filter((peer) => peer !== index);
-    if (signal?.aborted) {
-      onAbort();
-      return;
-    }
-    if (wanted.length === 0) {
-      finish();
-      return;
-    }
-    const ownRank = rankOf(ranks, index);
-    // Whom we wait for comes first: a connection that was parked may complete at once, the others need a moment anyway.
-    for (const peer of wanted) missing.set(peer, notYetCome);
-    try {
-      for (const peer of wanted) {
-        const rank = rankOf(ranks, peer);
-        if (rank < ownRank) continue;
-        const end = listener.await(channel, rank, (socket) => take(peer, socket));
-        // One that was parked comes inside the call, and may have been the last.
-        if (isSettled) end();
-        else waits.push(end);
+    if (wanted.length === 0) resolve();
+    const from = rankOf(ranks, index);
+    for (const peer of wanted) {
+      const onConnection = (connection: Connection) => take(peer, connection);
+      const to = rankOf(ranks, peer);
+      if (to > from) {
+        waits.push(listener.await(channel, to, onConnection));
+        continue;
       }
-      for (const peer of wanted) {
-        const rank = rankOf(ranks, peer);
-        if (rank > ownRank) continue;
-        const dial = new Dial({
-          ...{ identity: listener.identity, channel, rank: ownRank, wanted: rank },
-          candidates: options.candidates[peer] ?? [],
-          onSocket: (socket) => take(peer, socket),
-          ...(options.attemptTimeoutMs === undefined ? {} : { attemptTimeoutMs: options.attemptTimeoutMs }),
-        });
-        missing.set(peer, dial);
-      }
-    } catch (error) {
-      fail(error);
+      const claim = { purpose: listener.purpose, from, to, channel };
+      const addresses = options.candidates[peer] ?? [];
+      const dial = new Dial({
+        identity: listener.identity,
+        claim,
+        addresses,
+        onConnection,
+        attemptTimeoutMs,
+      });
+      missing.set(peer, dial);
     }
-  });
+  };
+  try {
+    const what = `for the connections of rank ${ranks[index]} in "${channel}"`;
+    await waitFor<void>(connectAll, what, options, () => timedOut(options, missing));
+    return ranks.map((_, member) => connections.get(member));
+  } catch (error) {
+    for (const { socket } of connections.values()) socket.destroy();
+    throw error;
+  } finally {
+    for (const end of waits) end();
+    for (const dial of missing.values()) dial?.cancel();
+  }
 }
-
-/** A peer that is not connected yet. */
-interface Missing {
-  describe(): string;
-  hasAnswered(): boolean;
-  cancel(): void;
-}
-
-const notYetCome: Missing = {
-  describe: () => 'it has not connected',
-  hasAnswered: () => false,
-  cancel: () => undefined,
-};
 
 function rankOf(ranks: readonly number[], member: number): number {
   const rank = ranks[member];
@@ -117,28 +82,25 @@ function rankOf(ranks: readonly number[], member: number): number {
   return rank;
 }
 
-function tooLate(options: MeshOptions, missing: ReadonlyMap<number, Missing>): HorovodError {
+function timedOut(options: MeshOptions, missing: ReadonlyMap<number, Dial | undefined>): HorovodError {
   const { ranks, index, listener, hostnames, timeoutMs, channel } = options;
-  const peers = [...missing].map(([peer, wait]) => {
-    const host = hostnames?.[peer];
-    return `rank ${ranks[peer]}${host === undefined ? '' : ` on ${host}`}: ${wait.describe()}`;
-  });
-  const isReached = [...missing.values()].every((peer) => peer.hasAnswered());
+  const nameOf = (member: number) => {
+    const host = hostnames?.[member];
+    return `rank ${ranks[member]}${host === undefined ? '' : ` on ${host}`}`;
+  };
+  const peers = [...missing].map(
+    ([peer, dial]) => `${nameOf(peer)}: ${dial?.describe() ?? 'it has not connected'}`,
+  );
+  const isReached = [...missing.values()].every((dial) => dial?.hasAnswered === true);
   const advice = isReached
     ? 'The network is fine; look at what those ranks are doing.'
     : 'Check firewalls between the hosts, or name the network with --network-interfaces.';
   const shown = peers.slice(0, 4);
-  const rest = peers.length > shown.length ? `; and ${peers.length - shown.length} ranks more` : '';
-  const host = hostnames?.[index];
-  const own = `rank ${ranks[index]}${host === undefined ? '' : ` on ${host}`}`;
+  const rest = peers.length > shown.length ? `; and ${peers.length - shown.length} more ranks` : '';
   return new HorovodError(
     'ERR_HVD_TIMEOUT',
-    `${own} could not be connected with all ranks of "${channel}" within ${timeoutMs / 1000} s. ` +
+    `${nameOf(index)} could not connect to all ranks of "${channel}" within ${inSeconds(timeoutMs)}. ` +
       `${shown.join('; ')}${rest}. This rank listens at ${listener.candidates.join(', ')}. ${advice}`,
     { rank: ranks[[...missing.keys()][0] ?? -1] },
   );
-}
-
-function aborted({ ranks, index, channel, signal }: MeshOptions): HorovodError {
-  return abortedBy(signal, `connecting rank ${ranks[index]} with the other ranks of "${channel}"`);
 }

@@ -1,12 +1,10 @@
-// The serving side of the store, in the launcher or in a rank: a TCP server. A stranger gets a challenge, a few
-// bytes and a few seconds; strangers beyond a limit push out the oldest stranger, so that a flood of them leaves
-// the door open for the ranks (a rank pushed out tries again).
+// The serving side of the store, in the launcher or in a rank.
 
-import { createServer, type Server, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { HorovodError } from '../../errors.ts';
-import { formatAddress, listCandidates } from '../../net/addresses.ts';
 import { FrameReader } from '../../net/frames.ts';
-import { answerBytes, createHello, type Identity, judgeAnswer } from '../../net/handshake.ts';
+import type { Identity } from '../../net/handshake.ts';
+import { Listener, type ListenerOptions } from '../../net/listener.ts';
 import { MemoryStore } from './memory-store.ts';
 import {
   encodeFailure,
@@ -17,23 +15,17 @@ import {
   type Response,
 } from './messages.ts';
 
-export interface TcpStoreServerOptions extends Identity {
+export interface TcpStoreServerOptions
+  extends Identity,
+    Pick<ListenerOptions, 'port' | 'networkInterfaces' | 'maxStrangers' | 'handshakeTimeoutMs'> {
   readonly ranks: number;
-  /** The interfaces that are listened on, or the address of one; 'loopback' unless given. */
-  readonly listenOn?: 'loopback' | 'all' | { readonly address: string };
-  /** Any free one unless given. */
-  readonly port?: number;
-  /** Narrows `addresses`: names of interfaces, addresses or CIDR blocks. */
-  readonly networkInterfaces?: readonly string[];
-  /** The first request of a connection that has proven itself; the number is the one it proved to have. */
+  /** Default: 'loopback'. */
+  readonly listenOn?: ListenerOptions['listenOn'];
+  /** A client has connected; the number is the one it proved to have. */
   readonly onMember?: (rank: number) => void;
   readonly onRequest?: () => void;
   /** The end of such a connection; `hasLeft` is false if it came without a word. */
   readonly onMemberGone?: (rank: number, hasLeft: boolean) => void;
-  /** Connections that have not proven themselves yet. */
-  readonly strangerLimit?: number;
-  /** How long one has to do so. */
-  readonly handshakeTimeoutMs?: number;
 }
 
 /** How a rank was lost, in words and as data. */
@@ -50,50 +42,42 @@ export interface RankLoss {
 export class TcpStoreServer {
   /** What the ranks see, for use within this process. */
   readonly store: MemoryStore = new MemoryStore();
-  readonly #options: TcpStoreServerOptions & { strangerLimit: number; handshakeTimeoutMs: number };
-  readonly #server: Server;
-  readonly #strangers = new Set<Socket>();
+  readonly #options: TcpStoreServerOptions;
   readonly #members = new Set<Socket>();
+  #listener!: Listener;
   #isClosed = false;
   #waiting = 0;
-  #holdsSockets = true;
 
   private constructor(options: TcpStoreServerOptions) {
-    this.#options = { strangerLimit: 64, handshakeTimeoutMs: 5000, ...options };
-    this.#server = createServer((socket) => this.#greet(socket));
+    this.#options = options;
   }
 
+  /** Rejects with the system's error (EADDRINUSE …) if it cannot listen. */
   static async start(options: TcpStoreServerOptions): Promise<TcpStoreServer> {
     const server = new TcpStoreServer(options);
-    await new Promise<void>((resolve, reject) => {
-      server.#server.once('error', reject);
-      const { listenOn = 'loopback', port = 0 } = options;
-      const host = listenOn === 'loopback' ? '127.0.0.1' : listenOn === 'all' ? undefined : listenOn.address;
-      // Without a host Node takes '::', for both families, or 0.0.0.0 where there is no IPv6.
-      server.#server.listen({ port, ...(host === undefined ? {} : { host }) }, resolve);
+    server.#listener = await Listener.open({
+      ...options,
+      listenOn: options.listenOn ?? 'loopback',
+      purpose: 'store',
+      number: 0,
+      accepts: ({ from }) => from < options.ranks,
+      onIncoming: ({ claim, accept }) => server.#serve(accept().socket, claim.from),
     });
-    // Later errors are those of accept(), for example no descriptors left: the ranks connected stay connected.
-    server.#server.on('error', () => undefined);
     return server;
-  }
-
-  get port(): number {
-    const address = this.#server.address();
-    if (address === null || typeof address === 'string') throw new Error('the server is closed');
-    return address.port;
   }
 
   /** The addresses under which a rank may reach it, loopback last. */
   get addresses(): string[] {
-    const { port } = this;
-    const { listenOn = 'loopback', networkInterfaces } = this.#options;
-    if (listenOn === 'all') return listCandidates(port, networkInterfaces);
-    return [formatAddress({ host: listenOn === 'loopback' ? '127.0.0.1' : listenOn.address, port })];
+    return this.#listener.addresses;
   }
 
   /** The same as one text, for HOROVOD_RENDEZVOUS_ADDR. */
   get address(): string {
     return this.addresses.join(',');
+  }
+
+  get port(): number {
+    return this.#listener.port;
   }
 
   /** Connections that have proven themselves and are open. */
@@ -108,10 +92,7 @@ export class TcpStoreServer {
 
   /** Whether it keeps this process alive: the launcher's does, one in a rank only while others need it. */
   holdProcess(isHeld: boolean): void {
-    this.#holdsSockets = false;
-    for (const socket of [...this.#strangers, ...this.#members]) socket.unref();
-    if (isHeld) this.#server.ref();
-    else this.#server.unref();
+    this.#listener.holdProcess(isHeld);
   }
 
   /** A rank died: whoever waits for it, or, unless it ended well, for anything, learns it at once. */
@@ -133,75 +114,27 @@ export class TcpStoreServer {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.store.close();
-    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
-    for (const socket of [...this.#strangers, ...this.#members]) socket.destroy();
-    await closed;
-  }
-
-  #greet(socket: Socket): void {
-    if (!this.#holdsSockets) socket.unref();
-    if (this.#strangers.size >= this.#options.strangerLimit) {
-      const [oldest] = this.#strangers;
-      oldest?.destroy();
-      if (oldest !== undefined) this.#strangers.delete(oldest);
-    }
-    this.#strangers.add(socket);
-    const hello = createHello();
-    const pieces: Buffer[] = [];
-    let bytes = 0;
-    const deadline = setTimeout(() => socket.destroy(), this.#options.handshakeTimeoutMs);
-    socket.setNoDelay(true);
-    socket.on('error', () => socket.destroy());
-    socket.once('close', () => {
-      clearTimeout(deadline);
-      this.#strangers.delete(socket);
-    });
-    socket.write(hello);
-    const onData = (piece: Buffer) => {
-      bytes += piece.length;
-      // A client waits for the verdict before it says more: whoever says more is none.
-      if (bytes > answerBytes) {
-        socket.destroy();
-        return;
-      }
-      pieces.push(piece);
-      if (bytes < answerBytes) return;
-      socket.off('data', onData);
-      clearTimeout(deadline);
-      this.#strangers.delete(socket);
-      const { ranks } = this.#options;
-      const { rank, verdict } = judgeAnswer(this.#options, hello, Buffer.concat(pieces), ranks);
-      if (rank === undefined) {
-        socket.end(verdict);
-        // A stranger that does not read or does not close its side is not waited for.
-        const patience = setTimeout(() => socket.destroy(), 1000);
-        socket.once('close', () => clearTimeout(patience));
-        socket.resume();
-        return;
-      }
-      socket.write(verdict);
-      this.#serve(socket, rank);
-    };
-    socket.on('data', onData);
+    for (const socket of this.#members) socket.destroy();
+    await this.#listener.close();
   }
 
   #serve(socket: Socket, rank: number): void {
+    // The listener keeps the process alive where that is wanted.
+    socket.unref();
     this.#members.add(socket);
     const reader = new FrameReader(maxFrameBytes);
     const waits = new Map<number, AbortController>();
-    // A client that tries several addresses drops those it does not need before it says anything.
-    let state: 'quiet' | 'speaking' | 'left' = 'quiet';
+    let hasLeft = false;
     socket.once('close', () => {
       this.#members.delete(socket);
       for (const wait of waits.values()) wait.abort();
-      if (state !== 'quiet' && !this.#isClosed) this.#options.onMemberGone?.(rank, state === 'left');
+      if (!this.#isClosed) this.#options.onMemberGone?.(rank, hasLeft);
     });
     socket.on('data', (piece) => {
       try {
         for (const body of reader.push(piece)) {
           const request = parseRequest(body);
-          if (state === 'quiet') this.#options.onMember?.(rank);
-          state = request.op === 'leave' ? 'left' : 'speaking';
+          hasLeft = request.op === 'leave';
           this.#options.onRequest?.();
           void this.#handle(request, socket, waits);
         }
@@ -209,6 +142,8 @@ export class TcpStoreServer {
         socket.destroy();
       }
     });
+    socket.resume();
+    this.#options.onMember?.(rank);
   }
 
   async #handle(request: Request, socket: Socket, waits: Map<number, AbortController>): Promise<void> {

@@ -4,10 +4,11 @@
 import type { Socket } from 'node:net';
 import { HorovodError } from '../../errors.ts';
 import { parseAddresses } from '../../net/addresses.ts';
-import { type Connection, connectToStore } from '../../net/connect.ts';
+import type { Connection } from '../../net/connection.ts';
 import { FrameReader, ProtocolError } from '../../net/frames.ts';
 import type { Identity } from '../../net/handshake.ts';
 import { type WaitOptions, waitFor } from '../../net/wait.ts';
+import { connectToStore } from './connect.ts';
 import {
   decodeFailure,
   encodeMessage,
@@ -60,11 +61,11 @@ export class TcpStore implements Store {
         for (const body of reader.push(piece)) this.#receive(parseResponse(body));
       } catch (error) {
         if (!(error instanceof ProtocolError)) throw error;
-        this.#finish(rendezvous(`${this.#who} sent what is no answer: ${error.message}.`));
+        this.#finish(rendezvous(`${this.#who} sent ${error.message}, which is not an answer.`));
       }
     });
     const onGone = () => {
-      const text = `${client} has lost the connection to ${this.#who}: it has ended.`;
+      const text = `${client} has lost its connection to ${this.#who}: that process has ended.`;
       this.#finish(
         serverRank === undefined
           ? rendezvous(text)
@@ -74,22 +75,29 @@ export class TcpStore implements Store {
     socket.on('close', onGone);
     socket.on('error', onGone);
     socket.unref();
+    socket.resume();
   }
 
   /** Connects and proves the secret both ways; ERR_HVD_RENDEZVOUS says what was wrong, never the secret. */
   static async connect(options: TcpStoreOptions): Promise<TcpStore> {
-    const { address, server = 'the launcher', client = `rank ${options.rank}` } = options;
-    const { signal, timeoutMs = 30_000, mayComeLater = false, ...identity } = options;
-    const addresses = parseAddresses(address);
-    if (addresses === undefined)
-      throw rendezvous(`"${address}" is no address of ${server}: host:port is one.`);
-    const common = { server, client, signal, timeoutMs, mayComeLater };
-    return new TcpStore(
-      await connectToStore({ ...identity, ...common, addresses }),
+    const { secret, jobId, rank, address, serverRank, signal, timeoutMs = 30_000 } = options;
+    const { server = 'the launcher', client = `rank ${rank}`, mayComeLater = false } = options;
+    const addresses = address.split(',');
+    if (parseAddresses(address) === undefined) {
+      throw rendezvous(`"${address}" is not an address of ${server}. It should be host:port.`);
+    }
+    const identity = { secret, jobId };
+    const wait = { signal, timeoutMs };
+    const connection = await connectToStore({
+      identity,
+      rank,
+      addresses,
       server,
       client,
-      options.serverRank,
-    );
+      mayComeLater,
+      ...wait,
+    });
+    return new TcpStore(connection, server, client, serverRank);
   }
 
   async set(key: string, value: string, options: WaitOptions = {}): Promise<void> {

@@ -160,7 +160,7 @@ describe('processes that meet at an address', () => {
       const error = await failure(meet(place, { timeoutMs: visitMs }));
       assert.equal(error.code, 'ERR_HVD_TIMEOUT');
       assert.match((await serving).message, /missing: rank 1/);
-      assert.match(error.message, /refused us: another job, or another secret/);
+      assert.match(error.message, /rejected: another job, or a different secret/);
     }));
 
   test('who is missing is named to all at the deadline of the one that serves', () =>

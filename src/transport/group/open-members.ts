@@ -2,9 +2,9 @@
 // wait until all have opened their half.
 
 import { HorovodError } from '../../errors.ts';
+import type { Connection } from '../../net/connection.ts';
 import { connectMesh } from '../../net/mesh/connect.ts';
 import type { MeshListener } from '../../net/mesh/listener.ts';
-import type { MeshSocket } from '../../net/mesh/mesh-socket.ts';
 import { waitFor } from '../../net/wait.ts';
 import type { GroupSpec, Hierarchy, Outcome, TransportGroup } from '../transport.ts';
 
@@ -63,7 +63,7 @@ export function connectMembers(
   { listener, generation, candidates, hostnames }: ClusterOptions,
   peers: readonly number[],
   purpose: string,
-): Promise<(MeshSocket | undefined)[]> {
+): Promise<(Connection | undefined)[]> {
   const { members, index, signal, timeoutMs } = spec;
   return connectMesh({
     listener,

@@ -6,7 +6,7 @@ import { getSystemErrorName } from 'node:util';
 import type { ControlBlock } from '../../control/control-block.ts';
 import { type MemoryFile, openMemoryFile } from '../../control/memory-file.ts';
 import { HorovodError } from '../../errors.ts';
-import type { MeshSocket } from '../../net/mesh/mesh-socket.ts';
+import type { Connection } from '../../net/connection.ts';
 import { type ClusterOptions, connectMembers, exchangePrepared, hierarchyOf } from '../group/open-members.ts';
 import { connectionLost } from '../group/wait-errors.ts';
 import type { NativeAddon, NativeTransport, NativeTransportOffer } from '../native/addon.ts';
@@ -36,7 +36,7 @@ interface Opening {
   readonly spec: GroupSpec;
   readonly layout: GroupLayout;
   readonly isShared: boolean;
-  readonly connections: readonly (MeshSocket | undefined)[];
+  readonly connections: readonly (Connection | undefined)[];
 }
 
 export class HierarchicalTransport extends AddonTransport<HierarchicalTransportOptions> {
@@ -115,7 +115,7 @@ export class HierarchicalTransport extends AddonTransport<HierarchicalTransportO
     spec: GroupSpec,
     { lane }: GroupLayout,
     hierarchy: Hierarchy,
-  ): Promise<(MeshSocket | undefined)[]> {
+  ): Promise<(Connection | undefined)[]> {
     const all = spec.members.map((_, member) => member);
     const lists = await Promise.all([
       connectMembers(spec, this.options, lane, 'lane'),
@@ -183,7 +183,7 @@ export class HierarchicalTransport extends AddonTransport<HierarchicalTransportO
   }
 
   /** An address of this host that another host has reached; one that a rank of this host has reached if there is no other. */
-  #ownAddress(spec: GroupSpec, connections: readonly (MeshSocket | undefined)[]): string {
+  #ownAddress(spec: GroupSpec, connections: readonly (Connection | undefined)[]): string {
     const { hosts, rank } = this.options;
     const remote = connections.find(
       (each, i) => each !== undefined && hosts.get(spec.members[i] as number) !== hosts.get(rank),

@@ -6,7 +6,7 @@ import { connectPair } from '../../../test/support/link-pair.ts';
 import { bytes, values, zeros } from '../../../test/support/transport-data.ts';
 import { round, turn } from '../../../test/support/transport-world.ts';
 import { HorovodError } from '../../errors.ts';
-import type { MeshSocket } from '../../net/mesh/mesh-socket.ts';
+import type { Connection } from '../../net/connection.ts';
 import { Max, Min, Sum } from '../../tensor/reduce-op.ts';
 import { runTogether } from '../group/run-together.ts';
 import type { TransportOperation } from '../transport.ts';
@@ -146,7 +146,7 @@ async function openAll(hosts: readonly number[]): Promise<ClusterRounds[]> {
   for (const [a, hostA] of hosts.entries()) {
     for (const [b, hostB] of hosts.entries()) {
       if (b <= a || hostA === hostB) continue;
-      const [dialed, accepted]: [MeshSocket, MeshSocket] = await connectPair();
+      const [dialed, accepted]: [Connection, Connection] = await connectPair();
       (links[a] as (Link | undefined)[])[b] = new Link(accepted);
       (links[b] as (Link | undefined)[])[a] = new Link(dialed);
     }

@@ -6,7 +6,7 @@
 // them would cost two thread switches and a copy for every piece. A poll that finds nothing costs an exception, some µs.
 
 import { readSync, writeSync } from 'node:fs';
-import type { MeshSocket } from '../../net/mesh/mesh-socket.ts';
+import { type Connection, readyByte } from '../../net/connection.ts';
 
 /** Why the connection ended: 'was closed by the other side', 'broke (ECONNRESET)'. */
 export interface LinkEnd {
@@ -14,14 +14,11 @@ export interface LinkEnd {
   readonly atMs: number;
 }
 
-/** The byte that the dialing side sends when it has stopped reading through the event loop. */
-const readyByte = 0x52;
-
 /** More would not fit into a socket's buffer anyway, and a system call takes at most 2 GiB. */
 const maxBytesAtOnce = 4 * 1024 * 1024;
 
 export class Link {
-  readonly #connection: MeshSocket;
+  readonly #connection: Connection;
   readonly #sends: Uint8Array[] = [];
   readonly #places: Uint8Array[] = [];
   /** Bytes already moved of the first entry. */
@@ -36,7 +33,7 @@ export class Link {
   #end: LinkEnd | undefined;
   #isClosed = false;
 
-  constructor(connection: MeshSocket) {
+  constructor(connection: Connection) {
     this.#connection = connection;
     connection.socket.unref();
     if (connection.accepted) {

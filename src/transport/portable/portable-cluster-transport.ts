@@ -2,7 +2,7 @@
 // host, authenticated connections between hosts. Groups on a single host use the plain portable transport.
 
 import { HorovodError } from '../../errors.ts';
-import type { MeshSocket } from '../../net/mesh/mesh-socket.ts';
+import type { Connection } from '../../net/connection.ts';
 import { type ClusterOptions, connectMembers, hierarchyOf } from '../group/open-members.ts';
 import { connectionLost } from '../group/wait-errors.ts';
 import type { GroupSpec, TransportGroup } from '../transport.ts';
@@ -65,7 +65,7 @@ export class PortableClusterTransport extends PortableTransport<PortableClusterT
   }
 }
 
-function linksOf(connections: readonly (MeshSocket | undefined)[]): (Link | undefined)[] {
+function linksOf(connections: readonly (Connection | undefined)[]): (Link | undefined)[] {
   if (process.platform !== 'win32') {
     return connections.map((connection) => connection && new Link(connection));
   }

@@ -1,26 +1,38 @@
-// A connection between two ranks whose handshake is over. Node has read not one byte beyond it and reads none until
-// the owner says so: the bytes wait in the kernel, where a native engine that is given the descriptor finds them.
+// A connection whose handshake is over. Node has read not one byte beyond it and reads none until the owner says so:
+// the bytes wait in the kernel, where native code that is given the descriptor finds them.
 
 import type { Socket } from 'node:net';
 
-export interface MeshSocket {
+export interface Connection {
   /** Paused; resume() starts it for an owner in TypeScript. */
   readonly socket: Socket;
-  /** True on the listener's side: its owner reads the ready byte before it sends anything. */
+  /** True on the listener's side: its owner sends nothing before it has read the ready byte. */
   readonly accepted: boolean;
   /** Of the other side, as this one sees it: '10.0.0.2:4000'. */
   readonly address: string;
+  /** What both sides have agreed on in the handshake; see `Verdict`. */
+  readonly transcript: Buffer;
   /** For the addon, which duplicates it; call release() afterwards. */
   takeDescriptor(): number;
   /** Ends Node's side without shutting the connection down: a duplicate goes on. */
   release(): void;
 }
 
-export function createMeshSocket(socket: Socket, accepted: boolean, address: string): MeshSocket {
+/**
+ * The first byte that the dialer's owner sends. A listener's owner that speaks first has to wait for it: until then Node
+ * on the dialer's side may still be reading, and would take bytes that are meant for native code.
+ */
+export const readyByte = 0x52;
+
+/** To be called at once when the last byte of the handshake has come. */
+export function handOver(
+  socket: Socket,
+  details: Pick<Connection, 'accepted' | 'address' | 'transcript'>,
+): Connection {
+  stopReading(socket);
   return {
     socket,
-    accepted,
-    address,
+    ...details,
     takeDescriptor() {
       const fd = handleOf(socket)?.fd;
       if (fd === undefined || fd < 0)
@@ -35,10 +47,10 @@ export function createMeshSocket(socket: Socket, accepted: boolean, address: str
 }
 
 /**
- * To be called at once when the last byte wanted has come. pause() alone would let Node read on until its buffer is
- * full; without a buffer, and with the handle stopped, the next byte stays in the kernel. resume() starts it again.
+ * pause() alone would let Node read on until its buffer is full; without a buffer, and with the handle stopped, the next
+ * byte stays in the kernel. resume() starts it again.
  */
-export function stopAtThisByte(socket: Socket): void {
+function stopReading(socket: Socket): void {
   const stream = socket as unknown as { _readableState: { highWaterMark: number; reading: boolean } };
   stream._readableState.highWaterMark = 0;
   socket.pause();
@@ -46,7 +58,7 @@ export function stopAtThisByte(socket: Socket): void {
   if (handle === undefined) return;
   handle.reading = false;
   handle.readStop();
-  // Otherwise resume() would take it that a read is under way.
+  // Otherwise resume() would assume that a read is under way.
   stream._readableState.reading = false;
 }
 
