@@ -148,8 +148,9 @@ export class JobServer {
       return;
     }
     this.#comers.set(ticket, comer);
-    this.#onComer?.(`${nameComer(comer)} has come: ${this.#comers.size + 1} of ${this.#own.size}.`);
+    const count = this.#comers.size + 1;
     await this.#server.store.set(notedKey(ticket), '');
+    this.#onComer?.(`${nameComer(comer)} has come: ${count} of ${this.#own.size}.`);
     this.#completeIfAll();
   }
 

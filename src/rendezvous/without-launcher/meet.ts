@@ -115,11 +115,12 @@ async function come(
     const patience = { signal: wait.signal, timeoutMs: remaining() + slackMs };
     const { rank: claimed, ...rest } = own;
     const arrival = claimed === undefined ? rest : own;
-    await store.set(arrivalKey(ticket), JSON.stringify(arrival), patience);
+    // Asked first: the server may end as soon as it has answered.
     const noted = store.get(notedKey(ticket), patience).then(() => {
       isNoted = true;
     });
     noted.catch(() => undefined);
+    await store.set(arrivalKey(ticket), JSON.stringify(arrival), patience);
     const reply = parseReply(await store.get(replyKey(ticket), patience));
     if (reply?.kind === 'welcome') return { store, rank: reply.rank, jobId: reply.jobId };
     const reason = reply?.reason ?? 'what answers there is of another version of Horovod.';
