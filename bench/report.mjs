@@ -26,7 +26,7 @@ const benches = {
     notes: (result) => result.notes,
   },
   runtime: {
-    title: 'Watching, tuning, compressing, measured',
+    title: 'Observability, autotune and compression, measured',
     results: /^runtime-.*\.json$/,
     buildTables: buildRuntimeTables,
     notes: (result) => result.notes,
@@ -42,7 +42,7 @@ try {
   const asked = positionals[0] ?? 'collectives';
   const file = asked in benches ? newestResult(asked) : asked;
   const result = JSON.parse(readFileSync(file, 'utf8'));
-  if (result.format !== 1) throw new Error(`${file} is not a result of a bench (format 1).`);
+  if (result.format !== 1) throw new Error(`${file} is not a result of a benchmark (format 1).`);
   const { kind = 'collectives' } = result;
   const output = values.output ?? path.join(benchFolder, '..', 'docs', 'reference', `bench-${kind}.md`);
   mkdirSync(path.dirname(output), { recursive: true });
@@ -94,7 +94,7 @@ function report(kind, result) {
     '',
     `<!-- Written by bench/report.mjs from a result of bench/${kind}.mjs: do not edit by hand. -->`,
     '',
-    'How these figures come about and what they do not say is in [bench/README.md](../../bench/README.md).',
+    'How these figures are measured and how far you can trust them is in [bench/README.md](../../bench/README.md).',
     '',
     '| | |',
     '| --- | --- |',

@@ -103,7 +103,7 @@ function ours(setup, topic, { series, env, variant, sizes }) {
     ...onOwnCore(setup, topic, series === 'mpi' ? 'OMPI_COMM_WORLD_RANK' : 'HOROVOD_RANK'),
     process.execPath,
     path.join(setup.benchFolder, 'ranks', 'collectives.mjs'),
-    ...['--library', path.join(setup.root, 'dist', 'index.js')],
+    ...['--library', path.join(setup.root, 'dist/index.js')],
     ...['--variants', variant, '--sizes', sizes.join(',')],
   ];
   return job(setup, topic, series, async () => await setup.box.exec('host1', argv, { ...limits, env }));
@@ -180,7 +180,7 @@ function startup(setup) {
   const argv = [
     ...horovodrun(setup, 'startup', ['--verbose']),
     path.join(setup.benchFolder, 'ranks', 'init-only.mjs'),
-    ...['--library', path.join(setup.root, 'dist', 'index.js')],
+    ...['--library', path.join(setup.root, 'dist/index.js')],
   ];
   const run = async () => {
     const startedAt = performance.now();

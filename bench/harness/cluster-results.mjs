@@ -1,6 +1,7 @@
 // What a result of bench/cluster.mjs says: targets, tables for people, notes.
 import { TOPICS } from './cluster-jobs.mjs';
 import { FOREIGN_LIMIT } from './machine.mjs';
+import { failedJobs, fewRounds, missingPeers } from './notes.mjs';
 import { KiB, MiB } from './options.mjs';
 import { formatBytes, formatUs } from './tables.mjs';
 import { judge } from './targets.mjs';
@@ -117,7 +118,7 @@ function startupTable(title, series) {
   return {
     title,
     text: 'ms by phase, as `horovodrun --verbose` says it; whole: the command from start to end, with ranks that join and leave.',
-    head: ['phase', 'median', 'quickest', 'slowest'],
+    head: ['phase', 'median', 'fastest', 'slowest'],
     rows: Object.entries(series).map(([phase, { 0: figure }]) => [
       phase,
       ms(figure),
@@ -130,8 +131,8 @@ function startupTable(title, series) {
 function targetsTable(targets) {
   return {
     title: 'Targets',
-    text: 'The other’s time over ours at the worst size, its range over the rounds (slowest against quickest), and what it should be.',
-    head: ['where', 'what', 'should be', 'is', 'at', 'range', 'met'],
+    text: 'The other’s time over ours at the worst size, its range over the rounds (slowest against fastest), and the target.',
+    head: ['where', 'what', 'target', 'measured', 'at', 'range', 'met'],
     rows: targets.map(({ target, worst, met, ms }) => {
       const { topic, ours, other, limit } = target;
       if (ms !== undefined) {
@@ -154,24 +155,18 @@ function targetsTable(targets) {
 const word = (met) => (met === undefined ? '–' : met ? 'yes' : '**no**');
 
 export function clusterNotes({ peers, failures, runs, idleness, options }) {
-  const notes = Object.entries(peers)
-    .filter(([, { ready }]) => !ready)
-    .map(([name, { why }]) => `${name}: missing: ${why}.`);
-  for (const [job, { why }] of Object.entries(failures)) notes.push(`${job}: failed: ${why}.`);
+  const notes = [...missingPeers(peers), ...failedJobs(failures)];
   notes.push(
-    'Hosts are namespaces of one machine that share its cores, clock and caches, joined by a bridge: the figures compare programs, they say nothing of a real network.',
-    'With one rank a host each rank has a core of its own (taskset), with every program: real hosts do not share cores.',
-    'Raw TCP is a yardstick, not a limit: one thread and one socket with the kernel’s own settings. Without a slowed line, figures around 1 MiB have two modes (buffers that suffice or not) for every program: compare over many rounds, or at other sizes.',
-    'A line that is slowed down (tbf) has 256 KiB of credit at each end: sizes up to 1 MiB can seem quicker than the line.',
+    'The hosts are namespaces of one machine, joined by a bridge. They share its cores, clock and caches: the figures compare programs and say nothing about a real network.',
+    'With one rank per host, each rank of every program has its own core (taskset), since real hosts do not share cores.',
+    'Raw TCP is a baseline, not a limit: one thread and one socket with the default settings of the kernel. On an unlimited line, figures around 1 MiB have two modes for every program (buffers that suffice or not): compare over many rounds, or at other sizes.',
+    'A limited line (tbf) has 256 KiB of credit at each end: sizes up to 1 MiB can seem faster than the line.',
   );
-  const disturbed = runs.filter(({ foreign, steal }) => foreign > FOREIGN_LIMIT || steal > FOREIGN_LIMIT);
-  // Processes of the hosts are no children of this one, so their time counts as foreign: only steal can be told apart.
-  const stolen = disturbed.filter(({ steal }) => steal > FOREIGN_LIMIT);
+  // Processes of the hosts are not children of this one, so their time counts as foreign. Only steal is certain.
+  const stolen = runs.filter(({ steal }) => steal > FOREIGN_LIMIT);
   if (stolen.length > 0)
     notes.push(`In ${stolen.length} of ${runs.length} runs another guest took processor time.`);
   if (!idleness.before.idle)
     notes.push(`The machine was not idle at the start: load ${idleness.before.load[0]}.`);
-  if (options.rounds < 3)
-    notes.push(`Only ${options.rounds} round${options.rounds === 1 ? '' : 's'}: a look, not a result.`);
-  return notes;
+  return [...notes, ...fewRounds(options, 3)];
 }

@@ -3,10 +3,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { elements, resnet50Shapes } from '../ranks/resnet50-shapes.mjs';
+import { collectivesOptions, RESNET50_BYTES } from './collectives-options.mjs';
 import { jsonLines, runCommand } from './command.mjs';
 import { watchProcessor } from './machine.mjs';
 import { notes } from './notes.mjs';
-import { KiB, MiB, parseBytes, parseOptions, RESNET50_BYTES } from './options.mjs';
+import { benchOptions, KiB, MiB, parseBytes } from './options.mjs';
 import { rotate, runRounds, summarize } from './rounds.mjs';
 import { buildTables, formatBytes, formatUs, renderTable } from './tables.mjs';
 import { judge, TARGETS, targetFor } from './targets.mjs';
@@ -35,19 +36,46 @@ test('sizes are read with and without units', () => {
 });
 
 test('the default sizes are 4 B to 256 MiB in steps of four', () => {
-  const { sizes, rounds } = parseOptions([]);
+  const { sizes, rounds } = collectivesOptions.parse([]);
   assert.equal(sizes.length, 14);
   assert.deepEqual([sizes[0], sizes.at(-1), rounds], [4, 256 * MiB, 5]);
 });
 
 test('a size limit below the ResNet-50 set drops that topic', () => {
-  assert.ok(!parseOptions(['--max-bytes', '1M']).topics.includes('resnet50'));
-  assert.ok(parseOptions(['--max-bytes', '128M']).topics.includes('resnet50'));
+  assert.ok(!collectivesOptions.parse(['--max-bytes', '1M']).topics.includes('resnet50'));
+  assert.ok(collectivesOptions.parse(['--max-bytes', '128M']).topics.includes('resnet50'));
 });
 
-test('an unknown peer, topic or number is refused by name', () => {
-  assert.throws(() => parseOptions(['--peers', 'openmpi,nccl']), /no "nccl"/);
-  assert.throws(() => parseOptions(['--rounds', '0']), /--rounds wants/);
+test('an unknown peer, topic or number is rejected by name', () => {
+  assert.throws(() => collectivesOptions.parse(['--peers', 'openmpi,nccl']), /no "nccl"/);
+  assert.throws(() => collectivesOptions.parse(['--rounds', '0']), /--rounds takes/);
+});
+
+test('all benchmarks share flags, and each adds its lists and choices', () => {
+  const { help, parse } = benchOptions({
+    name: 'x',
+    about: 'Measures x.',
+    rounds: 5,
+    quick: { rounds: 1, about: 'short' },
+    lists: { topics: { values: ['a', 'b', 'c'] }, optimizer: { values: ['sgd', 'adam'], isSingle: true } },
+    canInstall: true,
+  });
+  assert.match(
+    help,
+    /--topics LIST +a,b,c \(all\)\n {2}--optimizer NAME +sgd,adam \(sgd\)\n {2}--no-install/,
+  );
+  const defaults = parse([]);
+  assert.deepEqual([defaults.rounds, defaults.topics, defaults.optimizer], [5, ['a', 'b', 'c'], 'sgd']);
+  assert.deepEqual(
+    [defaults.install, defaults.quick, defaults.check, defaults.json],
+    [true, false, false, undefined],
+  );
+  const quick = parse(['--quick', '--topics', 'c,a', '--optimizer=adam', '--no-install', '--json', 'f']);
+  assert.deepEqual([quick.rounds, quick.topics, quick.optimizer], [1, ['a', 'c'], 'adam']);
+  assert.deepEqual([quick.install, quick.json], [false, 'f']);
+  assert.throws(() => parse(['--optimizer', 'sgd,adam']), /takes one of/);
+  assert.throws(() => parse(['--topics', '']), /--topics/);
+  assert.throws(() => parse(['--root', '/x']), /root/);
 });
 
 test('ResNet-50 has 161 tensors of 25 557 032 floats', () => {

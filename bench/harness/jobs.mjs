@@ -1,8 +1,9 @@
 // The jobs of one round: one process tree each, printing `{"peer","bytes","us"}` lines. A job says which topic its
 // figures belong to, which series it promises (so that one that fails can be named), and how to run it.
 import path from 'node:path';
+import { RESNET50_BYTES } from './collectives-options.mjs';
 import { explainFailure, jsonLines, runCommand } from './command.mjs';
-import { KiB, RESNET50_BYTES } from './options.mjs';
+import { KiB } from './options.mjs';
 import { measureStartup, STARTUP_SERIES } from './startup.mjs';
 
 export const MPI_TUNED = [
@@ -75,7 +76,7 @@ function ours(setup, { name, topic, ranks = 2, script = 'collectives.mjs', varia
     path.join(setup.root, 'bin', 'horovodrun.js'),
     ...['-np', String(ranks), '--no-prefix-output'],
     path.join(setup.benchFolder, 'ranks', script),
-    ...['--library', path.join(setup.root, 'dist', 'index.js')],
+    ...['--library', path.join(setup.root, 'dist/index.js')],
     ...(variants.length > 0 ? ['--variants', variants.join(','), '--sizes', sizes.join(',')] : []),
   ];
   const promised = series ?? variants.map((variant) => rename[variant] ?? variant);

@@ -59,7 +59,7 @@ function timeline(setup) {
   const programs = [
     {
       script: 'training.mjs',
-      library: 'tensorflow/index.js',
+      library: 'dist/tensorflow.js',
       args: ['--horovod', '--model', 'mlp', '--backend', 'wasm', '--windows', setup.quick ? '3' : '9'],
       toSamples: (lines) =>
         lines.filter(({ rate }) => rate !== undefined).map(({ rate }) => ['images per second', rate]),
@@ -143,11 +143,11 @@ function accuracy(setup) {
 }
 
 function job(setup, { topic, name, series, script, args, toSamples, ...rest }) {
-  const { env = {}, flags = [], inDirectory = () => ({}), library = 'index.js' } = rest;
+  const { env = {}, flags = [], inDirectory = () => ({}), library = 'dist/index.js' } = rest;
   const { hosts, rate } = TOPICS[topic];
   const program = [
     path.join(setup.benchFolder, 'ranks', script),
-    ...(library === null ? [] : ['--library', path.join(setup.root, 'dist', library)]),
+    ...(library === null ? [] : ['--library', path.join(setup.root, library)]),
     ...args,
   ];
   const launcher = [

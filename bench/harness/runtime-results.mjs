@@ -1,6 +1,6 @@
 // What a result of bench/runtime.mjs says: medians, targets, tables for people, notes.
 import { compressorNames } from '../ranks/compressor-choice.mjs';
-import { FOREIGN_LIMIT } from './machine.mjs';
+import { disturbedRuns, failedJobs, fewRounds } from './notes.mjs';
 import { MiB } from './options.mjs';
 import { summarize } from './rounds.mjs';
 import { TOPICS } from './runtime-jobs.mjs';
@@ -112,8 +112,7 @@ function autotuneTable(series) {
     String(keys.samples?.median ?? '–'),
     keys.seconds === undefined ? '–' : keys.seconds.median.toFixed(0),
   ]);
-  const text =
-    'A step before and after, as the tuner measured them in turn; a gain below the noise is not taken.';
+  const text = 'A step before and after, measured in turn by the tuner; it ignores gains below the noise.';
   const head = ['workload', 'before, ms', 'after, ms', 'gain', 'noise', 'samples', 'seconds'];
   return { title: 'Autotune between 2 hosts, 1 Gbit/s', text, head, rows };
 }
@@ -138,7 +137,7 @@ function compressorTable(series, title) {
       });
   });
   const text =
-    'One allreduce of a square gradient, compression included; bytes as the interface of a host has sent them, headers and all; error of the mean of six calls.';
+    'One allreduce of a square gradient, compression included; bytes as sent by the interface of a host, including headers; error of the mean of six calls.';
   return { title, text, head: ['compressor', 'gradient', 'ms', 'faster', 'MiB sent', 'error'], rows };
 }
 
@@ -158,7 +157,7 @@ function accuracyTable(series) {
         seconds.median.toFixed(0),
       ];
     });
-  const head = ['compressor', 'accuracy', 'points to none', 'KiB a step', 'seconds'];
+  const head = ['compressor', 'accuracy', 'points to none', 'KiB per step', 'seconds'];
   return { title: 'Accuracy on MNIST, 2 ranks', head, rows };
 }
 
@@ -168,17 +167,15 @@ function targetTable(targets) {
 }
 
 export function runtimeNotes({ failures, runs, idleness, options }) {
-  const sentences = Object.entries(failures).map(([name, { why }]) => `${name}: failed: ${why}.`);
-  // What runs on hosts in a box is no child of the bench, and counts as somebody else's.
+  const sentences = failedJobs(failures);
+  // What runs on hosts in a box is not a child of the benchmark, and its time counts as foreign.
   const here = runs.filter(({ topic }) => TOPICS[topic]?.hosts === 1);
-  const disturbed = here.filter(({ foreign, steal }) => foreign > FOREIGN_LIMIT || steal > FOREIGN_LIMIT);
+  const disturbed = disturbedRuns(here);
   if (disturbed.length > 0)
     sentences.push(`The machine was not idle in ${disturbed.length} of ${here.length} runs.`);
   if (!idleness.before.idle)
     sentences.push(`The machine was not idle at the start: load ${idleness.before.load[0]}.`);
-  if (options.quick || options.rounds < 3)
-    sentences.push(`Only ${options.rounds} round${options.rounds === 1 ? '' : 's'}: a look, not a result.`);
-  return sentences;
+  return [...sentences, ...fewRounds(options, 3)];
 }
 
 const range = ({ median, low, high }) => `${formatUs(median)} (${formatUs(low)}–${formatUs(high)})`;

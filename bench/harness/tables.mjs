@@ -1,6 +1,7 @@
 // Turns the figures of a bench into Markdown: a table per topic with the time of every peer, the ratio, the target and
 // whether it is met, then the targets in one table. Pure: the same JSON gives the same text, on the terminal and in docs/.
-import { KiB, MiB, RESNET50_BYTES } from './options.mjs';
+import { RESNET50_BYTES } from './collectives-options.mjs';
+import { KiB, MiB } from './options.mjs';
 import { checkAt, figure, HOROVOD_REFERENCE, judge, TARGETS, targetFor } from './targets.mjs';
 
 const NAMES = {
@@ -92,7 +93,7 @@ function allreduceTables(result) {
     },
     {
       title: 'allreduceSync against Gloo',
-      text: 'µs. Gloo through torch.distributed, one thread a rank.',
+      text: 'µs. Gloo through torch.distributed, one thread per rank.',
       ...against('horovod', ['gloo'], []),
     },
     {

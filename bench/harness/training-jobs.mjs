@@ -94,7 +94,7 @@ function trainingJob(setup, model, backend, way) {
 function ourCommands({ root, benchFolder }, backend, way, flags) {
   const env = cleanEnvironment({ TF_CPP_MIN_LOG_LEVEL: '2', TF_NUM_INTEROP_THREADS: '1' });
   const script = path.join(benchFolder, 'ranks', 'training.mjs');
-  const library = path.join(root, 'dist', 'tensorflow', 'index.js');
+  const library = path.join(root, 'dist/tensorflow.js');
   const args = [script, ...flags, '--backend', backend, '--library', library];
   const command = process.execPath;
   switch (way) {

@@ -1,12 +1,13 @@
 // What a result of bench/training.mjs says: medians over the rounds, ratios (taken round by round, so that drift of the machine
 // cancels out), targets, and the tables for people.
+import { disturbedRuns, failedJobs, fewRounds } from './notes.mjs';
 import { summarize } from './rounds.mjs';
 
 const HOROVOD_TORCH_CNN = 1480; // images per second, the best of three runs on two cores; horovodrun with PyTorch 2.13
 
 const BACKENDS = {
   wasm: 'wasm, Horovod’s kernels',
-  'wasm-stock': 'wasm as it comes',
+  'wasm-stock': 'wasm, stock',
   cpu: 'cpu',
   tensorflow: 'tfjs-node',
   torch: 'PyTorch',
@@ -17,7 +18,7 @@ const WAY_NAMES = {
   apart: '2 processes apart',
   threads: '1 process, 2 threads',
   ddp: '2 ranks, DistributedDataParallel',
-  horovod: '2 ranks, Horovod for Python',
+  horovod: '2 ranks, Python Horovod',
 };
 const MODELS = {
   mlp: 'MLP 784-512-512-10',
@@ -135,9 +136,9 @@ export function buildTables(result) {
       ];
     });
     tables.push({
-      title: `${title}, batch 64 a process`,
-      text: `Images per second of all processes together, ${result.options.optimizer.toUpperCase()}, synthetic data. Efficiency: against as many times one process. Two processes apart are what the machine can do at best.`,
-      head: ['backend', 'how', 'images/s', 'range', 'ms a step', 'efficiency'],
+      title: `${title}, batch of 64 per process`,
+      text: `Images per second of all processes together, ${result.options.optimizer.toUpperCase()}, synthetic data. Efficiency: compared with the same multiple of one process. Two processes apart are the limit of the machine.`,
+      head: ['backend', 'how', 'images/s', 'range', 'ms per step', 'efficiency'],
       rows,
     });
   }
@@ -154,8 +155,8 @@ export function buildTables(result) {
   });
   if (steps.length > 0)
     tables.push({
-      title: 'The time line of a step',
-      text: 'ms on rank 0 of 2, medians. Exposed communication is what backpropagation does not hide, waiting for the other rank included.',
+      title: 'The timeline of a step',
+      text: 'ms on rank 0 of 2, medians. Exposed communication is what backpropagation does not hide, including the wait for the other rank.',
       head: ['case', 'forward', 'backward', 'exposed communication', 'update', 'its share'],
       rows: steps,
     });
@@ -172,6 +173,17 @@ export function buildTables(result) {
     ]),
   });
   return tables;
+}
+
+export function trainingNotes({ peers, failures, runs, idleness, options }) {
+  const missing = Object.entries(peers).filter(([, { ready }]) => !ready);
+  const sentences = [...missing.map(([name, { why }]) => `${name}: ${why}.`), ...failedJobs(failures)];
+  const disturbed = disturbedRuns(runs).length;
+  if (disturbed > 0 || !idleness.before.idle)
+    sentences.push(
+      `The machine was not idle: other programs ran during ${disturbed} of ${runs.length} runs.`,
+    );
+  return [...sentences, ...fewRounds(options, 5)];
 }
 
 function number(rate) {

@@ -6,21 +6,19 @@
 //
 //   optimizer     a DistributedOptimizer over a small multilayer perceptron (3.4 MB of gradients)
 //   compression   the same, where autotune may also choose fp16 for the gradients
-//   promises      a loop of one's own: 32 tensors of 96 KiB, started as "backpropagation" goes on, awaited at the end
+//   promises      a hand-written loop: 32 tensors of 96 KiB, started as "backpropagation" goes on, awaited at the end
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
-const [workload = 'optimizer', library = new URL('../../dist/', import.meta.url).href] =
-  process.argv.slice(2);
+const [workload = 'optimizer'] = process.argv.slice(2);
 const directory = mkdtempSync(path.join(tmpdir(), 'horovod-bench-autotune-'));
 process.env.HOROVOD_AUTOTUNE = '1';
 process.env.HOROVOD_AUTOTUNE_FILE = path.join(directory, 'result.json');
 process.env.HOROVOD_AUTOTUNE_LOG = path.join(directory, 'log.csv');
 
-const load = (name) => import(new URL(name, library).href);
-const hvd = await load('index.js');
-const { defaultContext } = await load('context/default-context.js');
+const hvd = await import('../../dist/index.js');
+const { defaultContext } = await import('../../dist/context/default/default-context.js');
 await hvd.init();
 
 const step = workload === 'promises' ? promisesStep() : await optimizerStep(workload === 'compression');
@@ -76,7 +74,7 @@ function rowsOfLog() {
 
 async function optimizerStep(mayCompress) {
   const tf = await import('@tensorflow/tfjs');
-  const { DistributedOptimizer, setBackend } = await load('tensorflow/index.js');
+  const { DistributedOptimizer, setBackend } = await import('../../dist/tensorflow.js');
   await setBackend('wasm').catch(() => tf.setBackend('cpu'));
   const sizes = [512, 640, 640, 192, 10];
   const layers = sizes.slice(1).map((units, i) => ({

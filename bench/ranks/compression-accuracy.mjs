@@ -20,7 +20,7 @@ const { values: flags } = parseArgs({
     library: { type: 'string', default: fileURLToPath(new URL('../../dist/index.js', import.meta.url)) },
   },
 });
-const hvd = await import(pathToFileURL(path.join(path.dirname(flags.library), 'keras', 'index.js')).href);
+const hvd = await import(pathToFileURL(path.join(path.dirname(flags.library), 'keras.js')).href);
 await hvd.init();
 await hvd.setBackend(flags.backend);
 const [rank, size, epochs, batchSize] = [hvd.rank(), hvd.size(), Number(flags.epochs), 64];
@@ -59,7 +59,7 @@ for (const name of flags.compressors.split(',')) {
       loss: history.val_loss.at(-1),
       seconds,
       steps: epochs * Math.ceil(images.shape[0] / batchSize),
-      receivedBytes: await bytesReceived(flags.library, compression, shapes, size),
+      receivedBytes: await bytesReceived(compression, shapes, size),
     };
     console.log(JSON.stringify({ compressor: name, ...figures }));
   }

@@ -1,6 +1,4 @@
 // The compressors of the bench by their short names, and the bytes that each makes a rank receive for gradients of given shapes.
-import path from 'node:path';
-import { pathToFileURL } from 'node:url';
 
 export const compressorNames = ['none', 'fp16', 'bf16', 'int8', 'topk', 'powersgd'];
 
@@ -13,16 +11,16 @@ export function chooseCompressor({ Compression }, name) {
   return typeof made === 'function' ? made() : made;
 }
 
-/** Counted, not measured: what the algorithm moves, without the headers of the wire. `library`: path of dist/index.js. */
-export async function bytesReceived(library, compressor, shapes, size) {
+/** Counted, not measured: what the algorithm moves, without the headers of the wire. */
+export async function bytesReceived(compressor, shapes, size) {
   const elements = (shape) => shape.reduce((product, length) => product * length, 1);
   const total = shapes.reduce((sum, shape) => sum + elements(shape), 0);
   if (typeof compressor.reduce !== 'function') {
     const bytes = compressor.name === 'none' ? 4 : 2;
     return (2 * bytes * total * (size - 1)) / size;
   }
-  const url = pathToFileURL(path.join(path.dirname(library), 'testing', 'reduce-together.js')).href;
-  const { compressible, reduceTogether } = await import(url);
+  // Compiled with the tests: "npm test -- --only build".
+  const { compressible, reduceTogether } = await import('../../.dist-test/test/support/reduce-together.js');
   const members = Array.from({ length: size }, (_, rank) =>
     shapes.map((shape) => {
       const values = Float32Array.from({ length: elements(shape) }, (_, i) => Math.sin(i * (rank + 1)));

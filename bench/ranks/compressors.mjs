@@ -17,7 +17,7 @@ const { values: flags } = parseArgs({
     compressors: { type: 'string', default: compressorNames.join(',') },
     sizes: { type: 'string', default: `${4 * 2 ** 20},${16 * 2 ** 20}` },
     calls: { type: 'string', default: '5' },
-    library: { type: 'string', default: path.join(import.meta.dirname, '..', '..', 'dist', 'index.js') },
+    library: { type: 'string', default: path.join(import.meta.dirname, '../../dist/index.js') },
   },
 });
 const hvd = await openLibrary(flags.library);
@@ -49,7 +49,7 @@ for (const bytes of flags.sizes.split(',').map(Number)) {
     const sentBytes = Math.round((bytesSent() - sentBefore) / calls);
     if (hvd.rank() !== 0) continue;
     const us = times.sort((a, b) => a - b)[Math.floor(times.length / 2)];
-    const receivedBytes = await bytesReceived(flags.library, compression, [shape], hvd.size());
+    const receivedBytes = await bytesReceived(compression, [shape], hvd.size());
     const error = errorOf(sum, calls + 1, gradients);
     console.log(JSON.stringify({ compressor: name, bytes, us, sentBytes, receivedBytes, error }));
   }

@@ -8,7 +8,7 @@ export function readArguments() {
     options: {
       variants: { type: 'string', default: '' },
       sizes: { type: 'string', default: '' },
-      library: { type: 'string', default: path.join(import.meta.dirname, '..', '..', 'dist', 'index.js') },
+      library: { type: 'string', default: path.join(import.meta.dirname, '../../dist/index.js') },
     },
   });
   return {

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { errorCodes } from '../../src/errors.ts';
@@ -26,14 +26,17 @@ const nativeTests = readSources('native/test', /\.(cc|h)$/);
 const spreadLiteral = /\.\.\.\{/;
 
 describe('layers', () => {
-  test('the engine knows no transport but its interface', () => {
-    assert.deepEqual(importsMatching(/^src\/engine\//, /^src\/transport\/.+\//), []);
+  const transports = ['shm', 'portable', 'memory', 'hierarchical', 'native'];
+
+  test('the engine knows the interface of transports, and no transport', () => {
+    const implementations = new RegExp(`^src/transport/(${transports.join('|')})/`);
+    assert.deepEqual(importsMatching(/^src\/engine\//, implementations), []);
   });
 
   test('one transport does not import another', () => {
-    const transports = ['shm', 'portable', 'memory', 'hierarchical'];
+    // Several build on the bindings of the addon.
     const found = transports.flatMap((transport) => {
-      const others = transports.filter((other) => other !== transport).join('|');
+      const others = transports.filter((other) => ![transport, 'native'].includes(other)).join('|');
       return importsMatching(
         new RegExp(`^src/transport/${transport}/`),
         new RegExp(`^src/transport/(${others})/`),
@@ -110,6 +113,26 @@ describe('errors', () => {
 });
 
 describe('files', () => {
+  test('compiled files that scripts name have a source', () => {
+    const named = scripts.flatMap(({ path, code }) =>
+      path.endsWith('.test.ts') || path.endsWith('.test.mjs')
+        ? []
+        : [...code.matchAll(/'(?:\.\.\/)*(\.?dist(?:-test)?\/[\w./-]+\.js)'/g)].map(
+            ([, name]) => `${path}: ${name}`,
+          ),
+    );
+    const sourceOf = (name: string) =>
+      name
+        .replace(/^.*: /, '')
+        .replace(/^dist\//, 'src/')
+        .replace(/^\.dist-test\//, '')
+        .replace(/\.js$/, '.ts');
+    assert.deepEqual(
+      named.filter((each) => !existsSync(join(repository, sourceOf(each)))),
+      [],
+    );
+  });
+
   test('every source file opens with a paragraph that says what it is', () => {
     // A .cc file with a header of the same name has it there; a test's sentences speak for themselves.
     const headers = new Set(paths(nativeSources).filter((path) => path.endsWith('.h')));
