@@ -48,7 +48,7 @@ async function assertEnded(pids: readonly number[]): Promise<void> {
 }
 
 test('the exit code is that of the first rank that fails, and the others are ended', async () => {
-  const result = await spawnRanks(3, fixture('fail.mjs'), { args: ['1', '3'] });
+  const result = await spawnRanks(3, fixture('fail.ts'), { args: ['1', '3'] });
   assert.equal(result.exitCode, 3, result.stderr);
   assert.match(
     result.stderr,
@@ -66,7 +66,7 @@ for (const [signal, code] of [
   ['SIGSEGV', 139],
 ] as const) {
   test(`a rank that dies of ${signal} gives exit code ${code}`, async () => {
-    const result = await spawnRanks(2, fixture('fail.mjs'), { args: ['0', signal] });
+    const result = await spawnRanks(2, fixture('fail.ts'), { args: ['0', signal] });
     assert.equal(result.exitCode, code, result.stderr);
     assert.match(result.stderr, new RegExp(`rank 0 on localhost \\(pid \\d+\\) was killed by ${signal}`));
   });
@@ -94,7 +94,7 @@ for (const [signal, code] of [
   ['SIGHUP', 129],
 ] as const) {
   test(`${signal} to horovodrun reaches every rank, and the exit code is ${code}`, async () => {
-    const { run, pids } = await startWaiting(2, [fixture('wait.mjs')]);
+    const { run, pids } = await startWaiting(2, [fixture('wait.ts')]);
     run.child.kill(signal);
     assert.equal((await run.ended).exitCode, code, run.stderr);
     assert.match(run.stderr, new RegExp(`horovodrun: received ${signal}; stopping 2 ranks`));
@@ -104,7 +104,7 @@ for (const [signal, code] of [
 }
 
 test('a second Ctrl-C ends ranks at once that ignore the first', async () => {
-  const { run, pids } = await startWaiting(2, [fixture('wait.mjs'), 'SIGINT', 'SIGTERM']);
+  const { run, pids } = await startWaiting(2, [fixture('wait.ts'), 'SIGINT', 'SIGTERM']);
   run.child.kill('SIGINT');
   for (const rank of [0, 1]) await run.waitForOutput(new RegExp(`\\[${rank}\\]<stdout>:ignored SIGINT`));
   run.child.kill('SIGINT');
@@ -146,18 +146,15 @@ test('ranks that ignore SIGTERM get SIGKILL after a while when another has faile
 });
 
 const ways: readonly (readonly [string, readonly string[]])[] = [
-  ['plain ranks', [fixture('wait.mjs')]],
-  [
-    'ranks that ignore every signal they can',
-    [fixture('wait.mjs'), 'SIGTERM', 'SIGINT', 'SIGHUP', 'SIGPIPE'],
-  ],
+  ['plain ranks', [fixture('wait.ts')]],
+  ['ranks that ignore every signal they can', [fixture('wait.ts'), 'SIGTERM', 'SIGINT', 'SIGHUP', 'SIGPIPE']],
   [
     'ranks inside a shell',
-    ['sh', '-c', `"$0" "$1" SIGTERM SIGHUP; true`, process.execPath, fixture('wait.mjs')],
+    ['sh', '-c', `"$0" "$1" SIGTERM SIGHUP; true`, process.execPath, fixture('wait.ts')],
   ],
   [
     'ranks behind two shells',
-    ['sh', '-c', `sh -c '"$0" "$1"; true' "$0" "$1"; true`, process.execPath, fixture('wait.mjs')],
+    ['sh', '-c', `sh -c '"$0" "$1"; true' "$0" "$1"; true`, process.execPath, fixture('wait.ts')],
   ],
 ];
 for (const [name, command] of ways) {
@@ -173,7 +170,7 @@ test('a launcher killed by SIGKILL in the middle of starting leaves nothing that
   if (!existsSync('/proc/self/cmdline')) return t.skip('no /proc here to search');
   const marker = `hvd-test-${randomBytes(8).toString('hex')}`;
   for (const delayMs of [60, 90, 120, 150, 180]) {
-    const run = startHorovodrun(['-np', '4', fixture('wait.mjs'), marker]);
+    const run = startHorovodrun(['-np', '4', fixture('wait.ts'), marker]);
     await sleep(delayMs);
     run.child.kill('SIGKILL');
     await run.ended;
@@ -218,10 +215,8 @@ test('the guardian ends with its launcher, in good order or not', async () => {
   await assertEnded([Number(/guardian (\d+)/.exec(line.toString())?.[1])]);
 });
 
-const dist = new URL('../', import.meta.url).href;
-
 test('the root cause is reported, not the rank that failed because of it', async () => {
-  const result = await spawnRanks(2, fixture('control-block.mjs'), { env: { HVD_TEST_DIST: dist } });
+  const result = await spawnRanks(2, fixture('control-block.ts'));
   assert.equal(result.exitCode, 3, result.stderr);
   assert.match(
     result.ranks[0]?.stdout ?? '',
@@ -234,21 +229,23 @@ test('the root cause is reported, not the rank that failed because of it', async
 test('also when the failed rank is wrapped, and its wrapper ends after the others', async () => {
   const wrapper =
     'if [ "$HOROVOD_RANK" = 1 ]; then "$0" "$1"; code=$?; sleep 0.3; exit $code; fi; exec "$0" "$1"';
-  const run = startHorovodrun(
-    ['-np', '2', 'sh', '-c', wrapper, process.execPath, fixture('control-block.mjs')],
-    {
-      env: { HVD_TEST_DIST: dist },
-    },
-  );
+  const run = startHorovodrun([
+    '-np',
+    '2',
+    'sh',
+    '-c',
+    wrapper,
+    process.execPath,
+    fixture('control-block.ts'),
+  ]);
   assert.equal((await run.ended).exitCode, 3, run.stderr);
   assert.match(run.stderr, /First failure:\n {2}rank 1 on localhost/);
   assert.match(run.stderr, /rank 0 on localhost \(pid \d+\) exited with code 1, because it lost rank 1/);
 });
 
 test('a rank that exits before all have come is told to those that wait for it', async () => {
-  const result = await spawnRanks(3, fixture('control-block.mjs'), {
+  const result = await spawnRanks(3, fixture('control-block.ts'), {
     args: ['never'],
-    env: { HVD_TEST_DIST: dist },
   });
   assert.equal(result.exitCode, 7, result.stderr);
   assert.match(result.stderr, /First failure:\n {2}rank 1 on localhost \(pid \d+\) exited with code 7/);

@@ -25,7 +25,7 @@ async function horovodrun(args: readonly string[], env: NodeJS.ProcessEnv = {}, 
 }
 
 test('each rank learns who it is, and gets the environment of the driver', async () => {
-  const result = await spawnRanks(2, fixture('environment.mjs'), {
+  const result = await spawnRanks(2, fixture('environment.ts'), {
     args: ['--np', '7', 'a b'],
     flags: ['--fusion-threshold-mb', '1', '-H', 'localhost:4'],
     env: {
@@ -144,7 +144,7 @@ test('a config file and a hostfile count', async (t) => {
   const directory = temporaryDirectory(t);
   writeFileSync(join(directory, 'c.yaml'), 'params:\n  cycle_time_ms: 7\n');
   writeFileSync(join(directory, 'hosts'), 'localhost slots=2\n');
-  const args = ['-np', '2', '--config-file', 'c.yaml', '--hostfile', 'hosts', fixture('environment.mjs')];
+  const args = ['-np', '2', '--config-file', 'c.yaml', '--hostfile', 'hosts', fixture('environment.ts')];
   const { exitCode, stdout, stderr } = await horovodrun(args, {}, directory);
   assert.equal(exitCode, 0, stderr);
   assert.match(stdout, /"HOROVOD_CYCLE_TIME":"7"/);

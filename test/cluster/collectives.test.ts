@@ -1,5 +1,5 @@
 // Collectives over the ranks of several hosts: every transport, several layouts of ranks over hosts, with and without
-// hierarchy, and networks that mislead. The cases are in test/fixtures/cluster/hosts-cases.mjs; Horovod's own cases run
+// hierarchy, and networks that mislead. The cases are in test/fixtures/cluster/hosts-cases.ts; Horovod's own cases run
 // once on each transport.
 
 import assert from 'node:assert/strict';
@@ -33,18 +33,18 @@ describe('collectives on three hosts', { skip }, () => {
     ];
     for (const { title, hosts } of layouts) {
       test(`${transport}: ${title}`, { skip: why }, (t) =>
-        cases(t, clusterFixture('hosts-cases.mjs'), transport, { hosts, env }),
+        cases(t, clusterFixture('hosts-cases.ts'), transport, { hosts, env }),
       );
     }
     // Two ranks: with more, rounding depends on the order of summation, which between hosts is the transport's.
     test(`${transport}: Horovod's own cases, 2 hosts × 1 rank`, { skip: why }, (t) =>
-      cases(t, coreFixture('horovod-cases.mjs'), transport, { hosts: 'host1:1,host2:1', env }),
+      cases(t, coreFixture('horovod-cases.ts'), transport, { hosts: 'host1:1,host2:1', env }),
     );
   }
 
   for (const { transport, env, skip: why } of transports.filter((each) => /tcp/.test(each.transport))) {
     test(`${transport}: 2 hosts × 2 ranks, not hierarchical`, { skip: why }, (t) =>
-      cases(t, clusterFixture('hosts-cases.mjs'), transport, {
+      cases(t, clusterFixture('hosts-cases.ts'), transport, {
         hosts: 'host1:2,host2:2',
         env: { ...env, ...flat },
       }),
@@ -52,7 +52,7 @@ describe('collectives on three hosts', { skip }, () => {
   }
 
   test('the launcher may run on a host without ranks', { skip: transports[0]?.skip ?? false }, (t) =>
-    cases(t, clusterFixture('hosts-cases.mjs'), 'tcp', { hosts: 'host2:1,host3:2', from: 'host1' }),
+    cases(t, clusterFixture('hosts-cases.ts'), 'tcp', { hosts: 'host2:1,host3:2', from: 'host1' }),
   );
 });
 
@@ -67,7 +67,7 @@ describe('collectives on hosts that have IPv6 only', { skip }, () => {
     /tcp|portable/.test(each.transport),
   )) {
     test(transport, { skip: why }, async (t) => {
-      const job = await runOnBox(box, clusterFixture('hosts-cases.mjs'), { hosts: 'host1:1,host2:2', env });
+      const job = await runOnBox(box, clusterFixture('hosts-cases.ts'), { hosts: 'host1:1,host2:2', env });
       await reportCases(t, job, transport);
       await box.assertNothingLeft();
     });
@@ -78,7 +78,7 @@ describe('a crowd', { skip }, () => {
   test('64 ranks on 8 hosts', { skip: transports[0]?.skip ?? false }, async (t) => {
     await using box = await startBox({ hosts: 8 });
     const hosts = box.hosts.map((host) => `${host}:8`).join(',');
-    const job = await runOnBox(box, clusterFixture('hosts-cases.mjs'), {
+    const job = await runOnBox(box, clusterFixture('hosts-cases.ts'), {
       hosts,
       env: { HOROVOD_START_TIMEOUT: '120' },
       timeoutMs: 240_000,

@@ -12,7 +12,7 @@ const mpirun = [
   ...['--mca', 'oob_tcp_if_include', 'eth0', '--mca', 'btl_tcp_if_include', 'eth0'],
   ...['-np', '4', '-H', 'host1:2,host2:2'],
 ];
-const rank = [process.execPath, clusterFixture('who.mjs')];
+const rank = [process.execPath, clusterFixture('who.ts')];
 
 describe('ranks in containers', { skip }, () => {
   let box: Box;

@@ -64,7 +64,7 @@ const faults: Fault[] = [
   {
     title: 'a rank on another host is killed',
     bound: 'seen',
-    hurt: (box) => killOn(box, 'host2', /steps\.mjs/),
+    hurt: (box) => killOn(box, 'host2', /steps\.(js|ts)/),
     reports: [/rank 2 on host2 .*SIGKILL/],
   },
   {
@@ -79,7 +79,7 @@ describe('a job on three hosts', { skip, concurrency: 4 }, () => {
   for (const { title, bound, hurt, reports, stopped } of faults) {
     test(`${title}: it ends everywhere and says why`, async () => {
       await using box = await startBox({ hosts: 3 });
-      const job = startOnBox(box, clusterFixture('steps.mjs'), { hosts, args: ['endless'] });
+      const job = startOnBox(box, clusterFixture('steps.ts'), { hosts, args: ['endless'] });
       await allReady(job);
       const hurtAt = performance.now();
       await hurt(box, job);
@@ -96,7 +96,7 @@ describe('a job on three hosts', { skip, concurrency: 4 }, () => {
 
   test('the launcher is killed: no rank outlives it on any host', async () => {
     await using box = await startBox({ hosts: 3 });
-    const job = startOnBox(box, clusterFixture('steps.mjs'), { hosts, args: ['endless'] });
+    const job = startOnBox(box, clusterFixture('steps.ts'), { hosts, args: ['endless'] });
     await allReady(job);
     job.kill('SIGKILL');
     await box.assertNothingLeft(boundMs.seen);
@@ -104,7 +104,7 @@ describe('a job on three hosts', { skip, concurrency: 4 }, () => {
 
   test('the host of the launcher crashes: no rank outlives it on the others', async () => {
     await using box = await startBox({ hosts: 3 });
-    const job = startOnBox(box, clusterFixture('steps.mjs'), { hosts, args: ['endless'] });
+    const job = startOnBox(box, clusterFixture('steps.ts'), { hosts, args: ['endless'] });
     await allReady(job);
     await box.crash('host1');
     await box.assertNothingLeft(boundMs.silent);
@@ -112,7 +112,7 @@ describe('a job on three hosts', { skip, concurrency: 4 }, () => {
 
   test('Ctrl-C at the launcher ends the ranks on all hosts', async () => {
     await using box = await startBox({ hosts: 3 });
-    const job = startOnBox(box, clusterFixture('steps.mjs'), { hosts, args: ['endless'] });
+    const job = startOnBox(box, clusterFixture('steps.ts'), { hosts, args: ['endless'] });
     await allReady(job);
     job.kill('SIGINT');
     const { exitCode, stderr } = await job.endedWithin(boundMs.seen);
@@ -125,7 +125,7 @@ describe('a job on three hosts', { skip, concurrency: 4 }, () => {
       await using box = await startBox({ hosts: 2 });
       await box.loss('host1', 5);
       await box.loss('host2', 5);
-      const job = await runOnBox(box, clusterFixture('steps.mjs'), {
+      const job = await runOnBox(box, clusterFixture('steps.ts'), {
         hosts: 'host1:1,host2:1',
         args: ['60', '0'],
         env,
@@ -139,7 +139,7 @@ describe('a job on three hosts', { skip, concurrency: 4 }, () => {
   test('two jobs at once on the same hosts do not notice each other', async () => {
     await using box = await startBox({ hosts: 2 });
     const both = ['host1', 'host2'].map((from) =>
-      runOnBox(box, clusterFixture('steps.mjs'), { hosts: 'host1:1,host2:1', from, args: ['200'] }),
+      runOnBox(box, clusterFixture('steps.ts'), { hosts: 'host1:1,host2:1', from, args: ['200'] }),
     );
     for (const job of await Promise.all(both)) {
       assert.equal(job.exitCode, 0, `${job.stdout}\n${job.stderr}`);
@@ -150,9 +150,9 @@ describe('a job on three hosts', { skip, concurrency: 4 }, () => {
 
   test('a rank with a wrong secret is refused from another host, and the job does not notice', async () => {
     await using box = await startBox({ hosts: 3 });
-    const job = startOnBox(box, clusterFixture('steps.mjs'), { hosts: 'host1:1,host2:1', args: ['600'] });
+    const job = startOnBox(box, clusterFixture('steps.ts'), { hosts: 'host1:1,host2:1', args: ['600'] });
     const [, address = ''] = await job.waitForOutput(/ready .*"rendezvous":"([^"]+)"/);
-    const stranger = await box.exec('host3', [process.execPath, clusterFixture('steps.mjs'), '1'], {
+    const stranger = await box.exec('host3', [process.execPath, clusterFixture('steps.ts'), '1'], {
       env: {
         HOROVOD_RENDEZVOUS_ADDR: address,
         HOROVOD_RANK: '1',

@@ -30,7 +30,7 @@ describe('a host that cannot take part', { skip }, () => {
   after(() => box.close());
 
   const run = (more: { flags?: string[]; env?: NodeJS.ProcessEnv; args?: string[]; cwd?: string } = {}) =>
-    runOnBox(box, clusterFixture('steps.mjs'), { hosts, args: ['3'], ...more });
+    runOnBox(box, clusterFixture('steps.ts'), { hosts, args: ['3'], ...more });
   const cover = async (host: string, file: string, by: string): Promise<void> => {
     const { exitCode, stderr } = await box.exec(host, ['mount', '--bind', by, file]);
     assert.equal(exitCode, 0, stderr);
@@ -53,7 +53,7 @@ describe('a host that cannot take part', { skip }, () => {
 
   test('it does not exist', async () => {
     assertReports(
-      await runOnBox(box, clusterFixture('steps.mjs'), { hosts: 'host1:1,host9:1', args: ['3'] }),
+      await runOnBox(box, clusterFixture('steps.ts'), { hosts: 'host1:1,host9:1', args: ['3'] }),
       /host9/,
       /resolve/i,
     );
@@ -92,7 +92,7 @@ describe('a host that cannot take part', { skip }, () => {
     const folder = join(box.shared, 'output');
     mkdirSync(folder, { recursive: true });
     await box.exec('host1', ['mount', '-t', 'tmpfs', '-o', 'size=16k', 'none', folder]);
-    const job = await runOnBox(box, clusterFixture('chatter.mjs'), {
+    const job = await runOnBox(box, clusterFixture('chatter.ts'), {
       hosts,
       flags: ['--output-filename', folder],
     });

@@ -7,7 +7,6 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { pathToFileURL } from 'node:url';
 import {
   type Box,
   type BoxProcess,
@@ -20,7 +19,6 @@ import { fixturePath, repository, sourcePath } from '../support/repository.ts';
 
 const skip = canUseBox() ?? false;
 const launcher = join(repository, 'dist/launch/main.js');
-const dist = pathToFileURL(join(repository, 'dist/')).href;
 const fixture = (name: string) => fixturePath(`launch/${name}`);
 const three = ['-np', '6', '-H', 'host1:2,host2:2,host3:2'];
 const two = ['-np', '2', '-H', 'host1:1,host2:1'];
@@ -48,7 +46,7 @@ describe('horovodrun on several hosts', { skip }, () => {
     start(args, more).endedWithin(60_000);
   /** A job of which every rank waits for ever, when all do. */
   const waiting = async (flags: readonly string[], more: More = {}): Promise<BoxProcess> => {
-    const job = start([...flags, fixture('wait.mjs')], more);
+    const job = start([...flags, fixture('wait.ts')], more);
     const ranks = Number(flags[flags.indexOf('-np') + 1]);
     for (let rank = 0; rank < ranks; rank++) {
       await job.waitForOutput(new RegExp(`^\\[${rank}\\]<stdout>:ready`, 'm'));
@@ -84,7 +82,7 @@ describe('horovodrun on several hosts', { skip }, () => {
     writeFileSync(join(directory, 'hosts'), 'host1 slots=1\nhost2 slots=1 # the other\n');
     const words = ['a b', "it's", '$HOME', '"', '\\', '!x', '', 'ä\nb'];
     const { exitCode, stdout, stderr } = await run(
-      ['-np', '2', '--hostfile', 'hosts', fixture('remote-environment.mjs'), ...words],
+      ['-np', '2', '--hostfile', 'hosts', fixture('remote-environment.ts'), ...words],
       { cwd: directory, env: { TEST_WORDS: "it's\n$HOME !", HISTFILE: '/nowhere', HOME: '/made-up' } },
     );
     assert.equal(exitCode, 0, stderr);
@@ -207,9 +205,7 @@ describe('horovodrun on several hosts', { skip }, () => {
   });
 
   test('the first failure is told with its host, last words included, and its exit is known to peers', async () => {
-    const { exitCode, stdout, stderr } = await run([...three, fixture('host-control-block.mjs')], {
-      env: { HVD_TEST_DIST: dist },
-    });
+    const { exitCode, stdout, stderr } = await run([...three, fixture('host-control-block.ts')]);
     assert.equal(exitCode, 3, stderr);
     assert.match(stderr, /First failure:\n {2}rank 5 on host3 \(pid \d+\) exited with code 3/);
     assert.match(stderr, /Its error:\n {4}TypeError: cannot read the moon\n/);
@@ -234,7 +230,7 @@ describe('horovodrun on several hosts', { skip }, () => {
       '-H',
       'host2:2',
       '--pin-cores',
-      fixture('cores.mjs'),
+      fixture('cores.ts'),
     ]);
     assert.equal(exitCode, 0, stderr);
     const cores = stdout.match(/"first":"[^"]+"/g) ?? [];
@@ -243,7 +239,7 @@ describe('horovodrun on several hosts', { skip }, () => {
   });
 
   test('Ctrl-C reaches the ranks of all hosts; the second one ends those that ignore it', async () => {
-    const job = start([...three, fixture('wait.mjs'), 'SIGINT']);
+    const job = start([...three, fixture('wait.ts'), 'SIGINT']);
     for (let rank = 0; rank < 6; rank++) await job.waitForOutput(new RegExp(`\\[${rank}\\]<stdout>:ready`));
     job.kill('SIGINT');
     for (let rank = 0; rank < 6; rank++)

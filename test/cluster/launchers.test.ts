@@ -1,6 +1,6 @@
 // Jobs that horovodrun has not started: Open MPI, MPICH, Slurm, and the same command on every host with
 // HOROVOD_RENDEZVOUS. init() finds rank, size, local and cross ranks, however ranks are spread over hosts; the cases check
-// that and every collective (test/fixtures/cluster/hosts-cases.mjs).
+// that and every collective (test/fixtures/cluster/hosts-cases.ts).
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { type Box, type BoxResult, canUseBox, startBox } from '../support/box.ts
 import { clusterFixture, transportVariants } from '../support/box-jobs.ts';
 
 const skip = canUseBox() ?? false;
-const script = clusterFixture('hosts-cases.mjs');
+const script = clusterFixture('hosts-cases.ts');
 const node = process.execPath;
 const limits = { HOROVOD_TIMEOUT_SECONDS: '60' };
 const openMpi = [

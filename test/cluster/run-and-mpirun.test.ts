@@ -1,17 +1,15 @@
 // run() and `horovodrun --mpi` over hosts in a box, which have a docker0 of the same address each.
 
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { pathToFileURL } from 'node:url';
 import { describeNative } from '../../src/transport/native/load.ts';
 import { type Box, canUseBox, startBox } from '../support/box.ts';
 import { runOnBox, startOnBox } from '../support/box-jobs.ts';
-import { fixturePath, repository } from '../support/repository.ts';
+import { fixturePath } from '../support/repository.ts';
 
 const skip = canUseBox() ?? false;
 const path = (name: string) => fixturePath(`${name}`);
-const report = path('mpirun/report.mjs');
+const report = path('mpirun/report.ts');
 
 describe('run() and mpirun over hosts', { skip }, () => {
   let box: Box;
@@ -21,8 +19,7 @@ describe('run() and mpirun over hosts', { skip }, () => {
   after(() => box.close());
 
   test('run() calls a function on every host, and an error comes from afar with its stack', async () => {
-    const index = pathToFileURL(join(repository, 'dist/index.js')).href;
-    const argv = [process.execPath, path('run/over-hosts.mjs'), index, 'host1:2,host2:2'];
+    const argv = [process.execPath, path('run/over-hosts.ts'), 'host1:2,host2:2'];
     const { exitCode, stdout, stderr } = await box.exec('host1', argv);
     assert.equal(exitCode, 0, stderr);
     const { results, failure } = JSON.parse(stdout) as {
@@ -61,7 +58,7 @@ describe('run() and mpirun over hosts', { skip }, () => {
       skip: why || noEngine,
     }, async () => {
       await box.exec('host2', ['/usr/sbin/sshd', '-p', '2222']);
-      const job = await runOnBox(box, path('cluster/who.mjs'), {
+      const job = await runOnBox(box, path('cluster/who.ts'), {
         hosts: 'host1:2,host2:1',
         flags: ['--mpi', '--ssh-port', '2222'],
         env,
@@ -85,7 +82,7 @@ describe('run() and mpirun over hosts', { skip }, () => {
       });
       await job.waitForOutput(/waiting[\s\S]*waiting/);
       const shown = ['host1', 'host2'].flatMap((host) => box.processesOn(host));
-      assert.ok(shown.some(({ command }) => command.includes('report.mjs')));
+      assert.ok(shown.some(({ command }) => command.includes('report.js')));
       for (const { command } of shown) assert.doesNotMatch(command, /[0-9a-f]{64}/);
       job.kill('SIGKILL');
       await job.ended;

@@ -10,7 +10,7 @@ import { type CheckedEvent, checkTrace } from '../support/check-trace.ts';
 import { fixturePath } from '../support/repository.ts';
 
 const skip = canUseBox() ?? false;
-const script = fixturePath('timeline/rounds.mjs');
+const script = fixturePath('timeline/rounds.ts');
 
 describe('a timeline on two hosts', { skip }, () => {
   let box: Box;

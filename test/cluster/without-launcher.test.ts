@@ -10,8 +10,8 @@ import { clusterFixture } from '../support/box-jobs.ts';
 import { describeResult, type ForeignResult, type Here, saidIn } from '../support/foreign-launchers.ts';
 
 const node = process.execPath;
-const who = clusterFixture('who.mjs');
-const steps = clusterFixture('steps.mjs');
+const who = clusterFixture('who.ts');
+const steps = clusterFixture('steps.ts');
 const limits = { HOROVOD_TIMEOUT_SECONDS: '60' };
 /** Promised are 2 s after an end that is seen (EOF) and 10 s of silence; the rest is for a machine with more to do. */
 const boundMs = { seen: 2_000 + 6_000, silent: 10_000 + 8_000 };
@@ -127,7 +127,9 @@ describe('Slurm', { skip: canUseBox({ slurm: true }) ?? false }, () => {
     ];
     const job = box.start('host1', argv, { env: limits });
     await job.waitForOutput(/(first[\s\S]*){4}/);
-    const [victim] = box.processesOn('host2').filter(({ command }) => /^\S*node .*steps\.mjs/.test(command));
+    const [victim] = box
+      .processesOn('host2')
+      .filter(({ command }) => /^\S*node .*steps\.(js|ts)/.test(command));
     assert.ok(victim !== undefined, 'no rank on host2');
     const killedAt = performance.now();
     process.kill(victim.pid, 'SIGKILL');

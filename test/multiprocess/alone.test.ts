@@ -10,7 +10,7 @@ test('a process that nobody launched is rank 0 of 1', async (t) => {
   const env = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !name.startsWith('HOROVOD_')),
   );
-  const { stdout, stderr } = await promisify(execFile)(process.execPath, [coreFixture('alone.mjs')], {
+  const { stdout, stderr } = await promisify(execFile)(process.execPath, [coreFixture('alone.ts')], {
     env,
     timeout: 60_000,
   });

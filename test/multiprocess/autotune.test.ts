@@ -1,4 +1,4 @@
-// Autotune on real ranks: test/fixtures/autotune/autotune-cases.mjs has the cases.
+// Autotune on real ranks: test/fixtures/autotune/autotune-cases.ts has the cases.
 
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -18,7 +18,7 @@ describe('autotune', () => {
       t.after(() => rmSync(directory, { recursive: true }));
       const flags = ['--autotune', '--autotune-log-file', join(directory, 'log.csv')];
       const few = ['--autotune-warmup-samples', '1', '--autotune-steps-per-sample', '2'];
-      const job = await spawnRanks(2, fixture('autotune-cases.mjs'), {
+      const job = await spawnRanks(2, fixture('autotune-cases.ts'), {
         flags: [...flags, ...few, '--autotune-bayes-opt-max-samples', '3', '--cycle-time-ms', '0'],
         args: [title === 'native' ? 'tensorflow' : 'core'],
         env: {
@@ -45,7 +45,7 @@ describe('autotune', () => {
       const directory = mkdtempSync(join(tmpdir(), 'hvd-autotune-'));
       t.after(() => rmSync(directory, { recursive: true }));
       const log = join(directory, 'log.csv');
-      const job = await spawnRanks(3, fixture('two-hosts.mjs'), {
+      const job = await spawnRanks(3, fixture('two-hosts.ts'), {
         flags: ['-H', 'localhost:2,127.0.0.1:1', '--autotune', '--autotune-log-file', log],
         // Enough for the search; native ranks also compare.
         args: [title === 'native' ? '42' : '18'],

@@ -7,7 +7,7 @@ import { coreFixture, reportCases, transportVariants } from '../support/case-job
 for (const { title, env, transport, skip } of transportVariants()) {
   describe(`bad input, ${title}`, () => {
     test('2 ranks', { skip }, async (t) => {
-      const job = await spawnRanks(2, coreFixture('bad-input.mjs'), {
+      const job = await spawnRanks(2, coreFixture('bad-input.ts'), {
         env: { ...env, HOROVOD_TIMEOUT_SECONDS: '30' },
         timeoutMs: 120_000,
       });

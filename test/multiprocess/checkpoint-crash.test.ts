@@ -10,7 +10,7 @@ import * as tf from '@tensorflow/tfjs';
 import { fileHandler } from '../../src/adapters/keras/model-files/file-handler.ts';
 import { fixturePath } from '../support/repository.ts';
 
-const script = fixturePath('keras/save-for-ever.mjs');
+const script = fixturePath('keras/save-for-ever.ts');
 const folder = mkdtempSync(join(tmpdir(), 'horovod-crash-'));
 after(() => rmSync(folder, { recursive: true }));
 

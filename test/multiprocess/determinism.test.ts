@@ -4,37 +4,16 @@
 
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import * as collectives from '../../src/operations/collectives.ts';
-import { Average, Sum } from '../../src/tensor/reduce-op.ts';
-import { runContexts } from '../../src/testing/run-contexts.ts';
+import { runRanks } from 'horovod/testing';
 import { spawnRanks } from '../../src/testing/spawn-ranks.ts';
+import { anyOrder, digest } from '../fixtures/core/digests.ts';
 import { coreFixture, transportVariants } from '../support/case-jobs.ts';
-
-type Call = (...args: never[]) => unknown;
-type Order = (count: number) => number[];
-type Digest = (
-  forms: Record<string, Call>,
-  ops: object,
-  rank: number,
-  how: { order: Order },
-) => Promise<string>;
 
 const np = 3;
 
 /** What each rank of the in-memory transport gets: the definition of the others' results. */
-async function digestsInMemory(): Promise<string[]> {
-  const { digest, anyOrder } = (await import(coreFixture('digests.mjs'))) as {
-    digest: Digest;
-    anyOrder: Order;
-  };
-  return runContexts(np, (context, rank) => {
-    const { allreduce, groupedAllreduce, reducescatter } = collectives;
-    const bound = { allreduce, groupedAllreduce, reducescatter } as Record<string, Call>;
-    const forms = Object.fromEntries(
-      Object.entries(bound).map(([name, call]) => [name, call.bind(undefined, context as never)]),
-    );
-    return digest(forms, { Sum, Average }, rank, { order: anyOrder });
-  });
+function digestsInMemory(): Promise<string[]> {
+  return runRanks(np, (hvd) => digest(hvd, hvd, hvd.rank(), { order: anyOrder }));
 }
 
 describe(`the bits of results of ${np} ranks`, () => {
@@ -59,7 +38,7 @@ describe(`the bits of results of ${np} ranks`, () => {
   ];
   for (const { title, transport, env, skip } of variants) {
     test(`${title}: the same as in memory, in both forms`, { skip }, async () => {
-      const job = await spawnRanks(np, coreFixture('determinism.mjs'), { env, timeoutMs: 120_000 });
+      const job = await spawnRanks(np, coreFixture('determinism.ts'), { env, timeoutMs: 120_000 });
       assert.equal(job.exitCode, 0, job.stderr);
       job.ranks.forEach(({ stdout }, rank) => {
         const own = expected[rank];
@@ -83,7 +62,7 @@ describe(`the bits of results of ${np} ranks`, () => {
       const isLoose = 'args' in how;
       const runs: string[][][] = [];
       for (const _ of ['first', 'second']) {
-        const job = await spawnRanks(np, coreFixture('determinism.mjs'), { ...how, timeoutMs: 120_000 });
+        const job = await spawnRanks(np, coreFixture('determinism.ts'), { ...how, timeoutMs: 120_000 });
         assert.equal(job.exitCode, 0, job.stderr);
         const lines = job.ranks.map(
           ({ stdout }) => JSON.parse(stdout) as { transport: string; digests: string[] },

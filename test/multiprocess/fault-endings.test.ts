@@ -8,7 +8,7 @@ import { startFaultJob } from '../support/fault-job.ts';
 for (const form of ['sync', 'promise']) {
   describe(`others wait in a collective (${form})`, () => {
     test('a rank throws: they get its error with its stack as the cause', async (t) => {
-      const job = startFaultJob(t, 3, 'ending.mjs', { args: ['throw', form] });
+      const job = startFaultJob(t, 3, 'ending.ts', { args: ['throw', form] });
       await job.allSaid([0, 1, 2], 'ready');
       for (const rank of [0, 2]) {
         const error = await job.said(rank, 'caught');
@@ -18,7 +18,7 @@ for (const form of ['sync', 'promise']) {
         assert.equal(error.exitCode, 1);
         assert.match(
           error.cause ?? '',
-          /^RangeError: the learning rate went through the roof\n {4}at .*ending\.mjs/,
+          /^RangeError: the learning rate went through the roof\n {4}at .*ending\.(js|ts)/,
         );
       }
       assert.equal((await job.ended()).exitCode, 1);
@@ -31,7 +31,7 @@ for (const form of ['sync', 'promise']) {
     });
 
     test('a promise is rejected and nobody looks: the same', async (t) => {
-      const job = startFaultJob(t, 2, 'ending.mjs', { args: ['reject', form] });
+      const job = startFaultJob(t, 2, 'ending.ts', { args: ['reject', form] });
       const error = await job.said(0, 'caught');
       assert.equal(error.code, 'ERR_HVD_PEER_LOST', error.message);
       assert.match(error.cause ?? '', /^TypeError: a promise nobody looked after\n {4}at /);
@@ -39,7 +39,7 @@ for (const form of ['sync', 'promise']) {
     });
 
     test('a rank exits with code 3: so does horovodrun', async (t) => {
-      const job = startFaultJob(t, 3, 'ending.mjs', { args: ['exit3', form] });
+      const job = startFaultJob(t, 3, 'ending.ts', { args: ['exit3', form] });
       for (const rank of [0, 2]) {
         const { code, exitCode, rank: lost } = await job.said(rank, 'caught');
         assert.deepEqual({ code, exitCode, lost }, { code: 'ERR_HVD_PEER_LOST', exitCode: 3, lost: 1 });
@@ -50,7 +50,7 @@ for (const form of ['sync', 'promise']) {
 
     for (const way of ['exit0', 'return']) {
       test(`a rank ends well (${way}) while others count on it: they are told, and the job has failed`, async (t) => {
-        const job = startFaultJob(t, 3, 'ending.mjs', { args: [way, form] });
+        const job = startFaultJob(t, 3, 'ending.ts', { args: [way, form] });
         for (const rank of [0, 2]) {
           const { code, exitCode, rank: lost, message } = await job.said(rank, 'caught');
           assert.deepEqual({ code, exitCode, lost }, { code: 'ERR_HVD_PEER_LOST', exitCode: 0, lost: 1 });
@@ -61,7 +61,7 @@ for (const form of ['sync', 'promise']) {
     }
 
     test('a rank calls shutdown(): they get ERR_HVD_SHUT_DOWN that names it', async (t) => {
-      const job = startFaultJob(t, 3, 'ending.mjs', { args: ['shutdown', form] });
+      const job = startFaultJob(t, 3, 'ending.ts', { args: ['shutdown', form] });
       for (const rank of [0, 2]) {
         const { code, rank: lost, message } = await job.said(rank, 'caught');
         assert.deepEqual({ code, lost }, { code: 'ERR_HVD_SHUT_DOWN', lost: 1 }, message);

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { spawnRanks } from '../../src/testing/spawn-ranks.ts';
 import { fixturePath } from '../support/repository.ts';
 
-const fixture = fixturePath('faults/mortal.mjs');
+const fixture = fixturePath('faults/mortal.ts');
 
 for (const form of ['sync', 'promise']) {
   test(`every survivor of a killed rank gets its error before it is ended (${form})`, async () => {

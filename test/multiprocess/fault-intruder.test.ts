@@ -9,7 +9,7 @@ import { startFaultJob } from '../support/fault-job.ts';
 const maxBytes = 256;
 
 test('strangers at the port of a job that starts and runs are rejected, and the job does not notice', async (t) => {
-  const job = startFaultJob(t, 3, 'intruder.mjs');
+  const job = startFaultJob(t, 3, 'intruder.ts');
   const before = (await job.said(0, 'attacked')).value as number[];
   const during = (await job.said(0, 'attacked', 2)).value as number[];
   const replayed = (await job.said(0, 'replayed')).value as number;

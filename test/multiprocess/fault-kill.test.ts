@@ -10,7 +10,7 @@ const boundMs: Record<string, number> = { shm: 1000, portable: 5000 };
 
 for (const form of ['sync', 'syncNamed', 'preparedSync'] as const) {
   test(`a rank is killed while it blocks in a collective (${form})`, async (t) => {
-    const job = startFaultJob(t, 3, 'inside.mjs', { args: [form, '2'] });
+    const job = startFaultJob(t, 3, 'inside.ts', { args: [form, '2'] });
     await job.allSaid([0, 1, 2], 'ready');
     await Promise.all([job.blocked(0), job.blocked(1)]);
     const killed = job.signal(1, 'SIGKILL');
@@ -24,7 +24,7 @@ for (const form of ['sync', 'syncNamed', 'preparedSync'] as const) {
 
 for (const form of ['promise', 'barrier', 'prepared'] as const) {
   test(`a rank is killed while it awaits a collective (${form})`, async (t) => {
-    const job = startFaultJob(t, 3, 'inside.mjs', { args: [form, '2'] });
+    const job = startFaultJob(t, 3, 'inside.ts', { args: [form, '2'] });
     await job.allSaid([0, 1, 2], 'ready');
     await job.allSaid([0, 1], 'entered');
     const killed = job.signal(1, 'SIGKILL');
@@ -38,7 +38,7 @@ for (const form of ['promise', 'barrier', 'prepared'] as const) {
 for (const form of ['largeSync', 'largePromise', 'largeShared', 'largePrepared'] as const) {
   test(`a rank is killed in the middle of moving 64 MiB (${form})`, async (t) => {
     // They do nothing else, so the signal arrives somewhere in the middle.
-    const job = startFaultJob(t, 3, 'inside.mjs', { args: [form, '-'] });
+    const job = startFaultJob(t, 3, 'inside.ts', { args: [form, '-'] });
     await job.allSaid([0, 1, 2], 'ready');
     await job.said(0, 'entered');
     const killed = job.signal(2, 'SIGKILL');
@@ -48,7 +48,7 @@ for (const form of ['largeSync', 'largePromise', 'largeShared', 'largePrepared']
 }
 
 test('a rank is killed in a collective of a process set: also those outside the set are told', async (t) => {
-  const job = startFaultJob(t, 4, 'inside.mjs', { args: ['processSet', '2,3'] });
+  const job = startFaultJob(t, 4, 'inside.ts', { args: ['processSet', '2,3'] });
   await job.allSaid([0, 1, 2, 3], 'ready');
   await Promise.all([job.blocked(0), job.blocked(1)]);
   const killed = job.signal(1, 'SIGKILL');
@@ -60,7 +60,7 @@ test('a rank is killed in a collective of a process set: also those outside the 
 
 for (const victim of [0, 1]) {
   test(`rank ${victim} is killed before it comes to init(): those who wait there are told`, async (t) => {
-    const job = startFaultJob(t, 3, 'starting.mjs', { args: [String(victim)] });
+    const job = startFaultJob(t, 3, 'starting.ts', { args: [String(victim)] });
     const pid = (await job.said(victim, 'ready')).pid as number;
     const others = [0, 1, 2].filter((rank) => rank !== victim);
     await job.allSaid(others, 'entering');
@@ -71,7 +71,7 @@ for (const victim of [0, 1]) {
 }
 
 test('a rank is killed inside init(), after it has said who it is', async (t) => {
-  const job = startFaultJob(t, 3, 'starting.mjs', { args: ['2'] });
+  const job = startFaultJob(t, 3, 'starting.ts', { args: ['2'] });
   await job.allSaid([0, 1, 2], 'ready');
   await job.allSaid([0, 1], 'entered');
   job.signal(1, 'SIGKILL');

@@ -17,27 +17,27 @@ describe('no rank survives a launcher killed by SIGKILL', () => {
     ['in a blocking call, with a handler for SIGTERM', {}],
   ] as const) {
     test(where, async (t) => {
-      const job = startFaultJob(t, 3, 'inside.mjs', { args: ['sync', '2'], env });
+      const job = startFaultJob(t, 3, 'inside.ts', { args: ['sync', '2'], env });
       await allBlocked(job);
       await killLauncher(job);
     });
   }
 
   test('in the middle of moving 64 MiB', async (t) => {
-    const job = startFaultJob(t, 3, 'inside.mjs', { args: ['largeSync', '-'] });
+    const job = startFaultJob(t, 3, 'inside.ts', { args: ['largeSync', '-'] });
     await job.allSaid(ranks, 'ready');
     await job.said(0, 'entered');
     await killLauncher(job);
   });
 
   test('in a busy loop, with a handler for SIGTERM', async (t) => {
-    const job = startFaultJob(t, 3, 'busy.mjs');
+    const job = startFaultJob(t, 3, 'busy.ts');
     await job.allSaid(ranks, 'ready');
     await killLauncher(job);
   });
 
   test('inside init()', async (t) => {
-    const job = startFaultJob(t, 3, 'starting.mjs', { args: ['2'] });
+    const job = startFaultJob(t, 3, 'starting.ts', { args: ['2'] });
     await job.allSaid(ranks, 'ready');
     await job.allSaid([0, 1], 'entered');
     await killLauncher(job);
@@ -49,7 +49,7 @@ for (const [signal, code] of [
   ['SIGTERM', 143],
 ] as const) {
   test(`${signal} to horovodrun while ranks block in Sync calls ends everything with code ${code}`, async (t) => {
-    const job = startFaultJob(t, 3, 'inside.mjs', { args: ['sync', '2'], env: mortal });
+    const job = startFaultJob(t, 3, 'inside.ts', { args: ['sync', '2'], env: mortal });
     await allBlocked(job);
     job.run.child.kill(signal);
     assert.equal((await job.ended()).exitCode, code);
@@ -58,7 +58,7 @@ for (const [signal, code] of [
 }
 
 test('SIGTERM to horovodrun: ranks whose handler cannot run, because they block, get SIGKILL after a while', async (t) => {
-  const job = startFaultJob(t, 3, 'inside.mjs', { args: ['sync', '2'] });
+  const job = startFaultJob(t, 3, 'inside.ts', { args: ['sync', '2'] });
   await allBlocked(job);
   job.run.child.kill('SIGTERM');
   assert.equal((await job.ended()).exitCode, 143);

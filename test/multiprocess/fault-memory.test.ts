@@ -48,7 +48,7 @@ test('HOROVOD_SHM_DIR names another memory file system, and the full /dev/shm do
 
 test('HOROVOD_SHM_DIR that does not exist is an error that names it', async (t) => {
   const env = { HOROVOD_SHM_DIR: '/nowhere/at/all' };
-  const job = startFaultJob(t, 2, 'memory.mjs', { args: [temporaryDirectory(t)], env });
+  const job = startFaultJob(t, 2, 'memory.ts', { args: [temporaryDirectory(t)], env });
   for (const rank of [0, 1]) {
     const { code, message } = await job.said(rank, 'caught');
     assert.equal(code, 'ERR_HVD_SHARED_MEMORY', message);
@@ -87,7 +87,7 @@ function runIn(t: TestContext, commands: string, np: number): Promise<Ran> {
     '-np',
     String(np),
     '--',
-    faultFixture('memory.mjs'),
+    faultFixture('memory.ts'),
     temporaryDirectory(t),
   ];
   const child = spawn(file, [...flags, 'sh', '-c', script, 'sh', ...job], {

@@ -44,7 +44,7 @@ for (const transport of ['native', 'portable'] as const) {
         const directory = mkdtempSync(join(tmpdir(), 'horovod-start-'));
         t.after(() => rmSync(directory, { recursive: true, force: true }));
         const args = [stage, String(victim), how, directory];
-        const job = startFaultJob(t, 4, 'start-stage.mjs', { args, flags, env });
+        const job = startFaultJob(t, 4, 'start-stage.ts', { args, flags, env });
         const told = [0, 1, 2, 3].filter((rank) => rank !== victim || how === 'throw');
         await job.allSaid([0, 1, 2, 3], 'ready');
         for (const rank of told) {

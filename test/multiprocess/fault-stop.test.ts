@@ -46,7 +46,7 @@ function distinct(...forms: string[]): string[] {
 describe('a frozen rank (SIGSTOP) is named when the deadline is over', { concurrency: 2 }, () => {
   for (const form of distinct('sync', 'syncNamed', 'preparedSync', 'promise', 'prepared')) {
     test(`timeoutMs of the call: ${form}`, async (t) => {
-      const job = startFaultJob(t, 3, 'inside.mjs', { args: [form, '2', String(deadlineMs)] });
+      const job = startFaultJob(t, 3, 'inside.ts', { args: [form, '2', String(deadlineMs)] });
       await job.allSaid([0, 1, 2], 'ready');
       await freezeAndThaw(job);
       await assertEndedWithoutCrash(job);
@@ -54,7 +54,7 @@ describe('a frozen rank (SIGSTOP) is named when the deadline is over', { concurr
   }
 
   test('in a process set: also a rank outside of it is told', async (t) => {
-    const job = startFaultJob(t, 4, 'inside.mjs', { args: ['processSet', '2,3', String(deadlineMs)] });
+    const job = startFaultJob(t, 4, 'inside.ts', { args: ['processSet', '2,3', String(deadlineMs)] });
     await job.allSaid([0, 1, 2, 3], 'ready');
     await freezeAndThaw(job);
     job.signal(3, 'SIGUSR2');
@@ -65,7 +65,7 @@ describe('a frozen rank (SIGSTOP) is named when the deadline is over', { concurr
   for (const form of distinct('sync', 'preparedSync', 'promise')) {
     test(`HOROVOD_TIMEOUT_SECONDS: ${form}`, async (t) => {
       const env = { HOROVOD_TIMEOUT_SECONDS: String(deadlineMs / 1000) };
-      const job = startFaultJob(t, 3, 'inside.mjs', { args: [form, '2'], env });
+      const job = startFaultJob(t, 3, 'inside.ts', { args: [form, '2'], env });
       await job.allSaid([0, 1, 2], 'ready');
       await freezeAndThaw(job);
       await assertEndedWithoutCrash(job);
@@ -74,7 +74,7 @@ describe('a frozen rank (SIGSTOP) is named when the deadline is over', { concurr
 
   for (const form of ['largeSync', 'largeShared', 'largePromise']) {
     test(`frozen in the middle of moving 64 MiB, thawed when the others have given up: ${form}`, async (t) => {
-      const job = startFaultJob(t, 3, 'inside.mjs', { args: [form, '-', String(deadlineMs)] });
+      const job = startFaultJob(t, 3, 'inside.ts', { args: [form, '-', String(deadlineMs)] });
       await job.allSaid([0, 1, 2], 'ready');
       await job.said(2, 'entered');
       job.signal(2, 'SIGSTOP');
@@ -90,7 +90,7 @@ describe('a frozen rank (SIGSTOP) is named when the deadline is over', { concurr
 });
 
 test('an AbortSignal on an operation in flight ends it with the same error on all ranks', async (t) => {
-  const job = startFaultJob(t, 4, 'abort.mjs');
+  const job = startFaultJob(t, 4, 'abort.ts');
   await job.allSaid([0, 1, 2, 3], 'ready');
   await job.allSaid([0, 2], 'entered');
   await job.blocked(1);
@@ -110,7 +110,7 @@ describe('a stall', { concurrency: 2 }, () => {
   for (const form of distinct('sync', 'preparedSync', 'promise')) {
     test(`is told on stderr with the name of the missing rank, and ends well when it comes: ${form}`, async (t) => {
       const env = { HOROVOD_STALL_CHECK_TIME_SECONDS: '1' };
-      const job = startFaultJob(t, 3, 'inside.mjs', { args: [form, '2'], env });
+      const job = startFaultJob(t, 3, 'inside.ts', { args: [form, '2'], env });
       await job.allSaid([0, 1, 2], 'ready');
       await job.errorOutput(/\[0\]<stderr>:.*has waited \d+ s: rank 2 has not asked for it/);
       job.signal(2, 'SIGUSR2');
@@ -120,7 +120,7 @@ describe('a stall', { concurrency: 2 }, () => {
 
     test(`ends the job after HOROVOD_STALL_SHUTDOWN_TIME_SECONDS: ${form}`, async (t) => {
       const env = { HOROVOD_STALL_CHECK_TIME_SECONDS: '1', HOROVOD_STALL_SHUTDOWN_TIME_SECONDS: '2' };
-      const job = startFaultJob(t, 3, 'inside.mjs', { args: [form, '2'], env });
+      const job = startFaultJob(t, 3, 'inside.ts', { args: [form, '2'], env });
       await job.allSaid([0, 1, 2], 'ready');
       const errors = await job.allSaid([0, 1], 'caught');
       job.signal(2, 'SIGUSR2');
@@ -140,7 +140,7 @@ describe('a stall', { concurrency: 2 }, () => {
 
 test('every rank blocks in another Sync call: a deadlock, told to all at once, and they can go on', async (t) => {
   // The deadline is the usual one of half an hour: nobody waits for it.
-  const job = startFaultJob(t, 3, 'deadlock.mjs');
+  const job = startFaultJob(t, 3, 'deadlock.ts');
   for (const rank of [0, 1, 2]) {
     const { code, message } = await job.said(rank, 'caught');
     assert.equal(code, 'ERR_HVD_DEADLOCK', message);

@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import { spawnRanks } from '../../src/testing/spawn-ranks.ts';
 import { fixturePath } from '../support/repository.ts';
 
-const fixture = fixturePath('faults/training.mjs');
+const fixture = fixturePath('faults/training.ts');
 
 describe('a rank is killed while it trains', () => {
   for (const overlap of ['never', 'always']) {

@@ -34,7 +34,7 @@ for (const { title, env, skip } of transportVariants()) {
   describe(`what 2 ranks hold, ${title}`, () => {
     test('stays flat', { skip }, async (t) => {
       const operations = title === 'native' ? operationsOf.native : operationsOf.portable;
-      const job = await spawnRanks(2, coreFixture('flatness.mjs'), {
+      const job = await spawnRanks(2, coreFixture('flatness.ts'), {
         args: [String(operations)],
         env,
         timeoutMs: 240_000,

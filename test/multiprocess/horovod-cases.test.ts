@@ -11,7 +11,7 @@ for (const { title, env, transport, skip } of transportVariants()) {
       test(`${np} ranks`, { skip }, async (t) => {
         // Against hanging: a case that leaves a rank behind must not wait for half an hour.
         const limits = { HOROVOD_TIMEOUT_SECONDS: '60' };
-        const job = await spawnRanks(np, coreFixture('horovod-cases.mjs'), {
+        const job = await spawnRanks(np, coreFixture('horovod-cases.ts'), {
           env: { ...env, ...limits },
           timeoutMs: 240_000,
         });

@@ -9,7 +9,7 @@ for (const { title, env, transport, skip } of transportVariants()) {
     for (const np of [2, 3]) {
       test(`${np} ranks`, { skip }, async (t) => {
         const limits = { HOROVOD_TIMEOUT_SECONDS: '30', HOROVOD_START_TIMEOUT: '30' };
-        const job = await spawnRanks(np, coreFixture('horovod-process-sets.mjs'), {
+        const job = await spawnRanks(np, coreFixture('horovod-process-sets.ts'), {
           env: { ...env, ...limits },
           timeoutMs: 120_000,
         });

@@ -1,4 +1,4 @@
-// horovod/jax on two real ranks: test/fixtures/jax/jax-cases.mjs has the cases. On the addon's transport, where it is built: the
+// horovod/jax on two real ranks: test/fixtures/jax/jax-cases.ts has the cases. On the addon's transport, where it is built: the
 // adapter knows nothing of transports.
 
 import { describe, test } from 'node:test';
@@ -6,7 +6,7 @@ import { spawnRanks } from '../../src/testing/spawn-ranks.ts';
 import { reportCases, type TransportVariant, transportVariants } from '../support/case-jobs.ts';
 import { fixturePath } from '../support/repository.ts';
 
-const fixture = fixturePath('jax/jax-cases.mjs');
+const fixture = fixturePath('jax/jax-cases.ts');
 const variants = transportVariants();
 const { title, env, transport, skip } = (variants.find((each) => each.skip === false) ??
   variants[0]) as TransportVariant;

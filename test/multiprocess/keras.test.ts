@@ -1,4 +1,4 @@
-// horovod/keras on real ranks: test/fixtures/keras/keras-cases.mjs has the cases. Two ranks on both transports
+// horovod/keras on real ranks: test/fixtures/keras/keras-cases.ts has the cases. Two ranks on both transports
 // with the backend most jobs have, three on one with TensorFlow.js's plain one.
 
 import { describe, test } from 'node:test';
@@ -6,7 +6,7 @@ import { spawnRanks } from '../../src/testing/spawn-ranks.ts';
 import { reportCases, transportVariants } from '../support/case-jobs.ts';
 import { fixturePath } from '../support/repository.ts';
 
-const fixture = fixturePath('keras/keras-cases.mjs');
+const fixture = fixturePath('keras/keras-cases.ts');
 
 for (const { title, env, transport, skip } of transportVariants()) {
   describe(`Keras cases, ${title}`, () => {

@@ -6,7 +6,7 @@ import { spawnRanks } from '../../src/testing/spawn-ranks.ts';
 import { coreFixture } from '../support/case-jobs.ts';
 
 test('as JSON every line of the log is an object of its rank; NODE_DEBUG chooses topics', async () => {
-  const job = await spawnRanks(2, coreFixture('log.mjs'), {
+  const job = await spawnRanks(2, coreFixture('log.ts'), {
     env: { HOROVOD_LOG_FORMAT: 'json', NODE_DEBUG: 'horovod:rendezvous,horovod:engine' },
     timeoutMs: 60_000,
   });

@@ -8,7 +8,7 @@ import { clusterFixture } from '../support/box-jobs.ts';
 import { describeResult, runCommand } from '../support/foreign-launchers.ts';
 import { fixturePath } from '../support/repository.ts';
 
-const everyDtype = fixturePath('mpirun/every-dtype.mjs');
+const everyDtype = fixturePath('mpirun/every-dtype.ts');
 const env = {
   HOROVOD_TRANSPORT: 'mpi',
   HOROVOD_TIMEOUT_SECONDS: '60',
@@ -36,7 +36,7 @@ for (const { name, kind, argv } of families) {
     });
 
     test('passes the cases of jobs on several hosts', async () => {
-      const script = clusterFixture('hosts-cases.mjs');
+      const script = clusterFixture('hosts-cases.ts');
       const result = await runCommand([...argv, '3', process.execPath, script], env);
       assert.equal(result.exitCode, 0, describeResult(result));
       const cases = result.stdout.match(/\{"name":.*\}/g) ?? [];

@@ -11,8 +11,8 @@ import { describeNative } from '../../src/transport/native/load.ts';
 import { fixturePath } from '../support/repository.ts';
 
 const fixture = (name: string) => fixturePath(`${name}`);
-const script = fixture('mpirun/report.mjs');
-const who = fixture('cluster/who.mjs');
+const script = fixture('mpirun/report.ts');
+const who = fixture('cluster/who.ts');
 const deadline = { timeout: 60_000 };
 
 function temporaryDirectory(t: TestContext): string {

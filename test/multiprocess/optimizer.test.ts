@@ -1,4 +1,4 @@
-// DistributedOptimizer and DistributedGradientTape on real ranks: test/fixtures/training/optimizer-cases.mjs.
+// DistributedOptimizer and DistributedGradientTape on real ranks: test/fixtures/training/optimizer-cases.ts.
 
 import { describe, test } from 'node:test';
 import { spawnRanks } from '../../src/testing/spawn-ranks.ts';
@@ -14,7 +14,7 @@ for (const { title, env, transport, skip } of transportVariants()) {
   describe(`optimizer and tape, ${title}`, () => {
     for (const { np, backend, overlap } of ways) {
       test(`${np} ranks, ${backend}, overlap ${overlap}`, { skip }, async (t) => {
-        const job = await spawnRanks(np, trainingFixture('optimizer-cases.mjs'), {
+        const job = await spawnRanks(np, trainingFixture('optimizer-cases.ts'), {
           args: [backend],
           // Against hanging, and buckets so small that there are several.
           env: {

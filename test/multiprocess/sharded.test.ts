@@ -1,4 +1,4 @@
-// Optimizer state sharded over real ranks (ZeRO-1): test/fixtures/training/sharded-cases.mjs has the cases.
+// Optimizer state sharded over real ranks (ZeRO-1): test/fixtures/training/sharded-cases.ts has the cases.
 
 import { describe, test } from 'node:test';
 import { spawnRanks } from '../../src/testing/spawn-ranks.ts';
@@ -16,7 +16,7 @@ const ways = [
 describe('sharded optimizer state', () => {
   for (const { title, env, transport, skip, np, backend } of ways) {
     test(`${np} ranks, ${backend}, ${title}`, { skip }, async (t) => {
-      const job = await spawnRanks(np, trainingFixture('sharded-cases.mjs'), {
+      const job = await spawnRanks(np, trainingFixture('sharded-cases.ts'), {
         args: [backend],
         env: { ...env, HOROVOD_TIMEOUT_SECONDS: '60' },
         timeoutMs: 120_000,

@@ -38,7 +38,7 @@ test('a stall is told with what the missing rank does instead, and leaves record
   const go = (word: string) => writeFileSync(join(directory, word), '');
   const env = { HOROVOD_STALL_CHECK_TIME_SECONDS: '0.5', HOROVOD_STRAGGLER_PERCENT: '0' };
   const flags = ['--flight-dir', records, '--stall-check-shutdown-time-seconds', '0'];
-  const job = startFaultJob(t, 2, 'stalls.mjs', { args: [directory], flags, env });
+  const job = startFaultJob(t, 2, 'stalls.ts', { args: [directory], flags, env });
   await job.allSaid([0, 1], 'ready');
 
   await job.errorOutput(
@@ -55,7 +55,7 @@ test('a stall is told with what the missing rank does instead, and leaves record
   assert.deepEqual([dump.rank, dump.size, dump.pid], [1, 2, job.pid(1)]);
   const [gradients] = dump.records.filter(({ name }) => name === 'gradients');
   assert.deepEqual([gradients?.state, gradients?.shapes, gradients?.dtype], ['done', [[4]], 'float32']);
-  assert.match(gradients?.callSite ?? '', /stalls\.mjs:\d+$/);
+  assert.match(gradients?.callSite ?? '', /stalls\.(js|ts):\d+$/);
   go('asleep');
 
   await job.said(1, 'stoppable');
@@ -66,7 +66,7 @@ test('a stall is told with what the missing rank does instead, and leaves record
   job.run.child.kill('SIGUSR2');
   const blocked = await dumpOf(records, 0, 'asked');
   assert.equal(blocked.records.at(-1)?.state, 'pending');
-  assert.match(blocked.records.at(-1)?.callSite ?? '', /stalls\.mjs:\d+$/);
+  assert.match(blocked.records.at(-1)?.callSite ?? '', /stalls\.(js|ts):\d+$/);
   go('stopped');
   job.signal(1, 'SIGCONT');
 
@@ -81,7 +81,7 @@ test('a stall is told with what the missing rank does instead, and leaves record
   const { exitCode, text } = await report(records);
   assert.equal(exitCode, 0, text);
   assert.match(text, /ERR_HVD_PEER_LOST: rank 1 .* was killed by SIGKILL\nCulprit: rank 1\./);
-  assert.match(text, /^0 +\S+ +\d+ +failure +1 .*"last".*stalls\.mjs:\d+$/m);
+  assert.match(text, /^0 +\S+ +\d+ +failure +1 .*"last".*stalls\.(js|ts):\d+$/m);
   const { finding } = JSON.parse((await report('--json', records)).text) as {
     finding: { culprits: number[] };
   };

@@ -14,7 +14,7 @@ import { loadNative } from '../../src/transport/native/load.ts';
 import { assertEnded } from '../support/fault-job.ts';
 import { fixturePath, repository } from '../support/repository.ts';
 
-const fixture = fixturePath('status/loop.mjs');
+const fixture = fixturePath('status/loop.ts');
 const command = join(repository, 'dist/cli/main.js');
 const patienceMs = 45_000;
 

@@ -6,7 +6,7 @@ import { spawnRanks } from '../../src/testing/spawn-ranks.ts';
 import { reportCases, transportVariants } from '../support/case-jobs.ts';
 import { fixturePath } from '../support/repository.ts';
 
-const fixture = fixturePath('tensorflow/tensor-cases.mjs');
+const fixture = fixturePath('tensorflow/tensor-cases.ts');
 
 for (const { title, env, transport, skip } of transportVariants()) {
   describe(`tensors of TensorFlow.js, ${title}`, () => {

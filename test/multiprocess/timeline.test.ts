@@ -26,7 +26,7 @@ const has = (events: readonly CheckedEvent[], name: string) => events.some((even
 test('timelines go on and off, by flag and by call, with all ranks or one', async (t) => {
   const directory = directoryOf(t);
   const flags = ['--timeline-filename', 'by-setting.json', '--timeline-mark-cycles'];
-  const job = await spawnRanks(2, fixture('rounds.mjs'), { args: [directory], flags, cwd: directory });
+  const job = await spawnRanks(2, fixture('rounds.ts'), { args: [directory], flags, cwd: directory });
   assert.equal(job.exitCode, 0, job.stdout + job.stderr);
   const [first] = job.ranks.map(({ stdout }) => JSON.parse(stdout) as unknown);
   assert.deepEqual(first, { refusals: ['ERR_HVD_TIMELINE', 'ERR_HVD_SHUT_DOWN'] });
@@ -62,7 +62,7 @@ test('timelines go on and off, by flag and by call, with all ranks or one', asyn
 test('a file that cannot be written, by setting, is told once, and training goes on', async (t) => {
   const directory = directoryOf(t);
   const flags = ['--timeline-filename', '/nonexistent/trace.json'];
-  const job = await spawnRanks(2, fixture('rounds.mjs'), { args: [directory], flags });
+  const job = await spawnRanks(2, fixture('rounds.ts'), { args: [directory], flags });
   assert.equal(job.exitCode, 0, job.stdout + job.stderr);
   const told = (job.stderr.match(/cannot write the timeline \/nonexistent\/trace\.json/g) ?? []).length;
   assert.equal(told, 1, job.stderr);
@@ -71,7 +71,7 @@ test('a file that cannot be written, by setting, is told once, and training goes
 for (const victims of ['rank 0', 'the whole job'] as const) {
   test(`the file is whole after SIGKILL of ${victims}`, async (t) => {
     const file = join(directoryOf(t), 'trace.json');
-    const run = startHorovodrun(['-np', '2', '--timeline-filename', file, '--', fixture('busy.mjs')]);
+    const run = startHorovodrun(['-np', '2', '--timeline-filename', file, '--', fixture('busy.ts')]);
     t.after(() => run.child.kill('SIGKILL'));
     await run.waitForOutput(/\[0\]<stdout>:busy/);
     const pids = [...run.stdout.matchAll(/^\[(\d)\]<stdout>:\{"pid":(\d+)\}/gm)]

@@ -33,7 +33,7 @@ describe('the bits of trained weights, 3 ranks', () => {
   test('are the same in every way', { skip }, async () => {
     const digests: string[] = [];
     for (const { title, transport, env } of ways) {
-      const job = await spawnRanks(3, trainingFixture('digest.mjs'), {
+      const job = await spawnRanks(3, trainingFixture('digest.ts'), {
         env: { ...env, HOROVOD_TIMEOUT_SECONDS: '60' },
         timeoutMs: 60_000,
       });

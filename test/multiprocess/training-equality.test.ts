@@ -1,4 +1,4 @@
-// N ranks train what one process would: test/fixtures/training/equality-cases.mjs.
+// N ranks train what one process would: test/fixtures/training/equality-cases.ts.
 
 import { describe, test } from 'node:test';
 import { spawnRanks } from '../../src/testing/spawn-ranks.ts';
@@ -14,7 +14,7 @@ for (const { title, env, transport, skip } of transportVariants()) {
   describe(`N ranks train as one process does, ${title}`, () => {
     for (const { np, backend, overlap } of ways) {
       test(`${np} ranks, ${backend}, overlap ${overlap}`, { skip }, async (t) => {
-        const job = await spawnRanks(np, trainingFixture('equality-cases.mjs'), {
+        const job = await spawnRanks(np, trainingFixture('equality-cases.ts'), {
           args: [backend],
           env: {
             ...env,

@@ -10,14 +10,14 @@ for (const { title, env, transport, skip } of transportVariants()) {
     const quiet = { ...env, HOROVOD_TIMEOUT_SECONDS: '60', TF_CPP_MIN_LOG_LEVEL: '2' };
 
     test('training', { skip }, async (t) => {
-      const fixture = trainingFixture('tfjs-node-cases.mjs');
+      const fixture = trainingFixture('tfjs-node-cases.ts');
       const job = await spawnRanks(2, fixture, { env: quiet, timeoutMs: 240_000 });
       await reportCases(t, job, transport);
     });
 
     for (const overlap of ['never', 'always']) {
       test(`optimizer and tape, overlap ${overlap}`, { skip }, async (t) => {
-        const job = await spawnRanks(2, trainingFixture('optimizer-cases.mjs'), {
+        const job = await spawnRanks(2, trainingFixture('optimizer-cases.ts'), {
           args: ['tensorflow'],
           env: { ...quiet, HOROVOD_OVERLAP: overlap, HOROVOD_BUCKET_BYTES: '16' },
           timeoutMs: 240_000,

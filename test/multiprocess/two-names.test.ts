@@ -13,7 +13,7 @@ for (const native of [true, false]) {
   const skip = native && !loadNative().built ? 'the native addon is not built' : false;
   describe(`ranks on two hosts, ${native ? 'native' : 'portable'}`, { skip }, () => {
     test('add and remove process sets at the same time', async () => {
-      const job = await spawnRanks(4, fixture('process-sets-at-once.mjs'), { flags, native });
+      const job = await spawnRanks(4, fixture('process-sets-at-once.ts'), { flags, native });
       assert.equal(job.exitCode, 0, job.stdout + job.stderr);
       const transport = native ? 'tcp' : 'portable';
       assert.deepEqual(

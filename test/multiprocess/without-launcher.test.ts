@@ -16,9 +16,9 @@ import {
 } from '../support/foreign-launchers.ts';
 
 const node = process.execPath;
-const who = clusterFixture('who.mjs');
+const who = clusterFixture('who.ts');
 /** One rank ends while the others are in the middle of something. */
-const mortal = clusterFixture('mortal-step.mjs');
+const mortal = clusterFixture('mortal-step.ts');
 const limits = { HOROVOD_TIMEOUT_SECONDS: '60' };
 const asRoot = { OMPI_ALLOW_RUN_AS_ROOT: '1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1' };
 

@@ -1,4 +1,4 @@
-// Jobs that run many small cases at once (test/fixtures/core/run-cases.mjs): each rank writes a line of JSON per
+// Jobs that run many small cases at once (test/fixtures/core/run-cases.ts): each rank writes a line of JSON per
 // case, and each case becomes a test of its own.
 
 import assert from 'node:assert/strict';

@@ -12,7 +12,7 @@ import { fixturePath } from './repository.ts';
 /** Against hanging only: a machine under load takes its time. */
 const patienceMs = 60_000;
 
-/** What a rank has said: see test/fixtures/faults/say.mjs. */
+/** What a rank has said: see test/fixtures/faults/say.ts. */
 export interface Said {
   readonly atNs?: string;
   readonly name?: string;

@@ -1,4 +1,4 @@
-// Jobs that horovodrun has not started, for tests: what their ranks have said (test/fixtures/faults/say.mjs), although
+// Jobs that horovodrun has not started, for tests: what their ranks have said (test/fixtures/faults/say.ts), although
 // launchers of others put no ranks before lines, and an environment that says nothing about a job.
 
 import { spawn } from 'node:child_process';

@@ -10,7 +10,7 @@ import { spawnRanks } from '../../testing/spawn-ranks.ts';
 import { CorePinning, parseCoreList, planCores } from './pin-cores.ts';
 import { planGpus } from './pin-gpus.ts';
 
-const fixture = fixturePath('launch/cores.mjs');
+const fixture = fixturePath('launch/cores.ts');
 const horovodrun = fileURLToPath(new URL('../main.js', import.meta.url));
 const skip = canPin() ? false : 'there is no taskset here';
 
