@@ -6,7 +6,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, type TestContext, test } from 'node:test';
 import { type Box, canUseBox, startBox } from '../support/box.ts';
 import { type BoxJobOptions, clusterFixture, runOnBox, transportVariants } from '../support/box-jobs.ts';
-import { coreFixture, reportCases } from '../support/case-jobs.ts';
+import { reportCases } from '../support/case-jobs.ts';
+import { fixturePath } from '../support/repository.ts';
 
 const skip = canUseBox() ?? false;
 const transports = transportVariants();
@@ -20,8 +21,8 @@ describe('collectives on three hosts', { skip }, () => {
   after(() => box.close());
 
   const cases = async (t: TestContext, script: string, transport: string, options: BoxJobOptions) => {
-    const job = await runOnBox(box, script, { ...options, timeoutMs: 240_000 });
-    await reportCases(t, job, transport);
+    const job = await runOnBox(box, fixturePath(`${script}.ts`), { ...options, timeoutMs: 240_000 });
+    await reportCases(t, job, { transport, cases: script });
     await box.assertNothingLeft();
   };
 
@@ -33,18 +34,18 @@ describe('collectives on three hosts', { skip }, () => {
     ];
     for (const { title, hosts } of layouts) {
       test(`${transport}: ${title}`, { skip: why }, (t) =>
-        cases(t, clusterFixture('hosts-cases.ts'), transport, { hosts, env }),
+        cases(t, 'cluster/hosts-cases', transport, { hosts, env }),
       );
     }
     // Two ranks: with more, rounding depends on the order of summation, which between hosts is the transport's.
     test(`${transport}: Horovod's own cases, 2 hosts × 1 rank`, { skip: why }, (t) =>
-      cases(t, coreFixture('horovod-cases.ts'), transport, { hosts: 'host1:1,host2:1', env }),
+      cases(t, 'core/horovod-cases', transport, { hosts: 'host1:1,host2:1', env }),
     );
   }
 
   for (const { transport, env, skip: why } of transports.filter((each) => /tcp/.test(each.transport))) {
     test(`${transport}: 2 hosts × 2 ranks, not hierarchical`, { skip: why }, (t) =>
-      cases(t, clusterFixture('hosts-cases.ts'), transport, {
+      cases(t, 'cluster/hosts-cases', transport, {
         hosts: 'host1:2,host2:2',
         env: { ...env, ...flat },
       }),
@@ -52,7 +53,7 @@ describe('collectives on three hosts', { skip }, () => {
   }
 
   test('the launcher may run on a host without ranks', { skip: transports[0]?.skip ?? false }, (t) =>
-    cases(t, clusterFixture('hosts-cases.ts'), 'tcp', { hosts: 'host2:1,host3:2', from: 'host1' }),
+    cases(t, 'cluster/hosts-cases', 'tcp', { hosts: 'host2:1,host3:2', from: 'host1' }),
   );
 });
 
@@ -68,7 +69,7 @@ describe('collectives on hosts that have IPv6 only', { skip }, () => {
   )) {
     test(transport, { skip: why }, async (t) => {
       const job = await runOnBox(box, clusterFixture('hosts-cases.ts'), { hosts: 'host1:1,host2:2', env });
-      await reportCases(t, job, transport);
+      await reportCases(t, job, { transport, cases: 'cluster/hosts-cases' });
       await box.assertNothingLeft();
     });
   }
@@ -84,7 +85,7 @@ describe('a crowd', { skip }, () => {
       timeoutMs: 240_000,
     });
     assert.equal(job.ranks.length, 64);
-    await reportCases(t, job, 'tcp');
+    await reportCases(t, job, { transport: 'tcp', cases: 'cluster/hosts-cases' });
     await box.assertNothingLeft();
   });
 });

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { type Box, type BoxResult, canUseBox, startBox } from '../support/box.ts';
 import { clusterFixture, transportVariants } from '../support/box-jobs.ts';
+import { assertCasesPassed, linesOf } from '../support/case-jobs.ts';
 
 const skip = canUseBox() ?? false;
 const script = clusterFixture('hosts-cases.ts');
@@ -138,18 +139,8 @@ function needs(command: string): string | false {
 function assertAllPassed(result: BoxResult, ranks: number, transport?: string): void {
   const text = `${result.stdout}\n${result.stderr}`;
   assert.equal(result.exitCode, 0, text);
-  const lines = result.stdout
-    .split(/\r?\n/)
-    .filter((line) => line.startsWith('{'))
-    .map((line) => JSON.parse(line) as { transport?: string; name?: string; error?: string });
-  const failed = lines.filter(({ error }) => error !== undefined);
-  assert.deepEqual(
-    failed.map(({ name, error }) => `${name}: ${error}`),
-    [],
-  );
-  const transports = lines.filter((line) => line.transport !== undefined).map((line) => line.transport);
+  assertCasesPassed(result.stdout, ranks, 'cluster/hosts-cases');
+  const transports = linesOf(result.stdout).flatMap(({ transport }) => transport ?? []);
   assert.equal(transports.length, ranks, text);
   if (transport !== undefined) assert.deepEqual(new Set(transports), new Set([transport]));
-  const cases = lines.filter(({ name }) => name !== undefined).length;
-  assert.ok(cases >= 20 * ranks && cases % ranks === 0, `${cases} cases of ${ranks} ranks`);
 }

@@ -27,7 +27,7 @@ describe('autotune', () => {
           HOROVOD_TIMEOUT_SECONDS: '30',
         },
       });
-      await reportCases(t, job, transport);
+      await reportCases(t, job, { transport, cases: 'autotune/autotune-cases' });
       await t.test('says what it does, at any level of the log, on rank 0 only', () => {
         const [first, second] = job.ranks.map(({ stderr }) => stderr) as [string, string];
         assert.match(first, /autotune searching 1\/3: .* a step with fusionThresholdBytes 128 MiB/);

@@ -7,7 +7,8 @@ import { before, describe, test } from 'node:test';
 import { runRanks } from 'horovod/testing';
 import { spawnRanks } from '../../src/testing/spawn-ranks.ts';
 import { anyOrder, digest } from '../fixtures/core/digests.ts';
-import { coreFixture, transportVariants } from '../support/case-jobs.ts';
+import { transportVariants } from '../support/case-jobs.ts';
+import { fixturePath } from '../support/repository.ts';
 
 const np = 3;
 
@@ -38,7 +39,7 @@ describe(`the bits of results of ${np} ranks`, () => {
   ];
   for (const { title, transport, env, skip } of variants) {
     test(`${title}: the same as in memory, in both forms`, { skip }, async () => {
-      const job = await spawnRanks(np, coreFixture('determinism.ts'), { env, timeoutMs: 120_000 });
+      const job = await spawnRanks(np, fixturePath('core/determinism.ts'), { env, timeoutMs: 120_000 });
       assert.equal(job.exitCode, 0, job.stderr);
       job.ranks.forEach(({ stdout }, rank) => {
         const own = expected[rank];
@@ -62,7 +63,7 @@ describe(`the bits of results of ${np} ranks`, () => {
       const isLoose = 'args' in how;
       const runs: string[][][] = [];
       for (const _ of ['first', 'second']) {
-        const job = await spawnRanks(np, coreFixture('determinism.ts'), { ...how, timeoutMs: 120_000 });
+        const job = await spawnRanks(np, fixturePath('core/determinism.ts'), { ...how, timeoutMs: 120_000 });
         assert.equal(job.exitCode, 0, job.stderr);
         const lines = job.ranks.map(
           ({ stdout }) => JSON.parse(stdout) as { transport: string; digests: string[] },

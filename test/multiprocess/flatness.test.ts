@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { spawnRanks } from '../../src/testing/spawn-ranks.ts';
-import { coreFixture, transportVariants } from '../support/case-jobs.ts';
+import { transportVariants } from '../support/case-jobs.ts';
+import { fixturePath } from '../support/repository.ts';
 
 /** Without the addon an operation takes several times as long, and nothing of it is native. */
 const operationsOf = { native: 10_000, portable: 5_000 };
@@ -34,7 +35,7 @@ for (const { title, env, skip } of transportVariants()) {
   describe(`what 2 ranks hold, ${title}`, () => {
     test('stays flat', { skip }, async (t) => {
       const operations = title === 'native' ? operationsOf.native : operationsOf.portable;
-      const job = await spawnRanks(2, coreFixture('flatness.ts'), {
+      const job = await spawnRanks(2, fixturePath('core/flatness.ts'), {
         args: [String(operations)],
         env,
         timeoutMs: 240_000,

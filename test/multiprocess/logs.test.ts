@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { spawnRanks } from '../../src/testing/spawn-ranks.ts';
-import { coreFixture } from '../support/case-jobs.ts';
+import { fixturePath } from '../support/repository.ts';
 
 test('as JSON every line of the log is an object of its rank; NODE_DEBUG chooses topics', async () => {
-  const job = await spawnRanks(2, coreFixture('log.ts'), {
+  const job = await spawnRanks(2, fixturePath('core/log.ts'), {
     env: { HOROVOD_LOG_FORMAT: 'json', NODE_DEBUG: 'horovod:rendezvous,horovod:engine' },
     timeoutMs: 60_000,
   });

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { loadNative } from '../../src/transport/native/load.ts';
 import { clusterFixture } from '../support/box-jobs.ts';
+import { assertCasesPassed } from '../support/case-jobs.ts';
 import { describeResult, runCommand } from '../support/foreign-launchers.ts';
 import { fixturePath } from '../support/repository.ts';
 
@@ -39,13 +40,7 @@ for (const { name, kind, argv } of families) {
       const script = clusterFixture('hosts-cases.ts');
       const result = await runCommand([...argv, '3', process.execPath, script], env);
       assert.equal(result.exitCode, 0, describeResult(result));
-      const cases = result.stdout.match(/\{"name":.*\}/g) ?? [];
-      assert.ok(cases.length > 30, describeResult(result));
-      assert.deepEqual(
-        cases.filter((line) => line.includes('"error"')),
-        [],
-        describeResult(result),
-      );
+      assertCasesPassed(result.stdout, 3, 'cluster/hosts-cases');
     });
   });
 }

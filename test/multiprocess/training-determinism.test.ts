@@ -4,7 +4,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { spawnRanks } from '../../src/testing/spawn-ranks.ts';
-import { trainingFixture, transportVariants } from '../support/case-jobs.ts';
+import { transportVariants } from '../support/case-jobs.ts';
+import { fixturePath } from '../support/repository.ts';
 
 describe('the bits of trained weights, 3 ranks', () => {
   const [native, portable] = transportVariants() as [
@@ -33,7 +34,7 @@ describe('the bits of trained weights, 3 ranks', () => {
   test('are the same in every way', { skip }, async () => {
     const digests: string[] = [];
     for (const { title, transport, env } of ways) {
-      const job = await spawnRanks(3, trainingFixture('digest.ts'), {
+      const job = await spawnRanks(3, fixturePath('training/digest.ts'), {
         env: { ...env, HOROVOD_TIMEOUT_SECONDS: '60' },
         timeoutMs: 60_000,
       });

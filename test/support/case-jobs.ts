@@ -1,21 +1,13 @@
-// Jobs that run many small cases at once (test/fixtures/core/run-cases.ts): each rank writes a line of JSON per
-// case, and each case becomes a test of its own.
+// Jobs that run many small cases (test/fixtures/core/run-cases.ts): each rank writes a line of JSON per case, and each case
+// becomes a test of its own. What a job must run is listed in a text file beside its script, so that a case that was
+// deleted or skipped on all ranks is noticed. HVD_UPDATE_CASES=1 writes these files.
 
 import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
 import type { TestContext } from 'node:test';
-import type { SpawnRanksResult } from '../../src/testing/spawn-ranks.ts';
+import { type SpawnRanksOptions, type SpawnRanksResult, spawnRanks } from '../../src/testing/spawn-ranks.ts';
 import { loadNative } from '../../src/transport/native/load.ts';
 import { fixturePath } from './repository.ts';
-
-/** A script below test/fixtures/core. */
-export function coreFixture(name: string): string {
-  return fixturePath(`core/${name}`);
-}
-
-/** A script below test/fixtures/training. */
-export function trainingFixture(name: string): string {
-  return fixturePath(`training/${name}`);
-}
 
 /** One way to run a job. */
 export interface TransportVariant {
@@ -44,37 +36,95 @@ export function transportVariants(): TransportVariant[] {
   ];
 }
 
+/** What a job of cases must run, and on what. */
+export interface ExpectedCases {
+  /** What transportName() says. */
+  readonly transport: string;
+  /** The list of cases: test/fixtures/`cases`.cases.txt. */
+  readonly cases: string;
+}
+
+export type CaseJobOptions = SpawnRanksOptions &
+  Pick<ExpectedCases, 'transport'> & {
+    /** Default: that of the script. */
+    readonly cases?: string | undefined;
+  };
+
+/** Runs test/fixtures/`script`.ts on `np` ranks and reports its cases. */
+export async function runCaseJob(
+  t: TestContext,
+  np: number,
+  script: string,
+  options: CaseJobOptions,
+): Promise<void> {
+  const { transport, cases = script, env, ...rest } = options;
+  const job = await spawnRanks(np, fixturePath(`${script}.ts`), {
+    timeoutMs: 240_000,
+    ...rest,
+    // A case that leaves a rank behind must not wait for half an hour.
+    env: { HOROVOD_TIMEOUT_SECONDS: '60', ...env },
+  });
+  await reportCases(t, job, { transport, cases });
+}
+
+/** Every rank must have run the cases of the list, no others, and passed them; each is reported under its name. */
+export async function reportCases(
+  t: TestContext,
+  job: SpawnRanksResult,
+  { transport, cases }: ExpectedCases,
+): Promise<void> {
+  const ranks = job.ranks.map(({ stdout }) => linesOf(stdout));
+  const names = ranks.map((lines) => lines.flatMap(({ name }) => name ?? []));
+  if (process.env['HVD_UPDATE_CASES'] === '1')
+    writeFileSync(fixturePath(`${cases}.cases.txt`), `${names[0]?.join('\n')}\n`);
+  const expected = expectedCases(cases);
+
+  await t.test('the ranks use the transport in question, run the cases of the list and end well', () => {
+    assert.equal(job.exitCode, 0, `${job.stdout.slice(-4000)}\n${job.stderr}`);
+    for (const [rank, lines] of ranks.entries()) {
+      assert.equal(lines[0]?.transport, transport);
+      assert.deepEqual(names[rank], expected, `rank ${rank} did not run what ${cases}.cases.txt lists`);
+    }
+  });
+  for (const name of expected) {
+    await t.test(name, () => {
+      for (const [rank, lines] of ranks.entries()) {
+        const line = lines.find((each) => each.name === name);
+        assert.ok(line !== undefined, `rank ${rank} did not run it`);
+        assert.equal(line.error, undefined, `rank ${rank}: ${line.error}`);
+      }
+    });
+  }
+}
+
+/** The same where the output does not say which rank wrote a line: every case must have passed on `ranks` ranks. */
+export function assertCasesPassed(stdout: string, ranks: number, cases: string): void {
+  const lines = linesOf(stdout);
+  assert.deepEqual(
+    lines.filter(({ error }) => error !== undefined),
+    [],
+  );
+  const expected = expectedCases(cases).flatMap((name) => new Array<string>(ranks).fill(name));
+  assert.deepEqual(lines.flatMap(({ name }) => name ?? []).sort(), expected.sort());
+}
+
+/** The cases that test/fixtures/`cases`.cases.txt lists. */
+function expectedCases(cases: string): string[] {
+  return readFileSync(fixturePath(`${cases}.cases.txt`), 'utf8')
+    .trimEnd()
+    .split('\n');
+}
+
+/** The first line tells the transport, each other one a case. */
 interface CaseLine {
-  readonly name: string;
+  readonly transport?: string;
+  readonly name?: string;
   readonly error?: string;
 }
 
-/** Every case of every rank must have passed; each is reported under its name. */
-export async function reportCases(t: TestContext, job: SpawnRanksResult, transport: string): Promise<void> {
-  const lines = job.ranks.map(({ stdout }) =>
-    stdout
-      .split('\n')
-      .filter((line) => line.startsWith('{'))
-      .map((line) => JSON.parse(line) as { transport?: string } & CaseLine),
-  );
-  await t.test('the ranks use the transport in question, run the same cases and end well', () => {
-    assert.equal(job.exitCode, 0, `${job.stdout.slice(-4000)}\n${job.stderr}`);
-    for (const [first, ...cases] of lines) {
-      assert.equal(first?.transport, transport);
-      assert.ok(cases.length > 0);
-      assert.deepEqual(
-        cases.map(({ name }) => name),
-        lines[0]?.slice(1).map(({ name }) => name),
-      );
-    }
-  });
-  for (const [place, { name }] of (lines[0]?.slice(1) ?? []).entries()) {
-    await t.test(name, () => {
-      const failures = lines.flatMap((cases, rank) => {
-        const error = cases[place + 1]?.error;
-        return error === undefined ? [] : [`rank ${rank}: ${error}`];
-      });
-      assert.equal(failures.join('\n'), '');
-    });
-  }
+export function linesOf(stdout: string): CaseLine[] {
+  return stdout
+    .split(/\r?\n/)
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line) as CaseLine);
 }
