@@ -21,8 +21,8 @@ describe('collectives on three hosts', { skip }, () => {
   after(() => box.close());
 
   const cases = async (t: TestContext, script: string, transport: string, options: BoxJobOptions) => {
-    const job = await runOnBox(box, fixturePath(`${script}.ts`), { ...options, timeoutMs: 240_000 });
-    await reportCases(t, job, { transport, cases: script });
+    const job = await runOnBox(box, fixturePath(script), { ...options, timeoutMs: 240_000 });
+    await reportCases(t, job, { transport, cases: script.replace(/\.ts$/, '') });
     await box.assertNothingLeft();
   };
 
@@ -34,18 +34,18 @@ describe('collectives on three hosts', { skip }, () => {
     ];
     for (const { title, hosts } of layouts) {
       test(`${transport}: ${title}`, { skip: why }, (t) =>
-        cases(t, 'cluster/hosts-cases', transport, { hosts, env }),
+        cases(t, 'cluster/hosts-cases.ts', transport, { hosts, env }),
       );
     }
     // Two ranks: with more, rounding depends on the order of summation, which between hosts is the transport's.
     test(`${transport}: Horovod's own cases, 2 hosts × 1 rank`, { skip: why }, (t) =>
-      cases(t, 'core/horovod-cases', transport, { hosts: 'host1:1,host2:1', env }),
+      cases(t, 'core/horovod-cases.ts', transport, { hosts: 'host1:1,host2:1', env }),
     );
   }
 
   for (const { transport, env, skip: why } of transports.filter((each) => /tcp/.test(each.transport))) {
     test(`${transport}: 2 hosts × 2 ranks, not hierarchical`, { skip: why }, (t) =>
-      cases(t, 'cluster/hosts-cases', transport, {
+      cases(t, 'cluster/hosts-cases.ts', transport, {
         hosts: 'host1:2,host2:2',
         env: { ...env, ...flat },
       }),
@@ -53,7 +53,7 @@ describe('collectives on three hosts', { skip }, () => {
   }
 
   test('the launcher may run on a host without ranks', { skip: transports[0]?.skip ?? false }, (t) =>
-    cases(t, 'cluster/hosts-cases', 'tcp', { hosts: 'host2:1,host3:2', from: 'host1' }),
+    cases(t, 'cluster/hosts-cases.ts', 'tcp', { hosts: 'host2:1,host3:2', from: 'host1' }),
   );
 });
 

@@ -5,6 +5,6 @@ import { runCaseJob, transportVariants } from '../support/case-jobs.ts';
 
 for (const { title, env, transport, skip } of transportVariants()) {
   describe(`bad input, ${title}`, () => {
-    test('2 ranks', { skip }, (t) => runCaseJob(t, 2, 'core/bad-input', { transport, env }));
+    test('2 ranks', { skip }, (t) => runCaseJob(t, 2, 'core/bad-input.ts', { transport, env }));
   });
 }

@@ -7,7 +7,7 @@ describe('lossy compression', () => {
   for (const { title, env, transport, skip } of transportVariants()) {
     const backend = title === 'native' ? 'wasm' : 'cpu';
     test(`2 ranks, ${backend}, ${title}`, { skip }, (t) =>
-      runCaseJob(t, 2, 'training/compression-cases', {
+      runCaseJob(t, 2, 'training/compression-cases.ts', {
         transport,
         args: [backend],
         // Overlapped where there is a thread for it, whether or not it finds a core free.

@@ -7,7 +7,7 @@ import { runCaseJob, transportVariants } from '../support/case-jobs.ts';
 for (const { title, env, transport, skip } of transportVariants()) {
   describe(`Horovod's cases, ${title}`, () => {
     for (const np of [2, 3]) {
-      test(`${np} ranks`, { skip }, (t) => runCaseJob(t, np, 'core/horovod-cases', { transport, env }));
+      test(`${np} ranks`, { skip }, (t) => runCaseJob(t, np, 'core/horovod-cases.ts', { transport, env }));
     }
   });
 }

@@ -9,5 +9,5 @@ const { title, env, transport, skip } = (variants.find((each) => each.skip === f
   variants[0]) as TransportVariant;
 
 describe(`jax-js, ${title}`, () => {
-  test('2 ranks', { skip }, (t) => runCaseJob(t, 2, 'jax/jax-cases', { transport, env }));
+  test('2 ranks', { skip }, (t) => runCaseJob(t, 2, 'jax/jax-cases.ts', { transport, env }));
 });

@@ -9,7 +9,7 @@ for (const { title, env, transport, skip } of transportVariants()) {
     for (const np of title === 'native' ? [2, 3] : [2]) {
       const backend = np === 2 ? 'wasm' : 'cpu';
       test(`${np} ranks, ${backend}`, { skip }, (t) =>
-        runCaseJob(t, np, 'keras/keras-cases', { transport, env, args: [backend] }),
+        runCaseJob(t, np, 'keras/keras-cases.ts', { transport, env, args: [backend] }),
       );
     }
   });

@@ -13,7 +13,7 @@ for (const { title, env, transport, skip } of transportVariants()) {
   describe(`optimizer and tape, ${title}`, () => {
     for (const { np, backend, overlap } of ways) {
       test(`${np} ranks, ${backend}, overlap ${overlap}`, { skip }, (t) =>
-        runCaseJob(t, np, 'training/optimizer-cases', {
+        runCaseJob(t, np, 'training/optimizer-cases.ts', {
           transport,
           // Adasum takes a power of two.
           cases: np === 3 ? 'training/optimizer-cases-3-ranks' : undefined,

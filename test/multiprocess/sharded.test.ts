@@ -7,7 +7,7 @@ describe('sharded optimizer state', () => {
   for (const { title, env, transport, skip } of transportVariants()) {
     const { np, backend } = title === 'native' ? { np: 3, backend: 'wasm' } : { np: 2, backend: 'cpu' };
     test(`${np} ranks, ${backend}, ${title}`, { skip }, (t) =>
-      runCaseJob(t, np, 'training/sharded-cases', { transport, env, args: [backend] }),
+      runCaseJob(t, np, 'training/sharded-cases.ts', { transport, env, args: [backend] }),
     );
   }
 });

@@ -13,7 +13,7 @@ for (const { title, env, transport, skip } of transportVariants()) {
   describe(`N ranks train as one process does, ${title}`, () => {
     for (const { np, backend, overlap } of ways) {
       test(`${np} ranks, ${backend}, overlap ${overlap}`, { skip }, (t) =>
-        runCaseJob(t, np, 'training/equality-cases', {
+        runCaseJob(t, np, 'training/equality-cases.ts', {
           transport,
           args: [backend],
           env: { ...env, HOROVOD_OVERLAP: overlap, HOROVOD_BUCKET_BYTES: '256' },

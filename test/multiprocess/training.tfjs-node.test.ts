@@ -9,12 +9,12 @@ for (const { title, env, transport, skip } of transportVariants()) {
     const quiet = { ...env, TF_CPP_MIN_LOG_LEVEL: '2' };
 
     test('training', { skip }, (t) =>
-      runCaseJob(t, 2, 'training/tfjs-node-cases', { transport, env: quiet }),
+      runCaseJob(t, 2, 'training/tfjs-node-cases.ts', { transport, env: quiet }),
     );
 
     for (const overlap of ['never', 'always']) {
       test(`optimizer and tape, overlap ${overlap}`, { skip }, (t) =>
-        runCaseJob(t, 2, 'training/optimizer-cases', {
+        runCaseJob(t, 2, 'training/optimizer-cases.ts', {
           transport,
           args: ['tensorflow'],
           env: { ...quiet, HOROVOD_OVERLAP: overlap, HOROVOD_BUCKET_BYTES: '16' },

@@ -50,15 +50,15 @@ export type CaseJobOptions = SpawnRanksOptions &
     readonly cases?: string | undefined;
   };
 
-/** Runs test/fixtures/`script`.ts on `np` ranks and reports its cases. */
+/** Runs test/fixtures/`script` on `np` ranks and reports its cases. */
 export async function runCaseJob(
   t: TestContext,
   np: number,
   script: string,
   options: CaseJobOptions,
 ): Promise<void> {
-  const { transport, cases = script, env, ...rest } = options;
-  const job = await spawnRanks(np, fixturePath(`${script}.ts`), {
+  const { transport, cases = script.replace(/\.ts$/, ''), env, ...rest } = options;
+  const job = await spawnRanks(np, fixturePath(script), {
     timeoutMs: 240_000,
     ...rest,
     // A case that leaves a rank behind must not wait for half an hour.
