@@ -7,7 +7,9 @@ import { runCaseJob, transportVariants } from '../support/case-jobs.ts';
 for (const { title, env, transport, skip } of transportVariants()) {
   describe(`tensors of TensorFlow.js, ${title}`, () => {
     for (const np of [2, 3]) {
-      test(`${np} ranks`, { skip }, (t) => runCaseJob(t, np, 'tensorflow/tensor-cases.ts', { transport, env }));
+      test(`${np} ranks`, { skip }, (t) =>
+        runCaseJob(t, np, 'tensorflow/tensor-cases.ts', { transport, env }),
+      );
     }
   });
 }

@@ -29,7 +29,7 @@ test('timelines go on and off, by flag and by call, with all ranks or one', asyn
   const job = await spawnRanks(2, fixture('rounds.ts'), { args: [directory], flags, cwd: directory });
   assert.equal(job.exitCode, 0, job.stdout + job.stderr);
   const [first] = job.ranks.map(({ stdout }) => JSON.parse(stdout) as unknown);
-  assert.deepEqual(first, { refusals: ['ERR_HVD_TIMELINE', 'ERR_HVD_SHUT_DOWN'] });
+  assert.deepEqual(first, { codes: ['ERR_HVD_TIMELINE', 'ERR_HVD_SHUT_DOWN'] });
 
   const bySetting = checkTrace(join(directory, 'by-setting.json'));
   assert.deepEqual(ranksOf(bySetting, 'by-setting'), [0, 1]);
