@@ -1,12 +1,12 @@
 // Builds the native addons with the system's C++ compiler and the header package from npm: no gyp, no download.
 //
 //   native/build/horovod.node               always, on Linux with a compiler
-//   native/build/horovod-mpi-<family>.node  where an MPI compiler is (mpicxx, or HOROVOD_MPICXX): openmpi, mpich
-//   native/build/horovod-gloo.node          where libgloo is installed
+//   native/build/horovod-mpi-<family>.node  if there is an MPI compiler (mpicxx, or HOROVOD_MPICXX): openmpi, mpich
+//   native/build/horovod-gloo.node          if libgloo is installed
 //
-// They have their objects in common. HOROVOD_WITH_MPI and HOROVOD_WITH_GLOO: 0 leaves the addon out, 1 makes it an error that
-// it cannot be built; without them it is a line of output. Without a compiler, or off Linux, the script says so in one line
-// and exits 0: the portable transport serves.
+// They share their objects. HOROVOD_WITH_MPI=0 and HOROVOD_WITH_GLOO=0 leave an addon out; 1 makes it an error if it cannot be
+// built; by default that is only a message. Without a compiler, or on another system than Linux, the script prints a message and
+// exits with 0: the portable transport is used.
 //
 //   node scripts/build-native.mjs [--debug] [--out folder]
 

@@ -1,6 +1,5 @@
-// Root `prepare`: what `npm install` does in a clone, and `npm pack` before packing. Compiles the TypeScript
-// to dist/ and, where a C++ compiler exists, the native addon. npm never runs it for somebody who installs the
-// packed package: that one carries its build with it.
+// The `prepare` script: `npm install` runs it in a clone, and `npm pack` before packing. It compiles TypeScript to dist/ and, if
+// there is a C++ compiler, the native addon. It does not run for users who install the packed package, which contains the build.
 
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -17,7 +16,7 @@ if (!existsSync(new URL('../src/', import.meta.url))) {
   say('nothing to build: this is an installed package, not a clone.');
 } else if (toolPath('typescript', 'tsc') === undefined) {
   const advice = 'run `npm install --include=dev` to build.';
-  if (hasBuild) say(`TypeScript is not installed, dist/ is left as it is; ${advice}`);
+  if (hasBuild) say(`TypeScript is not installed, so dist/ stays as it is; ${advice}`);
   else say(`not built: TypeScript (a dev dependency) is not installed; ${advice}`);
   // A package without code must not be packed; an install of production dependencies alone is legitimate.
   if (isPacking && !hasBuild) process.exitCode = 1;

@@ -1,13 +1,13 @@
-// `npm run setup:tfjs-node`: puts @tensorflow/tfjs-node into node_modules without saving it as a dependency, also where
-// its own download does not work. It is built in .cache/tfjs-node and linked from node_modules, so that npm neither
-// prunes its parts nor brings a second TensorFlow.js: its `require('@tensorflow/tfjs')` finds the project's.
+// `npm run setup:tfjs-node`: installs @tensorflow/tfjs-node into node_modules without saving it as a dependency, even if the
+// official download does not work. It is built in .cache/tfjs-node and linked from node_modules, so that npm neither
+// prunes its parts nor installs a second TensorFlow.js: its `require('@tensorflow/tfjs')` finds the project's.
 //
-// Two sources of TensorFlow's library: tfjs-node's own installer, if the host it downloads from answers at once; else the
-// tensorflow-cpu wheel from the Python index that pip is set up for, which has the same C API, and the system's C++ compiler.
+// TensorFlow's library comes from the official installer of tfjs-node if its download host answers at once. Otherwise it comes from
+// the tensorflow-cpu wheel of the Python index that pip uses, which has the same C API, and we compile the binding.
 //
 //   npm run setup:tfjs-node [-- --from wheel|download] [--no-link] [--remove]
 //
-// --no-link: everything is made ready in .cache, and node_modules stays as it is.
+// --no-link prepares everything in .cache and leaves node_modules as it is.
 
 import {
   existsSync,
@@ -29,7 +29,7 @@ import { capture, inRepository } from './lib/tools.mjs';
 
 const tfjsVersion = '4.22.0';
 const wheelVersion = '2.21.0';
-// pip is told what to fetch for, so that the version of Python on the machine does not matter; we run no Python of it.
+// pip gets the target explicitly, so the version of Python on the machine does not matter; we run no Python code of the wheel.
 const wheelTarget = ['--python-version', '3.11', '--implementation', 'cp', '--abi', 'cp311'];
 const wheelPlatforms = ['manylinux2014_x86_64', 'manylinux_2_17_x86_64', 'manylinux_2_27_x86_64'];
 const bytesNeeded = 1.5e9;
@@ -42,7 +42,7 @@ const libraries = join(cache, `tensorflow-${wheelVersion}`);
 const link = inRepository('node_modules/@tensorflow/tfjs-node');
 const binding = join(packageFolder, 'lib/napi-v8/tfjs_binding.node');
 
-/** A problem of this machine, not of this script: shown as a sentence, without a stack. */
+/** A problem of this machine, not of this script: shown without a stack trace. */
 class SetupError extends Error {}
 
 const { values } = parseArgs({
@@ -68,18 +68,18 @@ async function setUp() {
   if (!existsSync(inRepository('node_modules/@tensorflow/tfjs/package.json')))
     throw new SetupError('@tensorflow/tfjs is not installed; run npm install first.');
   if (existsSync(link) && !lstatSync(link).isSymbolicLink())
-    return say(`npm installed it, so it is left alone: ${await check()}`);
+    return say(`npm installed it; leaving it alone: ${await check()}`);
   if (existsSync(binding)) {
-    if (values['no-link']) return say('it is there');
+    if (values['no-link']) return say('already in .cache');
     makeLink();
     const works = await tryCheck();
-    if (works.version !== undefined) return say(`it is there and works: ${works.version}`);
-    say(`it is there and does not work, so it is built anew: ${works.reason}`);
+    if (works.version !== undefined) return say(`already installed: ${works.version}`);
+    say(`installed but does not work, rebuilding: ${works.reason}`);
   }
   await unpackPackage();
   const isDownloaded = values.from !== 'wheel' && (await downloadOfficial());
   if (!isDownloaded && values.from === 'download')
-    throw new SetupError('its own download does not work here; --from wheel uses the PyPI wheel.');
+    throw new SetupError('the official download does not work here; use --from wheel for the PyPI wheel.');
   if (!isDownloaded) await buildOnWheel();
   if (values['no-link']) return say('ready to be linked');
   makeLink();
@@ -115,7 +115,7 @@ async function unpackPackage() {
   await must('npm', args, { cwd: cache, advice: 'Is the npm registry reachable?' });
 }
 
-/** tfjs-node's own way. False if its host does not answer at once or the installer fails. */
+/** The official installer. False if its host does not answer at once or the installer fails. */
 async function downloadOfficial() {
   const env = process.env;
   const host =
@@ -126,16 +126,16 @@ async function downloadOfficial() {
   try {
     await fetch(host, { method: 'HEAD', signal: AbortSignal.timeout(reachDeadlineMs) });
   } catch {
-    say('the host of its own download does not answer');
+    say('the official download host does not answer');
     return false;
   }
-  say('running its own installer');
+  say('running the official installer');
   const { code, text } = await capture('npm', ['run', 'install', '--silent'], {
     cwd: packageFolder,
     timeoutMs: 5 * minuteMs,
   });
   if (code === 0 && existsSync(binding)) return true;
-  say(`its own installer failed: ${lastLine(text)}`);
+  say(`the official installer failed: ${lastLine(text)}`);
   rmSync(join(packageFolder, 'deps'), { recursive: true, force: true });
   return false;
 }
@@ -199,7 +199,7 @@ wheel.extractall(sys.argv[2], [name for name in wheel.namelist() if wanted.match
 async function compileBinding() {
   const { compiler, reason } = await ensureCompiler();
   if (compiler === undefined) throw new SetupError(`${reason}.`);
-  say('compiling its binding');
+  say('compiling the binding');
   const headers = createRequire(import.meta.url)('node-api-headers').include_dir;
   const sources = readdirSync(join(packageFolder, 'binding')).filter((name) => name.endsWith('.cc'));
   mkdirSync(dirname(binding), { recursive: true });
@@ -218,7 +218,7 @@ function makeLink() {
 
 async function check() {
   const { version, reason } = await tryCheck();
-  if (version === undefined) throw new Error(`it is installed and does not work: ${reason}`);
+  if (version === undefined) throw new Error(`installed, but it does not work: ${reason}`);
   return version;
 }
 

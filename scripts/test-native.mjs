@@ -66,14 +66,14 @@ export async function testNative(flavour, { filter, print = (text) => process.st
     print(text);
     const summary = /(\d+) passed, (\d+) failed\s*$/.exec(text);
     counts.passed += Number(summary?.[1] ?? 0);
-    // A crash or a sanitizer's report ends the program with a code of its own and perhaps no summary.
+    // A crash or a sanitizer's report ends the program with another exit code and perhaps no summary.
     counts.failed += code !== 0 && !(Number(summary?.[2]) > 0) ? 1 : Number(summary?.[2] ?? 0);
     if (code !== 0) print(`  FAIL ${testFile} ended with code ${code}\n`);
   }
   return counts;
 }
 
-// ThreadSanitizer of GCC 12 refuses the address layout of kernels with more randomisation; setarch turns it off.
+// ThreadSanitizer of GCC 12 rejects the address layout of kernels with more randomisation; setarch turns it off.
 function launcher(flavour) {
   const setarch = flavour === 'thread' ? findCommand('setarch') : undefined;
   return setarch === undefined ? [] : [setarch, '-R'];

@@ -13,7 +13,7 @@ const rate = /Total img\/sec on 2 rank\(s\): \d+\.\d \+-\d+\.\d/;
 const wasm = ['--backend', 'wasm'];
 const quick = ['--num-warmup-batches', '1', '--num-batches-per-iter', '2', '--num-iters', '2', ...wasm];
 
-/** Every example has it, from one rank only. */
+/** Every example prints its help, from one rank only. */
 const help = {
   args: ['--help'],
   shows: [/^(?!.*\[options\].*\[options\]).*examples\/\S+ \[options\].* {2}--\S+ </s],
@@ -34,7 +34,7 @@ const runs = {
       shows: [accuracy, /finished gradual learning rate warmup to 0\.002/],
     },
     {
-      // What a run leaves that is ended while it saves epoch 7 for the first time: a folder without a model.
+      // A run that was stopped while it saved epoch 7 leaves a folder without a model.
       finds: 'run/epoch-7',
       args: ['--epochs', '2', '--steps', '5', '--warmup-epochs', '1', '--checkpoints', '{}/run', ...wasm],
       shows: [accuracy, /resuming after epoch 1/],
@@ -83,7 +83,7 @@ async function runExample(path) {
       }
       process.stdout.write(text);
       return code === 0
-        ? `${args.join(' ')}: its output lacks ${missing}`
+        ? `${args.join(' ')}: the output lacks ${missing}`
         : `${args.join(' ')}: exit code ${code}`;
     }
     return undefined;

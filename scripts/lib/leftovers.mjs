@@ -89,7 +89,7 @@ function horovodProcesses() {
       const command = readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
       found.push({ pid: Number(name), environment, command });
     } catch {
-      // it ended while we looked, or belongs to somebody else
+      // it ended meanwhile, or belongs to another user
     }
   }
   return found;

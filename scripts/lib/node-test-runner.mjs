@@ -1,4 +1,4 @@
-// Runs compiled test files with node:test and prints what happens, file by file. It is a process of its own, so that
+// Runs compiled test files with node:test and prints what happens, file by file. It is a separate process, so that
 // run-tests.mjs can start it under another Node or another environment. Its arguments are
 // `<concurrency> <timeout in ms> <filter or ''> files…`; the result of every file goes back over the IPC channel.
 

@@ -86,7 +86,7 @@ function compiledPath(path) {
   return path.endsWith('.ts') ? `.dist-test/${path.replace(/\.ts$/, '.js')}` : path;
 }
 
-/** Runs test files in a process of its own (see node-test-runner.mjs) and resolves to the result of each. */
+/** Runs test files in a separate process (see node-test-runner.mjs) and resolves to the result of each. */
 function runFiles(paths, { filter, concurrency, env = {}, execPath = process.execPath }) {
   const runner = fileURLToPath(new URL('./node-test-runner.mjs', import.meta.url));
   const files = paths.map((path) => inRepository(compiledPath(path)));

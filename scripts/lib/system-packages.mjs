@@ -1,11 +1,11 @@
-// What does not come from npm: a C++ compiler, for tfjs-node Python's pip, for tests on hosts in a box sshd, MPI, Gloo and
-// Slurm. Compiler and pip are installed with apt-get on a CI machine (CI=true), the packages of the cluster tests wherever
-// we are root on Debian or Ubuntu; elsewhere we only look for them and say what to install.
+// System packages, which npm cannot install: a C++ compiler, pip for tfjs-node, and sshd, MPI, Gloo and Slurm for tests on hosts in
+// a box. On CI (CI=true) apt-get installs compiler and pip; as root on Debian or Ubuntu it installs the packages of the cluster
+// tests. Elsewhere we only look for them and say what to install.
 
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { capture, findCommand, run } from './tools.mjs';
 
-/** Exit code of a script that installs something: not the script's fault (no network, no tool, no space). */
+/** Exit code of a script that cannot install something here: no network, no tool, no space. */
 export const cannotInstallHere = 3;
 
 /** The compiler to use, or undefined. CXX wins, as everywhere. */
@@ -48,7 +48,7 @@ async function installOnCi(packages) {
   await run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], options);
 }
 
-/** By what they are for: what is missing costs the tests of that line only. */
+/** By purpose: a missing package disables only the tests of its line. */
 const clusterPackages = {
   'hosts in a box': ['iproute2', 'procps', 'openssh-server', 'openssh-client', 'nftables', 'python3'],
   'Open MPI': ['openmpi-bin', 'libopenmpi-dev'],
@@ -111,7 +111,7 @@ async function installByGroup(missing) {
   return text.trim().split('\n').at(-1) ?? '';
 }
 
-// Tests start daemons of their own, inside their hosts; installing a package is to start none on this machine.
+// Tests start their daemons inside their hosts. Installing a package must start none on this machine.
 async function withoutStartingServices(work) {
   const policy = '/usr/sbin/policy-rc.d';
   if (existsSync(policy)) return await work();
