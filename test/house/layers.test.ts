@@ -93,6 +93,11 @@ describe('layers', () => {
     );
   });
 
+  test('comments are no code, strings and regular expressions are', () => {
+    const text = "a('/*'); // b\nc(/[/*]/, `// d`); /* e\n f */ g('http://h');";
+    assert.equal(withoutComments(text), "a('/*');\nc(/[/*]/, `// d`);  g('http://h');");
+  });
+
   test('a cycle is found, and named from its first folder', () => {
     const graph = new Map([
       ['a', new Set(['b'])],

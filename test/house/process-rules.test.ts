@@ -17,13 +17,10 @@ const allowedState: Readonly<Record<string, string>> = {
   'src/rendezvous/without-launcher/pmi-meeting-place.ts invitations':
     'a PMI connection belongs to the process and allows one exchange in its life',
   // Notes on an object that belongs to somebody else, or to another layer. They live as long as it does.
-  'src/adapters/jax/gradient-names.ts counts': 'by context',
-  'src/adapters/jax/gradient-names.ts names': 'by optimizer',
   'src/adapters/tensorflow/backend/tfjs-node-memory.ts memories': 'by backend of TensorFlow.js',
   'src/adapters/tensorflow/backend/wasm/native-kernels.ts kernelsOf': 'by WASM module',
   'src/adapters/tensorflow/optimizer/distributed-optimizer.ts steppers': "by the user's optimizer",
   'src/adapters/tensorflow/optimizer/error-feedback.ts keepers': "by the user's optimizer",
-  'src/adapters/tensorflow/optimizer/reducer-numbers.ts counters': 'by context',
   'src/adapters/tensorflow/optimizer/sharded/state.ts cut': "by the user's optimizer",
   'src/observe/flight-recorder/flight-dumper.ts ownHandlers': 'by signal handler of the process',
   'src/operations/collectives/allreduce-compressed.ts memories': 'by members of a process set',

@@ -45,6 +45,15 @@ export function importsOf({ path, code }: Pick<Source, 'path' | 'code'>): string
   return [...specifiers].map((match) => normalize(join(dirname(path), match[1] as string)));
 }
 
+/** The text without comments. Strings and regular expressions stay, whatever they contain. */
 export function withoutComments(text: string): string {
-  return text.replaceAll(/\/\*[\s\S]*?\*\//g, '').replaceAll(/^\s*\/\/.*$|\s\/\/ .*$/gm, '');
+  const literal = /'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\[\s\S])*`/;
+  // A slash begins a regular expression where no value can end.
+  const expression =
+    /(?<=(?:^|[(,=:[!&|?{};>]|\breturn)\s*)\/(?![*/])(?:[^/\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\//;
+  const comment = /(\s?\/\/.*|\/\*[\s\S]*?\*\/)/;
+  const token = new RegExp(`${literal.source}|${expression.source}|${comment.source}`, 'gm');
+  return text.replaceAll(token, (found, isComment: string | undefined) =>
+    isComment === undefined ? found : '',
+  );
 }
