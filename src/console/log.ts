@@ -1,5 +1,4 @@
-// The log: lines on stderr, at or above a level, as text or as JSON. Kept small; what programs want to know comes as
-// errors. NODE_DEBUG=horovod turns on the debug lines of everything, NODE_DEBUG=horovod:transport those of one topic, as for
+// The log: lines on stderr, at or above a level, as text or as JSON. NODE_DEBUG=horovod turns on the debug lines of everything, NODE_DEBUG=horovod:transport those of one topic, as for
 // Node's own modules; * stands for any letters.
 
 import { debuglog } from 'node:util';
@@ -10,7 +9,7 @@ const order: readonly LogLevel[] = ['trace', 'debug', 'info', 'warning', 'error'
 /** What debug lines are about. */
 export type LogTopic = 'rendezvous' | 'transport' | 'engine';
 
-/** What a line says besides its text; in JSON as members of their own, in text not at all. */
+/** Members of a line in JSON; lines of text leave them out. */
 export interface LogFacts {
   readonly topic?: LogTopic;
   readonly [name: string]: unknown;
@@ -18,7 +17,7 @@ export interface LogFacts {
 
 export interface Log {
   write(level: LogLevel, message: string, facts?: LogFacts): void;
-  /** What a user waits to hear: shown at every level but 'error' and 'fatal'. */
+  /** What users wait for, such as progress: printed at every level but 'error' and 'fatal'. */
   tell(message: string, facts?: LogFacts): void;
 }
 
@@ -42,14 +41,14 @@ export interface LogSurroundings {
 export function createLog(style: LogStyle, rank: number, surroundings: LogSurroundings = {}): Log {
   const { logLevel, logFormat = 'text', logTime = true } = style;
   const { sink = toStderr, now = () => new Date(), isDebugged = isNamedByNode } = surroundings;
-  const least = order.indexOf(logLevel);
+  const minLevel = order.indexOf(logLevel);
   const print = (level: LogLevel, message: string, facts: LogFacts) => {
     const time = logTime ? now().toISOString() : undefined;
     if (logFormat === 'json') sink(JSON.stringify({ time, level, rank, message, ...facts }));
     else sink(`${time === undefined ? '' : `${time} `}[horovod ${level}] rank ${rank}: ${message}`);
   };
   const isWanted = (level: LogLevel, { topic }: LogFacts) => {
-    if (order.indexOf(level) >= least) return true;
+    if (order.indexOf(level) >= minLevel) return true;
     if (level !== 'debug') return false;
     return isDebugged('horovod') || (topic !== undefined && isDebugged(`horovod:${topic}`));
   };
@@ -58,7 +57,7 @@ export function createLog(style: LogStyle, rank: number, surroundings: LogSurrou
       if (isWanted(level, facts)) print(level, message, facts);
     },
     tell(message, facts = {}) {
-      if (least <= order.indexOf('warning')) print('info', message, facts);
+      if (minLevel <= order.indexOf('warning')) print('info', message, facts);
     },
   };
 }

@@ -1,7 +1,7 @@
-// Progress of what may take long: a start that waits for ranks, the broadcast of a large model, a checkpoint. Nothing is
-// said of a phase that is over within three seconds; then a line with what it waits for and how far it is, again after
-// twice as long, and so on, at least once a minute, and one when it is over. Phases that block the thread are looked at
-// whenever they report; others by a timer too, which keeps no process alive.
+// Progress of what may take long: a start that waits for ranks, the broadcast of a large model, a checkpoint. A phase that
+// ends within three seconds prints nothing. After that it prints a line with what it waits for and how far it is, again
+// after twice as long, and so on, at least once a minute, and one line at the end. A timer, which keeps no process alive,
+// checks whether a line is due; phases that block the thread are checked whenever they report.
 
 import type { Log } from './log.ts';
 
@@ -31,13 +31,13 @@ export interface PhaseOptions {
   /** What is going on: 'starting', 'broadcast of 1.2 GB'. */
   readonly what: string;
   readonly log: Pick<Log, 'tell'>;
-  /** Before this nothing is said. */
+  /** Nothing is printed before this. */
   readonly quietMs?: number;
   readonly clock?: ProgressClock;
 }
 
-const usualQuietMs = 3000;
-const longestSilenceMs = 60_000;
+const defaultQuietMs = 3000;
+const maxSilenceMs = 60_000;
 
 const systemClock: ProgressClock = {
   nowMs: () => performance.now(),
@@ -48,7 +48,7 @@ const systemClock: ProgressClock = {
 };
 
 export function startPhase(options: PhaseOptions): Phase {
-  const { what, log, quietMs = usualQuietMs, clock = systemClock } = options;
+  const { what, log, quietMs = defaultQuietMs, clock = systemClock } = options;
   const startedAtMs = clock.nowMs();
   let stage: Stage = {};
   let interval = quietMs;
@@ -60,7 +60,7 @@ export function startPhase(options: PhaseOptions): Phase {
   const elapsed = () => Math.round((clock.nowMs() - startedAtMs) / 100) / 10;
   const say = () => {
     hasSpoken = true;
-    interval = Math.min(2 * interval, longestSilenceMs);
+    interval = Math.min(2 * interval, maxSilenceMs);
     dueAtMs = clock.nowMs() + interval;
     const facts = { phase: what, elapsedSeconds: elapsed(), ...stage };
     log.tell(`${what}: ${[...describe(stage), `${elapsed()} s so far`].join(', ')}`, facts);
@@ -106,7 +106,7 @@ function describe({ detail, done, total, unit }: Stage): string[] {
   return parts;
 }
 
-/** A size in words. */
+/** '1.2 GB' */
 export function inBytes(bytes: number): string {
   const units = ['bytes', 'KB', 'MB', 'GB', 'TB'];
   let value = bytes;

@@ -14,7 +14,7 @@
 // futex, in which the kernel sets bit 30 when the process dies. `start ticks` is when the process of `pid` was
 // started (0: unknown): a process id may be given to somebody else after a death.
 // Each host has a block of its own, with pages for all ranks of the job. The page of a rank of another host is empty
-// until that rank leaves or dies; then src/watch mirrors it here (`mirror`). Its `pid` stays 0: that number means
+// until that rank leaves or dies; then context/host-watch mirrors it here (`mirror`). Its `pid` stays 0: that number means
 // nothing to this host's /proc.
 
 import { readSync, writeSync } from 'node:fs';
@@ -80,7 +80,7 @@ const headerBytes = 320;
 /** How long a death without a known reason, or a failure being written, is waited for. */
 const settleMs = 20;
 
-/** A rank that has left or died, as it is told to other hosts. */
+/** A rank that has left or died, as other hosts learn of it. */
 export interface Departure {
   readonly host: string;
   /** On that host; 0: it never attached. */
@@ -223,7 +223,7 @@ export class ControlBlock {
     if (state === rankState.left) {
       return new HorovodError(
         'ERR_HVD_SHUT_DOWN',
-        `${describeRank(rank, pid || remotePid, host)} has shut down and takes part in nothing any more. ` +
+        `${describeRank(rank, pid || remotePid, host)} has shut down and no longer takes part in anything. ` +
           'Every rank has to make the same collective calls before it calls shutdown().',
         { rank, pid: pid || remotePid },
       );
@@ -403,7 +403,7 @@ function describeRank(rank: number, pid: number, host: string): string {
 
 /** 'was killed by SIGKILL', 'exited with code 3', … */
 export function describeEnd(end: ProcessEnd | undefined, hadJoined = true): string {
-  if (end === undefined) return 'has ended, nobody knows how';
+  if (end === undefined) return 'has ended; how is not known';
   if ('signal' in end) return `was killed by ${end.signal}`;
   if (end.code !== 0) return `exited with code ${end.code}`;
   return hadJoined ? 'exited with code 0 without calling shutdown()' : 'exited with code 0 before init()';

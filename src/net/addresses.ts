@@ -14,7 +14,6 @@ export interface Address {
 /** What os.networkInterfaces() gives of an address, as far as it matters here. */
 export interface InterfaceAddress {
   readonly address: string;
-  readonly family: string;
   readonly internal: boolean;
 }
 
@@ -88,18 +87,21 @@ export function isLoopback(address: string): boolean {
   return /^(127\.|::1$|::ffff:127\.)/.test(address) || address === 'localhost';
 }
 
+/** Is `address` in the block `cidr` (10.0.0.0/8)? False where that is none. */
+export function isInSubnet(address: string, cidr: string): boolean {
+  const [network = '', digits = ''] = cidr.split('/');
+  const family = isIP(network) === 6 ? 'ipv6' : 'ipv4';
+  const bits = Number(digits);
+  if (isIP(network) === 0 || !/^\d{1,3}$/.test(digits) || bits > (family === 'ipv4' ? 32 : 128)) return false;
+  const block = new BlockList();
+  block.addSubnet(network, bits, family);
+  return block.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
+}
+
 function isLinkLocal(address: string): boolean {
   return /^(169\.254\.|fe[89ab][0-9a-f]:)/i.test(address);
 }
 
-function matches(rule: string, { name, address, family }: InterfaceAddress & { name: string }): boolean {
-  if (rule === name || rule === address) return true;
-  const [network, digits] = rule.split('/');
-  const kind = isIP(network ?? '');
-  if (network === undefined || digits === undefined || kind === 0 || !/^\d{1,3}$/.test(digits)) return false;
-  const bits = Number(digits);
-  if (bits > (kind === 4 ? 32 : 128)) return false;
-  const block = new BlockList();
-  block.addSubnet(network, bits, kind === 4 ? 'ipv4' : 'ipv6');
-  return block.check(address, family === 'IPv6' ? 'ipv6' : 'ipv4');
+function matches(rule: string, { name, address }: InterfaceAddress & { name: string }): boolean {
+  return rule === name || rule === address || isInSubnet(address, rule);
 }

@@ -62,3 +62,26 @@ export function parseObject(body: Buffer): Record<string, unknown> {
   }
   return value as Record<string, unknown>;
 }
+
+/** What each field of a message has to be. */
+export type Fields = Readonly<Record<string, (value: unknown) => boolean>>;
+
+/** Does `message` have these fields, and none besides `others`? */
+export function hasFields(
+  message: Record<string, unknown>,
+  fields: Fields,
+  others: readonly string[],
+): boolean {
+  return (
+    Object.entries(fields).every(([name, check]) => check(message[name])) &&
+    Object.keys(message).every((name) => Object.hasOwn(fields, name) || others.includes(name))
+  );
+}
+
+export function isText(value: unknown): value is string {
+  return typeof value === 'string';
+}
+
+export function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}

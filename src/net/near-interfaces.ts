@@ -1,10 +1,11 @@
 // Which interfaces of this machine are in a subnet with the other hosts of a job. MPI tries every interface it finds and
-// hangs or gives up when one leads nowhere (a docker0 with the same address on every host): it is better told which to
-// use. Only where every host has an address in a subnet of this machine can that be known from here; otherwise nothing is
-// said, and MPI chooses. Our own connections need none of this.
+// hangs or gives up when one leads nowhere (a docker0 with the same address on every host), so we tell it which to use.
+// That is known only where every host has an address in a subnet of this machine; otherwise MPI chooses. Connections of
+// Horovod itself need none of this.
 
-import { BlockList, isIPv4 } from 'node:net';
+import { isIPv4 } from 'node:net';
 import { networkInterfaces } from 'node:os';
+import { isInSubnet } from './addresses.ts';
 
 export interface NearInterface {
   readonly name: string;
@@ -34,18 +35,10 @@ export function nearInterfaces(
   for (const addresses of hosts) {
     const near = own.filter((one) =>
       // An address that this machine has as well is no way to another.
-      addresses.some((address) => address !== one.address && isInside(address, one.cidr)),
+      addresses.some((address) => address !== one.address && isInSubnet(address, one.cidr)),
     );
     if (near.length === 0) return undefined;
     for (const { name, cidr } of near) chosen.set(cidr, { name, cidr });
   }
   return chosen.size === 0 ? undefined : [...chosen.values()];
-}
-
-function isInside(address: string, cidr: string): boolean {
-  const [net, bits] = cidr.split('/');
-  if (!isIPv4(address)) return false;
-  const list = new BlockList();
-  list.addSubnet(net as string, Number(bits), 'ipv4');
-  return list.check(address, 'ipv4');
 }

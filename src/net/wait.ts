@@ -47,7 +47,7 @@ export function inSeconds(ms: number): string {
 function timedOut(what: string, timeoutMs: number): HorovodError {
   return new HorovodError(
     'ERR_HVD_TIMEOUT',
-    `waited ${inSeconds(timeoutMs)} ${what}, in vain. ` +
-      'Has every rank been started, and does every rank call init()? (--start-timeout allows for more time.)',
+    `waited ${inSeconds(timeoutMs)} ${what}. Has every rank been started, and does every rank call init()? ` +
+      'To wait longer, use --start-timeout.',
   );
 }

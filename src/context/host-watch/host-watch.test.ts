@@ -257,7 +257,7 @@ test('a peer that knows the secret may say nonsense, and nothing about ranks of 
     if (isNonsense) {
       assert.match(
         (await until('a failure', () => block.failure())).message,
-        /host2 .* ended .*\(it sent nonsense\)/,
+        /host2 .* ended .*\(it sent an invalid message\)/,
       );
     } else {
       await until('the end of rank 3', () => block.exit(3));

@@ -9,10 +9,10 @@ import type { WatcherOptions } from './watcher.ts';
 
 export type { WatchedHost, WatcherOptions } from './watcher.ts';
 
-/** How long a blocked main thread waits for the watch to tell others something. */
+/** How long a blocked main thread waits for the watch to inform the others. */
 const tellTimeoutMs = 500;
 
-/** Starts this host's watch; `candidates` are there when it resolves, and have to be told to the other hosts. */
+/** Starts this host's watch. When it resolves `candidates` is set; the other hosts need them to connect. */
 export async function startWatch(options: WatcherOptions): Promise<HostWatch> {
   const watch = new HostWatch(options);
   await watch.opened;
@@ -38,15 +38,17 @@ export class HostWatch {
     };
     this.#worker = new Worker(new URL('./worker.js', import.meta.url), {
       workerData: data,
-      // Neither loaders of the user's program nor its environment, which holds the secret, concern the thread.
-      ...{ execArgv: [], env: {}, name: 'horovod watch' },
+      // The thread needs neither the loaders of the user's program nor its environment, which holds the secret.
+      execArgv: [],
+      env: {},
+      name: 'horovod watch',
       resourceLimits: { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 8 },
     });
     this.#worker.on('message', (report: WatchReport) => this.#onReport(report));
     this.#worker.on('error', (error) => this.#onDeath(options, error));
     this.#worker.on('exit', () => this.#settle(ended()));
     this.opened = this.#wait();
-    // An exit of its own accord is told with its code; only a killed process just hangs up.
+    // A process that exits reports its code; only one that is killed just disconnects.
     this.#onExit = (code) => this.#orderSync({ type: 'exit', number: ++this.#orders, code: code & 0xff });
     process.once('exit', this.#onExit);
   }
@@ -64,14 +66,14 @@ export class HostWatch {
     try {
       await this.#wait();
     } catch (error) {
-      // The thread does not know why it was told to give up.
+      // The thread does not know why it had to give up.
       throw HorovodError.is(signal?.reason) ? signal.reason : error;
     } finally {
       signal?.removeEventListener('abort', abort);
     }
   }
 
-  /** Blocks until the other hosts are being told what this host's control block says. */
+  /** Blocks until what this host's control block says is on its way to the other hosts. */
   tellNow(): void {
     this.#orderSync({ type: 'tell', number: ++this.#orders });
   }
@@ -133,9 +135,9 @@ export class HostWatch {
     else awaited?.resolve();
   }
 
-  /** A bug in the thread, or no memory for it: nobody would notice a lost host any more. */
+  /** A bug in the thread, or no memory for it. Nobody would notice a lost host any more, so the job fails. */
   #onDeath({ controlBlockPath, rank }: Omit<WatcherOptions, 'secret'>, error: unknown): void {
-    const message = `the watch of rank ${rank} over the other hosts broke: ${String(error)}.`;
+    const message = `the thread of rank ${rank} that watches the other hosts has failed: ${String(error)}.`;
     try {
       const block = ControlBlock.open(controlBlockPath);
       block.fail({ code: 'ERR_HVD_PEER_LOST', message, rank });
@@ -155,5 +157,5 @@ export class HostWatch {
 }
 
 function ended(): HorovodError {
-  return new HorovodError('ERR_HVD_SHUT_DOWN', 'the watch over the other hosts has ended.');
+  return new HorovodError('ERR_HVD_SHUT_DOWN', 'the thread that watches the other hosts has ended.');
 }

@@ -4,7 +4,15 @@
 import type { Departure, ErrorRecord, FailureRecord } from '../../control/control-block.ts';
 import { decodeErrorRecord, decodeFailureRecord } from '../../control/failure-record.ts';
 import type { ProcessEnd } from '../../control/process-status.ts';
-import { encodeFrame, ProtocolError, parseObject } from '../../net/frames.ts';
+import {
+  encodeFrame,
+  type Fields,
+  hasFields,
+  isCount,
+  isText,
+  ProtocolError,
+  parseObject,
+} from '../../net/frames.ts';
 import { decodeRankStatus, type RankStatus } from '../../observe/status/rank-status.ts';
 
 export type WatchMessage =
@@ -49,50 +57,37 @@ export function parseMessage(body: Buffer): WatchMessage {
   return message;
 }
 
+const isFlag = (value: unknown) => typeof value === 'boolean';
+const isNumber = (value: unknown) => typeof value === 'number';
+
+/** Messages that need no more than a look at each field. */
+const plainMessages: Readonly<Record<string, Fields>> = {
+  beat: {},
+  goodbye: {},
+  collect: { isOn: isFlag, session: isCount },
+  'clock?': { askedUs: isNumber },
+  clock: { askedUs: isNumber, nowUs: isNumber },
+  events: { rank: isCount, ring: isCount, session: isCount, data: isText, dropped: isCount, isOver: isFlag },
+};
+
 function toMessage(value: Record<string, unknown>): WatchMessage | undefined {
-  switch (value['type']) {
-    case 'beat':
-    case 'goodbye':
-      return { type: value['type'] };
-    case 'failure': {
-      const record = decodeFailureRecord(toBytes(value['record']));
-      return record === undefined ? undefined : { type: 'failure', record };
-    }
-    case 'departure': {
-      const { rank } = value;
-      const departure = toDeparture(value['departure']);
-      if (departure === undefined || !isCount(rank)) return undefined;
-      return { type: 'departure', rank, departure };
-    }
-    case 'status': {
-      const { rank, ageMs } = value;
-      const status = decodeRankStatus(JSON.stringify(value['status']) ?? '');
-      if (status === undefined || !isCount(rank) || typeof ageMs !== 'number' || ageMs < 0) return undefined;
-      return { type: 'status', rank, ageMs, status };
-    }
-    case 'collect': {
-      const { isOn, session } = value;
-      if (typeof isOn !== 'boolean' || !isCount(session)) return undefined;
-      return { type: 'collect', isOn, session };
-    }
-    case 'clock?': {
-      const { askedUs } = value;
-      return typeof askedUs === 'number' ? { type: 'clock?', askedUs } : undefined;
-    }
-    case 'clock': {
-      const { askedUs, nowUs } = value;
-      if (typeof askedUs !== 'number' || typeof nowUs !== 'number') return undefined;
-      return { type: 'clock', askedUs, nowUs };
-    }
-    case 'events': {
-      const { rank, ring, session, data, dropped, isOver } = value;
-      if (!isCount(rank) || !isCount(ring) || !isCount(session) || !isCount(dropped)) return undefined;
-      if (typeof data !== 'string' || typeof isOver !== 'boolean') return undefined;
-      return { type: 'events', rank, ring, session, data, dropped, isOver };
-    }
-    default:
-      return undefined;
+  const { type, rank, ageMs } = value;
+  if (type === 'failure') {
+    const record = decodeFailureRecord(toBytes(value['record']));
+    return record === undefined ? undefined : { type, record };
   }
+  if (type === 'departure') {
+    const departure = toDeparture(value['departure']);
+    return departure === undefined || !isCount(rank) ? undefined : { type, rank, departure };
+  }
+  if (type === 'status') {
+    const status = decodeRankStatus(JSON.stringify(value['status']) ?? '');
+    if (status === undefined || !isCount(rank) || typeof ageMs !== 'number' || ageMs < 0) return undefined;
+    return { type, rank, ageMs, status };
+  }
+  const fields = Object.hasOwn(plainMessages, String(type)) ? plainMessages[String(type)] : undefined;
+  const isValid = fields !== undefined && hasFields(value, fields, ['type']);
+  return isValid ? (value as unknown as WatchMessage) : undefined;
 }
 
 function toDeparture(value: unknown): Departure | undefined {
@@ -117,10 +112,6 @@ function toProcessEnd(value: unknown): ProcessEnd | undefined {
 
 function toBytes(value: unknown): Buffer {
   return Buffer.from(JSON.stringify(value) ?? '');
-}
-
-function isCount(value: unknown): value is number {
-  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= 0x7fffffff;
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -1,5 +1,5 @@
-// Status pages between hosts: about once a second a watch tells the others what the ranks of its host say of
-// themselves, where that has changed, and writes what it is told into the pages of its own block.
+// Status pages between hosts: about once a second a watch sends the others the status pages of its ranks that have
+// changed, and writes those it receives into the control block of its host.
 
 import { type ControlBlock, controlLayout } from '../../control/control-block.ts';
 import { decodeRankStatus, encodeRankStatus, type RankStatus } from '../../observe/status/rank-status.ts';

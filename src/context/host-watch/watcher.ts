@@ -144,7 +144,7 @@ export class Watcher {
   tell(): void {
     if (this.#isOver) return;
     const { localRanks, hostname } = this.#options;
-    // Before the departures: ranks also end because of it, and it shall be what the others hear of first.
+    // Before the departures: ranks also end because of a failure, and the others must hear of the failure first.
     const record = this.#hasToldFailure ? undefined : this.#block.failure();
     if (record !== undefined) {
       this.#hasToldFailure = true;
@@ -169,7 +169,7 @@ export class Watcher {
     this.tell();
   }
 
-  /** This process exits on its own accord, with `code`: others learn that rather than that a connection ended. */
+  /** This process exits with `code`: others learn that rather than just that a connection ended. */
   exit(code: number): void {
     if (this.#isOver) return;
     const { rank, hostname } = this.#options;
@@ -209,7 +209,7 @@ export class Watcher {
         const bytes = link.held === undefined ? piece : this.#release(link, piece);
         for (const body of reader.push(bytes)) this.#hear(link, parseMessage(body));
       } catch {
-        why = ' (it sent nonsense)';
+        why = ' (it sent an invalid message)';
         socket.destroy();
       }
     });
@@ -256,7 +256,7 @@ export class Watcher {
     }
   }
 
-  /** Status and timelines are for people: what goes wrong there, a full memory say, ends them and not the job. */
+  /** Status and timelines are for people: an error there (memory is full, say) ends them and not the job. */
   #forPeople(act: () => void): void {
     if (this.#isBlind) return;
     try {
@@ -274,7 +274,7 @@ export class Watcher {
     this.#fail(
       host,
       `the connection to ${describeHost(host)} ended without a goodbye${why}: the process of rank ${host.rank}, ` +
-        'or its machine, died. Its own output or the system log of that machine may say why.',
+        'or its machine, died. The output of that rank or the system log of that machine may say why.',
     );
   }
 
@@ -292,7 +292,7 @@ export class Watcher {
 
   #fail({ rank }: WatchedHost, message: string): void {
     this.#block.fail({ code: 'ERR_HVD_PEER_LOST', message, rank });
-    // The others, and the one that is lost should it come back, shall not have to find out on their own.
+    // At once: the others, and the lost one should it come back, need not find out by themselves.
     this.tell();
   }
 
@@ -329,7 +329,7 @@ export class Watcher {
   }
 }
 
-/** On its own host a rank is known by its pid alone: 'rank 3 (pid 5) was killed …'; elsewhere that would mislead. */
+/** Adds the host to 'rank 3 (pid 5) was killed …': on other hosts a pid alone would mislead. */
 function withHost(record: FailureRecord, localRanks: readonly number[], hostname: string): FailureRecord {
   const { rank, message } = record;
   if (rank === undefined || !localRanks.includes(rank)) return record;

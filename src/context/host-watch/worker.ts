@@ -66,7 +66,11 @@ async function run(): Promise<void> {
 function asHorovodError(thrown: unknown): HorovodError {
   return HorovodError.is(thrown)
     ? thrown
-    : new HorovodError('ERR_HVD_RENDEZVOUS', `the watch over the other hosts failed: ${String(thrown)}.`, {
-        cause: thrown,
-      });
+    : new HorovodError(
+        'ERR_HVD_RENDEZVOUS',
+        `the thread that watches the other hosts has failed: ${String(thrown)}.`,
+        {
+          cause: thrown,
+        },
+      );
 }

@@ -1,5 +1,5 @@
-// All ranks of a job tell each other a text through the store: the first one collects them and hands out the list, so
-// that the store answers each rank once, however many there are.
+// Every rank contributes a text and gets the texts of all. They go through the store: the first rank collects them and
+// hands out the list, so that the store answers each rank once, however many there are.
 
 import { HorovodError } from '../../errors.ts';
 import { inSeconds, type WaitOptions } from '../../net/wait.ts';
@@ -10,13 +10,13 @@ export interface GatherOptions extends WaitOptions {
   readonly members: readonly number[];
   /** This one. */
   readonly rank: number;
-  /** The first one hears of who is missing still, at the beginning and as they come. */
+  /** Called on the first rank with the ranks that are still missing, at the beginning and as they come. */
   onMissing?(missing: readonly number[]): void;
 }
 
-/** Pieces that fit into a frame of the store, however their letters are written there. */
+/** Pieces that fit into a frame of the store, even if every character is escaped. */
 const pattern = /[\s\S]{1,10000}/g;
-/** Who collects gives up a little earlier than who waits for the list, and knows who is missing. */
+/** The rank that collects gives up a little earlier than those that wait for the list: it knows who is missing. */
 const slackMs = 1000;
 
 export async function gather(
@@ -35,7 +35,7 @@ export async function gather(
       timeoutMs: timeoutMs === undefined ? undefined : timeoutMs + slackMs,
       from: first,
     };
-    // Asked before it is told: the first one may end as soon as it has answered.
+    // Asked first: the first one may end as soon as it has answered.
     const answer = store.get(`${all}/0`, patience);
     answer.catch(() => undefined);
     await store.set(`${key}/${rank}`, text, wait);
@@ -59,7 +59,7 @@ export async function gather(
   const texts = await Promise.all(members.map(listen)).catch((error: unknown) => {
     throw named(error, rank, [...missing], timeoutMs);
   });
-  // The list of a large job is longer than a value may be. The first piece comes last: who has it can have the rest.
+  // The list of a large job is longer than a value may be. The first piece is written last: once it is there, so is the rest.
   const pieces = JSON.stringify(texts).match(pattern) ?? [];
   for (const [place, piece] of [...pieces.entries()].reverse()) {
     await store.set(`${all}/${place}`, place === 0 ? `${pieces.length} ${piece}` : piece, wait);
@@ -67,14 +67,14 @@ export async function gather(
   return texts;
 }
 
-/** A deadline is told with whom was waited for; every other error as it is. */
+/** Adds to the error of a deadline which ranks are missing; other errors stay as they are. */
 function named(error: unknown, rank: number, missing: readonly number[], timeoutMs = 0): unknown {
   if (!HorovodError.is(error) || error.code !== 'ERR_HVD_TIMEOUT') return error;
   const shown = missing.length > 16 ? [...missing.slice(0, 16), '…'] : missing;
   return new HorovodError(
     'ERR_HVD_TIMEOUT',
-    `rank ${rank} waited ${inSeconds(timeoutMs)} in init() for ${missing.length === 1 ? 'rank' : 'ranks'} ${shown.join(', ')}, in vain. ` +
-      'Has every rank been started, and does every rank call init()? (--start-timeout, HOROVOD_START_TIMEOUT allows for more time.)',
+    `rank ${rank} waited ${inSeconds(timeoutMs)} in init() for ${missing.length === 1 ? 'rank' : 'ranks'} ${shown.join(', ')}. ` +
+      'Has every rank been started, and does every rank call init()? To wait longer, use --start-timeout or HOROVOD_START_TIMEOUT.',
     { rank: missing[0], cause: error },
   );
 }

@@ -24,7 +24,7 @@ export class MemoryStore implements Store {
     if (earlier !== undefined && earlier !== value) {
       throw new HorovodError(
         'ERR_HVD_RENDEZVOUS',
-        `the key "${key}" is written already. Do two processes have the same HOROVOD_RANK in one job?`,
+        `the key "${key}" has been written already. Do two processes have the same HOROVOD_RANK in one job?`,
       );
     }
     this.#values.set(key, value);
@@ -54,7 +54,7 @@ export class MemoryStore implements Store {
     });
   }
 
-  /** `rank` will write nothing any more: who waits for it is told. */
+  /** `rank` will write nothing any more: waits for it fail with `error`. */
   rankLost(rank: number, error: HorovodError): void {
     this.#lostRanks.set(rank, error);
     this.#reject(error, (waiter) => waiter.from === rank);

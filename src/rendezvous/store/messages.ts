@@ -3,7 +3,15 @@
 
 import { decodeFailureRecord, encodeRecord, toError, toFailureRecord } from '../../control/failure-record.ts';
 import { HorovodError } from '../../errors.ts';
-import { encodeFrame, ProtocolError, parseObject } from '../../net/frames.ts';
+import {
+  encodeFrame,
+  type Fields,
+  hasFields,
+  isCount,
+  isText,
+  ProtocolError,
+  parseObject,
+} from '../../net/frames.ts';
 
 export const maxFrameBytes: number = 64 * 1024;
 export const maxKeyLength = 256;
@@ -23,8 +31,6 @@ export type Response =
   | { readonly op: 'failed'; readonly id: number; readonly failure: string };
 
 const maxFailureBytes = 4096;
-
-type Fields = Readonly<Record<string, (value: unknown) => boolean>>;
 
 const requestFields: Readonly<Record<string, Fields>> = {
   set: { key: isKey, value: isText },
@@ -67,23 +73,11 @@ function parse(body: Buffer, messages: Readonly<Record<string, Fields>>): Record
   const message = parseObject(body);
   const op = String(message['op']);
   const fields = Object.hasOwn(messages, op) ? messages[op] : undefined;
-  const isValid =
-    fields !== undefined &&
-    isCount(message['id']) &&
-    Object.entries(fields).every(([name, check]) => check(message[name])) &&
-    Object.keys(message).every((name) => name === 'op' || name === 'id' || Object.hasOwn(fields, name));
-  if (!isValid) throw new ProtocolError('a message with unknown or missing fields');
+  if (fields === undefined || !isCount(message['id']) || !hasFields(message, fields, ['op', 'id']))
+    throw new ProtocolError('a message with unknown or missing fields');
   return message;
-}
-
-function isText(value: unknown): boolean {
-  return typeof value === 'string';
 }
 
 function isKey(value: unknown): boolean {
   return typeof value === 'string' && value.length > 0 && value.length <= maxKeyLength;
-}
-
-function isCount(value: unknown): boolean {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
 }

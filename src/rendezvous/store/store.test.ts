@@ -77,7 +77,7 @@ test('a key is written once; the same value again is fine', async (t) => {
   await store.set('key', 'one');
   const error = await rejection(store.set('key', 'two'));
   assert.equal(error.code, 'ERR_HVD_RENDEZVOUS');
-  assert.match(error.message, /"key" is written already/);
+  assert.match(error.message, /"key" has been written already/);
   assert.equal(await store.get('key'), 'one');
 });
 

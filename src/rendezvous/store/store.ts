@@ -8,7 +8,7 @@ export interface StoreWait extends WaitOptions {
 }
 
 export interface Store {
-  /** Writes a key. A key can be written once; a second write of another value is refused. */
+  /** Writes a key. A key can be written once; a second write of another value is rejected. */
   set(key: string, value: string, options?: WaitOptions): Promise<void>;
   /** The key's value; waits until somebody has written it. */
   get(key: string, options?: StoreWait): Promise<string>;

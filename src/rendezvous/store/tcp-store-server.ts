@@ -24,7 +24,7 @@ export interface TcpStoreServerOptions
   /** A client has connected; the number is the one it proved to have. */
   readonly onMember?: (rank: number) => void;
   readonly onRequest?: () => void;
-  /** The end of such a connection; `hasLeft` is false if it came without a word. */
+  /** The end of such a connection; `hasLeft` is false if it came without a goodbye. */
   readonly onMemberGone?: (rank: number, hasLeft: boolean) => void;
 }
 
@@ -95,19 +95,19 @@ export class TcpStoreServer {
     this.#listener.holdProcess(isHeld);
   }
 
-  /** A rank died: whoever waits for it, or, unless it ended well, for anything, learns it at once. */
+  /** A rank has ended: waits for it fail at once and, unless it exited with code 0, all other waits too. */
   rankLost(rank: number, loss: RankLoss): void {
     const error = lossError('ERR_HVD_PEER_LOST', rank, loss, 'before all ranks had come together.');
-    // One that ended well may just not take part, init({ ranks }): only who waits for it has to know.
+    // A rank that exited with code 0 may just not take part: init({ ranks }).
     if (loss.exitCode === 0) this.store.rankLost(rank, error);
     else this.store.fail(error);
   }
 
-  /** A rank has gone in good order: only who waits for that rank itself is told. */
+  /** A rank has shut down: only waits for that rank itself fail. */
   rankLeft(rank: number, loss: RankLoss): void {
     this.store.rankLost(
       rank,
-      lossError('ERR_HVD_SHUT_DOWN', rank, loss, 'and takes part in nothing any more.'),
+      lossError('ERR_HVD_SHUT_DOWN', rank, loss, 'and no longer takes part in anything.'),
     );
   }
 

@@ -123,7 +123,7 @@ export class TcpStore implements Store {
     this.#rejectAll(this.#end);
   }
 
-  /** As the end of the process would: without a word. */
+  /** For tests: as if the process had been killed. */
   closeAbruptly(): void {
     this.#finish(new HorovodError('ERR_HVD_SHUT_DOWN', 'the store was closed.'));
   }

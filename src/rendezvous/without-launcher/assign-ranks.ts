@@ -1,5 +1,5 @@
-// Which process gets which rank where nobody has given them: a pure function of who came, in which order. Ranks of one
-// machine are consecutive, as the hierarchical algorithms like them.
+// Which process gets which rank where HOROVOD_RANK is not set: a pure function of who came, in which order. Ranks of one
+// machine are consecutive, which suits the hierarchical algorithms.
 
 export interface Comer {
   /** What the machine calls itself. */

@@ -1,9 +1,9 @@
-// The store of a job without launcher, served by one of its ranks. Processes come, say who they are, and are told their
-// rank when all are there. Nobody else watches over the start, so the end of a connection is the loss of a rank.
+// The store of a job without a launcher, served by one of its ranks. Processes come, say who they are, and get their rank
+// when all are there. Nobody else watches over the start, so the end of a connection is the loss of a rank.
 //   gathering  processes come; one that goes again ends the job
-//   running    all are here; a rank that goes without a word is lost
-//   closing    this rank has left; answers others while they ask
-// It keeps the process alive while others wait for something, and no longer.
+//   running    all are here; a rank that disconnects without a goodbye is lost
+//   closing    this rank has left; it answers others while they still ask
+// It keeps the process alive only while others wait for something.
 
 import { randomBytes } from 'node:crypto';
 import { HorovodError } from '../../errors.ts';
@@ -27,7 +27,7 @@ export interface JobServerOptions
   readonly secret: JobSecret;
   /** The process that serves; it is rank 0. */
   readonly own: Arrival;
-  /** Told of every process that counts. */
+  /** Called for every process that is accepted. */
   readonly onComer?: ((text: string) => void) | undefined;
 }
 
@@ -39,12 +39,12 @@ export interface Membership {
 /** The job of the first handshake, when nobody knows yet which job it will be. */
 export const gatheringJob = 'gathering';
 
-/** Comers prove the secret with a number drawn by themselves; ranks come later. */
+/** In the handshake a process claims a random number, its ticket: ranks are assigned later. */
 const tickets = 2 ** 32;
-/** Others that were quiet for so long have what they need. */
+/** Once others have been quiet for this long, they have what they need. */
 const quietMs = 500;
 const checkEveryMs = 50;
-const longestGoodbyeMs = 30_000;
+const maxGoodbyeMs = 30_000;
 
 export class JobServer {
   /** For the rank that serves. */
@@ -87,7 +87,9 @@ export class JobServer {
   static async start(options: JobServerOptions): Promise<JobServer> {
     const job = new JobServer(options);
     job.#server = await TcpStoreServer.start({
-      ...{ ...options, jobId: gatheringJob, ranks: tickets },
+      ...options,
+      jobId: gatheringJob,
+      ranks: tickets,
       onMember: (ticket) => void job.#receive(ticket),
       onMemberGone: (ticket, hasLeft) => job.#lose(ticket, hasLeft),
       onRequest: () => {
@@ -113,25 +115,24 @@ export class JobServer {
     try {
       const start = (resolve: (value: Membership) => void, reject: (error: HorovodError) => void) =>
         void this.#complete.then(resolve, reject);
-      return await this.#holding(waitFor(start, 'for all ranks', wait));
+      const late = () => this.#incomplete(`waited ${inSeconds(wait.timeoutMs ?? 0)} for the others`);
+      return await this.#holding(waitFor(start, 'for all ranks', wait, late));
     } catch (error) {
-      const late = HorovodError.is(error) && error.code === 'ERR_HVD_TIMEOUT';
-      const told = late ? this.#incomplete(`waited ${inSeconds(wait.timeoutMs ?? 0)} for the others`) : error;
-      if (HorovodError.is(told)) this.#server.store.fail(told);
+      if (HorovodError.is(error)) this.#server.store.fail(error);
       this.close();
-      throw told;
+      throw error;
     }
   }
 
-  /** Goes on answering for a moment, for those who are about to read what was written. */
+  /** Goes on answering for a moment: other ranks may be about to read what was written. */
   close(): void {
     if (this.#state === 'closing') return;
     this.#state = 'closing';
     const { host, pid } = this.#own;
-    const text = `rank 0 (${host}, pid ${pid}) has shut down and takes part in nothing any more.`;
+    const text = `rank 0 (${host}, pid ${pid}) has shut down and no longer takes part in anything.`;
     this.#server.store.rankLost(0, new HorovodError('ERR_HVD_SHUT_DOWN', text, { rank: 0, pid }));
     this.#lastRequestAt = performance.now();
-    this.#goodbyeUntil = performance.now() + longestGoodbyeMs;
+    this.#goodbyeUntil = performance.now() + maxGoodbyeMs;
     this.#watch();
   }
 
@@ -142,9 +143,9 @@ export class JobServer {
     } catch {
       return;
     }
-    const refusal = comer === undefined ? refused('not an arrival') : this.#refusal(comer);
-    if (comer === undefined || refusal !== undefined) {
-      await this.#reply(ticket, refusal as Reply);
+    const rejection = comer === undefined ? rejected('not an arrival') : this.#rejectionOf(comer);
+    if (comer === undefined || rejection !== undefined) {
+      await this.#reply(ticket, rejection as Reply);
       return;
     }
     this.#comers.set(ticket, comer);
@@ -154,26 +155,28 @@ export class JobServer {
     this.#completeIfAll();
   }
 
-  #refusal(comer: Arrival): Reply | undefined {
+  #rejectionOf(comer: Arrival): Reply | undefined {
     const here = `The job of ${nameComer(this.#own)}`;
     if (this.#state !== 'gathering') {
       return { kind: 'full', reason: `${here} has all its ${this.#own.size} ranks.` };
     }
     if (comer.size !== this.#own.size)
-      return refused(`${here} has ${this.#own.size} ranks, and this process was told ${comer.size}.`);
+      return rejected(
+        `${here} has ${this.#own.size} ranks, but HOROVOD_SIZE of this process is ${comer.size}.`,
+      );
     if (comer.job !== this.#own.job) {
-      const [theirs, ours] = [this.#own.job, comer.job].map((job) => job ?? 'without a name');
-      return refused(`${here} is ${theirs}, that of this process ${ours} (HOROVOD_JOB_ID).`);
+      const [theirs, ours] = [this.#own.job, comer.job].map((job) => job ?? 'not set');
+      return rejected(`HOROVOD_JOB_ID of ${nameComer(this.#own)} is ${theirs}, of this process ${ours}.`);
     }
     if ((comer.rank === undefined) !== (this.#own.rank === undefined)) {
-      const [ours, theirs] = comer.rank === undefined ? ['has no', 'has one'] : ['has a', 'has none'];
-      return refused(
-        `this process ${ours} HOROVOD_RANK, and ${nameComer(this.#own)} ${theirs}: all or none.`,
+      const [ours, theirs] = comer.rank === undefined ? ['no', 'one'] : ['a', 'none'];
+      return rejected(
+        `this process has ${ours} HOROVOD_RANK, but ${nameComer(this.#own)} has ${theirs}. Set it on all ranks or on none.`,
       );
     }
     const twin = [this.#own, ...this.#comers.values()].find((each) => each.rank === comer.rank);
     if (comer.rank === undefined || twin === undefined) return undefined;
-    return refused(`${nameComer(twin)} is there already. Are two jobs at the same address?`);
+    return rejected(`${nameComer(twin)} has come already. Do two jobs use the same address?`);
   }
 
   #completeIfAll(): void {
@@ -207,10 +210,10 @@ export class JobServer {
     if (this.#state === 'gathering') {
       this.#comers.delete(ticket);
       const error = hasLeft
-        ? this.#incomplete(`${nameComer(comer)} has given up waiting`)
+        ? this.#incomplete(`${nameComer(comer)} has stopped waiting`)
         : new HorovodError(
             'ERR_HVD_PEER_LOST',
-            `${nameComer(comer)} ended before all ranks had come together: its connection was closed without a word.`,
+            `${nameComer(comer)} ended before all ranks had come together: its connection was closed without a goodbye.`,
             { rank: comer.rank, pid },
           );
       this.#fail(error);
@@ -220,10 +223,10 @@ export class JobServer {
     if (rank === undefined) return;
     const who = nameComer({ ...comer, rank });
     if (hasLeft) {
-      const text = `${who} has shut down and takes part in nothing any more.`;
+      const text = `${who} has shut down and no longer takes part in anything.`;
       this.#server.store.rankLost(rank, new HorovodError('ERR_HVD_SHUT_DOWN', text, { rank, pid }));
     } else {
-      const text = `${who} ended while the job was starting: its connection was closed without a word.`;
+      const text = `${who} ended while the job was starting: its connection was closed without a goodbye.`;
       this.#server.store.fail(new HorovodError('ERR_HVD_PEER_LOST', text, { rank, pid }));
     }
   }
@@ -237,7 +240,7 @@ export class JobServer {
     return new HorovodError(
       'ERR_HVD_TIMEOUT',
       `${what}: ${here.length} of ${size} have come (${here.map(nameComer).join(', ')}), missing: ${who}. ` +
-        'Has every rank been started, and does every rank call init()? (HOROVOD_START_TIMEOUT allows for more time.)',
+        'Has every rank been started, and does every rank call init()? To wait longer, set HOROVOD_START_TIMEOUT.',
     );
   }
 
@@ -251,7 +254,7 @@ export class JobServer {
     }
   }
 
-  /** Looks now and then whether somebody still needs this process. */
+  /** Checks now and then whether somebody still needs this process. */
   #watch(): void {
     if (this.#timer !== undefined) return;
     this.#server.holdProcess(true);
@@ -273,6 +276,6 @@ export class JobServer {
   }
 }
 
-function refused(reason: string): Reply {
-  return { kind: 'refused', reason };
+function rejected(reason: string): Reply {
+  return { kind: 'rejected', reason };
 }

@@ -1,4 +1,4 @@
-// Jobs without launcher, several processes played in one: who comes, who is refused, who is lost.
+// Jobs without launcher, several processes played in one: who comes, who is rejected, who is lost.
 
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
@@ -116,7 +116,7 @@ describe('processes that meet at an address', () => {
     await patiently(async (visitMs) => {
       const error = await failure(meet(placeOf(port, { rank: 1, pid: 7 }, 'no'), { timeoutMs: visitMs }));
       assert.equal(error.code, 'ERR_HVD_RENDEZVOUS');
-      assert.match(error.message, /rank 1 was refused \(a test\): The job of rank 0 .* has all its 2 ranks/);
+      assert.match(error.message, /rank 1 was rejected \(a test\): The job of rank 0 .* has all its 2 ranks/);
     });
     const second = [0, 1].map((rank) =>
       closing(t, meet(placeOf(port, { rank, pid: 8 }, rank === 0 ? 'yes' : 'no'), { timeoutMs })),
@@ -128,18 +128,18 @@ describe('processes that meet at an address', () => {
     );
   });
 
-  test('who does not fit is refused at once with the difference; the job goes on', async (t) => {
+  test('who does not fit is rejected at once with the difference; the job goes on', async (t) => {
     const port = await freePort();
     const serving = closing(t, meet(placeOf(port, { rank: 0, size: 3, job: 'x' }, 'yes'), { timeoutMs }));
     const fits = closing(t, meet(placeOf(port, { rank: 1, size: 3, job: 'x' }, 'no'), { timeoutMs }));
     // Noted before the others come.
     const probe = failure(meet(placeOf(port, { rank: 0, size: 3, job: 'x' }, 'no'), { timeoutMs }));
-    assert.match((await probe).message, /rank 0 \(a, pid 1\) is there already\. Are two jobs/);
+    assert.match((await probe).message, /rank 0 \(a, pid 1\) has come already\. Do two jobs/);
     for (const [arrival, expected] of [
-      [{ rank: 1, size: 2, job: 'x' }, /has 3 ranks, and this process was told 2/],
-      [{ rank: 2, size: 3, job: 'y' }, /is x, that of this process y \(HOROVOD_JOB_ID\)/],
-      [{ rank: 2, size: 3 }, /is x, that of this process without a name/],
-      [{ size: 3, job: 'x' }, /this process has no HOROVOD_RANK, and rank 0 .* has one: all or none/],
+      [{ rank: 1, size: 2, job: 'x' }, /has 3 ranks, but HOROVOD_SIZE of this process is 2/],
+      [{ rank: 2, size: 3, job: 'y' }, /HOROVOD_JOB_ID of rank 0 .* is x, of this process y/],
+      [{ rank: 2, size: 3 }, /is x, of this process not set/],
+      [{ size: 3, job: 'x' }, /this process has no HOROVOD_RANK, but rank 0 .* has one\. Set it on all/],
     ] as const) {
       const error = await failure(meet(placeOf(port, arrival, 'no'), { timeoutMs }));
       assert.equal(error.code, 'ERR_HVD_RENDEZVOUS');

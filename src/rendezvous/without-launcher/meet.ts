@@ -1,11 +1,11 @@
-// How processes without launcher come together at an address all of them know: one serves the store there, the others
-// come to it. An address where an earlier job is still about to end is waited for.
+// How processes without a launcher come together at an address that all of them know: one serves the store there, the
+// others connect to it. If an earlier job is still ending at that address, they wait until it has.
 
 import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HorovodError } from '../../errors.ts';
 import { type Address, formatAddress } from '../../net/addresses.ts';
-import type { WaitOptions } from '../../net/wait.ts';
+import { abortedBy, type WaitOptions } from '../../net/wait.ts';
 import type { JobSecret } from '../../settings/job-secret.ts';
 import type { Store } from '../store/store.ts';
 import { TcpStore } from '../store/tcp-store.ts';
@@ -26,9 +26,9 @@ export interface MeetingPlace extends Pick<TcpStoreServerOptions, 'listenOn' | '
   readonly source: string;
   /** What to do if the address cannot be reached. */
   readonly advice: string;
-  /** Where this process serves: told under which addresses. */
+  /** Where this process serves: called with its addresses. */
   readonly onServing?: (addresses: readonly string[]) => void;
-  /** Where this process serves: told of every process that comes. */
+  /** Where this process serves: called for every process that comes. */
   readonly onComer?: ((text: string) => void) | undefined;
 }
 
@@ -36,10 +36,10 @@ export interface Meeting extends Membership {
   readonly store: Store;
 }
 
-/** One that might serve itself looks again after this long. */
+/** A process that might serve itself tries again after this long. */
 const roundMs = 500;
 const pauseMs = 100;
-/** Who serves gives up a little earlier than who comes, and knows who is missing. */
+/** The one that serves gives up a little earlier than those that come: it knows who is missing. */
 const slackMs = 1000;
 
 export async function meet(place: MeetingPlace, wait: WaitOptions & { timeoutMs: number }): Promise<Meeting> {
@@ -78,7 +78,7 @@ async function tryToServe(place: MeetingPlace): Promise<JobServer | undefined> {
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
       if (code === 'EADDRINUSE') continue;
-      // This machine does not have the address after all: another one has.
+      // This machine does not have the address after all: another one does.
       if (code === 'EADDRNOTAVAIL' && place.serves === 'if first') continue;
       throw new HorovodError(
         'ERR_HVD_RENDEZVOUS',
@@ -102,7 +102,13 @@ async function come(
   let store: TcpStore;
   try {
     store = await TcpStore.connect({
-      ...{ secret, jobId: gatheringJob, rank: ticket, client, server: 'rank 0', serverRank: 0, ...wait },
+      secret,
+      jobId: gatheringJob,
+      rank: ticket,
+      client,
+      server: 'rank 0',
+      serverRank: 0,
+      ...wait,
       address: place.candidates.map(formatAddress).join(','),
       mayComeLater: true,
     });
@@ -123,10 +129,10 @@ async function come(
     await store.set(arrivalKey(ticket), JSON.stringify(arrival), patience);
     const reply = parseReply(await store.get(replyKey(ticket), patience));
     if (reply?.kind === 'welcome') return { store, rank: reply.rank, jobId: reply.jobId };
-    const reason = reply?.reason ?? 'what answers there is of another version of Horovod.';
+    const reason = reply?.reason ?? 'another version of Horovod answers there.';
     const error = new HorovodError(
       'ERR_HVD_RENDEZVOUS',
-      `${client} was refused (${place.source}): ${reason}`,
+      `${client} was rejected (${place.source}): ${reason}`,
     );
     if (reply?.kind !== 'full') throw error;
     store.close();
@@ -144,8 +150,7 @@ async function pause(place: MeetingPlace, signal: AbortSignal | undefined): Prom
   try {
     await sleep(pauseMs * (0.5 + Math.random()), undefined, { signal });
   } catch {
-    const text = `${nameComer(place.own)}: init was ended by its AbortSignal.`;
-    throw new HorovodError('ERR_HVD_ABORTED', text, { cause: signal?.reason });
+    throw abortedBy(signal, `init() of ${nameComer(place.own)}`);
   }
 }
 

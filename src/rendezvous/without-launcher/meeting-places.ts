@@ -1,6 +1,6 @@
-// Where the processes of a job without horovodrun meet: from the address the user gave, or from what Open MPI or Slurm
-// say about their hosts. There nobody tells a port, so it follows from the name of the job; a few others are tried when
-// it is taken.
+// Where the processes of a job without horovodrun meet: at the address the user gave, or at one derived from what Open
+// MPI or Slurm say about their hosts. They name no port, so it is derived from the name of the job; if it is taken, a few
+// others are tried.
 
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -26,9 +26,9 @@ import type { Signpost } from './signpost.ts';
 type Known<Kind> = Extract<LauncherEnvironment, { kind: Kind }>;
 
 export interface NoticedPlace extends MeetingPlace {
-  /** What the user should know, once. */
+  /** A remark for the user, printed once. */
   readonly notice: string | undefined;
-  /** Where a rank may have to be told where rank 0 is. */
+  /** Set where ranks may not know where rank 0 is. */
   readonly signpost?: Signpost | undefined;
 }
 
@@ -60,7 +60,10 @@ export function introduce({
 async function givenPlace(launcher: Known<'rendezvous'>, settings: Settings): Promise<NoticedPlace> {
   const address = settings.rendezvous === undefined ? undefined : parseAddress(settings.rendezvous);
   if (address === undefined) {
-    throw new HorovodError('ERR_HVD_SETTING', 'HOROVOD_RENDEZVOUS is host:port, with a host of the job.');
+    throw new HorovodError(
+      'ERR_HVD_SETTING',
+      'HOROVOD_RENDEZVOUS must be host:port, with a host of the job.',
+    );
   }
   const { host, port } = address;
   const own = introduce(launcher);
@@ -84,14 +87,14 @@ async function givenPlace(launcher: Known<'rendezvous'>, settings: Settings): Pr
       `One process of the job has to run on ${host}, and port ${port} has to be free there and open to the others` +
       `${launcher.rank === undefined ? '' : ' (rank 0 is the one that listens)'}.`,
     notice: isOpen
-      ? 'HOROVOD_SECRET_KEY is not set: whoever reaches the ports of this job can take part in it. ' +
+      ? 'HOROVOD_SECRET_KEY is not set: whoever can reach the ports of this job can take part in it. ' +
         'Set it to the same 64 hex digits on all hosts (openssl rand -hex 32).'
       : undefined,
   };
 }
 
 const otherWay =
-  'Set HOROVOD_RENDEZVOUS=host:port on all ranks, with the host of rank 0 and a free port, to say where they meet.';
+  'To say where the ranks meet, set HOROVOD_RENDEZVOUS=host:port on all of them, with the host of rank 0 and a free port.';
 
 function openMpiPlace(launcher: Known<'open-mpi'>, settings: Settings): NoticedPlace {
   const { hnpUri, nodeRegex, secret } = launcher.openMpi;
@@ -155,7 +158,7 @@ function derivedPlace(
   { hosts, secret, key, source, isOpen }: Derived,
 ): NoticedPlace {
   const ports = derivePorts(key);
-  const unique = [...new Set(['127.0.0.1', ...hosts])].slice(0, mostHosts);
+  const unique = [...new Set(['127.0.0.1', ...hosts])].slice(0, maxHosts);
   const { userSecret } = settings;
   return {
     own: introduce({ ...launcher, jobKey: undefined }),
@@ -169,17 +172,17 @@ function derivedPlace(
     advice: otherWay,
     notice:
       isOpen && userSecret === undefined && launcher.rank === 0
-        ? 'the secret of this job follows from its number: other users of the cluster could know it. ' +
-          'Set HOROVOD_SECRET_KEY (64 hex digits) to keep them out.'
+        ? 'the secret of this job is derived from its number, which other users of the cluster may know. ' +
+          'To keep them out, set HOROVOD_SECRET_KEY (64 hex digits).'
         : undefined,
   };
 }
 
-/** Below those the system gives to clients, so that they are rarely taken. */
+/** Below the ports that the system gives to clients, so that they are rarely taken. */
 const [firstPort, portCount] = [15_000, 17_000];
 const triedPorts = 3;
-/** Rank 0 is on one of the first; more would only be noise on the network. */
-const mostHosts = 64;
+/** Rank 0 is on one of the first hosts; more would only be noise on the network. */
+const maxHosts = 64;
 
 export function derivePorts(key: string): number[] {
   const digest = createHash('sha256').update(key).digest();
@@ -193,7 +196,7 @@ function jobName(key: string | undefined, launcher: string): string {
   if (key !== undefined) return key;
   throw new HorovodError(
     'ERR_HVD_RENDEZVOUS',
-    `${launcher} has not said which job this process belongs to: its environment was changed. ${otherWay}`,
+    `the environment does not say to which job of ${launcher} this process belongs: something has changed it. ${otherWay}`,
   );
 }
 

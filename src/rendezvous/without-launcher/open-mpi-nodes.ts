@@ -22,10 +22,10 @@ export function hostOfNamespace(namespace: string): string[] {
 export function expandNodes(text: string): string[] {
   const [list = ''] = text.split('@');
   const words = list.match(/(?:[^,[\]]|\[[^\]]*\])+/g) ?? [];
-  return words.flatMap(expandWord).slice(0, mostNodes);
+  return words.flatMap(expandWord).slice(0, maxNodes);
 }
 
-const mostNodes = 4096;
+const maxNodes = 4096;
 
 function expandWord(word: string): string[] {
   const match = /^([^[]*)\[(\d+):([\d,-]+)\](.*)$/.exec(word);
@@ -34,7 +34,7 @@ function expandWord(word: string): string[] {
   return ranges.split(',').flatMap((range) => {
     const [first = Number.NaN, last = first] = range.split('-').map(Number);
     const count = last - first + 1;
-    if (!(count > 0 && count <= mostNodes)) return [];
+    if (!(count > 0 && count <= maxNodes)) return [];
     return Array.from(
       { length: count },
       (_, place) => `${prefix}${String(first + place).padStart(Number(digits), '0')}${suffix}`,

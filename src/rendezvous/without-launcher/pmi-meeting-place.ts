@@ -1,4 +1,4 @@
-// Where ranks meet that have a process manager to talk to (PMI): rank 0 tells the others its addresses and a secret.
+// Where ranks with a process manager (PMI) meet: through it rank 0 sends the others its addresses and a secret.
 
 import { HorovodError } from '../../errors.ts';
 import { listLocalAddresses } from '../../net/addresses.ts';
@@ -16,7 +16,7 @@ interface Invitation {
 }
 
 /**
- * What rank 0 told at the first init() of this process, by descriptor. The connection is good for one exchange only,
+ * What rank 0 sent at the first init() of this process, by descriptor. The connection is good for one exchange only,
  * and belongs to the process, whatever contexts come and go in it.
  */
 const invitations = new Map<number, Promise<Invitation>>();
@@ -28,7 +28,7 @@ export async function pmiMeetingPlace(
 ): Promise<NoticedPlace> {
   const { rank, pmi, slurm } = launcher;
   const isForMpi = settings.transport === 'mpi';
-  // Slurm's process manager talks to one client only, and MPI is going to be that one.
+  // Slurm's process manager talks to one client only, which is going to be MPI.
   if (slurm !== undefined && isForMpi) return slurmPlace(launcher, slurm, settings);
   if (pmi.fd === undefined) {
     throw new HorovodError(
@@ -51,7 +51,7 @@ export async function pmiMeetingPlace(
     candidates: hosts.flatMap((host) => ports.map((port) => ({ host, port }))),
     networkInterfaces: settings.networkInterfaces ?? [],
     secret: JobSecret.fromHex(secret) ?? JobSecret.fromText(secret),
-    source: 'what rank 0 told through the process manager (PMI)',
+    source: 'what rank 0 sent through the process manager (PMI)',
     advice: 'Can the hosts of the job reach each other (firewall, --network-interfaces)?',
     notice: undefined,
   };

@@ -5,7 +5,7 @@
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { HorovodError } from '../../errors.ts';
-import type { WaitOptions } from '../../net/wait.ts';
+import { type WaitOptions, waitFor } from '../../net/wait.ts';
 
 export interface PmiOptions {
   readonly rank: number;
@@ -17,23 +17,23 @@ export interface PmiOptions {
 
 type Answer = Readonly<Record<string, string>>;
 
-/** The socket of PMI_FD. What is written to it and read from it is nobody else's meanwhile. */
+/** The socket of PMI_FD. Nobody else may use it meanwhile. */
 export function openPmi(fd: number): Socket {
   try {
     return new Socket({ fd, readable: true, writable: true });
   } catch (error) {
-    const text = `PMI_FD=${fd} is no connection to a process manager: ${(error as Error).message}. Was it closed by a wrapper?`;
+    const text = `PMI_FD=${fd} is not a connection to a process manager: ${(error as Error).message}. Has a wrapper closed it?`;
     throw new HorovodError('ERR_HVD_RENDEZVOUS', text, { cause: error });
   }
 }
 
-/** What a socket is to Node inside, as far as it matters here. */
+/** Node's internal handle of a socket, as far as it matters here. */
 interface Handle {
   setBlocking?(isBlocking: boolean): number;
   readStop?(): number;
 }
 
-/** A socket that MPI is going to use is given back as it was: blocking, and read by nobody. */
+/** Gives a socket that MPI is going to use back as it was: blocking, and read by nobody. */
 export function returnPmi(socket: Socket): void {
   socket.pause();
   socket.unref();
@@ -71,7 +71,7 @@ export async function exchangeOverPmi(
     const [count = '', first = ''] = (await get(0)).split('.');
     let encoded = first;
     for (let place = 1; place < Number(count); place++) encoded += await get(place);
-    // Without it the manager would take the end of this process for a crash, and end its neighbours.
+    // Without it the manager would take the end of this process for a crash and end the other ranks.
     if (finalizes) await line.ask('finalize', 'finalize_ack');
     return Buffer.from(encoded, 'base64url').toString();
   } finally {
@@ -82,7 +82,8 @@ export async function exchangeOverPmi(
 class PmiLine {
   readonly #stream: Duplex;
   readonly #rank: number;
-  readonly #wait: WaitOptions;
+  readonly #signal: AbortSignal | undefined;
+  readonly #deadline: number;
   #received = '';
   #isOver = false;
   #onLine: ((line: string | undefined) => void) | undefined;
@@ -102,14 +103,8 @@ class PmiLine {
   constructor(stream: Duplex, rank: number, wait: WaitOptions) {
     this.#stream = stream;
     this.#rank = rank;
-    const { timeoutMs = 30_000 } = wait;
-    const deadline = performance.now() + timeoutMs;
-    this.#wait = {
-      signal: wait.signal,
-      get timeoutMs() {
-        return Math.max(1, deadline - performance.now());
-      },
-    };
+    this.#signal = wait.signal;
+    this.#deadline = performance.now() + (wait.timeoutMs ?? 30_000);
     stream.on('data', this.#onData);
     for (const event of ['end', 'close', 'error']) stream.on(event, this.#onEnd);
   }
@@ -136,41 +131,23 @@ class PmiLine {
 
   #next(command: string): Promise<string | undefined> {
     if (this.#isOver) return Promise.resolve(undefined);
-    const { signal, timeoutMs } = this.#wait;
-    return new Promise((resolve, reject) => {
-      const settle = (act: () => void): void => {
-        clearTimeout(timer);
-        signal?.removeEventListener('abort', onAbort);
-        this.#onLine = undefined;
-        act();
-      };
-      const onAbort = (): void =>
-        settle(() =>
-          reject(
-            new HorovodError('ERR_HVD_ABORTED', `rank ${this.#rank}: init was ended by its AbortSignal.`, {
-              cause: signal?.reason,
-            }),
-          ),
-        );
-      const timer = setTimeout(() => settle(() => reject(this.#tooLate(command))), timeoutMs);
-      this.#onLine = (line) => settle(() => resolve(line));
-      if (signal?.aborted) {
-        onAbort();
-        return;
-      }
-      signal?.addEventListener('abort', onAbort, { once: true });
+    const timeoutMs = Math.max(1, this.#deadline - performance.now());
+    const start = (resolve: (line: string | undefined) => void) => {
+      this.#onLine = resolve;
       this.#stream.write(`cmd=${command}\n`);
-    });
+    };
+    const what = `of rank ${this.#rank} for the process manager (PMI)`;
+    return waitFor(start, what, { signal: this.#signal, timeoutMs }, () => this.#timedOut(command));
   }
 
-  #tooLate(command: string): HorovodError {
+  #timedOut(command: string): HorovodError {
     const text = command.startsWith('barrier')
       ? 'not all ranks have come. Does every rank call init()?'
       : 'it does not answer.';
     return new HorovodError(
       'ERR_HVD_TIMEOUT',
-      `rank ${this.#rank} waited in vain at the process manager of mpiexec or srun (PMI): ${text} ` +
-        '(HOROVOD_START_TIMEOUT allows for more time.)',
+      `rank ${this.#rank} waited too long for the process manager of mpiexec or srun (PMI): ${text} ` +
+        'To wait longer, set HOROVOD_START_TIMEOUT.',
     );
   }
 

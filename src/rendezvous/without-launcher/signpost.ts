@@ -1,7 +1,7 @@
-// Where rank 0 is, for ranks that cannot know. Open MPI tells every rank where mpirun is, but ranks beside mpirun nothing
-// about other nodes; if rank 0 is elsewhere (a rankfile), it tells the first rank beside mpirun, and that one its
-// neighbours.
-//   keep       the first rank beside mpirun, which is not rank 0: listens until rank 0 has told it
+// Where rank 0 is, for ranks that cannot know. Open MPI tells every rank where mpirun runs, but tells the ranks beside
+// mpirun nothing about other nodes. If rank 0 is elsewhere (a rankfile), it tells the first rank beside mpirun, which
+// tells its neighbours.
+//   keep       the first rank beside mpirun, which is not rank 0: listens until rank 0 has connected
 //   ask        its neighbours: rank 0 may be here, or the signpost says where it is
 //   announce   rank 0, when it is not beside mpirun
 
@@ -43,10 +43,10 @@ async function keep(place: MeetingPlace, { ports }: Signpost, rest: () => Wait):
   try {
     const candidates = await readFrom(server.store.get(key, rest())).catch((error: unknown) => {
       if (!HorovodError.is(error) || error.code !== 'ERR_HVD_TIMEOUT') throw error;
-      const text = `rank ${place.own.rank} waited in vain for rank 0 to say where it is. ${place.advice}`;
+      const text = `rank ${place.own.rank} has not heard from rank 0 where it is. ${place.advice}`;
       throw new HorovodError('ERR_HVD_TIMEOUT', text, { rank: 0, cause: error });
     });
-    // All have come there when this is over: nobody asks here any more.
+    // When this is over all ranks have met, and nobody asks here any more.
     return await meet({ ...place, candidates }, rest());
   } finally {
     await server.close();
@@ -67,7 +67,7 @@ async function ask(place: MeetingPlace, signpost: Signpost, wait: Wait, rest: ()
   direct.catch(() => undefined);
   elsewhere.catch(() => undefined);
   try {
-    // The signpost has nothing to say about a job that was found without it.
+    // A job that was found without the signpost needs no answer from it.
     const first = await Promise.race([direct, elsewhere.catch(() => direct)]);
     return 'store' in first ? first : await meet({ ...place, candidates: first }, rest());
   } finally {
@@ -83,7 +83,7 @@ async function announce(place: MeetingPlace, signpost: Signpost, wait: Wait): Pr
       await store.set(key, addresses.join(','), { ...wait, signal: over.signal });
       store.close();
     };
-    // Mostly nobody listens there, because nobody needs it.
+    // In most jobs nobody listens there, because nobody needs to know.
     void tell().catch(() => undefined);
   };
   try {
@@ -124,5 +124,5 @@ function connect({ own, secret }: MeetingPlace, { addresses }: Signpost, wait: W
 async function readFrom(text: Promise<string>): Promise<Address[]> {
   const addresses = parseAddresses(await text);
   if (addresses !== undefined) return addresses;
-  throw new HorovodError('ERR_HVD_RENDEZVOUS', 'what came for the addresses of rank 0 are none.');
+  throw new HorovodError('ERR_HVD_RENDEZVOUS', 'rank 0 has sent addresses that cannot be read.');
 }
