@@ -1,5 +1,5 @@
-// The values of jax-js arrays as tensors of the core, and back. jax-js counts references and *moves* arrays: who is
-// given an array owns that reference, and reading its data uses it up. So does everything here that reads.
+// The values of jax-js arrays as tensors of the core, and back. jax-js counts references and *moves* arrays: a function that is
+// given an array owns that reference, and reading the data uses it up. So do the functions here that read.
 
 import * as jax from '@jax-js/jax';
 import { HorovodError } from '../../errors.ts';
@@ -9,18 +9,18 @@ import { elementsIn, type Tensor } from '../../tensor/tensor.ts';
 type DataArray = Awaited<ReturnType<jax.Array['data']>>;
 type HalfArrayConstructor = new (buffer: ArrayBufferLike) => DataArray;
 
-/** What it takes to make an array like another one, when that one is used up. */
+/** What is needed to make an array like one that has been used up. */
 export interface ArrayKind {
   readonly dtype: jax.DType;
   readonly device: jax.Device;
 }
 
-/** Of any copy of jax-js, and a value: not what stands for one while a function is traced. */
+/** An array with values, of any copy of jax-js; not a placeholder while a function is traced. */
 export function isArray(value: unknown): value is jax.Array {
   return isTracer(value) && 'dataSync' in value;
 }
 
-/** An array, or what stands for one inside jit(), grad() or vmap(). */
+/** An array, or a placeholder for one inside jit(), grad() or vmap(). */
 export function isTracer(value: unknown): value is jax.Array {
   return typeof value === 'object' && value !== null && 'aval' in value && 'dispose' in value;
 }
@@ -38,10 +38,10 @@ export function coreDtype(dtype: jax.DType): DType {
 export function checkMovable(dtype: jax.DType, elements: number, what: string): void {
   const needsHalf = dtype === jax.DType.Float16 || (dtype === jax.DType.Float64 && elements > 1);
   if (!needsHalf || halfArray() !== undefined) return;
-  // jax-js asks `data instanceof Float16Array` on its way to float64, and old versions of Node have no such class.
+  // jax-js tests `data instanceof Float16Array` for float64 too, and old versions of Node have no such class.
   throw new HorovodError(
     'ERR_HVD_INVALID_DTYPE',
-    `${what} is ${dtype}, which jax-js can make from data only where there is a Float16Array (Node 24): ` +
+    `${what} is ${dtype}, which jax-js can make from data only if there is a Float16Array (Node 24): ` +
       'use float32 (x.astype(np.float32)).',
   );
 }
@@ -52,7 +52,7 @@ export function readArraySync(array: jax.Array): Tensor {
   return tensorOf(array.dataSync(), dtype, shape);
 }
 
-/** The form for devices that do not answer at once; uses up one reference to the array. */
+/** The form for devices that cannot be read synchronously; uses up one reference to the array. */
 export async function readArray(array: jax.Array): Promise<Tensor> {
   const { dtype, shape } = array;
   return tensorOf(await array.data(), dtype, shape);

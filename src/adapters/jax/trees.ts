@@ -47,7 +47,7 @@ export function takeApart<T>(tree: T, what: string): Leaves<T> {
     leaves,
     readSync: () =>
       leaves.map(({ value }) => (typeof value === 'number' ? scalar(value) : readArraySync(value))),
-    // One after the other in the same order, but all begun before the first is awaited.
+    // All begin before the first is awaited.
     read: () =>
       Promise.all(leaves.map(({ value }) => (typeof value === 'number' ? scalar(value) : readArray(value)))),
     rebuild: (values) => build(values[Symbol.iterator]()) as T,
@@ -66,7 +66,7 @@ export function describeLeaf({ path, dtype, shape }: Leaf): string {
 type Build = (values: Iterator<Tensor>) => unknown;
 
 function visit(node: unknown, path: string, leaves: Leaf[], what: string): Build {
-  // What JAX's trees leave out: a missing gradient, the state of an optimizer that has none.
+  // JAX's trees skip these: a missing gradient, the state of an optimizer without state.
   if (node === null || node === undefined) return () => node;
   if (typeof node === 'number') {
     leaves.push({ path, dtype: 'number', shape: [], coreDtype: 'float64', value: node });
@@ -95,7 +95,7 @@ function visit(node: unknown, path: string, leaves: Leaf[], what: string): Build
       children.set(key, visit(node[key], path === '' ? key : `${path}.${key}`, leaves, what));
     return (values) => {
       const built = new Map([...children].map(([key, build]) => [key, build(values)]));
-      // In the order the user has them, which jit() takes for part of the structure.
+      // In the user's order, which jit() takes for part of the structure.
       return Object.fromEntries(keys.map((key) => [key, built.get(key)]));
     };
   }
@@ -104,17 +104,11 @@ function visit(node: unknown, path: string, leaves: Leaf[], what: string): Build
 
 function wrongLeaf(node: unknown, path: string, what: string): HorovodError {
   const where = path === '' ? what : `${what}: ${path}`;
-  if (isTracer(node)) {
-    return new HorovodError(
-      'ERR_HVD_INVALID_ARGUMENT',
-      `${where} has no value yet: it is traced by jit(), grad() or vmap(). Call collectives outside of them, ` +
-        'for example between a jitted gradient function and a jitted update.',
-    );
-  }
-  return new HorovodError(
-    'ERR_HVD_INVALID_ARGUMENT',
-    `${where} is ${describe(node)}; a tree has arrays of jax-js, numbers, null, and lists and plain objects of them.`,
-  );
+  const text = isTracer(node)
+    ? 'has no value yet: it is traced by jit(), grad() or vmap(). Call collectives outside of them, for example between a ' +
+      'jitted gradient function and a jitted update.'
+    : `is ${describe(node)}; a tree has arrays of jax-js, numbers, null, and lists and plain objects of them.`;
+  return new HorovodError('ERR_HVD_INVALID_ARGUMENT', `${where} ${text}`);
 }
 
 function isPlainObject(node: unknown): node is Record<string, unknown> {

@@ -1,8 +1,10 @@
-// The state of TensorFlow.js optimizers as they keep it: lists of *accumulators* (momentum, Adam's moments …), one for each
-// variable by its place in the list of gradients, which may have gaps; single variables (Adam's accBeta1); numbers. Fields are
-// private in TensorFlow.js's declarations, and all its optimizers have them alike.
+// Optimizers of TensorFlow.js and the state they keep: lists of *accumulators* (momentum, Adam's moments …), one for each
+// variable by its place in the list of gradients, which may have gaps; single variables (Adam's accBeta1); numbers. The fields
+// are private in TensorFlow.js's declarations, and the same in all its optimizers.
 
 import * as tf from '@tensorflow/tfjs';
+import { describe } from '../../tensor/tensor.ts';
+import { invalid } from '../check-options.ts';
 
 export interface OptimizerVariable {
   originalName: string;
@@ -11,6 +13,15 @@ export interface OptimizerVariable {
 
 export type Accumulators = (OptimizerVariable | null | undefined)[];
 export type Fields = Record<string, unknown>;
+
+/** TensorFlow.js implements instanceof by looking at methods, and fails on undefined. */
+export function checkOptimizer(optimizer: unknown, what: string): void {
+  if (typeof optimizer === 'object' && optimizer !== null && optimizer instanceof tf.Optimizer) return;
+  throw invalid(
+    what,
+    `expected an optimizer of TensorFlow.js (tf.train.adam(…)), not ${describe(optimizer)}`,
+  );
+}
 
 export function isAccumulators(field: string, value: unknown): value is Accumulators {
   if (!Array.isArray(value)) return false;

@@ -1,9 +1,6 @@
-// Variables become those of one rank, on all ranks: before training, so that all start from the same weights.
-//
-// Variables are matched by their place in the list, not by their name: TensorFlow.js numbers layers per process
-// (dense_Dense1, dense_Dense2 …), so a rank that has built one model more has other names. Shapes and dtypes are
-// compared on all ranks before anything moves. Values are assigned, never written into a weight's memory: the WASM
-// backend keeps packed copies of weights by tensor, which would go stale.
+// Variables become those of one rank, on all ranks: before training, so that all start from the same weights. Shapes and dtypes
+// are compared before anything is sent (variable-lists.ts). Values are assigned, never written into a weight's memory: the
+// WASM backend keeps packed copies of weights by tensor, which would go stale.
 
 import * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../errors.ts';
@@ -11,10 +8,12 @@ import { allgatherObject, allgatherObjectSync } from '../../operations/collectiv
 import { type CollectiveOptions, labelOf } from '../../operations/options.ts';
 import { describe } from '../../tensor/tensor.ts';
 import { type BothForms, run, runSync, wait } from '../both-forms.ts';
-import { currentContext, globalProcessSet, rank } from '../context.ts';
+import { invalid } from '../check-options.ts';
+import { currentContext, globalProcessSet } from '../context.ts';
 import { broadcastSlots, type Slot, type SlotDtype } from './packed-broadcast.ts';
 import { dtypeOf } from './tensor-access.ts';
 import { assignAndDispose, variableOf } from './tensor-operands.ts';
+import { describeVariable, firstDifference } from './variable-lists.ts';
 
 /** Variables as users have them; a model stands for all its weights, moving averages included. */
 export type VariableList =
@@ -44,9 +43,9 @@ export function broadcastVariablesSync(
 
 /**
  * broadcastVariables() of every variable that TensorFlow.js knows in this process: weights of all models, optimizers'
- * accumulators, variables of your own. They are matched in the order in which they were made (those without a name
- * first), so every rank must have made the same ones. Where ranks differ on purpose, say which ones you mean with
- * broadcastVariables() and broadcastOptimizerState().
+ * accumulators, your own variables. They are matched in the order in which they were made (those without a name first), so
+ * every rank must have made the same ones. Where ranks differ on purpose, use broadcastVariables() and
+ * broadcastOptimizerState() with the ones you mean.
  */
 export async function broadcastGlobalVariables(
   rootRank: number,
@@ -58,46 +57,6 @@ export async function broadcastGlobalVariables(
 /** The blocking form of broadcastGlobalVariables(). */
 export function broadcastGlobalVariablesSync(rootRank: number, options: CollectiveOptions = {}): void {
   runSync(broadcastAll(rootRank, options));
-}
-
-/** What the ranks compare. */
-interface Description {
-  readonly name: string;
-  readonly shape: readonly number[];
-  readonly dtype: SlotDtype;
-}
-
-/**
- * The same list on every rank: how the first rank that differs from the first rank of the set does so, or undefined.
- * Every rank finds the same answer.
- */
-export function firstDifference(
-  lists: readonly (readonly Description[])[],
-  ranks: readonly number[],
-): { text: string; rank: number; name: string } | undefined {
-  const [model, ...others] = lists as [readonly Description[], ...(readonly Description[])[]];
-  const length = Math.max(...lists.map((list) => list.length));
-  for (let i = 0; i < length; i++) {
-    for (const [place, list] of others.entries()) {
-      const [a, b] = [model[i], list[i]];
-      if (a === b || (a !== undefined && b !== undefined && isAlike(a, b))) continue;
-      const [first, second] = [ranks[0] as number, ranks[place + 1] as number];
-      const text = `variable ${i + 1} is ${told(a, model)} on rank ${first} and ${told(b, list)} on rank ${second}`;
-      return { text, rank: second, name: (a ?? b)?.name ?? '' };
-    }
-  }
-  return undefined;
-}
-
-function told(description: Description | undefined, list: readonly Description[]): string {
-  if (description === undefined) return `missing (there are ${list.length})`;
-  return `"${description.name}", ${description.dtype} [${description.shape.join(', ')}],`;
-}
-
-function isAlike(a: Description, b: Description): boolean {
-  return (
-    a.dtype === b.dtype && a.shape.length === b.shape.length && a.shape.every((n, i) => n === b.shape[i])
-  );
 }
 
 function* broadcastGiven(
@@ -121,7 +80,16 @@ function* broadcastList(
   what: string,
 ): BothForms<void> {
   const slots = slotsOf(variables, rootRank, options, what);
-  checkAlike(yield* exchange(slots.map(descriptionOf), options), options, what);
+  const lists = yield* exchange(variables.map(describeVariable), options);
+  const difference = firstDifference(lists, (options.processSet ?? globalProcessSet).ranks);
+  if (difference !== undefined) {
+    throw new HorovodError(
+      'ERR_HVD_MISMATCH',
+      `${what}: the ranks' variables differ: ${difference.text}. Nothing was sent. ` +
+        'Build the same model in the same way on every rank; shapes must not depend on a rank’s data.',
+      { rank: difference.rank, tensor: difference.name },
+    );
+  }
   yield* broadcastSlots(slots, rootRank, options);
 }
 
@@ -140,10 +108,9 @@ function slotsOf(
   rootRank: number,
   options: CollectiveOptions,
   what: string,
-): (Slot & Description)[] {
+): Slot[] {
   checkRoot(rootRank, options, what);
   return variables.map((variable) => ({
-    name: variable.name,
     shape: variable.shape,
     dtype: dtypeOf(variable, what) as SlotDtype,
     read: () => variable,
@@ -151,34 +118,14 @@ function slotsOf(
   }));
 }
 
-function descriptionOf({ name, shape, dtype }: Description): Description {
-  return { name, shape, dtype };
-}
-
-function checkAlike(
-  lists: readonly (readonly Description[])[],
-  options: CollectiveOptions,
-  what: string,
-): void {
-  const { ranks } = options.processSet ?? globalProcessSet;
-  const difference = firstDifference(lists, ranks);
-  if (difference === undefined) return;
-  throw new HorovodError(
-    'ERR_HVD_MISMATCH',
-    `${what}: the ranks' variables differ: ${difference.text}. Nothing was sent. ` +
-      'Build the same model in the same way on every rank; shapes must not depend on a rank’s data.',
-    { rank: difference.rank, tensor: difference.name },
-  );
-}
-
-/** Found before the first message, so that no rank waits for one that has thrown. */
+/** Checked before the first message, so that no rank waits for one that has thrown. */
 export function checkRoot(rootRank: number, options: CollectiveOptions, what: string): void {
   const { ranks } = options.processSet ?? globalProcessSet;
-  rank(); // not initialized: says so
+  currentContext(); // throws before init()
   if (ranks.includes(rootRank)) return;
-  throw new HorovodError(
-    'ERR_HVD_INVALID_ARGUMENT',
-    `${what}: root rank ${describe(rootRank)} is not one of the ranks of the process set, ${ranks.join(', ')}.`,
+  throw invalid(
+    what,
+    `root rank ${describe(rootRank)} is not one of the ranks of the process set, ${ranks.join(', ')}`,
   );
 }
 
@@ -192,14 +139,14 @@ function variablesOf(variables: VariableList, what: string): tf.Variable[] {
   if (variables instanceof tf.layers.Layer) {
     const { weights } = variables;
     if (weights.length > 0) return weights.map((weight) => variableOf(weight, what));
-    throw new HorovodError(
-      'ERR_HVD_INVALID_ARGUMENT',
-      `${what}: ${variables.name} has no weights, or none yet: a layer gets them when it is built or first applied.`,
+    throw invalid(
+      what,
+      `${variables.name} has no weights yet; a layer gets them when it is built or first applied`,
     );
   }
-  throw new HorovodError(
-    'ERR_HVD_INVALID_ARGUMENT',
-    `${what} takes a model, or a list of tf.Variable or LayerVariable, not ${describe(variables)}.`,
+  throw invalid(
+    what,
+    `expected a model, or a list of tf.Variable or LayerVariable, not ${describe(variables)}`,
   );
 }
 
@@ -207,8 +154,6 @@ function checkedVariable(variable: tf.Variable | tf.LayerVariable, what: string)
   const isVariable = variable instanceof tf.Variable || variable instanceof tf.LayerVariable;
   const found = isVariable ? variableOf(variable, what) : undefined;
   if (found !== undefined && !found.isDisposed) return found;
-  throw new HorovodError(
-    'ERR_HVD_INVALID_ARGUMENT',
-    `${what} takes tf.Variable and LayerVariable, not ${found === undefined ? describe(variable) : 'one that has been disposed'}.`,
-  );
+  const text = found === undefined ? describe(variable) : 'one that has been disposed';
+  throw invalid(what, `expected a tf.Variable or LayerVariable, not ${text}`);
 }

@@ -94,7 +94,7 @@ test('an optimizer without a number for its learning rate is refused by name', (
   (strange as unknown as { learningRate: unknown }).learningRate = 'fast';
   assert.throws(
     () => setLearningRate(strange, 0.1),
-    (error: unknown) => HorovodError.is(error) && /SGD keeps no number/.test((error as Error).message),
+    (error: unknown) => HorovodError.is(error) && /SGD has no number/.test((error as Error).message),
   );
 });
 
@@ -107,5 +107,5 @@ test('what is no finite number, and what is no optimizer, is refused', () => {
   }
   assert.deepEqual([getLearningRate(momentum), getMomentum(momentum)], [0.1, 0.9]);
   for (const get of [getLearningRate, getMomentum])
-    assert.throws(() => get(undefined as never), { code, message: /takes an optimizer/ });
+    assert.throws(() => get(undefined as never), { code, message: /expected an optimizer/ });
 });

@@ -9,8 +9,9 @@
 // DistributedOptimizer() keeps an optimizer's fields, so wrapped ones need nothing special.
 
 import * as tf from '@tensorflow/tfjs';
-import { HorovodError } from '../../errors.ts';
 import { describe } from '../../tensor/tensor.ts';
+import { invalid } from '../check-options.ts';
+import { checkOptimizer } from './accumulators.ts';
 
 /** The fields in question; protected or private in TensorFlow.js's declarations. */
 interface OpenOptimizer {
@@ -26,9 +27,9 @@ export function getLearningRate(optimizer: tf.Optimizer): number {
   checkOptimizer(optimizer, 'getLearningRate()');
   const { learningRate } = optimizer as unknown as OpenOptimizer;
   if (typeof learningRate === 'number') return learningRate;
-  throw new HorovodError(
-    'ERR_HVD_INVALID_ARGUMENT',
-    `${optimizer.getClassName()} keeps no number called learningRate; the optimizers of tf.train do, and a class of your own must.`,
+  throw invalid(
+    'getLearningRate()',
+    `${optimizer.getClassName()} has no number learningRate; the optimizers of tf.train have, and your own class must`,
   );
 }
 
@@ -56,10 +57,8 @@ export function setMomentum(optimizer: tf.Optimizer, momentum: number): void {
   checkOptimizer(optimizer, what);
   checkNumber(momentum, 'momentum', what);
   if (getMomentum(optimizer) === undefined) {
-    throw new HorovodError(
-      'ERR_HVD_INVALID_ARGUMENT',
-      `${optimizer.getClassName()} has no momentum to set; tf.train.momentum() and rmsprop() have.`,
-    );
+    const name = optimizer.getClassName();
+    throw invalid(what, `${name} has no momentum to set; tf.train.momentum() and rmsprop() have`);
   }
   const open = optimizer as unknown as OpenOptimizer;
   open.momentum = momentum;
@@ -68,19 +67,8 @@ export function setMomentum(optimizer: tf.Optimizer, momentum: number): void {
   open.m = tf.keep(tf.scalar(momentum)); // keep(): this may be called inside tf.tidy()
 }
 
-function checkOptimizer(optimizer: unknown, what: string): void {
-  if (typeof optimizer === 'object' && optimizer !== null && optimizer instanceof tf.Optimizer) return;
-  throw new HorovodError(
-    'ERR_HVD_INVALID_ARGUMENT',
-    `${what} takes an optimizer of TensorFlow.js, not ${describe(optimizer)}.`,
-  );
-}
-
 /** NaN would turn all weights into NaN in the next step. */
 function checkNumber(value: unknown, name: string, what: string): void {
   if (typeof value === 'number' && Number.isFinite(value)) return;
-  throw new HorovodError(
-    'ERR_HVD_INVALID_ARGUMENT',
-    `${what}: a ${name} is a finite number, not ${describe(value)}.`,
-  );
+  throw invalid(what, `a ${name} is a finite number, not ${describe(value)}`);
 }

@@ -1,29 +1,35 @@
 // The state of an optimizer becomes that of one rank, on all ranks: accumulators (momentum, Adam's moments …), the count
-// of steps, learning rate and other numbers. The root may have been restored from a file while the others are fresh:
+// of steps, learning rate and other numbers. The root may have been restored from a file while the others are new:
 // accumulators are made, replaced or removed as needed, and old ones disposed.
 //
 // TensorFlow.js has getWeights() and setWeights() for this, but they are asynchronous, leak the old accumulators, and
-// are not there for Adamax. The fields below are those that all its optimizers have in common:
+// do not exist for Adamax. All its optimizers have these fields in common:
 //
 //   accumulated…, accumulations   lists of { originalName, variable }, by place in the list of variables; may have gaps
 //   accBeta1, accBeta2, iteration variables of one number
 //   iterations_, learningRate …   plain numbers
 //
-// Accumulators that are sharded over the ranks are one state of all of them already and stay as they are; the rest travels.
+// Accumulators that are sharded over the ranks are not sent: together they are one state already.
 
 import * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../errors.ts';
 import { type CollectiveOptions, labelOf } from '../../operations/options.ts';
-import { describe } from '../../tensor/tensor.ts';
 import { type BothForms, run, runSync } from '../both-forms.ts';
 import { globalProcessSet, rank } from '../context.ts';
-import { type Accumulators, type Fields, isAccumulators, type OptimizerVariable } from './accumulators.ts';
+import {
+  type Accumulators,
+  checkOptimizer,
+  type Fields,
+  isAccumulators,
+  type OptimizerVariable,
+} from './accumulators.ts';
 import { checkRoot, exchange } from './broadcast-variables.ts';
 import { getMomentum, setLearningRate, setMomentum } from './learning-rate.ts';
 import { forgetSharding, shardingOf } from './optimizer/sharded/state.ts';
 import { broadcastSlots, type Slot, type SlotDtype } from './packed-broadcast.ts';
 import { dtypeOf } from './tensor-access.ts';
 import { assignAndDispose } from './tensor-operands.ts';
+import { isAlike } from './variable-lists.ts';
 
 /** Gives every rank's optimizer the state of the root's: accumulators, count of steps, learning rate. */
 export async function broadcastOptimizerState(
@@ -49,27 +55,22 @@ function* broadcastState(
   options: CollectiveOptions,
 ): BothForms<void> {
   const what = labelOf('broadcastOptimizerState', options);
-  const fields = fieldsOf(optimizer, rootRank, options, what);
+  checkOptimizer(optimizer, what);
+  checkRoot(rootRank, options, what);
+  const fields = optimizer as unknown as Fields;
   const offers = yield* exchange(offerOf(optimizer, fields, rootRank, what), options);
   const state = agreedState(offers, rootRank, options, what);
   yield* broadcastSlots(slotsOf(optimizer, fields, state), rootRank, options);
   if (rank() !== rootRank) applyNumbers(optimizer, state.numbers);
 }
 
-interface SlotDescription {
-  readonly originalName: string;
-  readonly shape: readonly number[];
-  readonly dtype: SlotDtype;
-}
+type SlotShape = Pick<Slot, 'shape' | 'dtype'>;
+type AccumulatorShape = SlotShape & { readonly originalName: string };
 
 /** The root's optimizer without its values. */
 interface State {
-  readonly lists: { readonly field: string; readonly slots: readonly (SlotDescription | null)[] }[];
-  readonly variables: {
-    readonly field: string;
-    readonly shape: readonly number[];
-    readonly dtype: SlotDtype;
-  }[];
+  readonly lists: { readonly field: string; readonly slots: readonly (AccumulatorShape | null)[] }[];
+  readonly variables: (SlotShape & { readonly field: string })[];
   readonly numbers: Readonly<Record<string, number>>;
 }
 
@@ -90,22 +91,6 @@ const numberFields = [
   'initialAccumulatorValue',
 ];
 
-function fieldsOf(
-  optimizer: tf.Optimizer,
-  rootRank: number,
-  options: CollectiveOptions,
-  what: string,
-): Fields {
-  if (typeof optimizer !== 'object' || optimizer === null || !(optimizer instanceof tf.Optimizer)) {
-    throw new HorovodError(
-      'ERR_HVD_INVALID_ARGUMENT',
-      `${what} takes an optimizer of TensorFlow.js, not ${describe(optimizer)}.`,
-    );
-  }
-  checkRoot(rootRank, options, what);
-  return optimizer as unknown as Fields;
-}
-
 function offerOf(optimizer: tf.Optimizer, fields: Fields, rootRank: number, what: string): Offer {
   const className = optimizer.getClassName();
   if (rank() !== rootRank) return { className, state: undefined };
@@ -115,17 +100,11 @@ function offerOf(optimizer: tf.Optimizer, fields: Fields, rootRank: number, what
     if (isAccumulators(field, value)) {
       if (shardingOf(optimizer) !== undefined) continue;
       const slots = Array.from(value, (entry) =>
-        entry == null
-          ? null
-          : {
-              originalName: entry.originalName,
-              shape: entry.variable.shape,
-              dtype: dtypeOf(entry.variable, what) as SlotDtype,
-            },
+        entry == null ? null : { originalName: entry.originalName, ...shapeOf(entry.variable, what) },
       );
       lists.push({ field, slots });
     } else if (value instanceof tf.Variable) {
-      variables.push({ field, shape: value.shape, dtype: dtypeOf(value, what) as SlotDtype });
+      variables.push({ field, ...shapeOf(value, what) });
     }
   }
   const numbers = numberFields.flatMap((field) => {
@@ -135,7 +114,11 @@ function offerOf(optimizer: tf.Optimizer, fields: Fields, rootRank: number, what
   return { className, state: { lists, variables, numbers: Object.fromEntries(numbers) } };
 }
 
-/** Every rank's optimizer must be of the root's class; then the root's state is what all shall have. */
+function shapeOf(variable: tf.Variable, what: string): SlotShape {
+  return { shape: variable.shape, dtype: dtypeOf(variable, what) as SlotDtype };
+}
+
+/** The root's state. Every rank's optimizer must be of the root's class. */
 function agreedState(
   offers: readonly Offer[],
   rootRank: number,
@@ -156,14 +139,14 @@ function agreedState(
   if (root.state !== undefined) return root.state;
   throw new HorovodError(
     'ERR_HVD_MISMATCH',
-    `${what}: the ranks name different roots; here it is rank ${rootRank}.`,
+    `${what}: the ranks have different roots; here it is rank ${rootRank}.`,
     { rank: rootRank },
   );
 }
 
 function slotsOf(optimizer: tf.Optimizer, fields: Fields, state: State): Slot[] {
   const slots: Slot[] = [];
-  // The root's state is full, so everybody's will be.
+  // The root's state is full, so every rank's will be.
   if (state.lists.length > 0) forgetSharding(optimizer);
   for (const { field, slots: wanted } of state.lists) {
     const list = fitted(fields, field, wanted);
@@ -198,26 +181,18 @@ function slotsOf(optimizer: tf.Optimizer, fields: Fields, state: State): Slot[] 
 }
 
 /** The list with entries only where the root has some of the same shape; the others are disposed. */
-function fitted(fields: Fields, field: string, wanted: readonly (SlotDescription | null)[]): Accumulators {
+function fitted(fields: Fields, field: string, wanted: readonly (SlotShape | null)[]): Accumulators {
   const old = fields[field];
   const list = isAccumulators(field, old) ? old : [];
   fields[field] = list;
   for (let i = 0; i < Math.max(list.length, wanted.length); i++) {
     const [entry, description] = [list[i], wanted[i]];
-    if (entry == null || (description != null && isLike(entry.variable, description))) continue;
+    if (entry == null || (description != null && isAlike(entry.variable, description))) continue;
     entry.variable.dispose();
     list[i] = undefined;
   }
   list.length = wanted.length;
   return list;
-}
-
-function isLike({ shape, dtype }: tf.Variable, wanted: SlotDescription): boolean {
-  return (
-    dtype === wanted.dtype &&
-    shape.length === wanted.shape.length &&
-    shape.every((n, i) => n === wanted.shape[i])
-  );
 }
 
 function variableWith(value: tf.Tensor): tf.Variable {

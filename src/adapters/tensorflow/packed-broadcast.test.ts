@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { firstDifference } from './broadcast-variables.ts';
 import { packsOf, type SlotDtype } from './packed-broadcast.ts';
+import { firstDifference } from './variable-lists.ts';
 
 const slot = (name: string, shape: number[], dtype: SlotDtype = 'float32') => ({ name, shape, dtype });
 

@@ -1,21 +1,13 @@
-// Saves the model whenever the monitored metric is the best so far. Rank 0 decides and writes; the others have nothing to do,
-// unless a part of the optimizer's state is theirs (shardOptimizerState): then they hear what rank 0 decides, and bring it.
+// Saves the model whenever the monitored metric is the best so far. Rank 0 decides and writes. Other ranks take part only if
+// they have a part of the optimizer's state (shardOptimizerState): then rank 0 tells them what it decided.
 
-import { HorovodError } from '../../../errors.ts';
 import { broadcastObjectSync } from '../../../operations/collectives.ts';
 import { currentContext } from '../../context.ts';
 import { errorFeedbackOf } from '../../tensorflow/optimizer/error-feedback.ts';
 import { shardingOf } from '../../tensorflow/optimizer/sharded/state.ts';
 import { formatGeneral } from '../format-number.ts';
 import { checkSavable, isShared, saveModel } from '../save-model.ts';
-import {
-  defaultMembership,
-  type FitLogs,
-  HorovodCallback,
-  type Membership,
-  readLogValue,
-  say,
-} from './horovod-callback.ts';
+import { type FitLogs, HorovodCallback, type Membership, readLogValue, say } from './horovod-callback.ts';
 
 export interface BestModelCheckpointOptions {
   /** The folder to save into; {epoch} in it becomes the number of the epoch, from 1. */
@@ -24,11 +16,11 @@ export interface BestModelCheckpointOptions {
   monitor?: string | undefined;
   /** Whether less or more is better; 'auto' (the default) knows that more accuracy is. */
   mode?: 'auto' | 'min' | 'max' | undefined;
-  /** Save no optimizer state, losses and metrics: training cannot go on from there. */
+  /** Save no optimizer state, losses and metrics: training cannot be resumed from it. */
   saveWeightsOnly?: boolean | undefined;
   /** The opposite of saveWeightsOnly (true). */
   includeOptimizer?: boolean | undefined;
-  /** 1: say when the model is saved. */
+  /** 1: print a line when the model is saved. */
   verbose?: number | undefined;
 }
 
@@ -40,10 +32,9 @@ export class BestModelCheckpoint extends HorovodCallback {
   readonly #moreIsBetter: boolean;
   readonly #includeOptimizer: boolean;
   readonly #verbose: number;
-  readonly #membership: Membership;
 
-  constructor(options: BestModelCheckpointOptions, membership: Membership = defaultMembership) {
-    super();
+  constructor(options: BestModelCheckpointOptions, membership?: Membership) {
+    super(membership);
     const {
       filepath,
       monitor = 'val_loss',
@@ -52,15 +43,15 @@ export class BestModelCheckpoint extends HorovodCallback {
       verbose = 0,
     } = options ?? {};
     if (typeof filepath !== 'string' || filepath === '') {
-      refuse(`filepath must be the folder to save into, not ${JSON.stringify(filepath)}.`);
+      throw this.invalid(`filepath must be the folder to save into, not ${JSON.stringify(filepath)}`);
     }
-    if (!['auto', 'min', 'max'].includes(mode)) refuse(`mode must be 'auto', 'min' or 'max', not ${mode}.`);
+    if (!['auto', 'min', 'max'].includes(mode))
+      throw this.invalid(`mode must be 'auto', 'min' or 'max', not ${mode}`);
     this.#filepath = filepath;
     this.#monitor = monitor;
     this.#moreIsBetter = mode === 'max' || (mode === 'auto' && /acc|auc|precision|recall/i.test(monitor));
     this.#includeOptimizer = (options.includeOptimizer ?? true) && !saveWeightsOnly;
     this.#verbose = verbose;
-    this.#membership = membership;
     this.best = this.#moreIsBetter ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
   }
 
@@ -78,15 +69,15 @@ export class BestModelCheckpoint extends HorovodCallback {
         name: 'BestModelCheckpoint',
         processSet,
       });
-    if (this.#membership.rank() !== 0) {
+    if (this.membership.rank() !== 0) {
       if (tell(false)) await saveModel(this.model, this.#filepath);
       return;
     }
     const value = logs[this.#monitor];
     if (value === undefined) {
-      refuse(
+      throw this.invalid(
         `there is no metric "${this.#monitor}" at the end of an epoch, only ${Object.keys(logs).join(', ')}. ` +
-          'A val_ metric needs validationData.',
+          'A val_ metric needs validationData',
       );
     }
     const current = await readLogValue(value);
@@ -102,8 +93,4 @@ export class BestModelCheckpoint extends HorovodCallback {
     }
     this.best = current;
   }
-}
-
-function refuse(what: string): never {
-  throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `BestModelCheckpoint: ${what}`);
 }

@@ -28,7 +28,7 @@ export class BroadcastGlobalVariablesCallback extends HorovodCallback {
     }
   }
 
-  /** From now on this weight keeps the value of its rank. */
+  /** From now on every rank keeps its value of this weight. */
   registerLocalVar(variable: AnyVariable): void {
     this.#localVariables.add(variableOf(variable, `${what}: localVariables`));
   }
@@ -37,8 +37,8 @@ export class BroadcastGlobalVariablesCallback extends HorovodCallback {
     if (!this.#isDone) {
       this.#isDone = true;
       const weights = this.model.weights.map((weight) => variableOf(weight, what));
-      // Blocking, as the reduction of gradients in fit() is: so a rank without this callback, which goes on training, is
-      // a deadlock that can be proven, and told at once.
+      // Blocking, as the reduction of gradients in fit() is: if a rank without this callback goes on training, that deadlock
+      // is detected and reported at once.
       broadcastVariablesSync(
         weights.filter((weight) => !this.#localVariables.has(weight)),
         this.#rootRank,

@@ -1,36 +1,41 @@
-// What the callbacks of this folder have in common: the rank they run on, reading log values, and giving the event
-// loop a turn. model.fit() awaits callbacks but may otherwise not return to the event loop for hundreds of batches;
-// timers, signal handlers and promise collectives of the user's script need it now and then.
+// What the callbacks of this folder have in common: the rank they run on, reading log values, and letting the event loop run.
+// model.fit() awaits callbacks but may otherwise not return to the event loop for hundreds of batches; timers, signal handlers
+// and promise collectives of the user's script need it now and then.
 
 import * as tf from '@tensorflow/tfjs';
-import { HorovodError } from '../../../errors.ts';
+import type { HorovodError } from '../../../errors.ts';
+import { invalid } from '../../check-options.ts';
 import { rank, size } from '../../context.ts';
 import { expectBatch } from '../../tensorflow/optimizer/distributed-optimizer.ts';
 
-/** What fit() hands to callbacks: values may still be tensors, whose owner is fit(). */
+/** What fit() passes to callbacks: values may still be tensors, which belong to fit(). */
 export type FitLogs = { [metric: string]: number | tf.Scalar };
 
-/** Which rank of how many this is. Given to callbacks by tests only. */
+/** Which rank of how many this is. Only tests pass one. */
 export interface Membership {
   rank(): number;
   size(): number;
 }
 
-export const defaultMembership: Membership = { rank, size };
-
 /** As often as TensorFlow.js's own callbacks do. */
 const turnEveryMs = 125;
 
 export abstract class HorovodCallback extends tf.Callback {
+  protected readonly membership: Membership;
   #lastTurnAt = performance.now();
 
-  /** Says how many samples the step will have. Subclasses that have an onBatchBegin() of their own call this one. */
+  constructor(membership: Membership = { rank, size }) {
+    super();
+    this.membership = membership;
+  }
+
+  /** Reports how many samples the step will have. Subclasses that override it call it. */
   override async onBatchBegin(_batch: number, logs?: FitLogs): Promise<void> {
     const optimizer = this.model?.optimizer;
     if (optimizer && logs) expectBatch(optimizer, logs);
   }
 
-  /** Subclasses that have an onBatchEnd() of their own call this one. */
+  /** Subclasses that override it call it. */
   override async onBatchEnd(_batch: number, _logs?: FitLogs): Promise<void> {
     if (performance.now() - this.#lastTurnAt < turnEveryMs) return;
     await new Promise((resolve) => setImmediate(resolve));
@@ -41,19 +46,20 @@ export abstract class HorovodCallback extends tf.Callback {
   protected get optimizer(): tf.Optimizer {
     const optimizer = this.model?.optimizer;
     if (optimizer) return optimizer;
-    throw new HorovodError(
-      'ERR_HVD_INVALID_ARGUMENT',
-      `${this.constructor.name}: the model has no optimizer. Call model.compile() before model.fit().`,
-    );
+    throw this.invalid('the model has no optimizer. Call model.compile() before model.fit()');
+  }
+
+  protected invalid(reason: string): HorovodError {
+    return invalid(this.constructor.name, reason);
   }
 }
 
-/** Says a line on stdout. On a terminal it takes the place of the progress line, which may stand there unfinished. */
+/** Prints a line on stdout. On a terminal it replaces the progress line, which may be unfinished. */
 export function say(text: string): void {
   console.log(`${process.stdout.isTTY ? '\r\x1b[2K' : ''}${text}`);
 }
 
-/** A log value as a number; the tensor stays the property of fit(). */
+/** A log value as a number; the tensor still belongs to fit(). */
 export async function readLogValue(value: number | tf.Scalar): Promise<number> {
   return typeof value === 'number' ? value : ((await value.data())[0] ?? Number.NaN);
 }

@@ -1,14 +1,13 @@
 // Changes the learning rate by epoch: initialLr times a multiplier, once per epoch or with every batch, with
 // momentum correction. docs/guide/learning-rate.md has the formulas.
 
-import { HorovodError } from '../../../errors.ts';
 import {
   getLearningRate,
   getMomentum,
   setLearningRate,
   setMomentum,
 } from '../../tensorflow/learning-rate.ts';
-import { type FitLogs, HorovodCallback } from './horovod-callback.ts';
+import { type FitLogs, HorovodCallback, type Membership } from './horovod-callback.ts';
 import { correctedMomentum, exponentialMultiplier, type Multiplier } from './multipliers.ts';
 
 export interface LearningRateScheduleOptions {
@@ -18,7 +17,7 @@ export interface LearningRateScheduleOptions {
   multiplier: number | Multiplier;
   /** The first epoch the schedule is active in (0). */
   startEpoch?: number | undefined;
-  /** The first epoch it is not active in any more (never). */
+  /** The first epoch after the schedule (never). */
   endEpoch?: number | undefined;
   /** True (the default): once at the start of an epoch. False: every batch, with the epoch as a fraction. */
   staircase?: boolean | undefined;
@@ -39,16 +38,17 @@ export class LearningRateScheduleCallback extends HorovodCallback {
   #epoch = 0;
   #momentumToRestore: number | undefined;
 
-  constructor(options: LearningRateScheduleOptions) {
-    super();
+  constructor(options: LearningRateScheduleOptions, membership?: Membership) {
+    super(membership);
     const { initialLr, multiplier, startEpoch = 0, endEpoch, stepsPerEpoch } = options ?? {};
-    if (initialLr === undefined || initialLr === null) this.refuse('Parameter `initialLr` is required');
-    if (!Number.isFinite(initialLr)) this.refuse(`initialLr must be a number, not ${initialLr}`);
+    if (initialLr === undefined || initialLr === null)
+      throw this.invalid('Parameter `initialLr` is required');
+    if (!Number.isFinite(initialLr)) throw this.invalid(`initialLr must be a number, not ${initialLr}`);
     if (typeof multiplier !== 'function' && !Number.isFinite(multiplier)) {
-      this.refuse(`multiplier must be a number or a function of the epoch, not ${multiplier}`);
+      throw this.invalid(`multiplier must be a number or a function of the epoch, not ${multiplier}`);
     }
     if (stepsPerEpoch !== undefined && !(stepsPerEpoch > 0)) {
-      this.refuse(`stepsPerEpoch must be a positive number, not ${stepsPerEpoch}`);
+      throw this.invalid(`stepsPerEpoch must be a positive number, not ${stepsPerEpoch}`);
     }
     this.initialLr = initialLr;
     this.startEpoch = startEpoch;
@@ -92,22 +92,18 @@ export class LearningRateScheduleCallback extends HorovodCallback {
     return this.#multiplier(epoch);
   }
 
-  protected refuse(what: string): never {
-    throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `${this.constructor.name}: ${what}.`);
-  }
-
   #adjust(epoch: number): void {
     const { optimizer } = this;
     const oldLr = getLearningRate(optimizer);
     const newLr = this.initialLr * this.multiplierAt(epoch);
     if (!Number.isFinite(newLr)) {
-      this.refuse(
+      throw this.invalid(
         `the multiplier gave ${newLr / this.initialLr} at epoch ${epoch}; it must be a finite number`,
       );
     }
     setLearningRate(optimizer, newLr);
     const momentum = getMomentum(optimizer);
-    // Nothing to correct without momentum; and from a learning rate of 0 no velocity can be scaled up.
+    // Without momentum there is nothing to correct, and a velocity from a learning rate of 0 cannot be scaled.
     if (!this.#momentumCorrection || !momentum || oldLr === 0) return;
     this.#momentumToRestore = momentum;
     setMomentum(optimizer, correctedMomentum(momentum, newLr, oldLr));
@@ -117,7 +113,7 @@ export class LearningRateScheduleCallback extends HorovodCallback {
     const { steps, samples, batchSize } = this.params as Record<string, number | null | undefined>;
     if (steps) return steps;
     if (samples && batchSize) return Math.ceil(samples / batchSize); // fit() trains on the rest, too
-    return this.refuse(
+    throw this.invalid(
       'Could not autodetect the number of steps per epoch. Please specify the stepsPerEpoch parameter to the ' +
         `${this.constructor.name}(), or batchesPerEpoch to fitDataset()`,
     );

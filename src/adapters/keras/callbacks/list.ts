@@ -3,8 +3,9 @@
 // after a plain object, classes are taken apart and lose `this`.
 
 import * as tf from '@tensorflow/tfjs';
-import { HorovodError } from '../../../errors.ts';
+import type { HorovodError } from '../../../errors.ts';
 import { describe } from '../../../tensor/tensor.ts';
+import { invalid } from '../../check-options.ts';
 
 const hooks = [
   'onTrainBegin',
@@ -16,7 +17,7 @@ const hooks = [
   'onYield',
 ] as const;
 
-/** An instance of tf.Callback, whichever copy of TensorFlow.js its class is from, as far as it can be told by looking. */
+/** An instance of tf.Callback, recognized by its methods: a second copy of TensorFlow.js has other classes. */
 export interface CallbackInstance {
   setParams(params: never): void;
   setModel(model: never): void;
@@ -38,26 +39,23 @@ export function list(
 
 function asCallback(given: unknown): tf.Callback {
   if (typeof given === 'function') {
-    throw refusal(`a function (${given.name || 'anonymous'}): give an instance, not the class`);
+    throw unexpected(`a function (${given.name || 'anonymous'}): give an instance, not the class`);
   }
-  if (typeof given !== 'object' || given === null) throw refusal(describe(given));
-  // Duck-typed: a second copy of TensorFlow.js has classes of its own.
+  if (typeof given !== 'object' || given === null) throw unexpected(describe(given));
   if ('setParams' in given && 'setModel' in given) return given as tf.Callback;
   const own = given as Record<string, unknown>;
   const bound = hooks
     .filter((hook) => own[hook] !== undefined)
     .map((hook) => {
       const method = own[hook];
-      if (typeof method !== 'function') throw refusal(`an object whose ${hook} is ${describe(method)}`);
+      if (typeof method !== 'function') throw unexpected(`an object whose ${hook} is ${describe(method)}`);
       return [hook, method.bind(given)] as const;
     });
-  if (bound.length === 0) throw refusal(`an object with none of ${hooks.join(', ')}`);
+  if (bound.length === 0) throw unexpected(`an object with none of ${hooks.join(', ')}`);
   return new tf.CustomCallback(Object.fromEntries(bound)) as unknown as tf.Callback;
 }
 
-function refusal(what: string): HorovodError {
-  return new HorovodError(
-    'ERR_HVD_INVALID_ARGUMENT',
-    `callbacks.list(): expected instances of tf.Callback and objects with hooks such as onEpochEnd, not ${what}.`,
-  );
+function unexpected(given: string): HorovodError {
+  const expected = 'instances of tf.Callback and objects with hooks such as onEpochEnd';
+  return invalid('callbacks.list()', `expected ${expected}, not ${given}`);
 }

@@ -1,5 +1,5 @@
-// Averages the metrics of an epoch over all ranks, so that whatever decides by them (early stopping, checkpoints,
-// schedules) decides alike everywhere. It must come before those in the list of callbacks.
+// Averages the metrics of an epoch over all ranks, so that callbacks that decide by them (early stopping, checkpoints, schedules)
+// decide the same on every rank. It must come before those in the list of callbacks.
 
 import { HorovodError } from '../../../errors.ts';
 import { allgatherObjectSync } from '../../../operations/collectives.ts';
@@ -24,8 +24,8 @@ export class MetricAverageCallback extends HorovodCallback {
     const processSet = this.#processSet;
     if (processSet?.included() === false) return;
     const own = await readLogs(logs);
-    // Blocking, as the reduction of gradients in fit() is: so a rank that still trains while others have ended the
-    // epoch is a deadlock that can be proven, and told at once.
+    // Blocking, as the reduction of gradients in fit() is: if a rank still trains while others have ended the epoch, that
+    // deadlock is detected and reported at once.
     const ofRanks = allgatherObjectSync(currentContext(), own, {
       name: 'MetricAverageCallback',
       processSet,

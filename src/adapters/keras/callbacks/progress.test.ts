@@ -36,10 +36,10 @@ async function run(
 
 test('into a pipe: a line every few seconds and one per epoch, with the rate of all ranks', async () => {
   assert.deepEqual((await run({}, { intervalMs: 1000 })).split('\n'), [
-    'Epoch 1/2  2/4  loss 0.5  128 images/s  ETA 0:01',
-    'Epoch 1/2  0:02  128 images/s  loss 0.25  acc 0.875',
-    'Epoch 2/2  2/4  loss 0.5  128 images/s  ETA 0:01',
-    'Epoch 2/2  0:02  128 images/s  loss 0.25  acc 0.875',
+    'Epoch 1/2  2/4  loss 0.5  128 samples/s  ETA 0:01',
+    'Epoch 1/2  0:02  128 samples/s  loss 0.25  acc 0.875',
+    'Epoch 2/2  2/4  loss 0.5  128 samples/s  ETA 0:01',
+    'Epoch 2/2  0:02  128 samples/s  loss 0.25  acc 0.875',
     '',
   ]);
 });
@@ -60,7 +60,7 @@ test('on a terminal: one line, written anew, never longer than the terminal is w
 
 test('on a narrow terminal the bar is left out before anything else', async () => {
   const [, line] = (await run({ isTTY: true, columns: 50 })).split('\r\x1b[2K');
-  assert.equal(line, 'Epoch 1/2  1/4  loss 0.5  128 images/s  ETA 0:02');
+  assert.equal(line, 'Epoch 1/2  1/4  loss 0.5  128 samples/s  ETA 0:02');
 });
 
 test('metrics of training come before those of validation', async () => {
@@ -81,7 +81,7 @@ test('where the number of steps is unknown the step is shown, and no time left',
 test('the time of validation is not taken for training', async () => {
   const fit = { epochs: 2, samples: 128, batchSize: 32, doValidation: true };
   const dataset = { epochs: 2, steps: 4, doValidation: true };
-  const expected = 'Epoch 2/2  0:12  128 images/s  loss 0.25  acc 0.875';
+  const expected = 'Epoch 2/2  0:12  128 samples/s  loss 0.25  acc 0.875';
   const lines = async (params: object, validationMs: { inLastBatch: number; afterLastBatch: number }) =>
     (await run({}, {}, undefined, params, validationMs)).split('\n');
   assert.equal((await lines(fit, { inLastBatch: 10_000, afterLastBatch: 0 }))[1], expected);

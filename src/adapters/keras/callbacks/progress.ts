@@ -1,10 +1,9 @@
-// Shows how training goes: step, loss, images per second of all ranks together, time left. Rank 0 writes; the others
-// are quiet. On a terminal it is one line that is written anew; elsewhere (horovodrun reads its ranks through pipes)
-// a line every few seconds and one per epoch.
+// Shows the progress of training: step, loss, samples per second of all ranks together, time left. Only rank 0 writes. On a
+// terminal it is one line that is updated; elsewhere (horovodrun reads its ranks through pipes) it is a line every few seconds
+// and one per epoch.
 
 import { formatDuration, formatGeneral, formatRate } from '../format-number.ts';
 import {
-  defaultMembership,
   type FitLogs,
   HorovodCallback,
   type Membership,
@@ -17,7 +16,7 @@ export interface ProgressOptions {
   stream?: { readonly isTTY?: boolean; readonly columns?: number; write(text: string): unknown } | undefined;
   /** Time between updates: 0.1 s on a terminal, 5 s elsewhere. */
   intervalMs?: number | undefined;
-  /** What a sample is called ('images'). */
+  /** What samples are called: 'images', 'words' … Default: 'samples'. */
   unit?: string | undefined;
   /** A clock in milliseconds, for tests. */
   now?: (() => number) | undefined;
@@ -28,15 +27,14 @@ interface Mark {
   readonly at: number;
 }
 
-const widestBar = 24;
-const narrowestBar = 5;
+const maxBarCells = 24;
+const minBarCells = 5;
 
 export class ProgressCallback extends HorovodCallback {
   readonly #stream: NonNullable<ProgressOptions['stream']>;
   readonly #intervalMs: number;
   readonly #unit: string;
   readonly #now: () => number;
-  readonly #membership: Membership;
   #epoch = 0;
   #epochBeganAt = 0;
   #shownAt = 0;
@@ -45,13 +43,12 @@ export class ProgressCallback extends HorovodCallback {
   #done: Mark = { samples: 0, at: 0 };
   #doneBefore: Mark = { samples: 0, at: 0 };
 
-  constructor(options: ProgressOptions = {}, membership: Membership = defaultMembership) {
-    super();
+  constructor(options: ProgressOptions = {}, membership?: Membership) {
+    super(membership);
     this.#stream = options.stream ?? process.stdout;
     this.#intervalMs = options.intervalMs ?? (this.#stream.isTTY ? 100 : 5000);
-    this.#unit = options.unit ?? 'images';
+    this.#unit = options.unit ?? 'samples';
     this.#now = options.now ?? (() => performance.now());
-    this.#membership = membership;
   }
 
   override async onEpochBegin(epoch: number, _logs?: FitLogs): Promise<void> {
@@ -68,7 +65,7 @@ export class ProgressCallback extends HorovodCallback {
     this.#doneBefore = this.#done;
     this.#done = { samples: this.#done.samples + Number(logs['size'] ?? 0), at: now };
     const isDue = now - this.#shownAt >= this.#intervalMs && this.#steps !== this.#stepsPerEpoch();
-    if (isDue && this.#membership.rank() === 0) {
+    if (isDue && this.membership.rank() === 0) {
       this.#shownAt = now;
       await this.#show(logs['loss']);
     }
@@ -76,9 +73,9 @@ export class ProgressCallback extends HorovodCallback {
   }
 
   override async onEpochEnd(_epoch: number, logs: FitLogs = {}): Promise<void> {
-    if (this.#membership.rank() !== 0) return;
+    if (this.membership.rank() !== 0) return;
     const seconds = (this.#now() - this.#epochBeganAt) / 1000;
-    // fit() puts those of the validation, which it has first, in front.
+    // fit() puts the metrics of the validation first.
     const isOfValidation = ([metric]: [string, number]) => Number(metric.startsWith('val_'));
     const metrics = Object.entries(await readLogs(logs))
       .sort((one, other) => isOfValidation(one) - isOfValidation(other))
@@ -101,10 +98,10 @@ export class ProgressCallback extends HorovodCallback {
     else this.#write([this.#title(), ...this.#bar(share, text.length), ...parts].join('  '), '');
   }
 
-  /** A bar in the room that the text leaves; none where that is too little. */
+  /** A bar in the room that the text leaves, if there is enough. */
   #bar(share: number | undefined, textLength: number): string[] {
-    const cells = Math.min(widestBar, (this.#stream.columns ?? 80) - textLength - '  []'.length - 1);
-    return share === undefined || cells < narrowestBar ? [] : [drawBar(share, cells)];
+    const cells = Math.min(maxBarCells, (this.#stream.columns ?? 80) - textLength - '  []'.length - 1);
+    return share === undefined || cells < minBarCells ? [] : [drawBar(share, cells)];
   }
 
   /** On a terminal the line replaces the one before. */
@@ -125,10 +122,10 @@ export class ProgressCallback extends HorovodCallback {
     return doValidation && samples && this.#steps > 1 ? this.#doneBefore : this.#done;
   }
 
-  /** Of all ranks together, taken that each does as much as this one. Empty where batches do not tell their size. */
+  /** Of all ranks together, assuming that each does as much as this one. Empty if the size of batches is unknown. */
   #rate({ samples, at }: Mark): string {
     if (samples === 0) return '';
-    const perSecond = (samples * this.#membership.size()) / ((at - this.#epochBeganAt) / 1000);
+    const perSecond = (samples * this.membership.size()) / ((at - this.#epochBeganAt) / 1000);
     return `${formatRate(perSecond)} ${this.#unit}/s`;
   }
 

@@ -1,17 +1,10 @@
-// Writes the metrics of every epoch, and of every so many batches if asked for, to TensorBoard event files. Rank 0
-// writes; the others have nothing to do. Files are laid out as Keras does: <logDir>/train and <logDir>/validation.
+// Writes the metrics of every epoch, and of every n-th batch if asked for, to TensorBoard event files. Only rank 0 writes. Files
+// are laid out as by Keras: <logDir>/train and <logDir>/validation.
 
 import { join } from 'node:path';
-import { HorovodError } from '../../../errors.ts';
 import { pathOf } from '../model-files/location.ts';
 import { EventWriter } from '../tensorboard/event-writer.ts';
-import {
-  defaultMembership,
-  type FitLogs,
-  HorovodCallback,
-  type Membership,
-  readLogs,
-} from './horovod-callback.ts';
+import { type FitLogs, HorovodCallback, type Membership, readLogs } from './horovod-callback.ts';
 
 export interface TensorBoardOptions {
   logDir: string;
@@ -22,28 +15,26 @@ export interface TensorBoardOptions {
 export class TensorBoard extends HorovodCallback {
   readonly #logDir: string;
   readonly #batchesPerUpdate: number;
-  readonly #membership: Membership;
   readonly #writers = new Map<string, EventWriter>();
   #batches = 0;
 
-  constructor(options: string | TensorBoardOptions, membership: Membership = defaultMembership) {
-    super();
+  constructor(options: string | TensorBoardOptions, membership?: Membership) {
+    super(membership);
     const { logDir, updateFreq = 'epoch' } =
       typeof options === 'string' ? { logDir: options } : (options ?? {});
     if (typeof logDir !== 'string' || logDir === '')
-      refuse(`logDir must be a folder, not ${JSON.stringify(logDir)}.`);
+      throw this.invalid(`logDir must be a folder, not ${JSON.stringify(logDir)}`);
     const batches =
       updateFreq === 'epoch' ? Number.POSITIVE_INFINITY : updateFreq === 'batch' ? 1 : updateFreq;
     if (!(batches >= 1))
-      refuse(`updateFreq must be 'epoch', 'batch' or a number of batches, not ${updateFreq}.`);
+      throw this.invalid(`updateFreq must be 'epoch', 'batch' or a number of batches, not ${updateFreq}`);
     this.#logDir = pathOf(logDir);
     this.#batchesPerUpdate = batches;
-    this.#membership = membership;
   }
 
   override async onBatchEnd(batch: number, logs: FitLogs = {}): Promise<void> {
     this.#batches += 1;
-    if (this.#membership.rank() === 0 && this.#batches % this.#batchesPerUpdate === 0) {
+    if (this.membership.rank() === 0 && this.#batches % this.#batchesPerUpdate === 0) {
       const { batch: _batch, size: _size, ...metrics } = await readLogs(logs);
       await this.#write('train', this.#batches - 1, 'batch_', metrics);
     }
@@ -51,7 +42,7 @@ export class TensorBoard extends HorovodCallback {
   }
 
   override async onEpochEnd(epoch: number, logs: FitLogs = {}): Promise<void> {
-    if (this.#membership.rank() !== 0) return;
+    if (this.membership.rank() !== 0) return;
     const all = Object.entries(await readLogs(logs));
     const validation = all.filter(([metric]) => metric.startsWith('val_'));
     const training = all.filter(([metric]) => !metric.startsWith('val_'));
@@ -71,8 +62,4 @@ export class TensorBoard extends HorovodCallback {
     this.#writers.set(run, writer);
     await writer.scalars(step, Object.fromEntries(scalars));
   }
-}
-
-function refuse(what: string): never {
-  throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `TensorBoard: ${what}`);
 }

@@ -1,5 +1,5 @@
-// setBackend(): chooses what TensorFlow.js computes with, loads it and makes it fit for training on many ranks.
-// The packages of the backends are optional peers: they are looked for here, and only when asked for.
+// setBackend(): chooses what TensorFlow.js computes with, loads it and prepares it for training on many ranks. The packages of
+// the backends are optional peers, which are imported only here and only if needed.
 
 import { createRequire } from 'node:module';
 import { dirname, sep } from 'node:path';
@@ -11,6 +11,8 @@ import {
   quietTensorFlow,
 } from '../../../settings/environment.ts';
 import { readSettings } from '../../../settings/read-settings.ts';
+import { describe } from '../../../tensor/tensor.ts';
+import { checkNames, invalid } from '../../check-options.ts';
 import { logOfRankZero } from '../../context.ts';
 import { installTrainingKernels } from './wasm/install.ts';
 import { removeRethrowingListeners } from './wasm/listeners.ts';
@@ -21,14 +23,15 @@ export type BackendName = 'auto' | 'tensorflow' | 'wasm' | 'cpu';
 
 export interface BackendOptions {
   /**
-   * Threads of this rank's backend. 1 unless given: ranks are how Horovod uses cores. More than 1 makes sense for a
-   * single process, on `wasm` and `tensorflow`.
+   * Threads of this rank's backend. Default: 1, because Horovod uses cores by running more ranks. More than 1 makes sense for
+   * a single process, on `wasm` and `tensorflow`.
    */
   threads?: number;
 }
 
 const packages = { tensorflow: '@tensorflow/tfjs-node', wasm: '@tensorflow/tfjs-backend-wasm' } as const;
 const require = createRequire(import.meta.url);
+const what = 'setBackend()';
 
 /**
  * Makes TensorFlow.js compute with `name` and returns the backend's name. `auto` takes `tensorflow` (the package
@@ -48,9 +51,9 @@ export async function setBackend(name: BackendName = 'auto', options: BackendOpt
     case 'cpu':
       return await use('cpu');
     default:
-      throw new HorovodError(
-        'ERR_HVD_INVALID_ARGUMENT',
-        `setBackend: "${String(name)}" is not a backend; expected 'auto', 'tensorflow', 'wasm' or 'cpu'.`,
+      throw invalid(
+        what,
+        `"${String(name)}" is not a backend; expected 'auto', 'tensorflow', 'wasm' or 'cpu'`,
       );
   }
 }
@@ -95,11 +98,11 @@ function checkThatItComputes(): void {
   try {
     tf.tidy(() => tf.add(tf.tensor1d([1]), 1).dataSync());
   } catch (error) {
-    throw new HorovodError(
-      'ERR_HVD_UNSUPPORTED',
-      `setBackend('tensorflow'): ${packages.tensorflow} does not compute with Node ${process.version} (${firstLine(error)}). ` +
+    throw unsupported(
+      'tensorflow',
+      `${packages.tensorflow} does not work with Node ${process.version} (${firstLine(error)}). ` +
         "Use the version of Node that it was made for, or setBackend('wasm').",
-      { cause: error },
+      error,
     );
   }
 }
@@ -116,10 +119,9 @@ async function useWasm(threads: number | undefined): Promise<string> {
       wasm.setWasmPaths(dirname(require.resolve(packages.wasm)) + sep);
     else await startThreadedWasm(wasm, threads);
   } else if (threads !== undefined && threads !== running) {
-    throw new HorovodError(
-      'ERR_HVD_INVALID_ARGUMENT',
-      `setBackend('wasm', { threads: ${threads} }): the wasm backend runs already, with ${running} thread(s), and ` +
-        'may hold tensors. Ask for threads in the first call.',
+    throw invalid(
+      `setBackend('wasm', { threads: ${threads} })`,
+      `the wasm backend runs already, with ${running} thread(s), and may hold tensors. Set threads in the first call`,
     );
   }
   const name = await use('wasm');
@@ -129,10 +131,7 @@ async function useWasm(threads: number | undefined): Promise<string> {
 
 async function use(name: string): Promise<string> {
   if (!(await tf.setBackend(name))) {
-    throw new HorovodError(
-      'ERR_HVD_UNSUPPORTED',
-      `setBackend('${name}'): TensorFlow.js could not start this backend; its reason is printed above.`,
-    );
+    throw unsupported(name, `TensorFlow.js could not start this backend; its reason is printed above.`);
   }
   await tf.ready();
   return tf.getBackend();
@@ -149,9 +148,9 @@ function isInstalled(name: keyof typeof packages): boolean {
 
 function requireInstalled(name: keyof typeof packages): void {
   if (isInstalled(name)) return;
-  throw new HorovodError(
-    'ERR_HVD_UNSUPPORTED',
-    `setBackend('${name}'): the package ${packages[name]} is not installed. Run npm install ` +
+  throw unsupported(
+    name,
+    `the package ${packages[name]} is not installed. Run npm install ` +
       `${packages[name]}@${tf.version_core}.`,
   );
 }
@@ -161,41 +160,35 @@ async function load(name: keyof typeof packages): Promise<unknown> {
   try {
     return await import(packages[name]);
   } catch (cause) {
-    throw new HorovodError(
-      'ERR_HVD_UNSUPPORTED',
-      `setBackend('${name}'): the package ${packages[name]} is installed and does not load: ${firstLine(cause)} ` +
+    throw unsupported(
+      name,
+      `the package ${packages[name]} is installed and does not load: ${firstLine(cause)} ` +
         `Try npm rebuild ${packages[name]}, or another backend.`,
-      { cause },
+      cause,
     );
   }
 }
 
 function twoCopies(name: keyof typeof packages): HorovodError {
-  return new HorovodError(
-    'ERR_HVD_UNSUPPORTED',
-    `setBackend('${name}'): ${packages[name]} belongs to another copy of TensorFlow.js than the one Horovod sees ` +
-      `(${tf.version_core}). Install the same version of both: npm install @tensorflow/tfjs ${packages[name]}.`,
+  return unsupported(
+    name,
+    `${packages[name]} belongs to another copy of TensorFlow.js than Horovod (${tf.version_core}). ` +
+      `Install the same version of both: npm install @tensorflow/tfjs ${packages[name]}.`,
   );
+}
+
+function unsupported(name: string, reason: string, cause?: unknown): HorovodError {
+  return new HorovodError('ERR_HVD_UNSUPPORTED', `setBackend('${name}'): ${reason}`, { cause });
 }
 
 function checkedThreads(options: BackendOptions): number | undefined {
-  const { threads, ...others } = Object(options) as BackendOptions;
-  const [unknown] = Object.keys(others);
-  if (unknown !== undefined) {
-    throw new HorovodError(
-      'ERR_HVD_INVALID_ARGUMENT',
-      `setBackend: there is no option ${unknown}; there is threads.`,
-    );
-  }
-  if (threads === undefined) return undefined;
-  if (typeof threads === 'number' && Number.isInteger(threads) && threads >= 1) return threads;
-  throw new HorovodError(
-    'ERR_HVD_INVALID_ARGUMENT',
-    `setBackend: threads is ${String(threads)}; expected a whole number of at least 1.`,
-  );
+  checkNames(options, ['threads'], what);
+  const { threads } = options;
+  if (threads === undefined || (Number.isInteger(threads) && threads >= 1)) return threads;
+  throw invalid(what, `threads is a whole number above 0, not ${describe(threads)}`);
 }
 
-/** On its first use the cpu backend prints an advertisement for tfjs-node, on every rank; the flag is its own. */
+/** On its first use the cpu backend prints an advertisement for tfjs-node, on every rank, unless this flag is off. */
 function silenceCpuBanner(): void {
   const cpu = tf.findBackend('cpu') as unknown as { firstUse?: boolean } | null;
   if (cpu?.firstUse) cpu.firstUse = false;

@@ -1,11 +1,11 @@
-// TensorFlow's own memory, reached without tfjs-node's detours: its dataSync() copies into a new array, and a tensor made
-// from an array is copied once more when it is used. Our addon adds two operations to the TensorFlow that tfjs-node has
-// loaded (native/src/tensorflow): one takes tensors, one gives some.
+// Direct access to TensorFlow's memory. tfjs-node's dataSync() copies into a new array, and a tensor made from an array is
+// copied once more when it is used. Our addon adds two operations to the TensorFlow that tfjs-node has loaded
+// (native/src/tensorflow): one takes tensors, one gives them back.
 //
 // Words. To *take* tensors is to use them up and get their memory to write; `give()` makes tensors of it again. Memory that
-// anybody else could see (another tensor, an array of JavaScript's) is copied first, so taking is always safe.
+// something else could see (another tensor, an array in JavaScript) is copied first, so taking is always safe.
 //
-// The only file of the adapters that imports src/native: it is about memory, not about how ranks communicate.
+// The only file of the adapters that imports transport/native: it is about memory, not about how ranks communicate.
 
 import * as tf from '@tensorflow/tfjs';
 import { processEnvironment } from '../../../settings/environment.ts';
@@ -18,8 +18,6 @@ import { loadNative } from '../../../transport/native/load.ts';
 export interface BulkMemory {
   /** Copies each tensor's values into its array, which has the tensor's size and type. */
   read(tensors: readonly tf.Tensor[], into: readonly TypedArray[]): void;
-  /** New tensors with the arrays' values and the shapes and dtype of others. */
-  write(from: readonly TypedArray[], like: readonly tf.Tensor[]): tf.Tensor[];
   /** Disposes the tensors and hands out their memory. */
   take(tensors: readonly tf.Tensor[]): TakenTensors;
 }
@@ -29,7 +27,7 @@ export interface TakenTensors {
   readonly views: readonly TypedArray[];
   /** Tensors with the same shapes and dtype, and what is in the views now. Once. */
   give(): tf.Tensor[];
-  /** Instead of give(): nobody needs the values. */
+  /** Instead of give(), if the values are not needed. */
   release(): void;
 }
 
@@ -46,22 +44,26 @@ interface NodeBackend {
   ): tf.Tensor[];
 }
 
-const memories = new WeakMap<object, BulkMemory | { readonly refusal: string }>();
+interface Unreachable {
+  readonly reason: string;
+}
+
+const memories = new WeakMap<object, BulkMemory | Unreachable>();
 
 /** Undefined where the backend is another one, or our addon cannot reach its memory. */
 export function bulkMemory(): BulkMemory | undefined {
   const found = findMemory();
-  return 'refusal' in found ? undefined : found;
+  return 'reason' in found ? undefined : found;
 }
 
-/** Why bulkMemory() is undefined, as a part of a sentence. */
-export function bulkMemoryRefusal(): string | undefined {
+/** Why bulkMemory() is undefined. */
+export function bulkMemoryReason(): string | undefined {
   const found = findMemory();
-  return 'refusal' in found ? found.refusal : undefined;
+  return 'reason' in found ? found.reason : undefined;
 }
 
-function findMemory(): BulkMemory | { readonly refusal: string } {
-  if (tf.getBackend() !== 'tensorflow') return { refusal: `the backend is ${tf.getBackend()}` };
+function findMemory(): BulkMemory | Unreachable {
+  if (tf.getBackend() !== 'tensorflow') return { reason: `the backend is ${tf.getBackend()}` };
   const backend = tf.backend();
   const known = memories.get(backend);
   if (known !== undefined) return known;
@@ -70,17 +72,17 @@ function findMemory(): BulkMemory | { readonly refusal: string } {
   return found;
 }
 
-function connect(backend: NodeBackend): BulkMemory | { readonly refusal: string } {
-  if (backend.isUsingGpuDevice === true) return { refusal: 'its tensors are on a GPU' };
-  if (typeof backend.executeMultipleOutputs !== 'function') return { refusal: 'it is not tfjs-node' };
+function connect(backend: NodeBackend): BulkMemory | Unreachable {
+  if (backend.isUsingGpuDevice === true) return { reason: 'its tensors are on a GPU' };
+  if (typeof backend.executeMultipleOutputs !== 'function') return { reason: 'it is not tfjs-node' };
   const native = loadNative(readSettings(processEnvironment()));
-  if (!native.built) return { refusal: `there is no native addon: ${native.reason}` };
+  if (!native.built) return { reason: `there is no native addon: ${native.reason}` };
   const names = native.addon.connectTensorflow();
-  if (typeof names === 'string') return { refusal: names };
+  if (typeof names === 'string') return { reason: names };
   const probe = native.addon.makeTensors(backend.getDTypeInteger('float32'), [[1]], [new Float32Array(1)]);
   const isReachable = native.addon.tensorMemory(probe, 0) !== null;
   native.addon.releaseTensors(probe);
-  if (!isReachable) return { refusal: 'this build of V8 takes no memory from outside' };
+  if (!isReachable) return { reason: 'this build of V8 does not support external memory' };
   return new TensorflowMemory(backend, native.addon, names[0], names[1]);
 }
 
@@ -109,17 +111,6 @@ class TensorflowMemory implements BulkMemory {
     } finally {
       this.#addon.releaseTensors(list);
     }
-  }
-
-  write(from: readonly TypedArray[], like: readonly tf.Tensor[]): tf.Tensor[] {
-    if (like.length === 0) return [];
-    const dtype = commonDtype(like);
-    const shapes = like.map(({ shape }) => shape);
-    return this.#give(
-      this.#addon.makeTensors(this.#backend.getDTypeInteger(dtype), shapes, from),
-      like.length,
-      dtype,
-    );
   }
 
   take(tensors: readonly tf.Tensor[]): TakenTensors {

@@ -3,9 +3,9 @@
 // different decks and some samples are seen twice, others never.
 
 import * as tf from '@tensorflow/tfjs';
-import { HorovodError } from '../../../errors.ts';
 import type { TypedArray } from '../../../tensor/dtype.ts';
 import { describe } from '../../../tensor/tensor.ts';
+import { invalid } from '../../check-options.ts';
 import { checkedShard, placesOf, type Shard, type ShardOptions } from './uneven.ts';
 
 /** This rank's part of a dataset. Tensors of elements that go to other ranks are disposed of. */
@@ -27,9 +27,9 @@ export function shard(data: unknown, options: ShardOptions = {}): unknown {
     for (const [place, from] of places.entries()) part[place] = (data as Float32Array)[from] as number;
     return part;
   }
-  throw new HorovodError(
-    'ERR_HVD_INVALID_ARGUMENT',
-    `${what}: expected a tf.data.Dataset, a list or a typed array, not ${describe(data)}. shardTensors() takes tensors.`,
+  throw invalid(
+    what,
+    `expected a tf.data.Dataset, a list or a typed array, not ${describe(data)}. Use shardTensors() for tensors`,
   );
 }
 
@@ -42,10 +42,7 @@ export function shardIndices(order: number | ArrayLike<number>, options: ShardOp
     checkOrder(order, what);
     return placesOf(order.length, given).map((place) => order[place] as number);
   }
-  throw new HorovodError(
-    'ERR_HVD_INVALID_ARGUMENT',
-    `${what}: expected a number of samples or a list of their places, not ${describe(order)}.`,
-  );
+  throw invalid(what, `expected a number of samples or a list of their places, not ${describe(order)}`);
 }
 
 /** All of it, not only this rank's part: an error on one rank alone would leave the others waiting. */
@@ -53,9 +50,9 @@ function checkOrder(order: ArrayLike<number>, what: string, samples = 2 ** 31): 
   for (let i = 0; i < order.length; i += 1) {
     const place: unknown = order[i];
     if (typeof place === 'number' && Number.isInteger(place) && place >= 0 && place < samples) continue;
-    throw new HorovodError(
-      'ERR_HVD_INVALID_ARGUMENT',
-      `${what}: the order names ${describe(place)}; places are whole numbers from 0 to ${samples - 1}.`,
+    throw invalid(
+      what,
+      `the order contains ${describe(place)}; places are whole numbers from 0 to ${samples - 1}`,
     );
   }
 }
@@ -69,26 +66,21 @@ export interface ShardTensorsOptions extends ShardOptions {
 }
 
 /**
- * This rank's part of the samples, as new tensors of the same structure, for model.fit(). The tensors given stay the
- * caller's to dispose of.
+ * This rank's part of the samples, as new tensors of the same structure, for model.fit(). The tensors given still belong to
+ * the caller.
  */
 export function shardTensors<T extends Tensors>(tensors: T, options: ShardTensorsOptions = {}): T {
   const what = 'shardTensors()';
   const { order, ...rest } = Object(options) as ShardTensorsOptions;
   const list = tensors instanceof tf.Tensor ? [tensors] : (Object.values(Object(tensors)) as tf.Tensor[]);
   const samples = list[0]?.shape?.[0];
-  if (list.length === 0) {
-    throw new HorovodError(
-      'ERR_HVD_INVALID_ARGUMENT',
-      `${what}: expected tensors, not ${describe(tensors)}.`,
-    );
-  }
+  if (list.length === 0) throw invalid(what, `expected tensors, not ${describe(tensors)}`);
   for (const tensor of list) {
     if (tensor instanceof tf.Tensor && tensor.rank > 0 && tensor.shape[0] === samples) continue;
-    throw new HorovodError(
-      'ERR_HVD_INVALID_ARGUMENT',
-      `${what}: all must be tensors with as many samples along the first dimension as the first (${samples ?? 'none'}); ` +
-        `one is ${tensor instanceof tf.Tensor ? `of shape [${tensor.shape}]` : describe(tensor)}.`,
+    const found = tensor instanceof tf.Tensor ? `of shape [${tensor.shape}]` : describe(tensor);
+    throw invalid(
+      what,
+      `all must be tensors with as many samples along the first dimension as the first (${samples ?? 'none'}); one is ${found}`,
     );
   }
   if (order !== undefined) checkOrder(Object(order), what, samples);
@@ -114,7 +106,7 @@ function shardDataset(
   const part = tf.data.generator((() =>
     dealt(dataset, given)) as never) as tf.data.Dataset<tf.TensorContainer>;
   const { size } = dataset;
-  // fitDataset() learns the number of batches from it; Infinity (repeat()) and unknown (null) stay what they are.
+  // fitDataset() derives the number of batches from it; Infinity (repeat()) and unknown (null) stay.
   const known = Number.isFinite(size) && size !== null;
   (part as { size: number }).size = known ? placesOf(size, given).length : size;
   return part;
@@ -125,11 +117,11 @@ async function* dealt(
   { count, index, uneven }: Shard,
 ): AsyncGenerator<tf.TensorContainer> {
   const iterator = await dataset.iterator();
-  // Without an end there is no short deal; and whoever takes a part of it leaves this function where it waits.
+  // An endless dataset has no short deal, and its samples would be kept for nothing.
   const mayBeShort = uneven === 'pad' && dataset.size !== Number.POSITIVE_INFINITY;
-  // What a short last deal may be filled up with: this rank would need one of the first `index` samples.
+  // A short last deal is filled up from these: this rank would need one of the first `index` samples.
   const first: tf.TensorContainer[] = [];
-  let held: { value: tf.TensorContainer } | undefined; // own sample of a deal that is not known to be full yet
+  let held: { value: tf.TensorContainer } | undefined; // this rank's sample of a deal that is not known to be full yet
   let seen = 0;
   try {
     for (; ; seen += 1) {

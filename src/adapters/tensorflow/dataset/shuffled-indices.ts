@@ -1,7 +1,6 @@
 // A seeded order of samples: the same on every rank, another one in every epoch.
 
-import { HorovodError } from '../../../errors.ts';
-import { checkOptionNames } from './uneven.ts';
+import { checkNames, invalid } from '../../check-options.ts';
 
 export interface ShuffleOptions {
   /** Whole number (0). The same on all ranks. */
@@ -12,14 +11,12 @@ export interface ShuffleOptions {
 
 /** The numbers 0 … length − 1 in an order that depends on seed and epoch only. */
 export function shuffledIndices(length: number, options: ShuffleOptions = {}): Int32Array {
-  checkOptionNames(options, ['seed', 'epoch'], 'shuffledIndices()');
+  const what = 'shuffledIndices()';
+  checkNames(options, ['seed', 'epoch'], what);
   const { seed = 0, epoch = 0 } = options;
   for (const [name, value] of Object.entries({ length, seed, epoch })) {
     if (Number.isInteger(value) && (value >= 0 || name === 'seed')) continue;
-    throw new HorovodError(
-      'ERR_HVD_INVALID_ARGUMENT',
-      `shuffledIndices(): ${name} is a whole number, not ${value}.`,
-    );
+    throw invalid(what, `${name} is a whole number, not ${value}`);
   }
   const next = randomIntegers(seed, epoch);
   const order = Int32Array.from({ length }, (_, place) => place);

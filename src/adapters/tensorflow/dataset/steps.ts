@@ -1,6 +1,6 @@
 // How many batches each rank takes in an epoch, and in its validation.
 
-import { HorovodError } from '../../../errors.ts';
+import { invalid } from '../../check-options.ts';
 import { size } from '../../context.ts';
 
 /**
@@ -14,7 +14,7 @@ export function stepsPerEpoch(samples: number, batchSize: number, ranks: number 
 
 /**
  * Batches per rank of a validation on batches drawn at random: Horovod's rule, 3 × the steps of one rank / ranks.
- * Drawn three times over, few samples are missed, and no rank has to see them all.
+ * With three times as many batches, few samples are missed, and no rank has to see them all.
  */
 export function validationSteps(samples: number, batchSize: number, ranks: number = size()): number {
   check({ samples, batchSize, ranks }, 'validationSteps()');
@@ -24,9 +24,6 @@ export function validationSteps(samples: number, batchSize: number, ranks: numbe
 function check(numbers: Record<string, number>, what: string): void {
   for (const [name, value] of Object.entries(numbers)) {
     if (Number.isInteger(value) && value >= 1) continue;
-    throw new HorovodError(
-      'ERR_HVD_INVALID_ARGUMENT',
-      `${what}: ${name} is a whole number from 1, not ${value}.`,
-    );
+    throw invalid(what, `${name} is a whole number from 1, not ${value}`);
   }
 }

@@ -2,10 +2,10 @@
 // given optimizer with some methods replaced (steppers/): class name, configuration, state and the user's references stay the
 // same, so a saved model loads without Horovod.
 
-import * as tf from '@tensorflow/tfjs';
+import type * as tf from '@tensorflow/tfjs';
 import { Adasum } from '../../../tensor/reduce-op.ts';
-import { describe } from '../../../tensor/tensor.ts';
 import { invalid } from '../../check-options.ts';
+import { checkOptimizer } from '../accumulators.ts';
 import { type AnyVariable, type LocalLayers, LocalVariables } from './local-variables.ts';
 import { checkOptimizerOptions, type DistributedOptimizerOptions } from './options.ts';
 import { DeltaStepper } from './steppers/delta-stepper.ts';
@@ -65,11 +65,7 @@ function wrap<T extends tf.Optimizer>(
   locals: LocalVariables,
   what: string,
 ): T & Distributed {
-  // TensorFlow.js implements instanceof by looking at methods, and fails on undefined.
-  if (optimizer == null || !(optimizer instanceof tf.Optimizer)) {
-    const given = describe(optimizer);
-    throw invalid(what, `expected an optimizer of TensorFlow.js (tf.train.adam(…)), not ${given}`);
-  }
+  checkOptimizer(optimizer, what);
   if (steppers.has(optimizer)) {
     const name = optimizer.getClassName();
     throw invalid(

@@ -7,7 +7,7 @@ const proposal = (
   finished: number[] = [],
   modes: Mode[] = ['direct', 'staged'],
 ): Proposal => ({
-  variables: [0, 1, 2, 3].map((place) => ({ name: `v${place}`, shape: [place] })),
+  variables: [0, 1, 2, 3].map((place) => ({ name: `v${place}`, shape: [place], dtype: 'float32' })),
   present,
   finished,
   modes,

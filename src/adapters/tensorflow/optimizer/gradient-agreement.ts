@@ -1,12 +1,12 @@
 // What the ranks agree on before they reduce a list of gradients for the first time: that they mean the same variables, which
 // of them have gradients on any rank, in which order backpropagation finishes them, and the mode. Later steps only move bytes.
 
-import type * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../../errors.ts';
 import { allgatherObjectSync, allreduceSync } from '../../../operations/collectives.ts';
 import type { ProcessSet } from '../../../operations/process-set.ts';
 import { Max } from '../../../tensor/reduce-op.ts';
 import type { AdapterContext } from '../../context.ts';
+import { firstDifference, type VariableDescription } from '../variable-lists.ts';
 
 /**
  * How gradients are reduced. direct: in the tensors' memory, after backpropagation. staged: in a buffer, after
@@ -15,7 +15,7 @@ import type { AdapterContext } from '../../context.ts';
 export type Mode = 'direct' | 'staged' | 'overlapped';
 
 export interface Proposal {
-  readonly variables: readonly { readonly name: string; readonly shape: readonly number[] }[];
+  readonly variables: readonly VariableDescription[];
   /** Places of the variables that have a gradient here. */
   readonly present: readonly number[];
   /** Places in the order in which their gradients were heard during backpropagation. */
@@ -43,11 +43,16 @@ export function agreeOnGradients(
   const { what, name, processSet } = options;
   const proposals = allgatherObjectSync(context, proposal, { name, processSet });
   const { ranks } = context.membersOf(processSet, what);
-  const difference = firstDifference(proposals, ranks);
+  const differenceOf = (list: readonly Proposal[]) =>
+    firstDifference(
+      list.map(({ variables }) => variables),
+      ranks,
+    );
+  const difference = differenceOf(proposals);
   if (difference === undefined) return decide(proposals);
   // Variables without gradients do not matter: a rank may have more of them (another model, say) in the list of all.
   const used = proposals.map(onlyUsed);
-  if (firstDifference(used, ranks) === undefined) {
+  if (differenceOf(used) === undefined) {
     const { order, mode } = decide(used);
     return {
       order: order.map((place) => proposal.present[place] as number),
@@ -56,7 +61,12 @@ export function agreeOnGradients(
       areAlike: false,
     };
   }
-  throw new HorovodError('ERR_HVD_MISMATCH', `${what}: ${difference}`);
+  throw new HorovodError(
+    'ERR_HVD_MISMATCH',
+    `${what}: the model is not the same on all ranks: ${difference.text}. Build the same model everywhere, and register layers ` +
+      'that differ on purpose as local (PartialDistributedOptimizer).',
+    { rank: difference.rank, tensor: difference.name },
+  );
 }
 
 /** Whether it is so on any rank. Collective, blocking. */
@@ -72,7 +82,7 @@ export function anyRank(
 function onlyUsed({ variables, present, finished, modes }: Proposal): Proposal {
   const placeOf = new Map(present.map((old, place) => [old, place]));
   return {
-    variables: present.map((old) => variables[old] as Proposal['variables'][number]),
+    variables: present.map((old) => variables[old] as VariableDescription),
     present: present.map((_, place) => place),
     finished: finished.flatMap((old) => placeOf.get(old) ?? []),
     modes,
@@ -90,31 +100,4 @@ export function decide(proposals: readonly Proposal[]): Agreement {
   const mode = first.modes.find((each) => proposals.every(({ modes }) => modes.includes(each)));
   const mayGrow = present.size < first.variables.length;
   return { order: [...early, ...late], mode: mode ?? 'staged', mayGrow, areAlike: true };
-}
-
-/** Names come from counters of each process and may differ; places and shapes may not. */
-function firstDifference(proposals: readonly Proposal[], ranks: readonly number[]): string | undefined {
-  const [first] = proposals as [Proposal];
-  for (let i = 1; i < proposals.length; i++) {
-    const { variables } = proposals[i] as Proposal;
-    const count = Math.max(variables.length, first.variables.length);
-    for (let place = 0; place < count; place++) {
-      const [mine, theirs] = [first.variables[place], variables[place]];
-      if (mine !== undefined && theirs !== undefined && mine.shape.join() === theirs.shape.join()) continue;
-      return (
-        `the model is not the same on all ranks. Variable ${place} is ${show(mine)} on rank ${ranks[0]} and ${show(theirs)} ` +
-        `on rank ${ranks[i]} (${first.variables.length} and ${variables.length} variables). Build the same model everywhere, ` +
-        'and register layers that differ on purpose as local (PartialDistributedOptimizer).'
-      );
-    }
-  }
-  return undefined;
-}
-
-function show(variable: Proposal['variables'][number] | undefined): string {
-  return variable === undefined ? 'missing' : `"${variable.name}" of shape [${variable.shape.join(', ')}]`;
-}
-
-export function describeVariables(variables: readonly tf.Variable[]): Proposal['variables'] {
-  return variables.map(({ name, shape }) => ({ name, shape: [...shape] }));
 }

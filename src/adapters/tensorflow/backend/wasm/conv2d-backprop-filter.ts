@@ -2,49 +2,36 @@
 // the input's windows with the output's gradient. Without native kernels it is done as a convolution, of the input,
 // channels and batch exchanged, with the output's gradient as the filter, dilated by the stride.
 
-import * as tf from '@tensorflow/tfjs';
-import { channelsLastOnly } from './conv2d-info.ts';
-import { offsets, type Replacement, type RunKernel, type WasmBackend, withIntermediates } from './kernel.ts';
-import { type NativeKernels, nativeKernels } from './native-kernels.ts';
-import { filterGradient, fitsWinograd } from './winograd.ts';
+import type * as tf from '@tensorflow/tfjs';
+import { type Conv2DInfo, channelsLastOnly, conv2DInfo, type Shape4D } from './conv2d-info.ts';
+import { offsets, type Replacement, type RunKernel, replacement, withIntermediates } from './kernel.ts';
+import { nativeKernels } from './native-kernels.ts';
+import { type Convolution, filterGradient, fitsWinograd } from './winograd.ts';
 
-type Shape4D = [number, number, number, number];
-
-export const conv2dBackpropFilter: Replacement = {
-  kernelName: 'Conv2DBackpropFilter',
-  make:
-    () =>
-    ({ inputs, backend, attrs }) => {
-      const { x, dy } = inputs as { x: tf.TensorInfo; dy: tf.TensorInfo };
-      channelsLastOnly(attrs['dataFormat'], 'Conv2DBackpropFilter');
-      const info = tf.backend_util.computeConv2DInfo(
-        x.shape as Shape4D,
-        attrs['filterShape'] as Shape4D,
-        attrs['strides'] as number,
-        1,
-        attrs['pad'] as 'same',
-        attrs['dimRoundingMode'] as 'floor',
-      );
-      const native = nativeKernels(backend);
-      if (native && fitsWinograd(info)) return filterGradient(backend, native, x, dy, info);
-      if (native) return byProduct(backend, x, dy, info, native);
-      return withIntermediates(backend, (run) => {
-        const channelsFirst = run('Transpose', { x: fitToWindows(x, info, run) }, { perm: [3, 1, 2, 0] });
-        const filter = run('Transpose', { x: dy }, { perm: [1, 2, 0, 3] });
-        const dilations = [info.strideHeight, info.strideWidth];
-        const convolution = { strides: 1, pad: 'valid', dataFormat: 'NHWC', dilations };
-        const dw = run('Conv2D', { x: channelsFirst, filter }, convolution);
-        return run('Transpose', { x: dw }, { perm: [1, 2, 0, 3] });
-      });
-    },
-};
+export const conv2dBackpropFilter: Replacement = replacement(
+  'Conv2DBackpropFilter',
+  ({ inputs, backend, attrs }) => {
+    const { x, dy } = inputs as { x: tf.TensorInfo; dy: tf.TensorInfo };
+    channelsLastOnly(attrs, 'Conv2DBackpropFilter');
+    const info = conv2DInfo(attrs, x.shape, attrs['filterShape']);
+    const native = nativeKernels(backend);
+    if (native && fitsWinograd(info)) return filterGradient({ backend, native, info }, x, dy);
+    if (native) return byProduct({ backend, native, info }, x, dy);
+    return withIntermediates(backend, (run) => {
+      const channelsFirst = run('Transpose', { x: fitToWindows(x, info, run) }, { perm: [3, 1, 2, 0] });
+      const filter = run('Transpose', { x: dy }, { perm: [1, 2, 0, 3] });
+      const dilations = [info.strideHeight, info.strideWidth];
+      const convolution = { strides: 1, pad: 'valid', dataFormat: 'NHWC', dilations };
+      const dw = run('Conv2D', { x: channelsFirst, filter }, convolution);
+      return run('Transpose', { x: dw }, { perm: [1, 2, 0, 3] });
+    });
+  },
+);
 
 function byProduct(
-  backend: WasmBackend,
+  { backend, native, info }: Convolution,
   x: tf.TensorInfo,
   dy: tf.TensorInfo,
-  info: tf.backend_util.Conv2DInfo,
-  native: NativeKernels,
 ): tf.TensorInfo {
   const dw = backend.makeOutput(info.filterShape, 'float32');
   native.convFilterGradient(
@@ -57,7 +44,7 @@ function byProduct(
 }
 
 /** The input with its padding, and without the rows and columns that no window reaches. */
-function fitToWindows(x: tf.TensorInfo, info: tf.backend_util.Conv2DInfo, run: RunKernel): tf.TensorInfo {
+function fitToWindows(x: tf.TensorInfo, info: Conv2DInfo, run: RunKernel): tf.TensorInfo {
   const { top, bottom, left, right } = info.padInfo;
   const [batch, , , channels] = x.shape as Shape4D;
   const paddings = [

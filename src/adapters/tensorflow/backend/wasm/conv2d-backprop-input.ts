@@ -2,49 +2,38 @@
 // The backend's own is a plain loop. It is a convolution of the output's gradient, its rows and columns drawn apart
 // by the stride and padded, with the filter turned by 180 degrees.
 
-import * as tf from '@tensorflow/tfjs';
-import { channelsLastOnly } from './conv2d-info.ts';
-import { type Replacement, type RunKernel, withIntermediates } from './kernel.ts';
+import type * as tf from '@tensorflow/tfjs';
+import { type Conv2DInfo, channelsLastOnly, conv2DInfo, type Shape4D } from './conv2d-info.ts';
+import { type Replacement, type RunKernel, replacement, withIntermediates } from './kernel.ts';
 import { nativeKernels } from './native-kernels.ts';
 import { fitsWinograd, inputGradient } from './winograd.ts';
 
-type Shape4D = [number, number, number, number];
-
-export const conv2dBackpropInput: Replacement = {
-  kernelName: 'Conv2DBackpropInput',
-  make:
-    () =>
-    ({ inputs, backend, attrs }) => {
-      const { dy, filter } = inputs as { dy: tf.TensorInfo; filter: tf.TensorInfo };
-      channelsLastOnly(attrs['dataFormat'], 'Conv2DBackpropInput');
-      const info = tf.backend_util.computeConv2DInfo(
-        attrs['inputShape'] as Shape4D,
-        filter.shape as Shape4D,
-        attrs['strides'] as number,
-        1,
-        attrs['pad'] as 'same',
-        attrs['dimRoundingMode'] as 'floor',
-      );
-      const native = nativeKernels(backend);
-      if (native && fitsWinograd(info)) return inputGradient(backend, native, dy, filter, info);
-      return withIntermediates(backend, (run) => {
-        const drawnApart = drawApart(dy, info, run);
-        const top = info.filterHeight - 1 - info.padInfo.top;
-        const left = info.filterWidth - 1 - info.padInfo.left;
-        const [, rows, columns] = drawnApart.shape as Shape4D;
-        const bottom = info.inHeight + info.filterHeight - 1 - rows - top;
-        const right = info.inWidth + info.filterWidth - 1 - columns - left;
-        const x = padOrCrop(drawnApart, [top, bottom], [left, right], run);
-        const turned = run('Reverse', { x: filter }, { dims: [0, 1] });
-        const exchanged = run('Transpose', { x: turned }, { perm: [0, 1, 3, 2] });
-        const convolution = { strides: 1, pad: 'valid', dataFormat: 'NHWC', dilations: 1 };
-        return run('Conv2D', { x, filter: exchanged }, convolution);
-      });
-    },
-};
+export const conv2dBackpropInput: Replacement = replacement(
+  'Conv2DBackpropInput',
+  ({ inputs, backend, attrs }) => {
+    const { dy, filter } = inputs as { dy: tf.TensorInfo; filter: tf.TensorInfo };
+    channelsLastOnly(attrs, 'Conv2DBackpropInput');
+    const info = conv2DInfo(attrs, attrs['inputShape'], filter.shape);
+    const native = nativeKernels(backend);
+    if (native && fitsWinograd(info)) return inputGradient({ backend, native, info }, dy, filter);
+    return withIntermediates(backend, (run) => {
+      const drawnApart = drawApart(dy, info, run);
+      const top = info.filterHeight - 1 - info.padInfo.top;
+      const left = info.filterWidth - 1 - info.padInfo.left;
+      const [, rows, columns] = drawnApart.shape as Shape4D;
+      const bottom = info.inHeight + info.filterHeight - 1 - rows - top;
+      const right = info.inWidth + info.filterWidth - 1 - columns - left;
+      const x = padOrCrop(drawnApart, [top, bottom], [left, right], run);
+      const turned = run('Reverse', { x: filter }, { dims: [0, 1] });
+      const exchanged = run('Transpose', { x: turned }, { perm: [0, 1, 3, 2] });
+      const convolution = { strides: 1, pad: 'valid', dataFormat: 'NHWC', dilations: 1 };
+      return run('Conv2D', { x, filter: exchanged }, convolution);
+    });
+  },
+);
 
 /** Puts stride − 1 rows and columns of zeros between those of `dy`. */
-function drawApart(dy: tf.TensorInfo, info: tf.backend_util.Conv2DInfo, run: RunKernel): tf.TensorInfo {
+function drawApart(dy: tf.TensorInfo, info: Conv2DInfo, run: RunKernel): tf.TensorInfo {
   const { batchSize: batch, outHeight, outWidth, outChannels, strideHeight, strideWidth } = info;
   if (strideHeight === 1 && strideWidth === 1) return dy;
   const [tall, wide] = [outHeight * strideHeight, outWidth * strideWidth];

@@ -3,15 +3,19 @@
 
 import type * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../../../errors.ts';
-import { type KernelCall, type Replacement, type RunKernel, sizeOf, withIntermediates } from './kernel.ts';
+import {
+  type KernelCall,
+  type Replacement,
+  type RunKernel,
+  sizeOf,
+  withIntermediates,
+  wrapper,
+} from './kernel.ts';
 
-export const fusedMatMul: Replacement = {
-  kernelName: '_FusedMatMul',
-  make: (original) => (call) => {
-    if (original === undefined) throw new Error('_FusedMatMul is missing');
-    return isPlain(call) ? original(call) : unfused(call);
-  },
-};
+export const fusedMatMul: Replacement = wrapper(
+  '_FusedMatMul',
+  (original) => (call) => (isPlain(call) ? original(call) : unfused(call)),
+);
 
 function isPlain({ inputs, attrs }: KernelCall): boolean {
   const { a, b } = inputs as { a: tf.TensorInfo; b: tf.TensorInfo };
@@ -39,6 +43,13 @@ function unfused({ inputs, attrs, backend }: KernelCall): tf.TensorInfo {
   });
 }
 
+const activationKernels: Readonly<Record<string, string>> = {
+  relu: 'Relu',
+  relu6: 'Relu6',
+  elu: 'Elu',
+  sigmoid: 'Sigmoid',
+};
+
 function activate(
   x: tf.TensorInfo,
   activation: string,
@@ -46,25 +57,13 @@ function activate(
   alpha: tf.TensorInfo | undefined,
   leakyreluAlpha: number | undefined,
 ): tf.TensorInfo {
-  switch (activation) {
-    case 'linear':
-      return x;
-    case 'relu':
-      return run('Relu', { x });
-    case 'relu6':
-      return run('Relu6', { x });
-    case 'elu':
-      return run('Elu', { x });
-    case 'sigmoid':
-      return run('Sigmoid', { x });
-    case 'prelu':
-      if (alpha) return run('Prelu', { x, alpha });
-      break;
-    case 'leakyrelu':
-      return run('LeakyRelu', { x }, { alpha: leakyreluAlpha ?? 0.2 });
-  }
+  const kernelName = activationKernels[activation];
+  if (activation === 'linear') return x;
+  if (kernelName !== undefined) return run(kernelName, { x });
+  if (activation === 'prelu' && alpha) return run('Prelu', { x, alpha });
+  if (activation === 'leakyrelu') return run('LeakyRelu', { x }, { alpha: leakyreluAlpha ?? 0.2 });
   throw new HorovodError(
     'ERR_HVD_UNSUPPORTED',
-    `tf.fused.matMul on the wasm backend: the activation "${activation}" is not known; apply it after the product.`,
+    `tf.fused.matMul on the wasm backend: the activation "${activation}" is not supported; apply it after the product.`,
   );
 }

@@ -1,33 +1,25 @@
-// Identity, which is tf.clone(), and Cast. The backend's own copy the values even where nothing changes. Tensors do not
-// change, so one more reference to the same values does, as on the cpu backend. Its cast to bool, moreover, keeps the
-// number where it should ask whether it is zero (0.5 becomes false, −1 becomes 255).
+// Identity, which is tf.clone(), and Cast. The backend's kernels copy the values even where nothing changes. Tensors are
+// immutable, so one more reference to the same values is enough, as on the cpu backend. Also, the backend's cast to bool
+// keeps the number instead of testing for zero (0.5 becomes false, −1 becomes 255).
 
 import type * as tf from '@tensorflow/tfjs';
-import { offsets, type Replacement, type WasmBackend } from './kernel.ts';
+import { offsets, type Replacement, replacement, type WasmBackend, wrapper } from './kernel.ts';
 
-export const identity: Replacement = {
-  kernelName: 'Identity',
-  make:
-    () =>
-    ({ inputs, backend }) =>
-      share(backend, inputs['x'] as tf.TensorInfo),
-};
+export const identity: Replacement = replacement('Identity', ({ inputs, backend }) =>
+  share(backend, inputs['x'] as tf.TensorInfo),
+);
 
-export const cast: Replacement = {
-  kernelName: 'Cast',
-  make: (original) => (call) => {
-    if (original === undefined) throw new Error('Cast is missing');
-    const { inputs, backend, attrs } = call;
-    const x = inputs['x'] as tf.TensorInfo;
-    if (x.dtype === attrs['dtype']) return share(backend, x);
-    if (attrs['dtype'] !== 'bool' || (x.dtype !== 'float32' && x.dtype !== 'int32')) return original(call);
-    const output = backend.makeOutput(x.shape, 'bool');
-    offsets(backend, output, x); // all in this backend before the views are taken
-    const [to, from] = [backend.typedArrayFromHeap(output), backend.typedArrayFromHeap(x)];
-    for (let i = 0; i < from.length; i++) to[i] = from[i] === 0 ? 0 : 1;
-    return output;
-  },
-};
+export const cast: Replacement = wrapper('Cast', (original) => (call) => {
+  const { inputs, backend, attrs } = call;
+  const x = inputs['x'] as tf.TensorInfo;
+  if (x.dtype === attrs['dtype']) return share(backend, x);
+  if (attrs['dtype'] !== 'bool' || (x.dtype !== 'float32' && x.dtype !== 'int32')) return original(call);
+  const output = backend.makeOutput(x.shape, 'bool');
+  offsets(backend, output, x); // all in this backend before the views are taken
+  const [to, from] = [backend.typedArrayFromHeap(output), backend.typedArrayFromHeap(x)];
+  for (let i = 0; i < from.length; i++) to[i] = from[i] === 0 ? 0 : 1;
+  return output;
+});
 
 function share(backend: WasmBackend, { dataId, shape, dtype }: tf.TensorInfo): tf.TensorInfo {
   backend.incRef(dataId);

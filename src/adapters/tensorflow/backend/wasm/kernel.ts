@@ -1,5 +1,5 @@
-// What the kernels of this folder share: the part of TensorFlow.js' WASM backend they use, how they call other
-// kernels, and how they give back what they borrowed.
+// What the kernels of this folder share: the part of TensorFlow.js' WASM backend they use, how they call other kernels, and
+// how they release intermediate results.
 //
 // Words. A *kernel* computes one operation on one backend; the registry of TensorFlow.js finds it by both names. A
 // *replacement* is made from the kernel it replaces (undefined where the backend has none). Kernels are given
@@ -40,7 +40,20 @@ export interface Replacement {
   make(original: Kernel | undefined): Kernel;
 }
 
-/** Calls another kernel of the backend; the result goes when the caller returns. */
+/** A kernel that does all the work. */
+export function replacement(kernelName: string, kernel: Kernel): Replacement {
+  return { kernelName, make: () => kernel };
+}
+
+/** A kernel that leaves some calls to the one it replaces. */
+export function wrapper(kernelName: string, make: (original: Kernel) => Kernel): Replacement {
+  const missing = () => {
+    throw new Error(`the wasm backend has no kernel ${kernelName}`);
+  };
+  return { kernelName, make: (original) => make(original ?? missing) };
+}
+
+/** Calls another kernel of the backend; the result is released when the caller returns. */
 export type RunKernel = (
   kernelName: string,
   inputs: Record<string, tf.TensorInfo>,
@@ -75,8 +88,8 @@ export function makeZeros(backend: WasmBackend, shape: readonly number[]): tf.Te
 }
 
 /**
- * The values of float32 tensors in the heap. Views are gone when the heap grows, so all are taken at once, after every
- * allocation; asking for the offsets first brings in what lies in another backend.
+ * The values of float32 tensors in the heap. Views are invalid when the heap grows, so all are taken at once, after every
+ * allocation; asking for the offsets first moves tensors here that are in another backend.
  */
 export function floats<const Infos extends readonly tf.TensorInfo[]>(
   backend: WasmBackend,

@@ -12,28 +12,25 @@ import {
   sizeOf,
   type WasmBackend,
   withIntermediates,
+  wrapper,
 } from './kernel.ts';
 import { type NativeKernels, nativeKernels } from './native-kernels.ts';
 
 /** With fewer rows XNNPACK is better: it keeps a weight packed from one call to the next. */
-const leastRows = 16;
+const minRows = 16;
 
-export const matMul: Replacement = {
-  kernelName: 'BatchMatMul',
-  make: (original) => (call) => {
-    if (original === undefined) throw new Error('BatchMatMul is missing');
-    const { inputs, backend, attrs } = call;
-    const { a, b } = inputs as { a: tf.TensorInfo; b: tf.TensorInfo };
-    const { transposeA, transposeB } = attrs as { transposeA: boolean; transposeB: boolean };
-    if (a.dtype !== 'float32' || b.dtype !== 'float32') return original(call);
-    const product = describe(a, b, Boolean(transposeA), Boolean(transposeB));
-    const isPlain = !transposeA && !transposeB && product.batch === 1;
-    if (product.inner === 0) return makeZeros(backend, product.shape);
-    const native = product.isSimple && !(isPlain && product.rows < leastRows) && nativeKernels(backend);
-    if (native) return multiply(backend, a, b, product, native);
-    return isPlain ? original(call) : transposeFirst(call.backend, a, b, product, original);
-  },
-};
+export const matMul: Replacement = wrapper('BatchMatMul', (original) => (call) => {
+  const { inputs, backend, attrs } = call;
+  const { a, b } = inputs as { a: tf.TensorInfo; b: tf.TensorInfo };
+  const { transposeA, transposeB } = attrs as { transposeA: boolean; transposeB: boolean };
+  if (a.dtype !== 'float32' || b.dtype !== 'float32') return original(call);
+  const product = describe(a, b, Boolean(transposeA), Boolean(transposeB));
+  const isPlain = !transposeA && !transposeB && product.batch === 1;
+  if (product.inner === 0) return makeZeros(backend, product.shape);
+  const native = product.isSimple && !(isPlain && product.rows < minRows) && nativeKernels(backend);
+  if (native) return multiply(backend, a, b, product, native);
+  return isPlain ? original(call) : transposeFirst(call.backend, a, b, product, original);
+});
 
 interface Product {
   readonly batch: number;

@@ -3,37 +3,30 @@
 // largest value; among equals to the first in two dimensions and the last in three, as on the cpu backend.
 
 import * as tf from '@tensorflow/tfjs';
-import { floats, type KernelCall, makeZeros, offsets, type Replacement } from './kernel.ts';
+import { floats, type KernelCall, makeZeros, offsets, type Replacement, replacement } from './kernel.ts';
 import { type NativeKernels, nativeKernels } from './native-kernels.ts';
 
-export const maxPoolGrad: Replacement = {
-  kernelName: 'MaxPoolGrad',
-  make: () => (call) => {
-    const windows = windows2D(call);
-    const native = nativeKernels(call.backend);
-    return native ? nativeGradient(call, windows, native) : gradient(call, windows, 'first');
-  },
-};
+export const maxPoolGrad: Replacement = replacement('MaxPoolGrad', (call) => {
+  const windows = windows2D(call);
+  const native = nativeKernels(call.backend);
+  return native ? nativeGradient(call, windows, native) : gradient(call, windows, 'first');
+});
 
-export const maxPool3D: Replacement = {
-  kernelName: 'MaxPool3D',
-  make: () => (call) => {
-    const { backend, inputs } = call;
-    const windows = windows3D(call, 'x');
-    const x = inputs['x'] as tf.TensorInfo;
-    const output = backend.makeOutput(windows.outShape, 'float32');
-    const [y, values] = floats(backend, output, x);
-    eachLargest(values, windows, 'last', (largest, index) => {
-      y[index] = largest < 0 ? Number.NEGATIVE_INFINITY : (values[largest] as number);
-    });
-    return output;
-  },
-};
+export const maxPool3D: Replacement = replacement('MaxPool3D', (call) => {
+  const { backend, inputs } = call;
+  const windows = windows3D(call, 'x');
+  const x = inputs['x'] as tf.TensorInfo;
+  const output = backend.makeOutput(windows.outShape, 'float32');
+  const [y, values] = floats(backend, output, x);
+  eachLargest(values, windows, 'last', (largest, index) => {
+    y[index] = largest < 0 ? Number.NEGATIVE_INFINITY : (values[largest] as number);
+  });
+  return output;
+});
 
-export const maxPool3DGrad: Replacement = {
-  kernelName: 'MaxPool3DGrad',
-  make: () => (call) => gradient(call, windows3D(call, 'input'), 'last'),
-};
+export const maxPool3DGrad: Replacement = replacement('MaxPool3DGrad', (call) =>
+  gradient(call, windows3D(call, 'input'), 'last'),
+);
 
 /** Pooling windows over [batch, depth, height, width, channels]; flat pooling has a depth of 1. */
 interface Windows {
@@ -51,47 +44,45 @@ interface Windows {
 type Axes = readonly [depth: number, height: number, width: number];
 
 function windows2D({ inputs, attrs }: KernelCall): Windows {
-  const info = tf.backend_util.computePool2DInfo(
-    (inputs['input'] as tf.TensorInfo).shape as [number, number, number, number],
-    attrs['filterSize'] as number,
-    attrs['strides'] as number,
-    1,
-    attrs['pad'] as 'same',
-    attrs['dimRoundingMode'] as 'floor',
+  return windowsOf(
+    tf.backend_util.computePool2DInfo(
+      (inputs['input'] as tf.TensorInfo).shape as [number, number, number, number],
+      attrs['filterSize'] as number,
+      attrs['strides'] as number,
+      1,
+      attrs['pad'] as 'same',
+      attrs['dimRoundingMode'] as 'floor',
+    ),
   );
-  return {
-    batch: info.batchSize,
-    channels: info.inChannels,
-    input: [1, info.inHeight, info.inWidth],
-    output: [1, info.outHeight, info.outWidth],
-    filter: [1, info.effectiveFilterHeight, info.effectiveFilterWidth],
-    dilation: [1, info.dilationHeight, info.dilationWidth],
-    stride: [1, info.strideHeight, info.strideWidth],
-    before: [0, info.padInfo.top, info.padInfo.left],
-    outShape: info.outShape,
-  };
 }
 
 function windows3D({ inputs, attrs }: KernelCall, name: string): Windows {
-  const info = tf.backend_util.computePool3DInfo(
-    (inputs[name] as tf.TensorInfo).shape as [number, number, number, number, number],
-    attrs['filterSize'] as number,
-    attrs['strides'] as number,
-    1,
-    attrs['pad'] as 'same',
-    attrs['dimRoundingMode'] as 'floor',
-    attrs['dataFormat'] as 'NDHWC',
+  return windowsOf(
+    tf.backend_util.computePool3DInfo(
+      (inputs[name] as tf.TensorInfo).shape as [number, number, number, number, number],
+      attrs['filterSize'] as number,
+      attrs['strides'] as number,
+      1,
+      attrs['pad'] as 'same',
+      attrs['dimRoundingMode'] as 'floor',
+      attrs['dataFormat'] as 'NDHWC',
+    ),
   );
+}
+
+function windowsOf(info: tf.backend_util.Conv2DInfo | tf.backend_util.Conv3DInfo): Windows {
+  const flat = { inDepth: 1, outDepth: 1, effectiveFilterDepth: 1, dilationDepth: 1, strideDepth: 1 };
+  const all = { ...flat, ...info, padInfo: { front: 0, ...info.padInfo } };
   return {
-    batch: info.batchSize,
-    channels: info.inChannels,
-    input: [info.inDepth, info.inHeight, info.inWidth],
-    output: [info.outDepth, info.outHeight, info.outWidth],
-    filter: [info.effectiveFilterDepth, info.effectiveFilterHeight, info.effectiveFilterWidth],
-    dilation: [info.dilationDepth, info.dilationHeight, info.dilationWidth],
-    stride: [info.strideDepth, info.strideHeight, info.strideWidth],
-    before: [info.padInfo.front, info.padInfo.top, info.padInfo.left],
-    outShape: info.outShape,
+    batch: all.batchSize,
+    channels: all.inChannels,
+    input: [all.inDepth, all.inHeight, all.inWidth],
+    output: [all.outDepth, all.outHeight, all.outWidth],
+    filter: [all.effectiveFilterDepth, all.effectiveFilterHeight, all.effectiveFilterWidth],
+    dilation: [all.dilationDepth, all.dilationHeight, all.dilationWidth],
+    stride: [all.strideDepth, all.strideHeight, all.strideWidth],
+    before: [all.padInfo.front, all.padInfo.top, all.padInfo.left],
+    outShape: all.outShape,
   };
 }
 

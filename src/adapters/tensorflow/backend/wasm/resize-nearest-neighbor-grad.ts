@@ -3,34 +3,32 @@
 // reads the first image's gradients for all) and do not end for an image of one pixel with aligned corners.
 
 import type * as tf from '@tensorflow/tfjs';
-import { floats, makeZeros, type Replacement } from './kernel.ts';
+import { floats, makeZeros, type Replacement, replacement } from './kernel.ts';
 
-export const resizeNearestNeighborGrad: Replacement = {
-  kernelName: 'ResizeNearestNeighborGrad',
-  make:
-    () =>
-    ({ inputs, backend, attrs }) => {
-      const { images, dy } = inputs as { images: tf.TensorInfo; dy: tf.TensorInfo };
-      const [batch, height, width, channels] = images.shape as [number, number, number, number];
-      const [, outHeight, outWidth] = dy.shape as [number, number, number, number];
-      const rows = sources(height, outHeight, Boolean(attrs['alignCorners']));
-      const columns = sources(width, outWidth, Boolean(attrs['alignCorners']));
-      const output = makeZeros(backend, images.shape);
-      const [dx, g] = floats(backend, output, dy);
-      let from = 0;
-      for (let n = 0; n < batch; n++) {
-        for (const row of rows) {
-          for (const column of columns) {
-            const to = ((n * height + row) * width + column) * channels;
-            for (let c = 0; c < channels; c++, from++) {
-              dx[to + c] = (dx[to + c] as number) + (g[from] as number);
-            }
+export const resizeNearestNeighborGrad: Replacement = replacement(
+  'ResizeNearestNeighborGrad',
+  ({ inputs, backend, attrs }) => {
+    const { images, dy } = inputs as { images: tf.TensorInfo; dy: tf.TensorInfo };
+    const [batch, height, width, channels] = images.shape as [number, number, number, number];
+    const [, outHeight, outWidth] = dy.shape as [number, number, number, number];
+    const rows = sources(height, outHeight, Boolean(attrs['alignCorners']));
+    const columns = sources(width, outWidth, Boolean(attrs['alignCorners']));
+    const output = makeZeros(backend, images.shape);
+    const [dx, g] = floats(backend, output, dy);
+    let from = 0;
+    for (let n = 0; n < batch; n++) {
+      for (const row of rows) {
+        for (const column of columns) {
+          const to = ((n * height + row) * width + column) * channels;
+          for (let c = 0; c < channels; c++, from++) {
+            dx[to + c] = (dx[to + c] as number) + (g[from] as number);
           }
         }
       }
-      return output;
-    },
-};
+    }
+    return output;
+  },
+);
 
 /** For each place of the larger axis the place of the smaller it was copied from. */
 function sources(size: number, outSize: number, alignCorners: boolean): number[] {

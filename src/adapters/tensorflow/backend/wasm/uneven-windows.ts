@@ -4,7 +4,7 @@
 
 import type * as tf from '@tensorflow/tfjs';
 import { onCpu } from './cpu-fallback.ts';
-import type { KernelCall, Replacement } from './kernel.ts';
+import { type KernelCall, type Replacement, wrapper } from './kernel.ts';
 
 const kernelNames = [
   'Conv2D',
@@ -15,13 +15,9 @@ const kernelNames = [
   'AvgPool',
 ];
 
-export const unevenWindows: readonly Replacement[] = kernelNames.map((kernelName) => ({
-  kernelName,
-  make: (original) => (call) => {
-    if (original === undefined) throw new Error(`${kernelName} is missing`);
-    return isUneven(call) ? onCpu(kernelName)(call) : original(call);
-  },
-}));
+export const unevenWindows: readonly Replacement[] = kernelNames.map((kernelName) =>
+  wrapper(kernelName, (original) => (call) => (isUneven(call) ? onCpu(kernelName)(call) : original(call))),
+);
 
 function isUneven({ inputs, attrs }: KernelCall): boolean {
   if (typeof attrs['pad'] !== 'number') return false;

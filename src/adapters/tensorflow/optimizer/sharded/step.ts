@@ -18,7 +18,8 @@ import { type AdapterContext, currentContext } from '../../../context.ts';
 import { ReducerName } from '../../../reducer-name.ts';
 import { broadcastOptimizerStateSync } from '../../optimizer-state.ts';
 import { makeTensor, readTensor } from '../../tensor-access.ts';
-import { agreeOnGradients, anyRank, describeVariables } from '../gradient-agreement.ts';
+import { describeVariable } from '../../variable-lists.ts';
+import { agreeOnGradients, anyRank } from '../gradient-agreement.ts';
 import { type Gradients, type NamedGradient, readInto } from '../gradients.ts';
 import type { OptimizerRules } from '../options.ts';
 import type { StepTimer } from '../step-times.ts';
@@ -177,7 +178,7 @@ export class ShardedStep {
     }
     const has = (variable: tf.Variable) => gradientOf.get(variable) !== undefined;
     const present = global.flatMap((variable, place) => (has(variable) ? [place] : []));
-    const proposal = { variables: describeVariables(global), present, finished: [], modes: [] };
+    const proposal = { variables: global.map(describeVariable), present, finished: [], modes: [] };
     const agreement = agreeOnGradients(context, proposal, { what, name: `${name}.plan`, processSet });
     const used = new Set(agreement.order);
     const takesAll = isListed && agreement.areAlike;
