@@ -641,8 +641,8 @@ export type BackendName = 'auto' | 'tensorflow' | 'wasm' | 'cpu';
 
 export interface BackendOptions {
     /**
-     * Threads of this rank's backend. 1 unless given: ranks are how Horovod uses cores. More than 1 makes sense for a
-     * single process, on `wasm` and `tensorflow`.
+     * Threads of this rank's backend. Default: 1, because Horovod uses cores by running more ranks. More than 1 makes sense for
+     * a single process, on `wasm` and `tensorflow`.
      */
     threads?: number;
 }
@@ -652,9 +652,9 @@ export declare function broadcast<T extends CollectiveInput>(x: T, rootRank: num
 
 /**
  * broadcastVariables() of every variable that TensorFlow.js knows in this process: weights of all models, optimizers'
- * accumulators, variables of your own. They are matched in the order in which they were made (those without a name
- * first), so every rank must have made the same ones. Where ranks differ on purpose, say which ones you mean with
- * broadcastVariables() and broadcastOptimizerState().
+ * accumulators, your own variables. They are matched in the order in which they were made (those without a name first), so
+ * every rank must have made the same ones. Where ranks differ on purpose, use broadcastVariables() and
+ * broadcastOptimizerState() with the ones you mean.
  */
 export declare function broadcastGlobalVariables(rootRank: number, options?: CollectiveOptions): Promise<void>;
 
@@ -835,17 +835,17 @@ export declare function shard<T>(data: readonly T[], options?: ShardOptions): T[
 export declare function shardIndices(order: number | ArrayLike<number>, options?: ShardOptions): Int32Array;
 
 export interface ShardOptions {
-    /** Number of shards: size(). */
+    /** Number of shards. Default: size(). */
     count?: number | undefined;
-    /** Which one: rank(). */
+    /** Which one. Default: rank(). */
     index?: number | undefined;
-    /** 'pad' unless told otherwise. */
+    /** Default: 'pad'. */
     uneven?: Uneven | undefined;
 }
 
 /**
- * This rank's part of the samples, as new tensors of the same structure, for model.fit(). The tensors given stay the
- * caller's to dispose of.
+ * This rank's part of the samples, as new tensors of the same structure, for model.fit(). The tensors given still belong to
+ * the caller.
  */
 export declare function shardTensors<T extends Tensors>(tensors: T, options?: ShardTensorsOptions): T;
 
@@ -886,15 +886,15 @@ export type Tensors = tf.Tensor | readonly tf.Tensor[] | {
 export type TensorSource = tf.Tensor | tf.LayerVariable;
 
 /**
- * What becomes of a short last deal. 'pad': it is filled up with the first samples again, as Horovod's samplers do, so
- * no sample is left out and up to n − 1 are seen twice. 'drop': it is left out. 'keep': some ranks get one sample
- * more; for evaluation, and for loops that end with join().
+ * What happens to a short last deal. 'pad': it is filled up with the first samples, as Horovod's samplers do, so no sample
+ * is left out and up to n − 1 are seen twice. 'drop': it is left out. 'keep': some ranks get one sample more; for
+ * evaluation, and for loops that end with join().
  */
 export type Uneven = 'pad' | 'drop' | 'keep';
 
 /**
  * Batches per rank of a validation on batches drawn at random: Horovod's rule, 3 × the steps of one rank / ranks.
- * Drawn three times over, few samples are missed, and no rank has to see them all.
+ * With three times as many batches, few samples are missed, and no rank has to see them all.
  */
 export declare function validationSteps(samples: number, batchSize: number, ranks?: number): number;
 
@@ -1000,11 +1000,11 @@ export interface BestModelCheckpointOptions {
     monitor?: string | undefined;
     /** Whether less or more is better; 'auto' (the default) knows that more accuracy is. */
     mode?: 'auto' | 'min' | 'max' | undefined;
-    /** Save no optimizer state, losses and metrics: training cannot go on from there. */
+    /** Save no optimizer state, losses and metrics: training cannot be resumed from it. */
     saveWeightsOnly?: boolean | undefined;
     /** The opposite of saveWeightsOnly (true). */
     includeOptimizer?: boolean | undefined;
-    /** 1: say when the model is saved. */
+    /** 1: print a line when the model is saved. */
     verbose?: number | undefined;
 }
 
@@ -1016,7 +1016,7 @@ export interface BroadcastGlobalVariablesOptions {
     localVariables?: AnyVariable | readonly AnyVariable[] | undefined;
 }
 
-/** An instance of tf.Callback, whichever copy of TensorFlow.js its class is from, as far as it can be told by looking. */
+/** An instance of tf.Callback, recognized by its methods: a second copy of TensorFlow.js has other classes. */
 export interface CallbackInstance {
     setParams(params: never): void;
     setModel(model: never): void;
@@ -1032,7 +1032,7 @@ export interface LearningRateScheduleOptions {
     multiplier: number | Multiplier;
     /** The first epoch the schedule is active in (0). */
     startEpoch?: number | undefined;
-    /** The first epoch it is not active in any more (never). */
+    /** The first epoch after the schedule (never). */
     endEpoch?: number | undefined;
     /** True (the default): once at the start of an epoch. False: every batch, with the epoch as a fraction. */
     staircase?: boolean | undefined;
@@ -1046,7 +1046,7 @@ export declare const LearningRateWarmupCallback: CallableClass<typeof LearningRa
 export type LearningRateWarmupCallback = LearningRateWarmupClass;
 
 export interface LearningRateWarmupOptions {
-    /** The learning rate to arrive at: already scaled by the number of ranks. */
+    /** The learning rate after the warm-up: already scaled by the number of ranks. */
     initialLr: number;
     /** Epochs it takes (5). */
     warmupEpochs?: number | undefined;
@@ -1054,7 +1054,7 @@ export interface LearningRateWarmupOptions {
     momentumCorrection?: boolean | undefined;
     /** Batches per epoch, where fit() does not know it. */
     stepsPerEpoch?: number | undefined;
-    /** 1: rank 0 says when the warm-up is over. */
+    /** 1: rank 0 prints a line when the warm-up is over. */
     verbose?: number | undefined;
 }
 
@@ -1084,7 +1084,7 @@ export interface ProgressOptions {
     } | undefined;
     /** Time between updates: 0.1 s on a terminal, 5 s elsewhere. */
     intervalMs?: number | undefined;
-    /** What a sample is called ('images'). */
+    /** What samples are called: 'images', 'words' … Default: 'samples'. */
     unit?: string | undefined;
     /** A clock in milliseconds, for tests. */
     now?: (() => number) | undefined;
@@ -1149,7 +1149,7 @@ export declare class BestModelCheckpoint extends HorovodCallback {
 export declare class BroadcastGlobalVariablesCallback extends HorovodCallback {
     #private;
     constructor(rootRank?: number, options?: BroadcastGlobalVariablesOptions);
-    /** From now on this weight keeps the value of its rank. */
+    /** From now on every rank keeps its value of this weight. */
     registerLocalVar(variable: AnyVariable): void;
     onBatchEnd(batch: number, logs?: FitLogs): Promise<void>;
 }
@@ -1168,19 +1168,22 @@ export interface ErrorFeedbackEntry {
     } | null)[];
 }
 
-/** What fit() hands to callbacks: values may still be tensors, whose owner is fit(). */
+/** What fit() passes to callbacks: values may still be tensors, which belong to fit(). */
 export type FitLogs = {
     [metric: string]: number | tf.Scalar;
 };
 
 export declare abstract class HorovodCallback extends tf.Callback {
     #private;
-    /** Says how many samples the step will have. Subclasses that have an onBatchBegin() of their own call this one. */
+    protected readonly membership: Membership;
+    constructor(membership?: Membership);
+    /** Reports how many samples the step will have. Subclasses that override it call it. */
     onBatchBegin(_batch: number, logs?: FitLogs): Promise<void>;
-    /** Subclasses that have an onBatchEnd() of their own call this one. */
+    /** Subclasses that override it call it. */
     onBatchEnd(_batch: number, _logs?: FitLogs): Promise<void>;
     /** The optimizer of the model being trained. */
     protected get optimizer(): tf.Optimizer;
+    protected invalid(reason: string): HorovodError;
 }
 
 export declare class LearningRateScheduleCallback extends HorovodCallback {
@@ -1189,7 +1192,7 @@ export declare class LearningRateScheduleCallback extends HorovodCallback {
     protected readonly startEpoch: number;
     protected readonly endEpoch: number;
     protected stepsPerEpoch: number | undefined;
-    constructor(options: LearningRateScheduleOptions);
+    constructor(options: LearningRateScheduleOptions, membership?: Membership);
     onTrainBegin(_logs?: FitLogs): Promise<void>;
     onEpochBegin(epoch: number, _logs?: FitLogs): Promise<void>;
     onBatchBegin(batch: number, logs?: FitLogs): Promise<void>;
@@ -1197,7 +1200,6 @@ export declare class LearningRateScheduleCallback extends HorovodCallback {
     onEpochEnd(_epoch: number, logs?: FitLogs): Promise<void>;
     /** What initialLr is multiplied by. */
     protected multiplierAt(epoch: number): number;
-    protected refuse(what: string): never;
 }
 
 export declare class LearningRateWarmupCallback extends LearningRateScheduleCallback {
@@ -1206,7 +1208,7 @@ export declare class LearningRateWarmupCallback extends LearningRateScheduleCall
     onEpochEnd(epoch: number, logs?: FitLogs): Promise<void>;
 }
 
-/** Which rank of how many this is. Given to callbacks by tests only. */
+/** Which rank of how many this is. Only tests pass one. */
 export interface Membership {
     rank(): number;
     size(): number;
@@ -1357,7 +1359,7 @@ export interface GradientTransformation<Params = unknown, State = unknown> {
     update(grads: Params, state: State, params?: Params): [updates: Params, state: State];
 }
 
-/** Makes a device ready and the default for new arrays: 'wasm' (one thread per rank), unless told otherwise. */
+/** Initializes a device and makes it the default for new arrays. Default: 'wasm', with one thread per rank. */
 export declare function setDevice(device?: jax.Device): Promise<jax.Device>;
 
 /** Stochastic gradient descent: without momentum its state is empty. */

@@ -113,9 +113,9 @@ function takeBatch(digits: Digits, order: Uint32Array, first: number): [JaxArray
   const images = new Float32Array(batchSize * pixels);
   const labels = new Float32Array(batchSize * classes);
   for (let i = 0; i < batchSize; i++) {
-    const picture = order[(first + i) % order.length] as number;
-    images.set(digits.images.subarray(picture * pixels, (picture + 1) * pixels), i * pixels);
-    labels[i * classes + (digits.labels[picture] as number)] = 1;
+    const image = order[(first + i) % order.length] as number;
+    images.set(digits.images.subarray(image * pixels, (image + 1) * pixels), i * pixels);
+    labels[i * classes + (digits.labels[image] as number)] = 1;
   }
   return [
     np.array(images, { shape: [batchSize, pixels] }),
