@@ -1,44 +1,40 @@
 // A context: one rank's membership, its process sets and its way to every collective. The functions of the
 // package are a façade over one default context (default-context.ts); tests make several in one process.
 
+import { hostname } from 'node:os';
 import type { Log } from '../console/log.ts';
 import { Tuned } from '../engine/autotune/tuned.ts';
-import { Channel, type ChannelHost } from '../engine/channel.ts';
-import { labelOf, type Request, unnamedKey } from '../engine/request.ts';
+import { Channel } from '../engine/channel.ts';
+import type { ChannelHost } from '../engine/channel-host.ts';
+import { nowMs } from '../engine/clock.ts';
+import { labelOf } from '../engine/description.ts';
+import { ObservedOperation, Observers, waitingPeriodMs } from '../engine/observer.ts';
+import type { Request } from '../engine/request.ts';
 import { StepClock } from '../engine/step-clock.ts';
 import { HorovodError } from '../errors.ts';
-import { CallSites } from '../observe/flight-recorder/call-site.ts';
-import type { FlightDumper } from '../observe/flight-recorder/flight-dumper.ts';
-import {
-  type CollectiveRecord,
-  FlightRecorder,
-  type MutableRecord,
-} from '../observe/flight-recorder/flight-recorder.ts';
-import { createDumper } from '../observe/flight-recorder/flight-watch.ts';
-import { StallWatch } from '../observe/stalls/stall-watch.ts';
-import { pendingList } from '../observe/status/pending-list.ts';
-import { StatusWriter, statusPeriodMs } from '../observe/status/status-writer.ts';
-import { StragglerWatch } from '../observe/stragglers/straggler-watch.ts';
-import { Timeline } from '../observe/timeline/timeline.ts';
+import type { CollectiveRecord } from '../observe/flight-recorder/flight-recorder.ts';
+import type { ObservedRank } from '../observe/observed-rank.ts';
+import type { StatusWriter } from '../observe/status/status-writer.ts';
+import type { Timeline } from '../observe/timeline/timeline.ts';
 import { type AllreduceOptions, type CollectiveOptions, checkOptions } from '../operations/options.ts';
-import { describePlan, fingerprintOfPlan, type Members, type Plan } from '../operations/plan.ts';
+import type { Members, Plan } from '../operations/plan.ts';
 import { type PreparedCollective, prepareAllreduceSync } from '../operations/prepared.ts';
 import { ProcessSet } from '../operations/process-set.ts';
 import { quickAllreduce, quickAllreduceSync } from '../operations/quick-allreduce.ts';
-import { QuickCall } from '../operations/quick-call.ts';
-import type { OperationRunner } from '../operations/runner.ts';
+import { QuickCall, type QuickRunner, type SlowOperation } from '../operations/quick-call.ts';
 import type { TensorLike } from '../tensor/tensor.ts';
 import type { GrowingMemory, Transport, TransportGroup, TransportName } from '../transport/transport.ts';
 import type { ContextLimits, ContextParts, World } from './context-parts.ts';
 import { GradientSettings } from './gradient-settings.ts';
-import { ProcessSetChanges } from './process-set-changes.ts';
-import { checkDistinct, ProcessSetTable, type RegisteredSet } from './process-set-table.ts';
-import { countName, fillRecord, keepRecord, nowMs, timelinePlace, zeroRequest } from './request-parts.ts';
+import { ProcessSetChanges } from './membership/process-set-changes.ts';
+import { checkDistinct, ProcessSetTable, type RegisteredSet } from './membership/process-set-table.ts';
+import { type ContextObservers, createObservers } from './observers.ts';
+import { abortedError, abortOn, requestOf, zeroRequest } from './requests.ts';
 import { asStartFailure, eitherOf } from './start/start-watch.ts';
 
 export type { ContextLimits, ContextParts, World } from './context-parts.ts';
 
-export class HorovodContext implements OperationRunner {
+export class HorovodContext implements QuickRunner {
   readonly world: World;
   readonly transport: Transport;
   readonly log: Log;
@@ -47,25 +43,17 @@ export class HorovodContext implements OperationRunner {
   readonly tuned: Tuned;
   /** Those of them that adapters use. */
   readonly gradients: GradientSettings;
-  readonly recorder: FlightRecorder;
   /** Training steps of this rank. */
   readonly steps: StepClock = new StepClock();
-  /** What this rank says it does, and reads of others. */
-  readonly status: StatusWriter;
-  /** Who comes last. */
-  readonly stragglers: StragglerWatch;
-  /** Writes the flight record to a file when something goes wrong. */
-  readonly dumper: FlightDumper;
-  readonly timeline: Timeline;
   /** For quick-allreduce.ts. */
   readonly quickCall: QuickCall = new QuickCall();
   readonly #parts: ContextParts;
   readonly #sets: ProcessSetTable;
-  readonly #sites: CallSites = new CallSites();
-  readonly #stalls: StallWatch;
+  readonly #changes: ProcessSetChanges;
+  readonly #observers: Observers;
+  readonly #watching: ContextObservers;
   #failure: HorovodError | undefined;
   #isClosed = false;
-  readonly #changes: ProcessSetChanges;
 
   private constructor(parts: ContextParts) {
     this.#parts = parts;
@@ -75,31 +63,34 @@ export class HorovodContext implements OperationRunner {
     this.limits = parts.limits;
     this.tuned = new Tuned(parts.limits);
     this.gradients = new GradientSettings(this.tuned, parts.transport);
-    this.recorder = new FlightRecorder(parts.limits.flightRecords);
     this.#sets = new ProcessSetTable(parts.world.rank, parts.hostOf, parts.transport.kernels);
-    this.dumper = createDumper(this, parts, this.#sets, (rank) => this.#stalls.describe(rank));
-    this.#stalls = new StallWatch({
-      rank: parts.world.rank,
-      limits: parts.limits,
-      log: parts.log,
-      dumper: this.dumper,
-      channels: () => this.#sets.channels(),
-      fail: (error) => this.fail(error),
-      status: () => this.status,
-      pidOf: (rank) => parts.pidOf?.(rank),
-    });
     this.#changes = new ProcessSetChanges({
-      ...{ parts, sets: this.#sets },
+      parts,
+      sets: this.#sets,
       run: (plan, options, what, key) => this.run(plan, options, what, key),
       addSet: (set, ranks, group) => this.#addSet(set, ranks, group),
     });
-    const { rank, size } = parts.world;
-    const { recorder, steps } = this;
-    this.timeline = new Timeline(timelinePlace(parts, steps));
-    const pending = () => pendingList(this.#sets.channels(), nowMs(), rank);
-    this.status = new StatusWriter({ rank, size, place: parts.status, recorder, steps, nowMs, pending });
-    const straggling = { rank, percent: parts.limits.stragglerPercent ?? 0, log: parts.log };
-    this.stragglers = new StragglerWatch(steps, this.status, straggling);
+    this.#observers = new Observers(parts.log);
+    this.#watching = createObservers(this.#asObserved(), parts);
+    this.#observers.attach(...this.#watching.all);
+    this.steps.subscribe((mark) => this.#observers.step(mark));
+  }
+
+  #asObserved(): ObservedRank {
+    const { world, transport, log, status, pidOf } = this.#parts;
+    return {
+      rank: world.rank,
+      size: world.size,
+      host: status?.host ?? hostname(),
+      job: status?.job ?? 'alone',
+      transport: transport.name,
+      log,
+      steps: this.steps,
+      processSets: () =>
+        this.#sets.all().map(({ id, members, channel }) => ({ id, ranks: members.ranks, channel })),
+      pidOf: (rank) => pidOf?.(rank),
+      fail: (error) => this.fail(error),
+    };
   }
 
   /** Collective over all ranks. Takes over `parts`: they are closed if it fails. */
@@ -188,15 +179,12 @@ export class HorovodContext implements OperationRunner {
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#stalls.close();
-    this.dumper.close();
     const error = new HorovodError(
       'ERR_HVD_SHUT_DOWN',
       `rank ${this.world.rank} has called shutdown(); call init() before using collectives again.`,
     );
     this.#failure ??= error;
-    this.status.close();
-    this.timeline.close();
+    this.#observers.close();
     this.#parts.leave();
     this.#sets.removeAll(error);
     this.transport.close();
@@ -209,7 +197,16 @@ export class HorovodContext implements OperationRunner {
   }
 
   flightRecord(): CollectiveRecord[] {
-    return this.recorder.read();
+    return this.#watching.recorder.read();
+  }
+
+  /** What this rank says it does, and reads of others. */
+  get status(): StatusWriter {
+    return this.#watching.status;
+  }
+
+  get timeline(): Timeline {
+    return this.#watching.timeline;
   }
 
   /** The channel of a process set, if it is idle and well: the way to the quick paths. */
@@ -249,9 +246,13 @@ export class HorovodContext implements OperationRunner {
           reject(error);
         },
       });
-      this.#submit(channel, request, () => channel.submit(request), name ?? options.name);
-      if (signal !== undefined) stopListening = this.#abortOn(signal, channel, request);
-      this.watchStalls();
+      this.#submit(channel, () => channel.submit(request), name ?? options.name);
+      if (signal !== undefined) {
+        stopListening = abortOn(signal, channel, request, {
+          rank: this.world.rank,
+          fail: (error) => this.fail(error),
+        });
+      }
     });
   }
 
@@ -265,11 +266,8 @@ export class HorovodContext implements OperationRunner {
         failure = error;
       },
     });
-    this.#submit(channel, request, () => channel.runSync(request), name ?? options.name);
-    if (failure !== undefined) {
-      request.note?.('failed here');
-      throw failure;
-    }
+    this.#submit(channel, () => channel.runSync(request), name ?? options.name);
+    if (failure !== undefined) throw failure;
     return this.#resultOf(plan, request);
   }
 
@@ -283,7 +281,7 @@ export class HorovodContext implements OperationRunner {
         failure = error;
       },
     });
-    this.#submit(channel, request, () => channel.start(request), name ?? options.name);
+    this.#submit(channel, () => channel.start(request), name ?? options.name);
     return () => {
       if (!request.isSettled) channel.waitSync(request);
       if (failure !== undefined) throw failure;
@@ -291,16 +289,14 @@ export class HorovodContext implements OperationRunner {
     };
   }
 
-  /** For the quick paths: the request of an operation that did not end at once, and its record. */
-  requestFor<R>(
-    channel: Channel,
-    plan: Plan<R>,
-    options: CollectiveOptions,
-    key: string,
-    record: MutableRecord,
-    ends: Pick<Request, 'resolve' | 'reject'>,
-  ): Request {
-    return this.#requestOf(channel, plan, options, key, ends, record);
+  /** For the quick paths. */
+  requestFor<R>({ plan, options, key, sequence, ...ends }: SlowOperation<R>): Request {
+    const channel = this.#registered(options.processSet, 'allreduce').channel as Channel;
+    const request = this.#requestOf(channel, plan, options, key, ends);
+    request.operation = ObservedOperation.of(request.description, options.processSet?.id ?? 0);
+    request.operation.sequence = sequence;
+    request.operation.submittedAtMs = request.submittedAtMs;
+    return request;
   }
 
   async addProcessSet(
@@ -339,7 +335,7 @@ export class HorovodContext implements OperationRunner {
     this.#failure = error;
     this.log.write('debug', `the job fails: ${error}`, { topic: 'engine' });
     this.#parts.failJob(error);
-    this.dumper.write('failure', error);
+    this.#observers.failed(error);
     for (const channel of this.#sets.channels()) channel.fail(error);
   }
 
@@ -348,19 +344,18 @@ export class HorovodContext implements OperationRunner {
     return plan.kind === 'join' ? ((request.lastJoined ?? this.world.rank) as R) : plan.result();
   }
 
-  #submit(channel: Channel, request: Request, submit: () => void, name: string | undefined): void {
+  #submit(channel: Channel, submit: () => void, name: string | undefined): void {
     try {
       submit();
     } catch (error) {
       if (name === undefined) channel.returnUnnamed();
-      request.note?.('refused');
       throw error;
     }
   }
 
   #addSet(set: ProcessSet, ranks: readonly number[], group: TransportGroup | undefined): void {
     const id = this.#sets.nextId;
-    this.recorder.forgetNames(id);
+    this.#observers.processSetAdded(id);
     this.log.write('debug', `process set ${id} of ${ranks.length} ranks`, { topic: 'engine' });
     this.#sets.add(set, ranks, group === undefined ? undefined : new Channel(group, this.#hostOf(id, ranks)));
   }
@@ -371,7 +366,9 @@ export class HorovodContext implements OperationRunner {
     const areAll = ranks.length === this.world.size;
     return {
       rank: this.world.rank,
+      processSet,
       members: ranks,
+      observers: this.#observers,
       // Others may be in the middle of something while the set of all ranks is idle and agrees on new settings.
       get fusionThresholdBytes() {
         return areAll ? tuned.fusionThresholdBytes : fusionThresholdBytes;
@@ -383,18 +380,10 @@ export class HorovodContext implements OperationRunner {
       onBatch: () => {
         tuned.hasBatches ||= areAll;
       },
-      stallAfterMs: statusPeriodMs,
+      stallAfterMs: waitingPeriodMs,
       nowMs,
       fail: (error) => this.fail(error),
-      onStall: (channel) => {
-        this.status.write();
-        this.dumper.look();
-        this.#stalls.inspect([channel]);
-      },
-      zeroRequest: (description) => {
-        countName(this.recorder, processSet, description);
-        return zeroRequest(description, ranks.length, this.limits.operationTimeoutMs);
-      },
+      zeroRequest: (description) => zeroRequest(description, ranks.length, this.limits.operationTimeoutMs),
     };
   }
 
@@ -436,64 +425,22 @@ export class HorovodContext implements OperationRunner {
     channel: Channel,
     plan: Plan<R>,
     options: CollectiveOptions,
-    name: string | undefined,
-    ends: Pick<Request, 'resolve' | 'reject'>,
-    begun?: MutableRecord,
+    key: string | undefined,
+    { resolve, reject }: Pick<Request, 'resolve' | 'reject'>,
   ): Request {
-    const description = describePlan(plan, name ?? options.name ?? unnamedKey(channel.nextUnnamed()));
-    plan.onKey?.(description.key);
-    const { low, high } = fingerprintOfPlan(plan, description, this.world.rank);
-    const processSet = options.processSet?.id ?? 0;
-    const counter = begun === undefined ? countName(this.recorder, processSet, description) : undefined;
-    const record = begun ?? this.recorder.begin();
-    fillRecord(record, plan, description, processSet);
-    const { finish, note } = keepRecord(record, this.#sites, this.stragglers.meter, description, counter);
-    const trace = this.timeline.begin(description, processSet);
-    if (record.submittedAtMs >= this.status.dueAtMs) this.status.write();
-    return {
-      description,
-      low,
-      high,
-      operations: plan.operations,
-      timeoutMs: options.timeoutMs ?? this.limits.operationTimeoutMs,
-      submittedAtMs: record.submittedAtMs,
-      isSettled: false,
-      note,
-      trace,
-      resolve: () => {
-        finish('done');
-        trace?.end();
-        ends.resolve();
-      },
+    const request = requestOf(channel, {
+      plan,
+      options,
+      key,
+      rank: this.world.rank,
+      defaultTimeoutMs: this.limits.operationTimeoutMs,
+      resolve,
       reject: (error) => {
-        this.log.write('debug', `${labelOf(description)} ends with ${error.code}`, { topic: 'engine' });
-        finish('failed', error.code);
-        trace?.end(error.code);
-        ends.reject(error);
+        const label = labelOf(request.description);
+        this.log.write('debug', `${label} ends with ${error.code}`, { topic: 'engine' });
+        reject(error);
       },
-    };
+    });
+    return request;
   }
-
-  #abortOn(signal: AbortSignal, channel: Channel, request: Request): () => void {
-    const onAbort = () => {
-      const error = abortedError(labelOf(request.description), this.world.rank, signal);
-      // Others may have it in their books already: then the job cannot go on.
-      if (channel.withdraw(request)) request.reject(error);
-      else this.fail(error);
-    };
-    signal.addEventListener('abort', onAbort, { once: true });
-    return () => signal.removeEventListener('abort', onAbort);
-  }
-
-  /** Something is in flight. */
-  watchStalls(): void {
-    this.#stalls.start();
-  }
-}
-
-function abortedError(what: string, rank: number, signal: AbortSignal): HorovodError {
-  return new HorovodError('ERR_HVD_ABORTED', `rank ${rank}: ${what} was ended by its AbortSignal.`, {
-    rank,
-    cause: signal.reason,
-  });
 }

@@ -1,72 +1,34 @@
-// A channel: one process set's way through submit → coalesce → agree → fuse → execute → settle. It holds what
-// this rank has asked for and drives the transport's group; it knows nothing of tensors or sockets.
+// A channel: one process set's way through submit → coalesce → agree → fuse → execute → settle. It holds what this rank
+// has asked for and drives the group of the transport; it knows nothing of tensors or sockets.
 //
-// NOTE [Life of a batch]. Requests of one tick are sorted and become one job (a *flight*). 'done' settles
-// them. 'mismatch' starts a resolution: take back what has not begun, exchange pending lists, decide
-// (agreement/resolve.ts), run what all ranks have, and keep the rest as a *passive* job, which takes part
-// again as soon as another rank has something new to say. No step polls, and no two ranks can wait for each
-// other's next move: a round begins only if some rank has something new, and then all join it.
+// NOTE [Life of a batch]. Requests of one tick are sorted and become one batch (a *flight*, flights.ts). 'done' settles
+// them. 'mismatch' starts a resolution (resolution.ts): the ranks compare what they wait for and run what all have. The
+// rest is the *leftover*: a passive batch, which takes part again as soon as another rank has something new to say. No
+// step polls, and no two ranks can wait for each other's next move: a round begins only if some rank has something new,
+// and then all join it.
 //
-// Blocking and promise forms share every step. The promise forms are called back by the transport; a Sync form
-// waits for the first flight, handles its end, and so on until its own request is settled.
+// Blocking and promise forms share every step. Promise forms are called back by the transport; a Sync form waits for the
+// first flight, handles its end, and so on until its request is settled.
 
 import { HorovodError } from '../errors.ts';
-import { traceOfBatch } from '../observe/timeline/operation-trace.ts';
-import type { AllgatherOperation, Batch, Outcome, Round, TransportGroup } from '../transport/transport.ts';
-import { decodePendingLists, encodePendingList, type PendingList } from './agreement/pending-list.ts';
-import { resolvePending } from './agreement/resolve.ts';
+import { BatchTrace } from '../transport/trace.ts';
+import type { Batch, Outcome, QuickAllreduce, TransportGroup } from '../transport/transport.ts';
+import type { PendingList } from './agreement/pending-list.ts';
+import type { ChannelHost } from './channel-host.ts';
+import { nowUs } from './clock.ts';
+import { labelOf } from './description.ts';
+import { type Flight, Flights } from './flights.ts';
 import { planRounds } from './fusion/plan-rounds.ts';
-import {
-  areOptional,
-  compareKeys,
-  type Description,
-  inputBytesOf,
-  labelOf,
-  leastMs,
-  nameOf,
-  type Request,
-} from './request.ts';
+import { ObservedOperation } from './observer.ts';
+import { areOptional, compareKeys, inputBytesOf, minTimeoutMs, type Request } from './request.ts';
 import { detachedError, duplicateNameError, isOnlyItsChannels, overdueError } from './request-errors.ts';
-
-export interface ChannelHost {
-  /** Global rank of this process. */
-  readonly rank: number;
-  /** Global ranks of the members. */
-  readonly members: readonly number[];
-  /** The same on all ranks whenever they plan the same batch; it may change while nothing is in flight. */
-  readonly fusionThresholdBytes: number;
-  /** Requests of one tick are coalesced; this adds a window of time. */
-  readonly cycleTimeMs: number;
-  readonly stallAfterMs: number;
-  /** The clock of Request.submittedAtMs. */
-  nowMs(): number;
-  /** The job cannot go on: tell every channel and every rank. */
-  fail(error: HorovodError): void;
-  /** Requests have been waiting; called about every `stallAfterMs` of a blocking wait. */
-  onStall(channel: Channel): void;
-  /** An optional request, of this rank or another, that not all ranks asked for at one time. Said on all of them. */
-  onGivenUp?(key: string): void;
-  /** Several requests are in flight: they might go together. */
-  onBatch?(): void;
-  /** The part of a rank that has joined: the same operation with zeros. */
-  zeroRequest(description: Description): Request;
-}
-
-interface Flight {
-  readonly batch: Batch;
-  readonly end: (outcome: Outcome) => void;
-  /** The requests it carries; none for an exchange of lists. */
-  readonly requests: readonly Request[];
-}
-
-/** What the exchange of lists calls itself; no batch has this fingerprint but by a chance of 2^-64. */
-const exchangeFingerprint = { fingerprintLow: 0x4c495354, fingerprintHigh: 0x45584348 };
+import { resolve } from './resolution.ts';
 
 export class Channel {
   readonly group: TransportGroup;
   readonly #host: ChannelHost;
+  readonly #flights: Flights;
   readonly #pending = new Map<string, Request>();
-  readonly #flights: Flight[] = [];
   #tick: Request[] = [];
   #isFlushScheduled = false;
   #isResolving = false;
@@ -74,11 +36,13 @@ export class Channel {
   #blockedOn: Request | undefined;
   #broken: HorovodError | undefined;
   #unnamed = 0;
+  /** Of the last resolution, by member. */
   #lists: readonly PendingList[] = [];
 
   constructor(group: TransportGroup, host: ChannelHost) {
     this.group = group;
     this.#host = host;
+    this.#flights = new Flights(group, (error) => this.#failWith(error));
   }
 
   /** Counter for requests without a name: they are matched by their order in this process set. */
@@ -86,18 +50,18 @@ export class Channel {
     return ++this.#unnamed;
   }
 
-  /** Undoes nextUnnamed() for a request that was refused at the door. */
+  /** Undoes nextUnnamed() for a request that no other rank has heard of. */
   returnUnnamed(): void {
     this.#unnamed--;
   }
 
   get isIdle(): boolean {
-    return this.#pending.size === 0 && this.#flights.length === 0;
+    return this.#pending.size === 0 && this.#flights.isEmpty;
   }
 
-  /** Idle, and well: a quick path may use the group directly. */
+  /** Idle, and not failed: a quick path may use the group directly. */
   get isQuiet(): boolean {
-    return this.#pending.size === 0 && this.#flights.length === 0 && this.#broken === undefined;
+    return this.isIdle && this.#broken === undefined;
   }
 
   get members(): readonly number[] {
@@ -134,24 +98,16 @@ export class Channel {
 
   /** The blocking form: returns when the request is settled; its resolve or reject has been called. */
   runSync(request: Request): void {
-    if (this.isIdle && this.#tick.length === 0) {
-      this.#admit(request);
-      this.#blockedOn = request;
-      try {
-        const requests = [request];
-        const outcome = this.#attempt(() =>
-          this.group.runSync(this.#batchOf(requests, this.#rounds(requests), false)),
-        );
-        if (outcome !== undefined) this.#endBatch(requests, outcome);
-        this.#waitFor(request);
-      } finally {
-        this.#blockedOn = undefined;
-      }
-      return;
-    }
+    const isAlone = this.isIdle && this.#tick.length === 0;
     this.#admit(request);
-    this.#tick.push(request);
-    this.waitSync(request);
+    if (!isAlone) this.#tick.push(request);
+    this.#block(request, () => {
+      if (!isAlone) return this.#flush();
+      const batch = this.#batchOf([request]);
+      const outcome = this.#flights.attempt(() => this.group.runSync(batch));
+      if (outcome !== undefined) this.#endBatch([request], outcome);
+    });
+    if (request.operation?.error !== undefined) this.#host.observers.stage(request.operation, 'throwing');
   }
 
   /** Submits at once, without waiting for the end of the tick. waitSync() must follow. */
@@ -163,70 +119,48 @@ export class Channel {
 
   /** Blocks until a request given to start() is settled. */
   waitSync(request: Request): void {
-    this.#blockedOn = request;
-    try {
-      this.#flush();
-      this.#waitFor(request);
-    } finally {
-      this.#blockedOn = undefined;
-    }
+    this.#block(request, () => this.#flush());
   }
 
-  /** For the quick path: `request` has begun on its own and goes on in the background. */
-  adopt(
-    request: Request,
-    adopt: (batch: Batch, complete: (outcome: Outcome | HorovodError) => void) => void,
-  ): void {
+  /** Before a quick operation. */
+  beginQuick(operation: ObservedOperation, quick: QuickAllreduce): void {
+    operation.isTraced = false;
+    this.#host.observers.submitted(operation);
+    if (quick.isTraced !== operation.isTraced) quick.isTraced = operation.isTraced;
+  }
+
+  /** It was done at once. */
+  endQuick(operation: ObservedOperation, quick: QuickAllreduce): void {
+    operation.finishedAtMs = quick.lastFinishedAtMs();
+    if (operation.isTraced) operation.marks = quick.lastMarks;
+    this.#host.observers.settled(operation);
+  }
+
+  /** The quick operation of this request has begun and goes on in the background. */
+  adoptQuick(request: Request, quick: QuickAllreduce): void {
     this.#admit(request);
-    const flight: Flight = {
-      batch: this.quickBatch(request),
-      requests: [request],
-      end: (outcome) => this.#endBatch([request], outcome),
-    };
-    this.#flights.push(flight);
-    adopt(flight.batch, (outcome) => this.#land(flight, outcome));
+    const end = (outcome: Outcome) => this.#endBatch([request], outcome);
+    this.#flights.adopt({ batch: this.#batchOf([request]), requests: [request], end }, quick);
   }
 
-  /** For the quick path: `request` ran on its own and met something else. */
-  resolve(request: Request): void {
+  /** The quick operation of this request has met something else, or a failure: `status` says which. */
+  settleQuick(request: Request, quick: QuickAllreduce, status: number): void {
     this.#admit(request);
-    this.#resolve([request]);
+    this.#endQuick(request, quick, status);
   }
 
-  /** The same, blocking until it is settled. */
-  resolveSync(request: Request): void {
+  /** The blocking form: the peers may also be late. Returns when the request is settled. */
+  settleQuickSync(request: Request, quick: QuickAllreduce, status: number): void {
     this.#admit(request);
-    this.#blockedOn = request;
-    try {
-      this.#resolve([request]);
-      this.#waitFor(request);
-    } finally {
-      this.#blockedOn = undefined;
-    }
+    this.#block(request, () => this.#endQuick(request, quick, status));
   }
 
-  /** The job of a request that runs on its own, for the quick paths' error texts and stall warnings. */
-  quickBatch(request: Request): Batch {
-    const batch = this.#batchOf([request], this.#rounds([request]), false);
-    const { key } = request.description;
-    // A quick operation becomes a request only when it has stalled for the first time: that long it has waited.
-    const stalled = { ...request, submittedAtMs: request.submittedAtMs - batch.stallAfterMs };
-    const onStall = () => {
-      const isListed = this.#pending.has(key);
-      if (!isListed) this.#pending.set(key, stalled);
-      this.#host.onStall(this);
-      if (!isListed) this.#pending.delete(key);
-    };
-    return { ...batch, onStall };
-  }
-
-  /** Takes back a request that has not left this tick. False: it has, and other ranks may count on it. */
-  withdraw(request: Request): boolean {
+  /** Takes back a request that has not left this tick; it ends with `error`. False: others may count on it already. */
+  withdraw(request: Request, error: HorovodError): boolean {
     const place = this.#tick.indexOf(request);
     if (place < 0) return false;
     this.#tick.splice(place, 1);
-    this.#pending.delete(request.description.key);
-    request.isSettled = true;
+    this.#settle(request, error);
     return true;
   }
 
@@ -234,11 +168,9 @@ export class Channel {
   fail(error: HorovodError): void {
     if (this.#broken !== undefined) return;
     this.#broken = error;
-    const requests = [...this.#pending.values()];
-    this.#pending.clear();
     this.#tick = [];
-    this.#flights.length = 0;
-    for (const request of requests) this.#settle(request, error);
+    this.#flights.drop();
+    for (const request of [...this.#pending.values()]) this.#settle(request, error);
   }
 
   close(): void {
@@ -246,34 +178,85 @@ export class Channel {
   }
 
   #admit(request: Request): void {
-    if (this.#broken !== undefined) throw this.#broken;
-    const { key } = request.description;
-    if (this.#pending.has(key)) {
-      throw duplicateNameError(this.#host.rank, request);
+    const { description } = request;
+    const { observers, processSet, rank } = this.#host;
+    if (request.operation === undefined) {
+      request.operation = ObservedOperation.of(description, processSet);
+      request.operation.submittedAtMs = request.submittedAtMs;
+      observers.submitted(request.operation);
+    } else {
+      observers.stage(request.operation, 'slow');
     }
-    this.#pending.set(key, request);
+    const isTaken = this.#pending.has(description.key);
+    const error = this.#broken ?? (isTaken ? duplicateNameError(rank, request) : undefined);
+    if (error !== undefined) {
+      this.#tellRejected(request, error);
+      throw error;
+    }
+    this.#pending.set(description.key, request);
   }
 
-  #rounds(requests: readonly Request[]): Round[] {
-    return planRounds(requests, this.#host.fusionThresholdBytes);
+  /** Runs the first step of a blocking call, and then waits until the request is settled. */
+  #block(request: Request, step: () => void): void {
+    this.#blockedOn = request;
+    try {
+      step();
+      while (!request.isSettled) this.#flights.waitForFirst();
+    } catch (error) {
+      // Nothing has been posted: the caller gets the error, and the request is gone.
+      this.#pending.delete(request.description.key);
+      this.#tellRejected(request, error);
+      throw error;
+    } finally {
+      this.#blockedOn = undefined;
+    }
   }
 
-  #batchOf(requests: readonly Request[], rounds: readonly Round[], passive: boolean): Batch {
-    const [first, ...others] = requests;
-    const label = first === undefined ? 'an exchange of pending lists' : labelOf(first.description);
+  #endQuick(request: Request, quick: QuickAllreduce, status: number): void {
+    const batch = this.#batchOf([request]);
+    // Its native call returned after the first `stallAfterMs`: it has waited that long already.
+    let isCounted = false;
+    const onStall = () => {
+      if (!isCounted) request.submittedAtMs -= batch.stallAfterMs;
+      isCounted = true;
+      batch.onStall?.([]);
+    };
+    const outcome = this.#flights.attempt(() => quick.settleSync(status, { ...batch, onStall }));
+    if (outcome !== undefined) this.#endBatch([request], outcome);
+  }
+
+  #batchOf(requests: readonly Request[], passive = false): Batch {
+    const { stallAfterMs, observers } = this.#host;
+    const [first, ...others] = requests as [Request, ...Request[]];
+    const label = labelOf(first.description);
+    const trace = this.#traceOf(requests);
+    observers.launched(requests.length);
     return {
-      rounds,
+      rounds: planRounds(requests, this.#host.fusionThresholdBytes),
       passive,
-      timeoutMs: leastMs(requests, ({ timeoutMs }) => timeoutMs),
-      stallAfterMs: this.#host.stallAfterMs,
-      onStall: () => {
-        this.#blockedOn?.note?.('waits long');
-        this.#host.onStall(this);
-      },
+      timeoutMs: minTimeoutMs(requests),
+      stallAfterMs,
+      onStall: () => this.#onStall(),
       label: others.length === 0 ? label : `${label} and ${others.length} more`,
       isOptional: areOptional(requests),
-      ...traceOfBatch(requests),
+      ...(trace === undefined ? {} : { trace }),
     };
+  }
+
+  #traceOf(requests: readonly Request[]): BatchTrace | undefined {
+    let trace: BatchTrace | undefined;
+    for (const { operation } of requests) {
+      if (operation?.isTraced !== true) continue;
+      trace ??= new BatchTrace(nowUs);
+      operation.leave(trace.marks, this.#host.nowMs());
+    }
+    return trace;
+  }
+
+  #onStall(): void {
+    const operation = this.#blockedOn?.operation;
+    if (operation !== undefined) this.#host.observers.stage(operation, 'waiting');
+    this.#host.observers.waiting();
   }
 
   #flush(): void {
@@ -282,35 +265,28 @@ export class Channel {
     // Another rank has drawn it into a round already. How that ended comes first: after a mismatch the next
     // thing this rank posts must be its list. The end of the leftover flushes again.
     if (this.#leftover !== undefined) return;
-    const fresh = this.#tick;
-    this.#tick = [];
-    this.#launchBatch([...waiting, ...fresh], false);
+    this.#launchBatch([...waiting, ...this.#takeTick()], false);
   }
 
-  /** The requests of every job that had not begun. */
-  #reclaim(): Request[] {
-    const taken = new Set(this.group.takeBack());
-    const requests: Request[] = [];
-    for (let i = this.#flights.length - 1; i >= 0; i--) {
-      const flight = this.#flights[i] as Flight;
-      if (!taken.has(flight.batch)) continue;
-      this.#flights.splice(i, 1);
-      if (flight === this.#leftover) this.#leftover = undefined;
-      requests.push(...flight.requests);
-    }
+  #takeTick(): Request[] {
+    const requests = this.#tick;
+    this.#tick = [];
     return requests;
+  }
+
+  /** The requests of every batch that had not begun. */
+  #reclaim(): Request[] {
+    const taken = this.#flights.takeBack();
+    if (this.#leftover !== undefined && taken.includes(this.#leftover)) this.#leftover = undefined;
+    return taken.flatMap(({ requests }) => requests);
   }
 
   #launchBatch(requests: Request[], passive: boolean): void {
     const sorted = requests.sort(compareKeys);
     if (!this.#areIntact(sorted)) return;
-    const timeoutMs = leastMs(sorted, (request) => this.#timeLeft(request));
-    const batch = {
-      ...this.#batchOf(sorted, this.#rounds(sorted), passive),
-      timeoutMs: Math.max(timeoutMs, 1),
-    };
+    const timeLeftMs = Math.min(...sorted.map((request) => this.#timeLeft(request)));
     const flight: Flight = {
-      batch,
+      batch: { ...this.#batchOf(sorted, passive), timeoutMs: Math.max(timeLeftMs, 1) },
       requests: sorted,
       end: (outcome) => {
         if (flight === this.#leftover) this.#leftover = undefined;
@@ -319,10 +295,10 @@ export class Channel {
       },
     };
     if (passive) this.#leftover = flight;
-    this.#launch(flight);
+    this.#flights.launch(flight);
   }
 
-  /** Other ranks may count on a request whose memory is gone: the job ends, and all learn why. */
+  /** Other ranks may count on a request whose memory is gone: the job ends, and all ranks get the reason. */
   #areIntact(requests: readonly Request[]): boolean {
     const broken = requests.find(
       ({ inputBytes, operations }) => inputBytes !== undefined && inputBytes !== inputBytesOf(operations),
@@ -332,61 +308,36 @@ export class Channel {
     return false;
   }
 
-  #launch(flight: Flight): void {
-    this.#flights.push(flight);
-    const outcome = this.#attempt(() => this.group.submit(flight.batch, (late) => this.#land(flight, late)));
-    if (outcome !== undefined) this.#land(flight, outcome);
-  }
-
-  #land(flight: Flight, outcome: Outcome | HorovodError): void {
-    if (this.#broken !== undefined) return;
-    const place = this.#flights.indexOf(flight);
-    if (place >= 0) this.#flights.splice(place, 1);
-    if (outcome instanceof HorovodError) this.#failWith(outcome);
-    else flight.end(outcome);
-  }
-
-  /** Runs a transport's call; its error is the end of the job. */
-  #attempt(call: () => Outcome | undefined): Outcome | undefined {
-    try {
-      return call();
-    } catch (error) {
-      // Nothing has been posted: the caller must hear it, and the request is gone.
-      if (!HorovodError.is(error) || error.code === 'ERR_HVD_WOULD_BLOCK') {
-        if (this.#blockedOn !== undefined) this.#pending.delete(this.#blockedOn.description.key);
-        throw error;
-      }
-      this.#failWith(error);
-      return undefined;
-    }
-  }
-
-  /** An error of the transport is the end of the job, or of this channel alone. */
-  #failWith(error: HorovodError): void {
-    (isOnlyItsChannels(error, [...this.#pending.values()]) ? this : this.#host).fail(error);
-  }
-
-  #waitFor(request: Request): void {
-    while (!request.isSettled) {
-      const flight = this.#flights[0];
-      if (flight === undefined)
-        throw new Error(`internal: ${labelOf(request.description)} waits for nothing`);
-      const outcome = this.#attempt(() => this.group.waitSync(flight.batch));
-      if (outcome !== undefined) this.#land(flight, outcome);
-    }
-  }
-
   #endBatch(requests: readonly Request[], outcome: Outcome): void {
-    if (outcome === 'mismatch') this.#resolve([...requests]);
+    if (outcome === 'mismatch') this.#resolve(requests);
     else for (const request of requests) this.#settle(request, undefined);
   }
 
   #settle(request: Request, error: HorovodError | undefined): void {
     if (request.isSettled) return;
     request.isSettled = true;
-    if (this.#pending.get(request.description.key) === request) this.#pending.delete(request.description.key);
+    const { description, operation } = request;
+    if (this.#pending.get(description.key) === request) this.#pending.delete(description.key);
+    if (operation !== undefined && !operation.isRejected) this.#tellSettled(operation, error?.code);
     if (error === undefined) request.resolve();
     else request.reject(error);
+  }
+
+  #tellRejected({ operation }: Request, error: unknown): void {
+    if (operation === undefined) return;
+    operation.isRejected = true;
+    this.#tellSettled(operation, HorovodError.is(error) ? error.code : String(error));
+  }
+
+  #tellSettled(operation: ObservedOperation, error: string | undefined): void {
+    operation.finishedAtMs = this.#host.nowMs();
+    operation.error = error;
+    this.#host.observers.settled(operation);
+  }
+
+  /** An error of the transport ends the job, or this channel alone. */
+  #failWith(error: HorovodError): void {
+    (isOnlyItsChannels(error, [...this.#pending.values()]) ? this : this.#host).fail(error);
   }
 
   /**
@@ -398,91 +349,27 @@ export class Channel {
     return request.timeoutMs - (this.#host.nowMs() - request.submittedAtMs);
   }
 
-  #resolve(mismatched: Request[]): void {
+  #resolve(mismatched: readonly Request[]): void {
     this.#isResolving = true;
-    const requests = [...mismatched, ...this.#reclaim(), ...this.#tick];
-    this.#tick = [];
-    const list: PendingList = {
+    const requests = [...mismatched, ...this.#reclaim(), ...this.#takeTick()];
+    resolve(requests, this.#host, {
       isBlocked: this.#blockedOn !== undefined,
       unnamed: this.#unnamed,
-      requests: requests.map(({ description, submittedAtMs }) => ({ ...description, submittedAtMs })),
-    };
-    const operation: AllgatherOperation = { kind: 'allgather', input: encodePendingList(list) };
-    const round = { ...exchangeFingerprint, operation };
-    const { timeoutMs, isOptional } = this.#batchOf(requests, [], false);
-    this.#launch({
-      batch: { ...this.#batchOf([], [round], false), timeoutMs, isOptional },
-      requests: [],
-      end: (outcome) => {
-        if (this.#isAgreed(outcome)) this.#decide(requests, operation);
+      launch: (batch, end) => {
+        const { stallAfterMs } = this.#host;
+        const watched = { ...batch, stallAfterMs, onStall: () => this.#onStall() };
+        this.#flights.launch({ batch: watched, requests: [], end });
       },
-    });
-  }
-
-  /** After a decision all ranks do the same; that they do not is a bug, and not to be waited out. */
-  #isAgreed(outcome: Outcome): boolean {
-    if (outcome === 'done') return true;
-    this.#host.fail(
-      new HorovodError(
-        'ERR_HVD_NATIVE',
-        `rank ${this.#host.rank}: ranks disagree about an agreed operation; this is a bug`,
-      ),
-    );
-    return false;
-  }
-
-  #decide(requests: readonly Request[], operation: AllgatherOperation): void {
-    const { members, rank } = this.#host;
-    try {
-      this.#lists = decodePendingLists(operation, members);
-    } catch (error) {
-      this.#host.fail(error as HorovodError);
-      return;
-    }
-    for (const request of requests) {
-      request.wasExchanged = true;
-      request.trace?.exchange();
-    }
-    const { run, errors, givenUp, lastJoined, deadlock } = resolvePending(this.#lists, members);
-    for (const key of givenUp) this.#host.onGivenUp?.(key);
-    // Those who joined early have not counted what the others did since: from here on all count alike.
-    if (lastJoined !== undefined) {
-      this.#unnamed = this.#lists.reduce((most, { unnamed }) => Math.max(most, unnamed), this.#unnamed);
-    }
-    for (const request of requests) {
-      const { key, kind } = request.description;
-      const found = errors.get(key);
-      const tensor = nameOf(request.description);
-      const error =
-        deadlock !== undefined
-          ? new HorovodError('ERR_HVD_DEADLOCK', deadlock, { rank, tensor })
-          : found && new HorovodError(found.code, found.message, { tensor, rank: found.rank });
-      if (error !== undefined) {
-        this.#settle(request, error);
-      } else if (kind === 'join' && lastJoined !== undefined) {
-        request.lastJoined = lastJoined;
-        this.#settle(request, undefined);
-      }
-    }
-    const batch = run.map(
-      (description) =>
-        requests.find(({ description: own }) => own.key === description.key) ??
-        this.#host.zeroRequest(description),
-    );
-    if (batch.length === 0) {
-      this.#endResolution(requests);
-      return;
-    }
-    if (!this.#areIntact(batch)) return;
-    for (const request of batch) request.note?.('agreed');
-    this.#launch({
-      batch: this.#batchOf(batch, this.#rounds(batch), false),
-      requests: [],
-      end: (outcome) => {
-        if (!this.#isAgreed(outcome)) return;
-        for (const request of batch) this.#settle(request, undefined);
-        this.#endResolution(requests);
+      batchOf: (agreed) => (this.#areIntact(agreed) ? this.#batchOf(agreed) : undefined),
+      settle: (request, error) => this.#settle(request, error),
+      onLists: (lists) => {
+        this.#lists = lists;
       },
+      // Those who joined early have not counted what the others did since: from here on all count alike.
+      onAllJoined: (unnamed) => {
+        this.#unnamed = Math.max(this.#unnamed, unnamed);
+      },
+      onEnd: () => this.#endResolution(requests),
     });
   }
 
@@ -494,8 +381,7 @@ export class Channel {
       this.#host.fail(overdueError(this.#host.rank, overdue, this.missingFor(overdue)));
       return;
     }
-    const fresh = this.#tick;
-    this.#tick = [];
+    const fresh = this.#takeTick();
     if (fresh.length > 0) this.#launchBatch([...leftover, ...fresh], false);
     else if (leftover.length > 0) this.#launchBatch(leftover, true);
   }

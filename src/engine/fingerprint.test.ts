@@ -3,7 +3,6 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { type DType, dtypeNames, dtypes } from '../tensor/dtype.ts';
 import { Average, Max, Min, Product, Sum } from '../tensor/reduce-op.ts';
-import { Fingerprint } from './fingerprint.ts';
 import {
   compareText,
   type Description,
@@ -15,7 +14,8 @@ import {
   quickFingerprintStart,
   requestKinds,
   unnamedKey,
-} from './request.ts';
+} from './description.ts';
+import { Fingerprint } from './fingerprint.ts';
 
 const ops = [Average, Sum, Min, Max, Product];
 const shape = fc.array(fc.oneof(fc.nat(5), fc.nat(2 ** 40)), { maxLength: 4 });

@@ -2,7 +2,8 @@
 
 import { HorovodError } from '../errors.ts';
 import { listRanks } from './agreement/resolve.ts';
-import { areOptional, labelOf, nameOf, type Request } from './request.ts';
+import { labelOf, nameOf } from './description.ts';
+import { areOptional, type Request } from './request.ts';
 
 export function duplicateNameError(rank: number, { description }: Request): HorovodError {
   return new HorovodError(

@@ -2,7 +2,7 @@
 // every transport, as a promise or blocking. The first request carries the description of the whole collective, on which
 // the ranks must agree; the others follow from it, under names derived from its name.
 
-import { compositeMark, partKey } from '../engine/request.ts';
+import { compositeMark, partKey } from '../engine/description.ts';
 import { HorovodError } from '../errors.ts';
 import type { TransportOperation } from '../transport/transport.ts';
 import type { Composite, Submission } from './plan.ts';

@@ -1,8 +1,8 @@
 // A plan: what one call of a collective asks the engine to do, and how its result is made afterwards. The collectives
 // (collectives/) make plans, contexts run them. Making a plan submits nothing.
 
+import { type Description, fingerprintOf } from '../engine/description.ts';
 import type { Fingerprint } from '../engine/fingerprint.ts';
-import { type Description, fingerprintOf } from '../engine/request.ts';
 import type { CompressionKernels } from '../tensor/compression/kernels.ts';
 import { dtypes } from '../tensor/dtype.ts';
 import type { ReduceOp } from '../tensor/reduce-op.ts';

@@ -1,12 +1,9 @@
 // Prepared (persistent) allreduce: agreed, planned and registered once, then each run costs only moving the
 // bytes. It works in place on the buffers given, like MPI-4's persistent collectives.
 
-import type { HorovodContext } from '../context/context.ts';
-import { nowMs } from '../context/request-parts.ts';
+import { ObservedOperation, waitingPeriodMs } from '../engine/observer.ts';
 import { HorovodError } from '../errors.ts';
-import { statusPeriodMs } from '../observe/status/status-writer.ts';
-import { traceQuick } from '../observe/timeline/timeline.ts';
-import { dtypes, type TypedArray } from '../tensor/dtype.ts';
+import type { TypedArray } from '../tensor/dtype.ts';
 import { operandOf, type TensorLike } from '../tensor/tensor.ts';
 import type { Round } from '../transport/transport.ts';
 import { planAllreduce } from './collectives/allreduce.ts';
@@ -14,7 +11,8 @@ import { withOwnMemory } from './collectives/allreduce-compressed.ts';
 import { runPlan, runPlanSync, startPlan } from './composite.ts';
 import { type AllreduceOptions, type CollectiveOptions, labelOf } from './options.ts';
 import { describePlan, fingerprintOfPlan, type Plan } from './plan.ts';
-import { endQuick, settleQuick } from './quick-allreduce.ts';
+import { finishSlowly } from './quick-allreduce.ts';
+import type { QuickRunner } from './quick-call.ts';
 
 export interface PreparedCollective<T> {
   /** Reduces the buffers as they are now, in place, and resolves to them. */
@@ -36,7 +34,7 @@ export interface StartedCollective<T> {
 
 /** Collective: every rank prepares the same shapes, in the same order or under the same name. */
 export async function prepareAllreduce<T extends TensorLike | readonly TensorLike[]>(
-  context: HorovodContext,
+  context: QuickRunner,
   xs: T,
   options: AllreduceOptions = {},
 ): Promise<PreparedCollective<T>> {
@@ -51,7 +49,7 @@ export async function prepareAllreduce<T extends TensorLike | readonly TensorLik
 
 /** The blocking form of prepareAllreduce(). */
 export function prepareAllreduceSync<T extends TensorLike | readonly TensorLike[]>(
-  context: HorovodContext,
+  context: QuickRunner,
   xs: T,
   options: AllreduceOptions = {},
 ): PreparedCollective<T> {
@@ -72,7 +70,7 @@ interface Preparation<T> {
 }
 
 function planPrepared<T extends TensorLike | readonly TensorLike[]>(
-  context: HorovodContext,
+  context: QuickRunner,
   xs: T,
   options: AllreduceOptions,
 ): Preparation<T> {
@@ -102,19 +100,14 @@ function planPrepared<T extends TensorLike | readonly TensorLike[]>(
 }
 
 /** A rank that has joined has not counted this one. */
-function uncounted(
-  context: HorovodContext,
-  options: AllreduceOptions,
-  what: string,
-  error: unknown,
-): unknown {
+function uncounted(context: QuickRunner, options: AllreduceOptions, what: string, error: unknown): unknown {
   const isJoined = HorovodError.is(error) && error.code === 'ERR_HVD_JOIN_UNSUPPORTED';
   if (isJoined && options.name === undefined) context.returnPrepared(options.processSet, what);
   return error;
 }
 
 function preparedOf<T extends TensorLike | readonly TensorLike[]>(
-  context: HorovodContext,
+  context: QuickRunner,
   xs: T,
   list: readonly TensorLike[],
   options: AllreduceOptions,
@@ -170,7 +163,7 @@ function preparedOf<T extends TensorLike | readonly TensorLike[]>(
 
 /** A function that runs the plan and says true, or false if it must go the common way now. */
 function prepareQuickRun(
-  context: HorovodContext,
+  context: QuickRunner,
   plan: Plan<unknown>,
   options: AllreduceOptions,
   key: string,
@@ -189,43 +182,27 @@ function prepareQuickRun(
     return undefined;
   }
   if (options.timeoutMs !== undefined) return undefined;
-  const { low, high } = fingerprintOfPlan(plan, describePlan(plan, key), context.world.rank);
+  const description = describePlan(plan, key);
+  const { low, high } = fingerprintOfPlan(plan, description, context.world.rank);
   const round: Round = { fingerprintLow: low >>> 0, fingerprintHigh: high >>> 0, operation };
-  const bytes = plan.operands.reduce(
-    (sum, { shape, dtype }) => sum + shape.reduce((a, b) => a * b, 1) * dtypes[dtype].bytes,
-    0,
-  );
-  const shapes = plan.operands.map(({ shape }) => shape);
-  const [first] = plan.operands;
-  const { operationTimeoutMs } = context.limits;
-  const { meter } = context.stragglers;
-  const counter = context.recorder.counterOf(processSet?.id ?? 0, key);
   const run = quick.prepareRun(round, {
     rounds: [round],
     passive: false,
-    timeoutMs: operationTimeoutMs,
-    stallAfterMs: statusPeriodMs,
+    timeoutMs: context.limits.operationTimeoutMs,
+    stallAfterMs: waitingPeriodMs,
     label: key,
   });
+  const observed = ObservedOperation.of(description, processSet?.id ?? 0);
+  observed.isQuick = true;
   return () => {
     if (context.quickChannel(processSet) !== channel) return false;
-    traceQuick(context.timeline, quick);
-    const record = context.recorder.begin();
-    record.kind = 'allreduce';
-    record.name = key;
-    record.unnamed = 0;
-    record.processSet = processSet?.id ?? 0;
-    if (counter !== undefined) record.occurrence = ++counter.count;
-    record.dtype = first?.dtype;
-    record.op = plan.op?.name;
-    record.shapes = shapes;
-    record.bytes = bytes;
-    record.submittedAtMs = 0;
-    const startedAtMs = meter.wants(bytes) ? nowMs() : 0;
+    channel.beginQuick(observed, quick);
     const status = run();
-    if (startedAtMs !== 0) meter.add(nowMs() - startedAtMs);
-    if (status === 0) endQuick(context, quick, record);
-    else settleQuick(context, channel, quick, status, plan, { processSet }, key, record);
+    if (status === 0) channel.endQuick(observed, quick);
+    else {
+      const { sequence } = observed;
+      finishSlowly(context, channel, quick, status, { plan, options: { processSet }, key, sequence });
+    }
     return true;
   };
 }

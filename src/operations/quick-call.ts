@@ -1,10 +1,10 @@
 // The checks and the bookkeeping of a quick allreduce (quick-allreduce.ts), without allocating anything.
 
 import type { Channel } from '../engine/channel.ts';
+import { finishQuickFingerprint, quickFingerprintStart } from '../engine/description.ts';
 import { Fingerprint } from '../engine/fingerprint.ts';
-import { finishQuickFingerprint, quickFingerprintStart } from '../engine/request.ts';
-import type { FlightRecorder, MutableRecord } from '../observe/flight-recorder/flight-recorder.ts';
-import { type Timeline, traceQuick } from '../observe/timeline/timeline.ts';
+import { ObservedOperation } from '../engine/observer.ts';
+import type { Request } from '../engine/request.ts';
 import { type DType, dtypes, type TypedArray } from '../tensor/dtype.ts';
 import { Average, Max, Min, Product, type ReduceOp, Sum } from '../tensor/reduce-op.ts';
 import {
@@ -16,14 +16,31 @@ import {
   type TensorLike,
 } from '../tensor/tensor.ts';
 import type { QuickAllreduce } from '../transport/transport.ts';
-import type { AllreduceOptions } from './options.ts';
+import type { AllreduceOptions, CollectiveOptions } from './options.ts';
+import type { Plan } from './plan.ts';
 import type { ProcessSet } from './process-set.ts';
+import type { OperationRunner } from './runner.ts';
 
-/** What it needs of a context. */
-export interface QuickHost {
-  readonly recorder: FlightRecorder;
-  readonly timeline: Timeline;
+/** What the quick paths need of the rank they run on, besides what all collectives need. */
+export interface QuickRunner extends OperationRunner {
+  readonly quickCall: QuickCall;
+  readonly limits: { readonly operationTimeoutMs: number };
+  /** The channel of a process set, if it is idle and well. */
   quickChannel(set: ProcessSet | undefined): Channel | undefined;
+  /** The request of a quick operation that did not end at once. */
+  requestFor<R>(slow: SlowOperation<R>): Request;
+  /** Counts prepared collectives of a process set. */
+  nextPrepared(set: ProcessSet | undefined, what: string): number;
+  /** Undoes nextPrepared() for one that the others never counted. */
+  returnPrepared(set: ProcessSet | undefined, what: string): void;
+}
+
+export interface SlowOperation<R> extends Pick<Request, 'resolve' | 'reject'> {
+  readonly plan: Plan<R>;
+  readonly options: CollectiveOptions;
+  readonly key: string;
+  /** As observers know it. */
+  readonly sequence: number;
 }
 
 /**
@@ -41,14 +58,18 @@ export class QuickCall {
   postscale = 1;
   channel!: Channel;
   quick!: QuickAllreduce;
-  record!: MutableRecord;
   count = 0;
   dtypeAndOp = 0;
   readonly fingerprint: Fingerprint = new Fingerprint();
+  readonly operation: ObservedOperation = new ObservedOperation();
   readonly #starts = new Map<number, Fingerprint>();
 
+  constructor() {
+    this.operation.isQuick = true;
+  }
+
   /** False: this call must take the common way. */
-  prepare(context: QuickHost, x: TensorLike, options: AllreduceOptions): boolean {
+  prepare(context: QuickRunner, x: TensorLike, options: AllreduceOptions): boolean {
     if (
       options.name !== undefined ||
       options.prescaleFactor !== undefined ||
@@ -78,7 +99,6 @@ export class QuickCall {
     const quick = channel?.group.quick;
     if (channel === undefined || quick === undefined) return false;
 
-    traceQuick(context.timeline, quick);
     const { code } = dtypes[dtype];
     this.data = data;
     this.output = options.inPlace === true ? undefined : emptyLike(data, data.length);
@@ -90,25 +110,21 @@ export class QuickCall {
     this.quick = quick;
     this.dtypeAndOp = code | ((op === Average ? Sum : op).code << 8);
     this.count = channel.nextUnnamed();
-    this.record = context.recorder.begin();
-    this.#fillRecord(options.processSet?.id ?? 0);
+    this.#describe(options.processSet?.id ?? 0);
     const start = this.#startOf(op.code, code, shape?.length ?? 1);
     finishQuickFingerprint(this.fingerprint, start, shape, data.length, this.count);
     return true;
   }
 
-  #fillRecord(processSet: number): void {
-    const { record } = this;
-    record.kind = 'allreduce';
-    record.unnamed = this.count;
-    record.processSet = processSet;
-    record.dtype = this.dtype;
-    record.op = this.op.name;
-    record.shapes = undefined;
-    record.shape = this.shape;
-    record.elements = this.data.length;
-    record.bytes = this.data.byteLength;
-    record.submittedAtMs = 0;
+  #describe(processSet: number): void {
+    const { operation } = this;
+    operation.unnamed = this.count;
+    operation.processSet = processSet;
+    operation.dtype = this.dtype;
+    operation.op = this.op.name;
+    operation.shape = this.shape;
+    operation.elements = this.data.length;
+    operation.bytes = this.data.byteLength;
   }
 
   #startOf(opCode: number, dtypeCode: number, dimensions: number): Fingerprint {

@@ -68,7 +68,7 @@ test('events of another host come into the file, by the clock of this one', (t) 
   const own = new RingWriter({ capacity: 64 * 1024 });
   const file = join(directory, 'trace.json');
   const controlBlock = { path: blocks[0].path, ranks: 2 };
-  const collector = new Collector({ file, mostBytes: 1 << 20, ownRing: own.path, controlBlock });
+  const collector = new Collector({ file, maxBytes: 1 << 20, ownRing: own.path, controlBlock });
   const began = nowUs();
   turn();
   assert.equal(collectingHere(blocks[1].fd), 'relay');

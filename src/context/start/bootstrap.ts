@@ -20,7 +20,7 @@ import type { Settings } from '../../settings/table.ts';
 import { describe } from '../../tensor/tensor.ts';
 import { MemoryHub } from '../../transport/memory/memory-transport.ts';
 import { loadNative } from '../../transport/native/load.ts';
-import { type Autotune, attachAutotune } from '../attach-autotune.ts';
+import { type Autotune, attachAutotune } from '../autotune.ts';
 import { type ContextParts, HorovodContext } from '../context.ts';
 import { openAloneStatus } from './alone-status.ts';
 import { decideTransport, type Introduction } from './choose-transport.ts';

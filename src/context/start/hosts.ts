@@ -3,7 +3,7 @@
 
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
-import type { World } from '../context.ts';
+import type { World } from '../context-parts.ts';
 
 /** Where a rank is, as it tells the others. */
 export interface Whereabouts {

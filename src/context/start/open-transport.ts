@@ -4,13 +4,13 @@
 import { existsSync } from 'node:fs';
 import type { Log } from '../../console/log.ts';
 import type { ControlBlock } from '../../control/control-block.ts';
+import { waitingPeriodMs } from '../../engine/observer.ts';
 import { HorovodError } from '../../errors.ts';
 import { parseAddress } from '../../net/addresses.ts';
 import type { Identity } from '../../net/handshake.ts';
 import { MeshListener } from '../../net/mesh/listener.ts';
 import { nearInterfaces } from '../../net/near-interfaces.ts';
 import type { WaitOptions } from '../../net/wait.ts';
-import { statusPeriodMs } from '../../observe/status/status-writer.ts';
 import type { JoinedJob } from '../../rendezvous/join.ts';
 import { limitMpiInterfaces } from '../../settings/environment.ts';
 import type { Settings } from '../../settings/table.ts';
@@ -67,7 +67,7 @@ export async function openTransport(request: TransportRequest): Promise<OpenedTr
     shmDirectory: settings.shmDirectory,
     cma: settings.cma,
     timeoutMs: settings.operationTimeoutMs,
-    stallAfterMs: statusPeriodMs,
+    stallAfterMs: waitingPeriodMs,
   };
   const isPortable = decision.transport === 'portable';
   if (isPortable && hosts.hosts === 1)

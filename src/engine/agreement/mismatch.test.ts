@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Description } from '../request.ts';
+import type { Description } from '../description.ts';
 import { findMismatch } from './mismatch.ts';
 
 const base: Description = {

@@ -1,7 +1,7 @@
 // Finds the first thing two ranks disagree about, in Horovod's order of checks, and says it with both ranks
 // and both values. Every rank computes the same text from the same lists.
 
-import { type Description, hasFreeFirstDimension, labelOf } from '../request.ts';
+import { type Description, hasFreeFirstDimension, labelOf } from '../description.ts';
 
 export interface Claim {
   /** Global rank. */

@@ -3,7 +3,7 @@
 import { HorovodError } from '../../errors.ts';
 import { dtypes } from '../../tensor/dtype.ts';
 import type { AllgatherOperation } from '../../transport/transport.ts';
-import { type Description, requestKinds } from '../request.ts';
+import { type Description, requestKinds } from '../description.ts';
 
 export interface PendingList {
   /** The rank's thread sits in a Sync call: it will ask for nothing else until that returns. */

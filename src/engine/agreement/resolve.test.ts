@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { RequestKind } from '../request.ts';
+import type { RequestKind } from '../description.ts';
 import { decodePendingList, encodePendingList, type PendingEntry, type PendingList } from './pending-list.ts';
 import { resolvePending } from './resolve.ts';
 

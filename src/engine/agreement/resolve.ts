@@ -4,7 +4,14 @@
 // asked for by all at this moment is given up: nobody ever waits for it.
 
 import type { ErrorCode } from '../../errors.ts';
-import { canJoin, compareText, compositeMark, type Description, isOptional, labelOf } from '../request.ts';
+import {
+  canJoin,
+  compareText,
+  compositeMark,
+  type Description,
+  isOptional,
+  labelOf,
+} from '../description.ts';
 import { findMismatch } from './mismatch.ts';
 import type { PendingEntry, PendingList } from './pending-list.ts';
 

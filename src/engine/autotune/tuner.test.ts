@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { type Autotune, attachAutotune, exchangeOptional } from '../../context/attach-autotune.ts';
+import { type Autotune, attachAutotune, exchangeOptional } from '../../context/autotune.ts';
 import type { HorovodContext } from '../../context/context.ts';
 import { allreduce, join as joinRanks } from '../../operations/collectives.ts';
 import { Sum } from '../../tensor/reduce-op.ts';

@@ -7,7 +7,7 @@
 import { fileURLToPath } from 'node:url';
 
 /** Frames of this package and of a framework may lie above the user's. */
-const frames = 24;
+const frames = 32;
 const restMs = 1;
 const namesLimit = 10_000;
 

@@ -1,11 +1,13 @@
-// When a rank writes its flight record: the job has failed, a collective stalls, an error that nobody catches or an exit
-// code ends the process, somebody sends SIGUSR2, or another rank of the host has written its own. Never throws into the
-// program: what cannot be written is one warning.
+// When a rank writes its flight record: the job has failed, a collective stalls, an uncaught error or an exit code ends
+// the process, somebody sends SIGUSR2, or another rank of the host has written its record. Never throws into the program:
+// if it cannot write there is one warning.
 //
-// Of the last: a rank that writes touches the file `asked` in the directory. Other ranks look at it a few times a second,
-// from a timer and from inside blocking waits, where no signal handler of Node runs.
+// A rank that writes touches the file `asked` in the directory. The other ranks look at it a few times a second, from a
+// timer and from inside blocking waits, where no signal handler of Node runs.
 
 import type { Log } from '../../console/log.ts';
+import type { OperationObserver } from '../../engine/observer.ts';
+import type { HorovodError } from '../../errors.ts';
 import { askedAtMs, askForDumps, type FlightDirectory, openFlightDirectory } from './flight-directory.ts';
 import { type FlightDump, writeDump } from './flight-dump.ts';
 
@@ -28,7 +30,8 @@ const ownHandlers = new WeakSet<() => void>();
 /** How often `asked` is looked at. */
 const lookMs = 400;
 
-export class FlightDumper {
+export class FlightDumper implements OperationObserver {
+  readonly name = 'the writer of flight records';
   readonly #options: FlightDumperOptions;
   readonly #startedAtMs = Date.now();
   #timer: NodeJS.Timeout | undefined;
@@ -48,7 +51,7 @@ export class FlightDumper {
     return place === undefined ? undefined : `horovod flight-report ${place.directory.path}`;
   }
 
-  /** Signals, ends of the process, and what other ranks ask. */
+  /** Listens to signals, the end of the process, and to what other ranks ask. */
   listen(): void {
     if (this.#options.place === undefined) return;
     const onSignal = () => {
@@ -72,7 +75,16 @@ export class FlightDumper {
     };
   }
 
-  /** Has another rank written its record? Then this one does. */
+  /** No timer runs meanwhile. */
+  waiting(): void {
+    this.look();
+  }
+
+  failed(error: HorovodError): void {
+    this.write('failure', error);
+  }
+
+  /** Writes if another rank has written its record. */
   look(): void {
     const { place } = this.#options;
     if (place === undefined) return;

@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { ObservedOperation } from '../../engine/observer.ts';
 import { FlightRecorder } from './flight-recorder.ts';
 
-function fly(recorder: FlightRecorder, name: string): void {
-  const record = recorder.begin();
-  record.kind = 'allreduce';
-  record.name = name;
-  record.unnamed = 0;
+function fly(recorder: FlightRecorder, fields: Partial<ObservedOperation>): ObservedOperation {
+  const operation = Object.assign(new ObservedOperation(), { sequence: recorder.count + 1 }, fields);
+  recorder.submitted(operation);
+  return operation;
 }
 
 describe('the flight recorder', () => {
   test('keeps the last records, oldest first', () => {
     const recorder = new FlightRecorder(3);
     assert.deepEqual(recorder.read(), []);
-    for (const name of ['a', 'b', 'c', 'd', 'e']) fly(recorder, name);
+    for (const name of ['a', 'b', 'c', 'd', 'e']) fly(recorder, { name });
     assert.deepEqual(
       recorder.read().map(({ sequence, name }) => [sequence, name]),
       [
@@ -26,43 +26,44 @@ describe('the flight recorder', () => {
 
   test('a record that is written over starts anew', () => {
     const recorder = new FlightRecorder(1);
-    const first = recorder.begin();
-    first.state = 'failed';
+    const first = fly(recorder, { name: 'a' });
     first.error = 'ERR_HVD_MISMATCH';
-    fly(recorder, 'b');
+    recorder.settled(first);
+    assert.deepEqual([recorder.last?.state, recorder.last?.error], ['failed', 'ERR_HVD_MISMATCH']);
+    fly(recorder, { name: 'b' });
+    recorder.settled(first);
     const [record] = recorder.read();
     assert.deepEqual([record?.state, record?.error], ['pending', undefined]);
   });
 
   test('names an unnamed operation when asked', () => {
     const recorder = new FlightRecorder(2);
-    const record = recorder.begin();
-    record.kind = 'allreduce';
-    record.unnamed = 12;
+    fly(recorder, { unnamed: 12 });
     assert.equal(recorder.read()[0]?.name, 'allreduce.noname.12');
     assert.ok(!('unnamed' in (recorder.read()[0] ?? {})));
   });
 
   test('what was read does not change afterwards', () => {
     const recorder = new FlightRecorder(1);
-    fly(recorder, 'a');
+    fly(recorder, { name: 'a' });
     const read = recorder.read();
-    fly(recorder, 'b');
+    fly(recorder, { name: 'b' });
     assert.equal(read[0]?.name, 'a');
   });
 
   test('may have room for nothing', () => {
     const recorder = new FlightRecorder(0);
-    fly(recorder, 'a');
+    recorder.settled(fly(recorder, { name: 'a', bytes: 8 }));
     assert.deepEqual(recorder.read(), []);
+    assert.deepEqual([recorder.last?.name, recorder.last?.state, recorder.bytes], ['a', 'done', 8]);
   });
 
   test('shapes of a quick call are made when somebody asks', () => {
     const recorder = new FlightRecorder(3);
     const shape = [2, 3];
-    Object.assign(recorder.begin(), { shapes: undefined, shape, elements: 6 });
-    Object.assign(recorder.begin(), { shapes: undefined, shape: undefined, elements: 6 });
-    Object.assign(recorder.begin(), { shapes: [[1], [2]] });
+    fly(recorder, { shape, elements: 6 });
+    fly(recorder, { elements: 6 });
+    fly(recorder, { shapes: [[1], [2]] });
     const read = recorder.read();
     shape[0] = 9;
     assert.deepEqual(
@@ -73,5 +74,36 @@ describe('the flight recorder', () => {
       Object.keys(read[0] ?? {}).filter((key) => /^(shape|elements|unnamed)$/.test(key)),
       [],
     );
+  });
+
+  test('counts how often a name was asked for, without those that were rejected', () => {
+    const recorder = new FlightRecorder(8);
+    const named = { key: 'grad', name: 'grad' };
+    fly(recorder, named);
+    const rejected = fly(recorder, named);
+    rejected.isRejected = true;
+    recorder.settled(rejected);
+    recorder.stage(Object.assign(new ObservedOperation(), named), 'zeros');
+    fly(recorder, named);
+    fly(recorder, { ...named, processSet: 1 });
+    recorder.processSetAdded(0);
+    fly(recorder, named);
+    assert.deepEqual(
+      recorder.read().map(({ occurrence }) => occurrence),
+      [1, 2, 3, 1, 1],
+    );
+  });
+
+  test('learns when a quick operation did not end at once, and who called it', () => {
+    const recorder = new FlightRecorder(1);
+    const quick = fly(recorder, { isQuick: true, unnamed: 1 });
+    assert.deepEqual([recorder.last?.submittedAtMs, recorder.last?.callSite], [0, undefined]);
+    recorder.stage(
+      Object.assign(new ObservedOperation(), quick, { isQuick: false, submittedAtMs: 5 }),
+      'slow',
+    );
+    assert.equal(recorder.last?.submittedAtMs, 5);
+    recorder.agreed(quick);
+    assert.equal(recorder.last?.state, 'running');
   });
 });

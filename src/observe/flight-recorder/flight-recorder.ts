@@ -1,9 +1,11 @@
-// The flight recorder: the last N collectives of this rank, for after a crash or a stall. A ring of records
-// that are written over, so that recording allocates nothing. Quick blocking operations carry only the time at
-// which they finished, to within some milliseconds (a clock read costs a fifth of such an operation), and their call
-// site only where they had to wait long, or now and then (call-site.ts says what it costs).
+// The flight recorder: the last N collectives of this rank, for after a crash or a stall. A ring of slots that are
+// written over, so that recording allocates nothing. Quick operations have only the time at which they finished, to within
+// some milliseconds (a clock read costs a fifth of such an operation), and a call site only where they had to wait
+// (call-site.ts says what it costs).
 
+import type { ObservedOperation, OperationObserver, OperationStage } from '../../engine/observer.ts';
 import type { DType } from '../../tensor/dtype.ts';
+import { CallSites } from './call-site.ts';
 
 /**
  * pending: asked for. running: all ranks were found to have asked for it; most operations learn that together with
@@ -36,37 +38,28 @@ export interface CollectiveRecord {
   readonly callSite: string | undefined;
 }
 
-export type MutableRecord = {
-  -readonly [K in keyof Omit<CollectiveRecord, 'shapes'>]: CollectiveRecord[K];
-} & {
-  /** Undefined: one tensor, of `shape`, or of `[elements]` where that is undefined too. */
-  shapes: readonly (readonly number[])[] | undefined;
-  shape: readonly number[] | undefined;
-  elements: number;
-  /** Counter of an unnamed operation: the text of its name is made only when somebody asks. */
-  unnamed: number;
-};
-
-export interface NameCounter {
-  count: number;
-}
+/** A place in the ring. */
+type Slot = { -readonly [K in keyof Omit<CollectiveRecord, 'shapes'>]: CollectiveRecord[K] } & Pick<
+  ObservedOperation,
+  'unnamed' | 'shapes' | 'shape' | 'elements'
+>;
 
 /** Names that are made up for every call must not be kept for ever. */
-const namesLimit = 10_000;
+const maxNames = 10_000;
 
-export class FlightRecorder {
-  readonly #ring: MutableRecord[];
+export class FlightRecorder implements OperationObserver {
+  readonly name = 'the flight recorder';
+  readonly #ring: Slot[];
+  readonly #sites: CallSites;
+  #last: Slot = emptySlot();
   #count = 0;
-  #last: MutableRecord = emptyRecord();
-  #bytesBeforeLast = 0;
-  readonly #names = new Map<number, Map<string, NameCounter>>();
+  #bytes = 0;
+  /** How often each name was asked for, by process set. */
+  readonly #names = new Map<number, Map<string, { count: number }>>();
 
-  constructor(capacity: number) {
-    this.#ring = Array.from({ length: Math.max(capacity, 0) }, emptyRecord);
-  }
-
-  get capacity(): number {
-    return this.#ring.length;
+  constructor(capacity: number, sites: CallSites = new CallSites()) {
+    this.#ring = Array.from({ length: Math.max(capacity, 0) }, emptySlot);
+    this.#sites = sites;
   }
 
   /** Collectives so far. */
@@ -76,7 +69,7 @@ export class FlightRecorder {
 
   /** Bytes given to them so far. */
   get bytes(): number {
-    return this.#bytesBeforeLast + this.#last.bytes;
+    return this.#bytes;
   }
 
   /** The newest; undefined before the first. */
@@ -84,42 +77,64 @@ export class FlightRecorder {
     return this.#count === 0 ? undefined : toRecord(this.#last);
   }
 
-  /** The record to fill; valid until `capacity` more have begun. */
-  begin(): MutableRecord {
-    const sequence = ++this.#count;
-    const record = this.#ring[(sequence - 1) % this.#ring.length] ?? emptyRecord();
-    this.#bytesBeforeLast += this.#last.bytes;
-    this.#last = record;
-    record.sequence = sequence;
-    record.occurrence = 0;
-    record.root = undefined;
-    record.bytes = 0;
-    record.state = 'pending';
-    record.error = undefined;
-    record.callSite = undefined;
-    return record;
+  submitted(operation: ObservedOperation): void {
+    const { sequence, bytes, unnamed } = operation;
+    const slot = this.#ring[(sequence - 1) % this.#ring.length] ?? emptySlot();
+    this.#last = slot;
+    this.#count = sequence;
+    this.#bytes += bytes;
+    slot.sequence = sequence;
+    slot.kind = operation.kind;
+    slot.name = operation.name;
+    slot.unnamed = unnamed;
+    slot.processSet = operation.processSet;
+    slot.occurrence = unnamed > 0 ? 0 : this.#addToName(operation, 1);
+    slot.dtype = operation.dtype;
+    slot.shapes = operation.shapes;
+    slot.shape = operation.shape;
+    slot.elements = operation.elements;
+    slot.bytes = bytes;
+    slot.op = operation.op;
+    slot.root = operation.root;
+    slot.state = 'pending';
+    slot.submittedAtMs = operation.submittedAtMs;
+    slot.finishedAtMs = 0;
+    slot.error = undefined;
+    slot.callSite = operation.isQuick ? undefined : this.#siteOf(operation);
   }
 
-  /**
-   * Counts what has this name, so that records of several ranks can be put side by side long after their first ones are
-   * gone. Undefined: there are too many names already.
-   */
-  counterOf(processSet: number, name: string): NameCounter | undefined {
-    let names = this.#names.get(processSet);
-    if (names === undefined) {
-      names = new Map();
-      this.#names.set(processSet, names);
-    }
-    let counter = names.get(name);
-    if (counter === undefined && names.size < namesLimit) {
-      counter = { count: 0 };
-      names.set(name, counter);
-    }
-    return counter;
+  agreed(operation: ObservedOperation): void {
+    const slot = this.#slotOf(operation);
+    if (slot !== undefined) slot.state = 'running';
   }
 
-  /** A new process set has this number: its members begin to count together. */
-  forgetNames(processSet: number): void {
+  stage(operation: ObservedOperation, stage: OperationStage): void {
+    if (stage === 'zeros') {
+      if (operation.unnamed === 0) this.#addToName(operation, 1);
+      return;
+    }
+    const slot = this.#slotOf(operation);
+    if (slot === undefined) return;
+    if (stage === 'slow') {
+      slot.submittedAtMs = operation.submittedAtMs;
+      slot.callSite = this.#siteOf(operation);
+    } else {
+      // What is there may be of another call of that name.
+      slot.callSite = this.#sites.look() ?? slot.callSite;
+    }
+  }
+
+  settled(operation: ObservedOperation): void {
+    if (operation.isRejected && operation.unnamed === 0) this.#addToName(operation, -1);
+    const slot = this.#slotOf(operation);
+    if (slot === undefined) return;
+    slot.state = operation.error === undefined ? 'done' : 'failed';
+    slot.finishedAtMs = operation.finishedAtMs;
+    slot.error = operation.error;
+  }
+
+  /** Its members begin to count together. */
+  processSetAdded(processSet: number): void {
     this.#names.delete(processSet);
   }
 
@@ -127,18 +142,48 @@ export class FlightRecorder {
   read(): CollectiveRecord[] {
     const held = Math.min(this.#count, this.#ring.length);
     return Array.from({ length: held }, (_, i) =>
-      toRecord(this.#ring[(this.#count - held + i) % this.#ring.length] as MutableRecord),
+      toRecord(this.#ring[(this.#count - held + i) % this.#ring.length] as Slot),
     );
+  }
+
+  /** Undefined: the ring has gone round. */
+  #slotOf({ sequence }: ObservedOperation): Slot | undefined {
+    const slot = this.#ring[(sequence - 1) % this.#ring.length] ?? this.#last;
+    return slot.sequence === sequence ? slot : undefined;
+  }
+
+  #siteOf({ key, unnamed, submittedAtMs }: ObservedOperation): string | undefined {
+    return this.#sites.of(unnamed > 0 ? undefined : key, submittedAtMs);
+  }
+
+  /**
+   * Counts what has this name, so that records of several ranks can be put side by side long after their first ones are
+   * gone. 0: there are too many names already.
+   */
+  #addToName({ processSet, key }: ObservedOperation, change: number): number {
+    let names = this.#names.get(processSet);
+    if (names === undefined) {
+      names = new Map();
+      this.#names.set(processSet, names);
+    }
+    const counter = names.get(key);
+    if (counter !== undefined) {
+      counter.count += change;
+      return counter.count;
+    }
+    if (names.size >= maxNames) return 0;
+    names.set(key, { count: change });
+    return change;
   }
 }
 
-function toRecord({ unnamed, shapes, shape, elements, ...record }: MutableRecord): CollectiveRecord {
-  const name = unnamed > 0 ? `${record.kind}.noname.${unnamed}` : record.name;
-  // Those of a quick call are the caller's own array, which may change.
-  return { ...record, name, shapes: shapes ?? [[...(shape ?? [elements])]] };
+function toRecord({ unnamed, shapes, shape, elements, ...slot }: Slot): CollectiveRecord {
+  const name = unnamed > 0 ? `${slot.kind}.noname.${unnamed}` : slot.name;
+  // The shape of a quick call is the caller's array, which may change.
+  return { ...slot, name, shapes: shapes ?? [[...(shape ?? [elements])]] };
 }
 
-function emptyRecord(): MutableRecord {
+function emptySlot(): Slot {
   return {
     sequence: 0,
     kind: '',

@@ -1,9 +1,10 @@
-// Who is missing, since when, and what it does instead: looks at requests that have waited too long and says so, with
-// what to do. Only text and a verdict; the context logs and acts.
+// Finds requests that have waited too long and says which ranks are missing, what those do instead, and what to do. Only
+// text and a verdict; the stall watch logs and acts.
 
 import { listRanks } from '../../engine/agreement/resolve.ts';
 import type { Channel } from '../../engine/channel.ts';
-import { labelOf, nameOf, type Request } from '../../engine/request.ts';
+import { labelOf, nameOf } from '../../engine/description.ts';
+import type { Request } from '../../engine/request.ts';
 import { HorovodError } from '../../errors.ts';
 
 export interface StallLimits {
@@ -27,11 +28,23 @@ export interface StallReport {
   readonly failure: HorovodError | undefined;
 }
 
-/** What a rank is doing, as a sentence without its end: 'rank 3 (host2, pid 812) sleeps'. */
-export type DescribePeer = (rank: number) => string;
+/** When each request was last warned of. */
+export type WarnedRequests = WeakMap<Request, number>;
+
+export interface StallInspection {
+  readonly channels: readonly Channel[];
+  readonly limits: StallLimits;
+  readonly nowMs: number;
+  /** This rank. */
+  readonly rank: number;
+  /** Is brought up to date. */
+  readonly warned: WarnedRequests;
+  /** What a rank is doing, as a sentence without its end: 'rank 3 (host2, pid 812) sleeps'. */
+  describePeer(rank: number): string;
+}
 
 /** Missing ranks that are described one by one. */
-const describedLimit = 4;
+const maxDescribed = 4;
 
 /** Horovod's rule, and its words: a shutdown before the warning does not take place. */
 export function stallNotice({
@@ -46,13 +59,8 @@ export function stallNotice({
   );
 }
 
-export function inspectStalls(
-  channels: readonly Channel[],
-  limits: StallLimits,
-  nowMs: number,
-  rank: number,
-  describePeer: DescribePeer = (peer) => `rank ${peer}`,
-): StallReport {
+export function inspectStalls(inspection: StallInspection): StallReport {
+  const { channels, limits, nowMs, rank, warned } = inspection;
   const warnings: StallWarning[] = [];
   let failure: HorovodError | undefined;
   const { stallWarningMs, stallShutdownMs } = limits;
@@ -64,22 +72,25 @@ export function inspectStalls(
       const waitedMs = nowMs - request.submittedAtMs;
       // A timer may come a little early by the other clock.
       const isLong = stallWarningMs > 0 && waitedMs >= stallWarningMs * 0.99;
-      const isNews =
-        isLong && nowMs - (request.warnedAtMs ?? Number.NEGATIVE_INFINITY) >= stallWarningMs * 0.99;
+      const warnedAtMs = warned.get(request);
+      const isNews = isLong && nowMs - (warnedAtMs ?? Number.NEGATIVE_INFINITY) >= stallWarningMs * 0.99;
       const isOver = endsJob && failure === undefined && waitedMs >= stallShutdownMs;
       if (!isNews && !isOver) continue;
       const missing = channel.missingFor(request).filter((member) => member !== rank);
-      const text = stallText(request, waitedMs, missing, describePeer);
+      const text = stallText(request, waitedMs, missing, inspection);
       if (isNews) {
-        const isRepeated = request.warnedAtMs !== undefined;
-        request.warnedAtMs = nowMs;
+        warned.set(request, nowMs);
         const waiting = channel.members.filter((member) => !missing.includes(member));
-        warnings.push({ text, isFirst: waiting.length === 0 || Math.min(...waiting) === rank, isRepeated });
+        warnings.push({
+          text,
+          isFirst: waiting.length === 0 || Math.min(...waiting) === rank,
+          isRepeated: warnedAtMs !== undefined,
+        });
       }
       if (isOver) {
         failure = new HorovodError(
           'ERR_HVD_TIMEOUT',
-          `${text} The job ends: HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is over.`,
+          `${text} The job ends: this is longer than HOROVOD_STALL_SHUTDOWN_TIME_SECONDS.`,
           { rank: missing[0], tensor: nameOf(request.description) },
         );
       }
@@ -92,7 +103,7 @@ function stallText(
   request: Request,
   waitedMs: number,
   missing: readonly number[],
-  describePeer: DescribePeer,
+  { describePeer }: StallInspection,
 ): string {
   const seconds = Math.round(waitedMs / 1000);
   const label = labelOf(request.description);
@@ -100,7 +111,7 @@ function stallText(
     return `${label} has waited ${seconds} s: all ranks have asked for it and it has not ended.`;
   }
   const who = `${listRanks(missing)} ${missing.length === 1 ? 'has' : 'have'} not asked for it`;
-  const described = missing.slice(0, describedLimit).map(describePeer);
+  const described = missing.slice(0, maxDescribed).map(describePeer);
   const instead = described.map((text) => ` ${text.charAt(0).toUpperCase()}${text.slice(1)}.`).join('');
   return (
     `${label} has waited ${seconds} s: ${who}.${instead} ` +

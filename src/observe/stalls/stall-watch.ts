@@ -1,111 +1,87 @@
-// The stall watch of a context: while something is in flight it looks at it, from a timer for promise forms and
-// from inside the blocking wait for Sync forms, logs what has waited too long and ends the job when its time is over.
+// The stall watch of a rank: while something is in flight it looks at it, from a timer for promise forms and from inside
+// the blocking wait for Sync forms. It logs what has waited too long, and ends the job after HOROVOD_STALL_SHUTDOWN_TIME.
 
-import type { Log } from '../../console/log.ts';
-import { nowMs } from '../../context/request-parts.ts';
-import {
-  type Activity,
-  type ActivitySample,
-  activityOf,
-  sampleActivity,
-} from '../../control/process-activity.ts';
-import type { Channel } from '../../engine/channel.ts';
-import type { HorovodError } from '../../errors.ts';
+import { nowMs } from '../../engine/clock.ts';
+import { type OperationObserver, waitingPeriodMs } from '../../engine/observer.ts';
 import type { FlightDumper } from '../flight-recorder/flight-dumper.ts';
-import { describePeer } from '../status/describe-peer.ts';
-import { type StatusWriter, statusPeriodMs } from '../status/status-writer.ts';
-import { inspectStalls, type StallLimits, stallNotice } from './stall-inspector.ts';
+import { channelsOf, type ObservedRank } from '../observed-rank.ts';
+import type { Peers } from './peers.ts';
+import { inspectStalls, type StallLimits, stallNotice, type WarnedRequests } from './stall-inspector.ts';
 
-export interface StallWatchHost {
-  readonly rank: number;
+export interface StallWatchOptions {
   readonly limits: StallLimits;
-  readonly log: Log;
   readonly dumper: FlightDumper;
-  status(): StatusWriter;
-  channels(): readonly Channel[];
-  fail(error: HorovodError): void;
-  /** Process of a rank of this host; 0 or undefined: of another. */
-  pidOf(rank: number): number | undefined;
+  readonly peers: Peers;
 }
 
-/** Processes looked at for what they do instead, at each tick of a wait. */
-const sampledLimit = 8;
-
-export class StallWatch {
-  readonly #host: StallWatchHost;
-  readonly #tickMs: number;
-  readonly #samples = new Map<number, { previous: ActivitySample | undefined; latest: ActivitySample }>();
+export class StallWatch implements OperationObserver {
+  readonly name = 'the stall check';
+  readonly #watched: ObservedRank;
+  readonly #options: StallWatchOptions;
+  readonly #warned: WarnedRequests = new WeakMap();
+  /** 0: there is nothing to look for. */
+  readonly #periodMs: number;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(host: StallWatchHost) {
-    this.#host = host;
-    const { stallCheck, stallWarningMs, stallShutdownMs } = host.limits;
+  constructor(watched: ObservedRank, options: StallWatchOptions) {
+    this.#watched = watched;
+    this.#options = options;
+    const { stallCheck, stallWarningMs, stallShutdownMs } = options.limits;
     const times = [stallWarningMs, stallShutdownMs].filter((ms) => ms > 0);
-    this.#tickMs = stallCheck && times.length > 0 ? Math.min(...times, statusPeriodMs) : 0;
-    const notice = stallNotice(host.limits);
-    if (notice !== undefined && host.rank === 0) host.log.write('warning', notice);
+    this.#periodMs = stallCheck && times.length > 0 ? Math.min(...times, waitingPeriodMs) : 0;
+    const notice = stallNotice(options.limits);
+    if (notice !== undefined && watched.rank === 0) watched.log.write('warning', notice);
   }
 
-  /** Something is in flight: look at it when the time for warnings has come. */
-  start(): void {
-    if (this.#tickMs === 0 || this.#timer !== undefined) return;
+  launched(): void {
+    if (this.#periodMs === 0 || this.#timer !== undefined) return;
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
-      const channels = this.#host.channels();
-      this.inspect(channels);
-      if (channels.some((channel) => !channel.isIdle)) this.start();
-    }, this.#tickMs);
+      this.#inspect();
+      if (channelsOf(this.#watched).some((channel) => !channel.isIdle)) this.launched();
+    }, this.#periodMs);
     this.#timer.unref();
   }
 
-  inspect(channels: readonly Channel[]): void {
-    const { limits, log, rank, dumper } = this.#host;
-    if (this.#tickMs === 0) return;
-    const atMs = nowMs();
-    this.#sampleMissing(channels, atMs);
-    const { warnings, failure } = inspectStalls(channels, limits, atMs, rank, (peer) => this.describe(peer));
-    if (warnings.some(({ isRepeated }) => !isRepeated)) dumper.write('stall');
-    const hint = dumper.command === undefined ? '' : ` ${dumper.command} compares what the ranks did.`;
-    for (const { text, isFirst } of warnings) log.write(isFirst ? 'warning' : 'info', `${text}${hint}`);
-    if (failure !== undefined) this.#host.fail(failure);
-  }
-
-  /** What a rank is doing, as far as this one can know. */
-  describe(peer: number): string {
-    const { pidOf, status } = this.#host;
-    const pid = pidOf(peer);
-    return describePeer(
-      { rank: peer, status: status().read(peer), activity: pid ? this.#activityOf(pid) : 'unknown' },
-      Date.now(),
-    );
+  waiting(): void {
+    this.#inspect();
   }
 
   close(): void {
     clearTimeout(this.#timer);
   }
 
-  /** A process is busy or not over a span of time: looks before there is a reason to ask. */
-  #sampleMissing(channels: readonly Channel[], atMs: number): void {
-    const { limits, pidOf, rank } = this.#host;
-    const soonMs = Math.max(limits.stallWarningMs - 3 * this.#tickMs, this.#tickMs);
-    const missing = new Set<number>();
-    for (const channel of channels) {
-      for (const request of channel.pending) {
-        if (atMs - request.submittedAtMs < soonMs) continue;
-        for (const member of channel.missingFor(request)) if (member !== rank) missing.add(member);
-      }
-    }
-    if (missing.size === 0) this.#samples.clear();
-    for (const member of [...missing].slice(0, sampledLimit)) {
-      const pid = pidOf(member);
-      const latest = pid ? sampleActivity(pid, atMs) : undefined;
-      if (pid && latest !== undefined)
-        this.#samples.set(pid, { previous: this.#samples.get(pid)?.latest, latest });
-    }
+  #inspect(): void {
+    const { rank, log } = this.#watched;
+    const { limits, dumper, peers } = this.#options;
+    if (this.#periodMs === 0) return;
+    const atMs = nowMs();
+    peers.sample(this.#soonMissing(atMs), atMs);
+    const { warnings, failure } = inspectStalls({
+      channels: channelsOf(this.#watched),
+      limits,
+      nowMs: atMs,
+      rank,
+      warned: this.#warned,
+      describePeer: (peer) => peers.describe(peer),
+    });
+    if (warnings.some(({ isRepeated }) => !isRepeated)) dumper.write('stall');
+    const hint = dumper.command === undefined ? '' : ` ${dumper.command} compares what the ranks did.`;
+    for (const { text, isFirst } of warnings) log.write(isFirst ? 'warning' : 'info', `${text}${hint}`);
+    if (failure !== undefined) this.#watched.fail(failure);
   }
 
-  #activityOf(pid: number): Activity {
-    const sample = this.#samples.get(pid);
-    return activityOf(sample?.previous, sample?.latest ?? sampleActivity(pid, nowMs()));
+  /** The ranks that are missing where a warning is near. */
+  #soonMissing(atMs: number): number[] {
+    const soonMs = Math.max(this.#options.limits.stallWarningMs - 3 * this.#periodMs, this.#periodMs);
+    const missing = new Set<number>();
+    for (const channel of channelsOf(this.#watched)) {
+      for (const request of channel.pending) {
+        if (atMs - request.submittedAtMs < soonMs) continue;
+        for (const member of channel.missingFor(request)) missing.add(member);
+      }
+    }
+    missing.delete(this.#watched.rank);
+    return [...missing];
   }
 }

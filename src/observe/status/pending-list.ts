@@ -1,7 +1,7 @@
 // What a rank waits for, as its status page shows it.
 
 import type { Channel } from '../../engine/channel.ts';
-import { labelOf } from '../../engine/request.ts';
+import { labelOf } from '../../engine/description.ts';
 import { type PendingCollective, pendingLimit } from './rank-status.ts';
 
 /** The oldest first. `rank` is the one that asks: it is missing nowhere. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { ObservedOperation } from '../../engine/observer.ts';
 import { StepClock } from '../../engine/step-clock.ts';
 import { runContexts } from '../../testing/run-contexts.ts';
 import { FlightRecorder } from '../flight-recorder/flight-recorder.ts';
@@ -13,6 +14,7 @@ function writerAt(clock: { nowMs: number }) {
   const place = { board, host: 'host1', job: 'job1' };
   const nowMs = () => clock.nowMs;
   const writer = new StatusWriter({ rank: 0, size: 1, place, recorder, steps, nowMs, pending: () => [] });
+  steps.subscribe((mark) => writer.step(mark));
   return { writer, board, recorder, steps };
 }
 
@@ -62,7 +64,8 @@ describe('the status of a rank', () => {
     const { writer, board, recorder, steps } = writerAt(clock);
     for (let second = 0; second < 20; second++) {
       for (let i = 0; i < 4; i++) {
-        recorder.begin().bytes = 1000;
+        const sequence = recorder.count + 1;
+        recorder.submitted(Object.assign(new ObservedOperation(), { sequence, bytes: 1000 }));
         steps.mark(second < 10 ? 8 : 16);
       }
       clock.nowMs += 1000;
@@ -109,7 +112,12 @@ describe('the status of a rank', () => {
     const recorder = new FlightRecorder(1);
     const nowMs = () => 1;
     const writer = new StatusWriter({
-      ...{ rank: 0, size: 1, place: undefined, recorder, steps: new StepClock(), nowMs },
+      rank: 0,
+      size: 1,
+      place: undefined,
+      recorder,
+      steps: new StepClock(),
+      nowMs,
       pending: () => assert.fail('nobody asks'),
     });
     assert.equal(writer.dueAtMs, Number.POSITIVE_INFINITY);

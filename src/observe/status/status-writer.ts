@@ -1,9 +1,10 @@
-// Writes this rank's status page: at most ten times a second while collectives run, so that of a rank that gets stuck
-// nearly the last thing it did is known, and twice a second while it waits or is idle. Hot paths compare one number with
-// `dueAtMs`; a timer that keeps nothing alive does the rest, and blocking waits call in themselves. A status that cannot
-// be written is no error: watching never changes behaviour.
+// Writes this rank's status page: at most ten times a second while collectives run, so that nearly the last thing that a
+// stuck rank did is known, and twice a second while it waits or is idle. Operations and steps compare one number with
+// `dueAtMs`; a timer that keeps nothing alive does the rest. A status that cannot be written is no error: watching never
+// changes behaviour.
 
-import type { StepClock } from '../../engine/step-clock.ts';
+import { type ObservedOperation, type OperationObserver, waitingPeriodMs } from '../../engine/observer.ts';
+import type { StepClock, StepMark } from '../../engine/step-clock.ts';
 import type { FlightRecorder } from '../flight-recorder/flight-recorder.ts';
 import type { LastCollective, PendingCollective, RankStatus, StatusRates } from './rank-status.ts';
 import type { StatusBoard } from './status-board.ts';
@@ -30,10 +31,10 @@ export interface StatusSource {
 /** What others have to say in this rank's page. */
 export type StatusExtras = Pick<RankStatus, 'waitMsPerStep' | 'hasLeft'>;
 
-/** Between two pages of a rank that waits, or does nothing; and between two looks at what costs more to find out. */
-export const statusPeriodMs = 500;
-/** The least between two pages. */
-const leastPeriodMs = 100;
+/** Between two pages of a rank that does nothing; and between two looks at what costs more to find out. */
+const periodMs = waitingPeriodMs;
+/** Between any two pages. */
+const minPeriodMs = 100;
 /** Rates are those since the oldest of so many looks. */
 const rateLooks = 10;
 
@@ -44,8 +45,9 @@ interface Counts {
   readonly bytes: number;
 }
 
-export class StatusWriter {
-  /** A page is due when the host's monotonic clock is at or beyond this: for the hot paths. */
+export class StatusWriter implements OperationObserver {
+  readonly name = 'the status page';
+  /** A page is due when the host's monotonic clock is at or beyond this. */
   dueAtMs = 0;
   readonly #source: StatusSource;
   readonly #counts: Counts[] = [];
@@ -61,11 +63,27 @@ export class StatusWriter {
       this.dueAtMs = Number.POSITIVE_INFINITY;
       return;
     }
-    this.#timer = setInterval(() => this.writeIfDue(), statusPeriodMs);
+    this.#timer = setInterval(() => {
+      // It may come a little early.
+      if (source.nowMs() >= this.dueAtMs - minPeriodMs / 10) this.write();
+    }, periodMs);
     this.#timer.unref();
-    source.steps.subscribe(({ atMs }) => {
-      if (atMs >= this.dueAtMs) this.write();
-    });
+  }
+
+  submitted({ submittedAtMs }: ObservedOperation): void {
+    if (submittedAtMs >= this.dueAtMs) this.write();
+  }
+
+  settled({ finishedAtMs }: ObservedOperation): void {
+    if (finishedAtMs >= this.dueAtMs) this.write();
+  }
+
+  step({ atMs }: StepMark): void {
+    if (atMs >= this.dueAtMs) this.write();
+  }
+
+  waiting(): void {
+    this.write();
   }
 
   /** Goes out with the next page. */
@@ -73,16 +91,11 @@ export class StatusWriter {
     this.#extras = { ...this.#extras, ...extras };
   }
 
-  writeIfDue(): void {
-    // A timer may come a little early.
-    if (this.#source.nowMs() >= this.dueAtMs - leastPeriodMs / 10) this.write();
-  }
-
   write(): void {
     const { place, nowMs } = this.#source;
     if (place === undefined || this.#isOver) return;
     const atMs = nowMs();
-    this.dueAtMs = atMs + leastPeriodMs;
+    this.dueAtMs = atMs + minPeriodMs;
     try {
       place.board.publish(this.#status(place, atMs));
     } catch {
@@ -121,9 +134,18 @@ export class StatusWriter {
     const updatedAt = Date.now();
     const counts = { atMs, step, samples, bytes };
     const rates = this.#ratesOf(counts);
-    if (atMs >= this.#lookedAtMs + statusPeriodMs * 0.9) this.#look(counts);
+    if (atMs >= this.#lookedAtMs + periodMs * 0.9) this.#look(counts);
     return {
-      ...{ rank, host, pid: process.pid, job, updatedAt, step, samples, collectives: count, bytes, rates },
+      rank,
+      host,
+      pid: process.pid,
+      job,
+      updatedAt,
+      step,
+      samples,
+      collectives: count,
+      bytes,
+      rates,
       last: this.#last(updatedAt - atMs),
       pending: pending(),
       rssBytes: this.#rssBytes,

@@ -1,8 +1,10 @@
-// Keeps the averages of the straggler report in this rank's status page, and warns, on rank 0, of a rank that the
-// others wait for too long.
+// Measures how long this rank waits for others, keeps the averages in its status page, and warns on rank 0 of a rank that
+// the others wait for too long.
 
 import type { Log } from '../../console/log.ts';
-import type { StepClock } from '../../engine/step-clock.ts';
+import { nowMs } from '../../engine/clock.ts';
+import type { ObservedOperation, OperationObserver, OperationStage } from '../../engine/observer.ts';
+import type { StepMark } from '../../engine/step-clock.ts';
 import type { StatusWriter } from '../status/status-writer.ts';
 import {
   findStraggler,
@@ -18,27 +20,56 @@ const pageSteps = 10;
 /** The same warning comes again after so many steps. */
 const quietSteps = 1000;
 
-export class StragglerWatch {
-  readonly meter: WaitMeter = new WaitMeter();
-  readonly #status: StatusWriter;
-  #warned: { readonly rank: number; readonly step: number } | undefined;
+export interface StragglerOptions {
+  readonly rank: number;
+  /** HOROVOD_STRAGGLER_PERCENT; 0: no warnings. */
+  readonly percent: number;
+  readonly log: Log;
+}
 
-  constructor(steps: StepClock, status: StatusWriter, options: { rank: number; percent: number; log: Log }) {
+export class StragglerWatch implements OperationObserver {
+  readonly name = 'the straggler report';
+  readonly #meter = new WaitMeter();
+  readonly #status: StatusWriter;
+  readonly #options: StragglerOptions;
+  #warned: { readonly rank: number; readonly step: number } | undefined;
+  /** Of the quick operation that runs; 0: it is not measured. */
+  #quickSinceMs = 0;
+
+  constructor(status: StatusWriter, options: StragglerOptions) {
     this.#status = status;
-    steps.subscribe(({ step, atMs }) => {
-      this.meter.endStep(atMs);
-      if (step % pageSteps !== 0) return;
-      const averages = this.meter.averages();
-      if (averages === undefined) return;
-      this.#status.set({ waitMsPerStep: Number(averages.waitMs.toPrecision(4)) });
-      if (options.rank === 0 && options.percent > 0 && step % stragglerSteps === 0)
-        this.#check(step, options);
-    });
+    this.#options = options;
+  }
+
+  submitted(operation: ObservedOperation): void {
+    if (!operation.isQuick) this.#meter.enter(operation.submittedAtMs);
+    else this.#quickSinceMs = this.#meter.wants(operation.bytes) ? nowMs() : 0;
+  }
+
+  stage(operation: ObservedOperation, stage: OperationStage): void {
+    if (stage !== 'slow') return;
+    this.#endQuick();
+    this.#meter.enter(operation.submittedAtMs);
+  }
+
+  settled(operation: ObservedOperation): void {
+    if (operation.isQuick) this.#endQuick();
+    else this.#meter.leave(operation.finishedAtMs);
+  }
+
+  step({ step, atMs }: StepMark): void {
+    const { rank, percent } = this.#options;
+    this.#meter.endStep(atMs);
+    if (step % pageSteps !== 0) return;
+    const averages = this.#meter.averages();
+    if (averages === undefined) return;
+    this.#status.set({ waitMsPerStep: Number(averages.waitMs.toPrecision(4)) });
+    if (rank === 0 && percent > 0 && step % stragglerSteps === 0) this.#check(step);
   }
 
   /** Undefined: not known yet. */
   find(): Straggler | undefined {
-    const averages = this.meter.averages();
+    const averages = this.#meter.averages();
     return averages === undefined ? undefined : findStraggler(this.#status.readAll(), averages.stepMs);
   }
 
@@ -48,7 +79,12 @@ export class StragglerWatch {
     return found === undefined ? undefined : `Stragglers: ${stragglerText(found)}.`;
   }
 
-  #check(step: number, { percent, log }: { percent: number; log: Log }): void {
+  #endQuick(): void {
+    if (this.#quickSinceMs !== 0) this.#meter.add(nowMs() - this.#quickSinceMs);
+  }
+
+  #check(step: number): void {
+    const { percent, log } = this.#options;
     this.#status.write();
     const found = this.find();
     if (found === undefined || !isTooLate(found, percent)) return;
@@ -56,7 +92,7 @@ export class StragglerWatch {
     this.#warned = { rank: found.rank, step };
     log.write(
       'warning',
-      `${stragglerText(found)}. Look at what its host does besides, at its cores and at its input; ` +
+      `${stragglerText(found)}. Check its input pipeline, its cores, and what else runs on its host; ` +
         'horovod status shows all ranks. HOROVOD_STRAGGLER_PERCENT=0 turns this warning off.',
     );
   }

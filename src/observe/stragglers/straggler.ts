@@ -1,13 +1,13 @@
-// Who comes last: without any message of its own. Each rank measures how long it has something in flight in a step. A
-// collective ends for all at about the same time and begins when a rank comes to it, so whoever comes last waits least,
-// and the difference is how late it is. The averages stand in the ranks' status pages, where everybody can compare them.
+// Which rank comes last, found without any message. Each rank measures how long it has something in flight in a step. A
+// collective ends for all at about the same time and begins when a rank comes to it, so the rank that comes last waits
+// least, and the difference is how late it is. The averages are in the ranks' status pages, where all can compare them.
 
 import type { RankStatus } from '../status/rank-status.ts';
 
 /** Averages are over so many steps. */
 export const stragglerSteps = 100;
 /** Smaller differences are noise, however short the steps are. */
-const leastMs = 1;
+const minLateMs = 1;
 /**
  * A clock is read for each collective of this size; of smaller ones for the first of a step, which are those that wait for a
  * late rank, and then for every 16th or so.
@@ -122,7 +122,7 @@ export function findStraggler(
 
 /** `percent`: HOROVOD_STRAGGLER_PERCENT; 0: never. */
 export function isTooLate({ lateMs, share }: Straggler, percent: number): boolean {
-  return percent > 0 && lateMs >= leastMs && share * 100 >= percent;
+  return percent > 0 && lateMs >= minLateMs && share * 100 >= percent;
 }
 
 export function stragglerText({ rank, host, pid, lateMs, share }: Straggler): string {

@@ -10,7 +10,7 @@ import { TraceFile, type Write } from './trace-file.ts';
 
 export interface CollectorOptions {
   readonly file: string;
-  readonly mostBytes: number;
+  readonly maxBytes: number;
   /** The ring of this process's rank. */
   readonly ownRing: string;
   /** The block of this host, and how many ranks it has; undefined: there are no other ranks. */
@@ -56,7 +56,7 @@ export class Collector {
     const startedAtEpochUs = Date.now() * 1e3;
     this.#file = new TraceFile(
       options.file,
-      options.mostBytes,
+      options.maxBytes,
       () => [openingEvent(startedAtEpochUs), ...this.#metadata()],
       options.write,
     );

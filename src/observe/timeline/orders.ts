@@ -17,7 +17,7 @@ export interface CollectorOrder {
 export type CollectorReport =
   | { readonly type: 'opened' }
   /** The file could not be opened. */
-  | { readonly type: 'refused'; readonly code: string; readonly message: string }
+  | { readonly type: 'rejected'; readonly code: string; readonly message: string }
   /** It could not be written any more; what was written before is there. */
   | { readonly type: 'broken'; readonly code: string; readonly message: string }
   | { readonly type: 'closed'; readonly dropped: number };

@@ -1,55 +1,36 @@
-// What a rank notes down while its timeline is on: gathers records in a buffer of its own and hands them to its ring
-// every few milliseconds. Nothing here waits, and nothing grows: a ring without room drops a buffer and counts it.
+// What a rank notes down while its timeline is on: gathers records in a buffer and hands them to its ring every few
+// milliseconds. Nothing here waits, and nothing grows: if the ring has no room the buffer is dropped and counted.
 
+import { nowUs } from '../../engine/clock.ts';
+import type { ObservedOperation } from '../../engine/observer.ts';
 import { type Hello, headOf, operationWords, recordType, type Track, tracks } from './records.ts';
 import type { RingWriter } from './ring.ts';
 
 const bufferWords = 4096;
 /** Texts remembered before all are forgotten: names that are made up for every call must not grow for ever. */
-const mostTexts = 4096;
+const maxTexts = 4096;
 /** Longer ones are cut. */
-const mostTextBytes = 512;
+const maxTextBytes = 512;
 const flushMs = 50;
+/** Shapes of a group beyond these are only counted. */
+const maxShapes = 4;
 
 export interface RecorderOptions {
   readonly markCycles: boolean;
   /** Operations; Infinity: all. */
-  readonly mostPerSecond?: number;
+  readonly maxPerSecond?: number;
 }
 
 export const defaultOperationsPerSecond = 1000;
 
-/** What it needs of a transport's quick way. */
-export interface QuickTrace {
-  readonly isTraced: boolean;
-  readonly lastMarks: Float64Array;
-}
-
-/** Fields of a flight record that stay as they are during the call. */
-export interface QuickOperation {
-  readonly kind: string;
-  readonly name: string | undefined;
-  /** Its number among unnamed ones; 0: it has a name. */
-  readonly unnamed: number;
-  readonly dtype: string | undefined;
-  readonly op: string | undefined;
-  readonly bytes: number;
-  /** Undefined: [elements], or several. */
-  readonly shape?: readonly number[] | undefined;
-  readonly shapes?: readonly (readonly number[])[] | undefined;
-  readonly elements?: number;
-  readonly processSet: number;
-}
-
 export class TimelineRecorder {
   readonly marksCycles: boolean;
-  readonly #mostPerSecond: number;
+  readonly #maxPerSecond: number;
   readonly #ring: RingWriter;
   readonly #hello: string;
   readonly #buffer = new Float64Array(bufferWords);
   readonly #bytes = new Uint8Array(this.#buffer.buffer);
   readonly #texts = new Map<string, number>();
-  readonly #originUs: number;
   readonly #timer: NodeJS.Timeout;
   #length = 0;
   #records = 0;
@@ -60,29 +41,19 @@ export class TimelineRecorder {
   #skipped = 0;
   #flushedAtUs = 0;
   #isOver = false;
-  #quickArguments = '';
-  #quickBytes = -1;
-  #quickShape: readonly number[] | undefined;
-  #quickDtype: string | undefined;
-  #quickOp: string | undefined;
+  /** Of the last quick operation: mostly the next one is the same. */
+  #last: Partial<ObservedOperation> = {};
+  #lastArguments = '';
 
   constructor(ring: RingWriter, hello: Hello, options: RecorderOptions) {
     this.#ring = ring;
     this.marksCycles = options.markCycles;
-    this.#mostPerSecond = options.mostPerSecond ?? defaultOperationsPerSecond;
-    // hrtime is the clock that all processes of a host share; performance.now() is the same one from another origin,
-    // and cheaper to ask.
-    this.#originUs = Number(process.hrtime.bigint()) / 1e3 - performance.now() * 1e3;
+    this.#maxPerSecond = options.maxPerSecond ?? defaultOperationsPerSecond;
     this.#hello = JSON.stringify(hello);
     this.#text(0, this.#hello);
     this.flush();
     this.#timer = setInterval(() => this.flush(), flushMs);
     this.#timer.unref();
-  }
-
-  /** Microseconds of the host's monotonic clock. */
-  nowUs(): number {
-    return this.#originUs + performance.now() * 1e3;
   }
 
   slice(track: Track, name: string, fromUs: number, toUs: number, args = ''): void {
@@ -104,73 +75,39 @@ export class TimelineRecorder {
     const buffer = this.#buffer;
     buffer[at + 1] = tracks[track];
     buffer[at + 2] = nameId;
-    buffer[at + 3] = this.nowUs();
+    buffer[at + 3] = nowUs();
     buffer[at + 4] = argsId;
   }
 
-  /** `name`, `args`, `error` are numbers of texts; `marks` pairs of stage and time. */
-  operation(
-    name: number,
-    args: number,
-    unnamed: number,
-    submittedUs: number,
-    leftUs: number,
-    overUs: number,
-    error: number,
-    exchanges: number,
-    marks: ArrayLike<number>,
-    markWords: number,
-  ): void {
+  /** An operation is over. A quick one has its times in its marks; without a trace it is only counted. */
+  operation(operation: ObservedOperation): void {
+    const { isQuick, key, unnamed, error } = operation;
+    const marks = operation.lastMarks;
+    const { length } = marks;
+    if (isQuick && !operation.isTraced) this.#skipped++;
+    if (isQuick && (!operation.isTraced || length < 4)) return;
+    const overUs = isQuick ? (marks[length - 1] as number) : operation.finishedAtMs * 1e3;
     if (!this.#isWithinRate(overUs)) return;
-    const at = this.#reserve(recordType.operation, operationWords + markWords);
+    const nameId = unnamed > 0 ? 0 : this.textId(key);
+    const argsId = this.textId(this.#argumentsOf(operation));
+    const errorId = error === undefined ? 0 : this.textId(error);
+    const at = this.#reserve(recordType.operation, operationWords + length);
     const buffer = this.#buffer;
-    buffer[at + 1] = name;
-    buffer[at + 2] = args;
+    buffer[at + 1] = nameId;
+    buffer[at + 2] = argsId;
     buffer[at + 3] = unnamed;
-    buffer[at + 4] = submittedUs;
-    buffer[at + 5] = leftUs;
+    buffer[at + 4] = isQuick ? (marks[1] as number) : operation.submittedAtMs * 1e3;
+    buffer[at + 5] = isQuick ? (marks[1] as number) : operation.leftAtMs * 1e3;
     buffer[at + 6] = overUs;
-    buffer[at + 7] = error;
-    buffer[at + 8] = exchanges;
-    for (let i = 0; i < markWords; i++) buffer[at + operationWords + i] = marks[i] as number;
+    buffer[at + 7] = errorId;
+    buffer[at + 8] = operation.exchanges;
+    for (let i = 0; i < length; i++) buffer[at + operationWords + i] = marks[i] as number;
     if (overUs - this.#flushedAtUs > flushMs * 1e3) this.flush();
   }
 
-  /** Whether an operation that begins about now is to be shown: what is not costs next to nothing. */
+  /** Whether an operation that begins about now is to be shown: what is not shown costs next to nothing. */
   shows(nowMs: number): boolean {
-    return this.#shown < this.#mostPerSecond || nowMs * 1e3 >= this.#secondEndsUs;
-  }
-
-  /** A quick operation is over; its times are those of its marks. Without a trace it is only counted. */
-  quickOperation(operation: QuickOperation, quick: QuickTrace): void {
-    if (!quick.isTraced) {
-      this.#skipped++;
-      return;
-    }
-    const marks = quick.lastMarks;
-    const { length } = marks;
-    if (length < 4) return;
-    const { kind, name, unnamed, dtype, op, bytes, shape, processSet } = operation;
-    // Mostly the same again and again: the last arguments are kept.
-    let args = this.#quickArguments;
-    if (
-      bytes !== this.#quickBytes ||
-      shape !== this.#quickShape ||
-      dtype !== this.#quickDtype ||
-      op !== this.#quickOp
-    ) {
-      args = quickArguments(operation);
-      this.#quickArguments = args;
-      this.#quickBytes = bytes;
-      this.#quickShape = shape;
-      this.#quickDtype = dtype;
-      this.#quickOp = op;
-    }
-    if (processSet !== 0) args += `,"process_set":${processSet}`;
-    const nameId = unnamed > 0 ? 0 : this.textId(name ?? kind);
-    const argsId = this.textId(args);
-    const fromUs = marks[1] as number;
-    this.operation(nameId, argsId, unnamed, fromUs, fromUs, marks[length - 1] as number, 0, 0, marks, length);
+    return this.#shown < this.#maxPerSecond || nowMs * 1e3 >= this.#secondEndsUs;
   }
 
   /** The number of a text; it is sent along if it is new. To be asked right before the record that uses it. */
@@ -178,9 +115,9 @@ export class TimelineRecorder {
     const known = this.#texts.get(text);
     if (known !== undefined) return known;
     // Room for the record that follows too: a flush between the two may drop the text with its buffer.
-    const words = 3 + Math.ceil(Math.min(Buffer.byteLength(text), mostTextBytes) / 8);
+    const words = 3 + Math.ceil(Math.min(Buffer.byteLength(text), maxTextBytes) / 8);
     if (this.#length + words + 256 > bufferWords) this.flush();
-    if (this.#texts.size >= mostTexts) {
+    if (this.#texts.size >= maxTexts) {
       this.#forget();
     }
     const id = this.#nextText++;
@@ -191,7 +128,7 @@ export class TimelineRecorder {
 
   /** Hands over what has been gathered. */
   flush(): void {
-    this.#flushedAtUs = this.nowUs();
+    this.#flushedAtUs = nowUs();
     if (this.#length === 0) return;
     if (!this.#isOver) this.#greetReader();
     const bytes = this.#bytes.subarray(0, this.#length * 8);
@@ -226,12 +163,29 @@ export class TimelineRecorder {
         this.#skipped = 0;
       }
     }
-    if (this.#shown < this.#mostPerSecond) {
+    if (this.#shown < this.#maxPerSecond) {
       this.#shown++;
       return true;
     }
     this.#skipped++;
     return false;
+  }
+
+  #argumentsOf(operation: ObservedOperation): string {
+    const { dtype, op, kind, processSet, bytes, shape, shapes } = operation;
+    if (!operation.isQuick || shapes !== undefined) return argumentsOf(operation);
+    const isSame =
+      bytes === this.#last.bytes &&
+      shape === this.#last.shape &&
+      dtype === this.#last.dtype &&
+      op === this.#last.op &&
+      kind === this.#last.kind &&
+      processSet === this.#last.processSet;
+    if (isSame) return this.#lastArguments;
+    const text = argumentsOf(operation);
+    this.#last = { bytes, shape, dtype, op, kind, processSet };
+    this.#lastArguments = text;
+    return text;
   }
 
   /** Another collector reads from here on: it has to know who we are, and all texts. */
@@ -270,7 +224,7 @@ export class TimelineRecorder {
 
 function textRecord(id: number, text: string): Uint8Array {
   const bytes = Buffer.from(text);
-  const length = id === 0 ? bytes.length : Math.min(bytes.length, mostTextBytes);
+  const length = id === 0 ? bytes.length : Math.min(bytes.length, maxTextBytes);
   const words = new Float64Array(3 + Math.ceil(length / 8));
   words[0] = headOf(recordType.text, words.length);
   words[1] = id;
@@ -281,8 +235,17 @@ function textRecord(id: number, text: string): Uint8Array {
 }
 
 /** Members of a JSON object. */
-function quickArguments({ kind, dtype, op, bytes, shape, shapes, elements }: QuickOperation): string {
-  const shown = (shapes ?? [shape ?? [elements ?? 0]]).slice(0, 4).map((each) => `[${each.join(', ')}]`);
-  if (shapes !== undefined && shapes.length > 4) shown.push(`and ${shapes.length - 4} more`);
-  return `"kind":"${kind}","dtype":"${dtype}","shape":"${shown.join(', ')}","bytes":${bytes},"op":"${op}"`;
+function argumentsOf(operation: ObservedOperation): string {
+  const { kind, dtype, op, root, bytes, processSet, isGrouped } = operation;
+  const shapes = operation.shapes ?? [operation.shape ?? [operation.elements]];
+  const shown = shapes.slice(0, maxShapes).map((shape) => `[${shape.join(', ')}]`);
+  if (shapes.length > maxShapes) shown.push(`and ${shapes.length - maxShapes} more`);
+  return (
+    `"kind":"${kind}"` +
+    (dtype === undefined ? '' : `,"dtype":"${dtype}","shape":"${shown.join(', ')}","bytes":${bytes}`) +
+    (isGrouped ? `,"tensors":${shapes.length}` : '') +
+    (op === undefined ? '' : `,"op":${JSON.stringify(op)}`) +
+    (root === undefined ? '' : `,"root":${root}`) +
+    (processSet === 0 ? '' : `,"process_set":${processSet}`)
+  );
 }

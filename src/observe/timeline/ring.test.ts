@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ObservedOperation } from '../../engine/observer.ts';
 import { TimelineRecorder } from './recorder.ts';
 import { operationWords, RecordReader, recordType, textOf } from './records.ts';
 import { RingReader, RingWriter } from './ring.ts';
@@ -59,11 +60,9 @@ test('what is no ring is none', () => {
 test('a recorder sends each text once, and again after it was dropped', (t) => {
   const [writer, reader] = ringOf(t, 32 * 1024);
   const hello = { rank: 3, size: 4, host: 'h', pid: 7, transport: 'shm' };
-  const recorder = new TimelineRecorder(writer, hello, { markCycles: false, mostPerSecond: 1e9 });
-  const note = () => {
-    const args = recorder.textId('"kind":"allreduce"');
-    recorder.operation(recorder.textId('grad'), args, 0, 1, 2, 3, 0, 0, [1, 2], 2);
-  };
+  const recorder = new TimelineRecorder(writer, hello, { markCycles: false, maxPerSecond: 1e9 });
+  const operation = Object.assign(new ObservedOperation(), { key: 'grad', marks: [1, 2] });
+  const note = () => recorder.operation(operation);
   note();
   note();
   recorder.flush();
@@ -78,13 +77,13 @@ test('a recorder sends each text once, and again after it was dropped', (t) => {
   // Texts come twice for a reader that is new.
   assert.deepEqual(
     [...new Set(seen)],
-    [JSON.stringify(hello), '"kind":"allreduce"', 'grad', 'operation 2 2'],
+    [JSON.stringify(hello), 'grad', '"kind":"allreduce"', 'operation 1 2'],
   );
   seen.length = 0;
   note();
   recorder.flush();
   read();
-  assert.deepEqual(seen, ['operation 2 2']);
+  assert.deepEqual(seen, ['operation 1 2']);
   // Nobody reads: the ring fills, and what comes is counted instead.
   for (let i = 0; i < 3000; i++) note();
   recorder.flush();
@@ -95,7 +94,7 @@ test('a recorder sends each text once, and again after it was dropped', (t) => {
   recorder.flush();
   seen.length = 0;
   read();
-  assert.deepEqual(seen.slice(0, 3), [JSON.stringify(hello), '"kind":"allreduce"', 'grad']);
+  assert.deepEqual(seen.slice(0, 3), [JSON.stringify(hello), 'grad', '"kind":"allreduce"']);
   assert.match(seen[3] ?? '', /^operation \d+ 2$/);
   recorder.end();
 });
@@ -123,9 +122,12 @@ test('another reader learns who writes, and all texts', (t) => {
 test('of each second the first operations are shown, and the rest is counted', (t) => {
   const [writer, reader] = ringOf(t, 256 * 1024);
   const hello = { rank: 0, size: 1, host: 'h', pid: 7, transport: 'shm' };
-  const recorder = new TimelineRecorder(writer, hello, { markCycles: false, mostPerSecond: 10 });
+  const recorder = new TimelineRecorder(writer, hello, { markCycles: false, maxPerSecond: 10 });
   for (let second = 0; second < 3; second++) {
-    for (let i = 0; i < 25; i++) recorder.operation(0, 0, i, 0, 0, second * 1e6 + i, 0, 0, [], 0);
+    for (let i = 0; i < 25; i++) {
+      const finishedAtMs = second * 1e3 + i / 1e3;
+      recorder.operation(Object.assign(new ObservedOperation(), { unnamed: i + 1, finishedAtMs }));
+    }
   }
   recorder.end();
   const seconds = [0, 0, 0];

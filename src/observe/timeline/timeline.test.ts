@@ -6,12 +6,12 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { type CheckedEvent, checkTrace } from '../../../test/support/check-trace.ts';
 import { ControlBlock } from '../../control/control-block.ts';
+import { nowUs } from '../../engine/clock.ts';
+import { ObservedOperation } from '../../engine/observer.ts';
 import { StepClock } from '../../engine/step-clock.ts';
 import { HorovodError } from '../../errors.ts';
 import { allreduce, barrier } from '../../operations/collectives.ts';
-import { describePlan } from '../../operations/plan.ts';
 import { runContexts } from '../../testing/run-contexts.ts';
-import { OperationTrace } from './operation-trace.ts';
 import { TimelineRecorder } from './recorder.ts';
 import { RingWriter } from './ring.ts';
 import { Timeline, type TimelinePlace } from './timeline.ts';
@@ -30,8 +30,7 @@ function placeOf(rank: number, block?: ControlBlock, options: Partial<TimelinePl
   return {
     ...{ rank, size: 2, host: `host${rank}`, pid: 100 + rank, transport: 'memory' },
     log: { write() {}, tell() {} },
-    steps: new StepClock(),
-    mostBytes: 1 << 20,
+    maxBytes: 1 << 20,
     block: block && {
       fd: block.fd,
       path: block.path,
@@ -72,7 +71,7 @@ describe('ranks with a timeline', () => {
     for (const timeline of timelines) await timeline.start(file);
     for (const { recorder } of timelines) {
       assert.ok(recorder);
-      const now = recorder.nowUs();
+      const now = nowUs();
       recorder.slice('training', 'BACKPROP', now - 100, now);
       recorder.instant('cycles', 'CYCLE_START');
     }
@@ -96,7 +95,8 @@ describe('ranks with a timeline', () => {
   test('it can be started and stopped again and again, with other files', async (t) => {
     const directory = directoryOf(t);
     const steps = new StepClock();
-    const timeline = new Timeline(placeOf(0, undefined, { steps }));
+    const timeline = new Timeline(placeOf(0));
+    steps.subscribe((mark) => timeline.step(mark));
     for (const name of ['a.json', 'b.json', 'a.json']) {
       await timeline.start(join(directory, name));
       steps.mark(32);
@@ -151,9 +151,8 @@ describe('ranks with a timeline', () => {
       ring.close(),
     );
     t.after(users.close);
-    const plan = { kind: 'allreduce', operands: [], operations: [], result: () => undefined } as const;
-    const description = describePlan(plan, 'late');
-    for (let i = 0; i < 1000; i++) new OperationTrace(recorder, description, 0).end();
+    const operation = Object.assign(new ObservedOperation(), { key: 'late', isTraced: true });
+    for (let i = 0; i < 1000; i++) recorder.operation(operation);
     recorder.flush();
     assert.equal(users.size(), 0);
   });

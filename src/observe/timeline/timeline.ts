@@ -1,17 +1,15 @@
 // The timeline of a rank: off, or on with a recorder and a ring. Rank 0 also runs the collector, which writes the file
-// with the events of all ranks that have theirs on. Starting and stopping is no collective: each rank does it when it
-// likes.
+// with the events of all ranks whose timeline is on. Starting and stopping is not a collective: each rank may do it at any
+// time.
 
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { resolve } from 'node:path';
-import { Worker } from 'node:worker_threads';
 import type { Log } from '../../console/log.ts';
-import type { Description } from '../../engine/request.ts';
-import type { StepClock } from '../../engine/step-clock.ts';
+import { nowMs, nowUs } from '../../engine/clock.ts';
+import type { ObservedOperation, OperationObserver, OperationStage } from '../../engine/observer.ts';
+import type { StepMark } from '../../engine/step-clock.ts';
 import { HorovodError } from '../../errors.ts';
-import type { QuickAllreduce } from '../../transport/transport.ts';
-import { OperationTrace } from './operation-trace.ts';
-import type { CollectorOrder, CollectorReport, CollectorThreadData } from './orders.ts';
+import { CollectorThread } from './collector-thread.ts';
 import { defaultOperationsPerSecond, TimelineRecorder } from './recorder.ts';
 import type { Hello } from './records.ts';
 import { RingWriter, sessionOf } from './ring.ts';
@@ -25,8 +23,7 @@ export interface TimelineOptions {
 /** What a timeline needs to know of its rank. */
 export interface TimelinePlace extends Hello {
   readonly log: Log;
-  readonly steps: StepClock;
-  readonly mostBytes: number;
+  readonly maxBytes: number;
   /** 0: all of them. */
   readonly operationsPerSecond?: number | undefined;
   readonly shmDirectory?: string | undefined;
@@ -64,8 +61,9 @@ const relayMs = 400;
 /** Set as HOROVOD_TIMELINE: no timeline before startTimeline(). */
 export const dynamicFile = 'DYNAMIC';
 
-export class Timeline {
-  /** Undefined while it is off: what the engine looks at. */
+export class Timeline implements OperationObserver {
+  readonly name = 'the timeline';
+  /** Undefined while it is off. */
   recorder: TimelineRecorder | undefined;
   readonly #place: TimelinePlace;
   #running: Running | undefined;
@@ -74,6 +72,11 @@ export class Timeline {
   #starting: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
   #isClosed = false;
+  /** When it was turned on, and when the step began that is under way. */
+  #onSinceMs = 0;
+  #stepBeganUs = 0;
+  /** About now, for quick operations: a look at the clock costs too much. */
+  #lastFinishedAtMs = 0;
 
   constructor(place: TimelinePlace) {
     this.#place = place;
@@ -141,15 +144,34 @@ export class Timeline {
     }
   }
 
-  /** The trace of an operation that begins now; undefined while the timeline is off. */
-  begin(description: Description, processSet: number): OperationTrace | undefined {
-    const { recorder } = this;
-    return recorder === undefined ? undefined : new OperationTrace(recorder, description, processSet);
+  submitted(operation: ObservedOperation): void {
+    if (this.recorder === undefined) return;
+    operation.isTraced = !operation.isQuick || this.recorder.shows(this.#lastFinishedAtMs);
   }
 
-  /** Hands over what has been gathered, before a long wait. */
-  flush(): void {
-    this.recorder?.flush();
+  stage(operation: ObservedOperation, stage: OperationStage): void {
+    if (stage === 'slow') operation.isTraced = this.recorder !== undefined;
+  }
+
+  launched(): void {
+    if (this.recorder?.marksCycles === true) this.recorder.instant('cycles', 'CYCLE_START');
+  }
+
+  settled(operation: ObservedOperation): void {
+    const { recorder } = this;
+    if (recorder === undefined) return;
+    this.#lastFinishedAtMs = operation.finishedAtMs;
+    if (operation.isQuick || (operation.isTraced && operation.submittedAtMs >= this.#onSinceMs)) {
+      recorder.operation(operation);
+    }
+  }
+
+  step({ step, samples, atMs }: StepMark): void {
+    const { recorder } = this;
+    if (recorder === undefined) return;
+    const args = samples === undefined ? '' : `"samples":${samples}`;
+    recorder.slice('steps', `step ${step}`, this.#stepBeganUs, atMs * 1e3, args);
+    this.#stepBeganUs = atMs * 1e3;
   }
 
   async #finish(running: Running): Promise<void> {
@@ -180,8 +202,8 @@ export class Timeline {
           ranks: block.ranks,
           hasOtherHosts: block.hasOtherHosts,
         };
-        const { mostBytes } = this.#place;
-        collector = new CollectorThread({ file, mostBytes, ownRing: ring.path, controlBlock }, log, () => {
+        const { maxBytes } = this.#place;
+        collector = new CollectorThread({ file, maxBytes, ownRing: ring.path, controlBlock }, log, () => {
           this.recorder = undefined;
         });
         await collector.opened;
@@ -203,23 +225,19 @@ export class Timeline {
       { rank, size, host, pid, transport },
       {
         markCycles,
-        mostPerSecond: operationsPerSecond === 0 ? Number.POSITIVE_INFINITY : operationsPerSecond,
+        maxPerSecond: operationsPerSecond === 0 ? Number.POSITIVE_INFINITY : operationsPerSecond,
       },
     );
     if (block !== undefined) publishRing(block.fd, block.number, ring.path);
     const release = this.#listen(recorder);
     this.#running = { file, recorder, ring, collector, release, isRetired: false };
+    this.#onSinceMs = nowMs();
+    this.#stepBeganUs = nowUs();
     this.recorder = recorder;
   }
 
-  /** Everything that is not an operation: steps and their phases, the end of the process. */
+  /** Everything that the engine does not tell: phases of training, tuning, the end of the process. */
   #listen(recorder: TimelineRecorder): () => void {
-    let stepBeganUs = recorder.nowUs();
-    const endSteps = this.#place.steps.subscribe(({ step, samples, atMs }) => {
-      const args = samples === undefined ? '' : `"samples":${samples}`;
-      recorder.slice('steps', `step ${step}`, stepBeganUs, atMs * 1e3, args);
-      stepBeganUs = atMs * 1e3;
-    });
     const onPhases = (message: unknown) => notePhases(recorder, message);
     subscribe(phasesChannel, onPhases);
     const onTuning = (message: unknown) => noteTuning(recorder, message);
@@ -227,7 +245,6 @@ export class Timeline {
     const onExit = () => this.close();
     process.once('exit', onExit);
     return () => {
-      endSteps();
       unsubscribe(phasesChannel, onPhases);
       unsubscribe(tuningChannel, onTuning);
       process.off('exit', onExit);
@@ -286,88 +303,6 @@ export class Timeline {
   }
 }
 
-/** Before a quick operation: its transport notes down its stages while the timeline is on. */
-export function traceQuick(timeline: Timeline, quick: QuickAllreduce): void {
-  const { recorder } = timeline;
-  const isOn = recorder?.shows(quick.lastFinishedAtMs()) ?? false;
-  if (quick.isTraced !== isOn) quick.isTraced = isOn;
-}
-
-/** The main thread's side of the collector. It never keeps the process alive. */
-class CollectorThread {
-  readonly opened: Promise<void>;
-  readonly #worker: Worker;
-  readonly #over = new Int32Array(new SharedArrayBuffer(4));
-  readonly #closed: Promise<void>;
-  #resolveClosed: () => void = () => {};
-  #isOver = false;
-
-  constructor(options: CollectorThreadData['options'], log: Log, onBroken: () => void) {
-    const { file } = options;
-    const workerData: CollectorThreadData = { options, over: this.#over.buffer as SharedArrayBuffer };
-    this.#worker = new Worker(new URL('./worker.js', import.meta.url), {
-      workerData,
-      // Neither loaders of the user's program nor its environment concern the thread.
-      ...{ execArgv: [], env: {}, name: 'horovod timeline' },
-      resourceLimits: { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16 },
-    });
-    this.#closed = new Promise((done) => {
-      this.#resolveClosed = done;
-    });
-    this.opened = new Promise((resolveOpened, reject) => {
-      this.#worker.on('message', (report: CollectorReport) => {
-        if (report.type === 'opened') resolveOpened();
-        else if (report.type === 'refused') reject(refusedError(file, report));
-        else if (report.type === 'broken') {
-          onBroken();
-          log.write(
-            'warning',
-            `the timeline ${file} ends here: ${report.message}. What was written before is whole; training goes on.`,
-          );
-        }
-      });
-      this.#worker.on('error', (error) => {
-        reject(refusedError(file, { code: 'thread', message: String(error) }));
-        if (!this.#isOver)
-          log.write('warning', `the timeline ${file} ends here: ${String(error)}. Training goes on.`);
-        onBroken();
-      });
-      this.#worker.on('exit', () => {
-        this.#isOver = true;
-        this.#resolveClosed();
-      });
-    });
-    this.opened.then(
-      () => this.#worker.unref(),
-      () => {},
-    );
-  }
-
-  async stop(patienceMs: number): Promise<void> {
-    if (this.#isOver) return;
-    this.#worker.ref();
-    this.#order(patienceMs);
-    await this.#closed;
-  }
-
-  stopSync(patienceMs: number): void {
-    if (this.#isOver) return;
-    this.#order(patienceMs);
-    Atomics.wait(this.#over, 0, 0, patienceMs + 2000);
-    // For a stop() that is being waited for.
-    this.#resolveClosed();
-  }
-
-  end(): void {
-    this.#worker.unref();
-  }
-
-  #order(patienceMs: number): void {
-    const order: CollectorOrder = { type: 'stop', patienceMs };
-    this.#worker.postMessage(order);
-  }
-}
-
 const phasesChannel = 'horovod.tensorflow.step';
 /** Published by the tuner: { name, args }. */
 const tuningChannel = 'horovod.autotune';
@@ -382,7 +317,7 @@ const phaseNames: Readonly<Record<string, string>> = {
 /** See StepTimes of tensorflow/optimizer/step-times.ts; phases are in milliseconds of performance.now(). */
 function notePhases(recorder: TimelineRecorder, message: unknown): void {
   const { phases } = message as { phases?: readonly { phase: string; fromMs: number; toMs: number }[] };
-  const originUs = recorder.nowUs() - performance.now() * 1e3;
+  const originUs = nowUs() - performance.now() * 1e3;
   for (const { phase, fromMs, toMs } of phases ?? []) {
     recorder.slice('training', phaseNames[phase] ?? phase, originUs + fromMs * 1e3, originUs + toMs * 1e3);
   }
@@ -406,19 +341,4 @@ function checkOptions(options: TimelineOptions): void {
   const { markCycles } = options;
   if (typeof options === 'object' && (markCycles === undefined || typeof markCycles === 'boolean')) return;
   throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', 'startTimeline: markCycles is true or false.');
-}
-
-function refusedError(file: string, { code, message }: { code: string; message: string }): HorovodError {
-  const hints: Readonly<Record<string, string>> = {
-    ENOENT: 'Its directory does not exist.',
-    EACCES: 'This user may not write there.',
-    EISDIR: 'It is a directory.',
-    EROFS: 'The file system is read-only.',
-    ENOSPC: 'The disk is full.',
-  };
-  return new HorovodError(
-    'ERR_HVD_TIMELINE',
-    `cannot write the timeline ${file}: ${hints[code] ?? message} Rank 0 writes it, on its host: name a file that can be written there.`,
-    { rank: 0 },
-  );
 }

@@ -12,7 +12,7 @@ export type Write = (fd: number, bytes: Uint8Array, from: number, length: number
 
 export class TraceFile {
   readonly path: string;
-  readonly #mostBytes: number;
+  readonly #maxBytes: number;
   readonly #opening: () => readonly string[];
   readonly #write: Write;
   #fd: number;
@@ -25,9 +25,9 @@ export class TraceFile {
    * Replaces what was there. `opening` gives the events that every file begins with. Throws what the system says if the
    * file cannot be written.
    */
-  constructor(path: string, mostBytes: number, opening: () => readonly string[], write: Write = writeSync) {
+  constructor(path: string, maxBytes: number, opening: () => readonly string[], write: Write = writeSync) {
     this.path = path;
-    this.#mostBytes = mostBytes;
+    this.#maxBytes = maxBytes;
     this.#opening = opening;
     this.#write = write;
     this.#fd = this.#open();
@@ -38,7 +38,7 @@ export class TraceFile {
     if (events.length === 0) return;
     const text = `,\n${events.join(',\n')}`;
     this.#put(text);
-    if (this.#end > this.#mostBytes && this.#canRotate) this.#rotate();
+    if (this.#end > this.#maxBytes && this.#canRotate) this.#rotate();
   }
 
   close(): void {

@@ -28,7 +28,7 @@ function run(): void {
   try {
     collector = new Collector(options);
   } catch (error) {
-    finish({ type: 'refused', ...reasonOf(error) });
+    finish({ type: 'rejected', ...reasonOf(error) });
     return;
   }
   let timer: NodeJS.Timeout | undefined;

@@ -1,7 +1,7 @@
 // allreduce: every rank gets the tensors of all ranks, reduced to one. Adasum and compressors that reduce by themselves
 // (allreduce-compressed.ts) need several requests.
 
-import type { Description } from '../../engine/request.ts';
+import type { Description } from '../../engine/description.ts';
 import { Compression } from '../../tensor/compression/compression.ts';
 import { type AnyCompressor, isReducing } from '../../tensor/compression/compressor.ts';
 import { bf16, fp16 } from '../../tensor/compression/half.ts';

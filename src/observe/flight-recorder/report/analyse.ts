@@ -2,7 +2,7 @@
 // set by process set: unnamed collectives have the same number on all ranks, named ones the same name and occurrence. Where
 // a ring has gone round, nobody is said to be absent from what came before the records it still has.
 
-import { hasFreeFirstDimension, type RequestKind } from '../../../engine/request.ts';
+import { hasFreeFirstDimension, type RequestKind } from '../../../engine/description.ts';
 import type { DumpedRequest, FlightDump } from '../flight-dump.ts';
 import type { CollectiveRecord } from '../flight-recorder.ts';
 

@@ -1,12 +1,12 @@
 // How process sets come and go after init(): every rank takes part in every change, in the same order, members or not.
 
-import { HorovodError } from '../errors.ts';
-import { textsOf } from '../operations/collectives/allgather.ts';
-import type { CollectiveOptions } from '../operations/options.ts';
-import type { Plan } from '../operations/plan.ts';
-import type { ProcessSet } from '../operations/process-set.ts';
-import type { AllgatherOperation, TransportGroup } from '../transport/transport.ts';
-import type { ContextParts } from './context-parts.ts';
+import { HorovodError } from '../../errors.ts';
+import { textsOf } from '../../operations/collectives/allgather.ts';
+import type { CollectiveOptions } from '../../operations/options.ts';
+import type { Plan } from '../../operations/plan.ts';
+import type { ProcessSet } from '../../operations/process-set.ts';
+import type { AllgatherOperation, TransportGroup } from '../../transport/transport.ts';
+import type { ContextParts } from '../context-parts.ts';
 import type { ProcessSetTable } from './process-set-table.ts';
 
 export interface ChangesHost {

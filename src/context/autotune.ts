@@ -7,13 +7,13 @@ import { Reporter } from '../engine/autotune/reporter.ts';
 import { tunableKnobs } from '../engine/autotune/tunable-knobs.ts';
 import { Tuner } from '../engine/autotune/tuner.ts';
 import { type AutotuneWord, savedValues } from '../engine/autotune/word.ts';
+import { nowMs } from '../engine/clock.ts';
 import { HorovodError } from '../errors.ts';
 import { textsOf } from '../operations/collectives/allgather.ts';
 import type { Plan } from '../operations/plan.ts';
 import type { Settings } from '../settings/table.ts';
 import type { AllgatherOperation } from '../transport/transport.ts';
 import type { HorovodContext } from './context.ts';
-import { nowMs } from './request-parts.ts';
 
 export interface Autotune {
   /** Rank 0's. */

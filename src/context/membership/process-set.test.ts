@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { errorOf } from '../../test/support/error-of.ts';
-import { HorovodError } from '../errors.ts';
-import * as hvd from '../operations/collectives.ts';
-import { ProcessSet } from '../operations/process-set.ts';
-import { Average, Sum } from '../tensor/reduce-op.ts';
-import { type RanksFailed, runContexts } from '../testing/run-contexts.ts';
+import { errorOf } from '../../../test/support/error-of.ts';
+import { HorovodError } from '../../errors.ts';
+import * as hvd from '../../operations/collectives.ts';
+import { ProcessSet } from '../../operations/process-set.ts';
+import { Average, Sum } from '../../tensor/reduce-op.ts';
+import { type RanksFailed, runContexts } from '../../testing/run-contexts.ts';
 
 const of = (...values: number[]) => Float32Array.from(values);
 

@@ -1,10 +1,10 @@
 // The process sets a context knows, by id. Ids of removed sets are given out again, oldest first, as Horovod does.
 
-import type { Channel } from '../engine/channel.ts';
-import { HorovodError } from '../errors.ts';
-import type { Members } from '../operations/plan.ts';
-import { ProcessSet, register, unregister } from '../operations/process-set.ts';
-import type { CompressionKernels } from '../tensor/compression/kernels.ts';
+import type { Channel } from '../../engine/channel.ts';
+import { HorovodError } from '../../errors.ts';
+import type { Members } from '../../operations/plan.ts';
+import { ProcessSet, register, unregister } from '../../operations/process-set.ts';
+import type { CompressionKernels } from '../../tensor/compression/kernels.ts';
 
 export interface RegisteredSet {
   readonly set: ProcessSet;

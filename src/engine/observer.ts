@@ -1,0 +1,223 @@
+// How the engine is watched. It knows this one interface and no implementation: flight recorder, timeline, status, stalls
+// and stragglers lie in observe/ and are attached by the context. Events are for watching only: the engine does the same
+// with nobody listening, and an observer that throws is removed, with a warning.
+//
+// A *quick* operation (operations/quick-allreduce.ts) is over in half a microsecond. So nothing is allocated to tell of it:
+// all of them are one ObservedOperation that is filled anew each time. Observers that need it for longer copy it.
+
+import type { Log } from '../console/log.ts';
+import type { HorovodError } from '../errors.ts';
+import { type DType, dtypes } from '../tensor/dtype.ts';
+import { type Description, isUnnamed, nameOf, type RequestKind } from './description.ts';
+import type { StepMark } from './step-clock.ts';
+
+/**
+ * What happens to an operation between submitted() and settled().
+ *
+ * - 'slow': a quick operation did not end at once and goes on as any other. From here on it is an object of its own.
+ * - 'waiting': its blocking call has waited long. 'throwing': its blocking call is about to throw its error. In both cases
+ *   the user's call is on the stack.
+ * - 'zeros': this rank has joined and takes part with zeros. Such an operation is neither submitted nor settled.
+ */
+export type OperationStage = 'slow' | 'waiting' | 'throwing' | 'zeros';
+
+export interface OperationObserver {
+  /** For warnings. */
+  readonly name: string;
+  /** This rank asks for it. */
+  submitted?(operation: ObservedOperation): void;
+  /** A batch with so many operations leaves for the other ranks. */
+  launched?(operations: number): void;
+  /** The ranks have compared what they wait for, and all have this. Most operations learn that with their end. */
+  agreed?(operation: ObservedOperation): void;
+  stage?(operation: ObservedOperation, stage: OperationStage): void;
+  /** It has ended, well or with `operation.error`. */
+  settled?(operation: ObservedOperation): void;
+  /** A blocking call waits; comes about every `waitingPeriodMs`, because no timer runs meanwhile. */
+  waiting?(): void;
+  /** A training step of this rank has ended. */
+  step?(mark: StepMark): void;
+  /** A new process set has this number. */
+  processSetAdded?(processSet: number): void;
+  /** The job has failed. */
+  failed?(error: HorovodError): void;
+  /** The context is closed. */
+  close?(): void;
+}
+
+/** How often a blocking call lets observers know that it waits. */
+export const waitingPeriodMs = 500;
+
+const noMarks: readonly number[] = [];
+
+/** What observers see of an operation. Fields are written by the engine, `isTraced` by observers. */
+export class ObservedOperation {
+  /** Counts the operations of this rank from 1, over all process sets. */
+  sequence = 0;
+  kind: RequestKind = 'allreduce';
+  /** What ranks match it by (Description.key); empty for a quick one without a name. */
+  key = '';
+  /** The name as people see it. */
+  name = '';
+  /** Its number among the unnamed ones of its process set; 0: it has a name. */
+  unnamed = 0;
+  processSet = 0;
+  isGrouped = false;
+  dtype: DType | undefined = undefined;
+  op: string | undefined = undefined;
+  root: number | undefined = undefined;
+  /** Of each tensor. Undefined: one tensor of `shape`, or of `[elements]` where that is undefined too. */
+  shapes: readonly (readonly number[])[] | undefined = undefined;
+  shape: readonly number[] | undefined = undefined;
+  elements = 0;
+  bytes = 0;
+  isQuick = false;
+  /** Set by an observer in submitted() or at stage 'slow': the transport notes down its stages. */
+  isTraced = false;
+  /** 0 for quick ones: a look at the clock costs a fifth of them. */
+  submittedAtMs = 0;
+  /** When it first left for the other ranks, if it is traced. */
+  leftAtMs = 0;
+  /** To within some milliseconds for quick ones. */
+  finishedAtMs = 0;
+  /** Exchanges of pending lists that it took part in. */
+  exchanges = 0;
+  /** If it is traced: stage (transport/trace.ts), microseconds, stage, … */
+  marks: ArrayLike<number> = noMarks;
+  /** Code of the error it ended with. */
+  error: string | undefined = undefined;
+  /** It ended before it had begun: no other rank has heard of it. */
+  isRejected = false;
+
+  static of(description: Description, processSet: number): ObservedOperation {
+    const operation = new ObservedOperation();
+    const { key, kind, shapes, dtypes: types } = description;
+    operation.kind = kind;
+    operation.key = key;
+    operation.name = nameOf(description);
+    operation.unnamed = isUnnamed(key) ? Number(key.slice(1)) : 0;
+    operation.processSet = processSet;
+    operation.isGrouped = description.isGrouped;
+    operation.dtype = types[0];
+    operation.op = description.op;
+    operation.root = description.root;
+    operation.shapes = shapes;
+    for (let i = 0; i < shapes.length; i++) {
+      operation.bytes += bytesOf(shapes[i] as readonly number[], types[i] as DType);
+    }
+    return operation;
+  }
+
+  /** It leaves in a batch whose transport writes these marks. One that never got so far again keeps what it had. */
+  leave(marks: ArrayLike<number>, atMs: number): void {
+    if (this.leftAtMs === 0) this.leftAtMs = atMs;
+    this.#earlierMarks = this.lastMarks;
+    this.marks = marks;
+  }
+
+  get lastMarks(): ArrayLike<number> {
+    return this.marks.length > 0 ? this.marks : this.#earlierMarks;
+  }
+
+  #earlierMarks: ArrayLike<number> = noMarks;
+}
+
+function bytesOf(shape: readonly number[], dtype: DType): number {
+  let bytes = dtypes[dtype].bytes;
+  for (const length of shape) bytes *= length;
+  return bytes;
+}
+
+type Hears<E extends keyof OperationObserver> = OperationObserver & Required<Pick<OperationObserver, E>>;
+
+/** The observers of a rank. What is called for every operation goes to those only that want it. */
+export class Observers {
+  readonly #log: Log;
+  #all: readonly OperationObserver[] = [];
+  #submitted: readonly Hears<'submitted'>[] = [];
+  #settled: readonly Hears<'settled'>[] = [];
+  #count = 0;
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  /** They are called in this order. */
+  attach(...observers: readonly OperationObserver[]): void {
+    this.#use([...this.#all, ...observers]);
+  }
+
+  submitted(operation: ObservedOperation): void {
+    operation.sequence = ++this.#count;
+    for (const observer of this.#submitted) {
+      try {
+        observer.submitted(operation);
+      } catch (error) {
+        this.#drop(observer, error);
+      }
+    }
+  }
+
+  settled(operation: ObservedOperation): void {
+    for (const observer of this.#settled) {
+      try {
+        observer.settled(operation);
+      } catch (error) {
+        this.#drop(observer, error);
+      }
+    }
+  }
+
+  launched(operations: number): void {
+    this.#tell((observer) => observer.launched?.(operations));
+  }
+
+  agreed(operation: ObservedOperation): void {
+    this.#tell((observer) => observer.agreed?.(operation));
+  }
+
+  stage(operation: ObservedOperation, stage: OperationStage): void {
+    this.#tell((observer) => observer.stage?.(operation, stage));
+  }
+
+  waiting(): void {
+    this.#tell((observer) => observer.waiting?.());
+  }
+
+  step(mark: StepMark): void {
+    this.#tell((observer) => observer.step?.(mark));
+  }
+
+  processSetAdded(processSet: number): void {
+    this.#tell((observer) => observer.processSetAdded?.(processSet));
+  }
+
+  failed(error: HorovodError): void {
+    this.#tell((observer) => observer.failed?.(error));
+  }
+
+  close(): void {
+    this.#tell((observer) => observer.close?.());
+  }
+
+  #tell(event: (observer: OperationObserver) => void): void {
+    for (const observer of this.#all) {
+      try {
+        event(observer);
+      } catch (error) {
+        this.#drop(observer, error);
+      }
+    }
+  }
+
+  #use(observers: readonly OperationObserver[]): void {
+    this.#all = observers;
+    this.#submitted = observers.filter((each): each is Hears<'submitted'> => each.submitted !== undefined);
+    this.#settled = observers.filter((each): each is Hears<'settled'> => each.settled !== undefined);
+  }
+
+  #drop(observer: OperationObserver, error: unknown): void {
+    this.#use(this.#all.filter((each) => each !== observer));
+    this.#log.write('warning', `${observer.name} failed and is off from here on: ${String(error)}`);
+  }
+}
