@@ -19,7 +19,7 @@ import { nowUs } from './clock.ts';
 import { labelOf } from './description.ts';
 import { type Flight, Flights } from './flights.ts';
 import { planRounds } from './fusion/plan-rounds.ts';
-import { ObservedOperation } from './observer.ts';
+import { ObservedOperation, type Observers } from './observer.ts';
 import { areOptional, compareKeys, inputBytesOf, minTimeoutMs, type Request } from './request.ts';
 import { detachedError, duplicateNameError, isOnlyItsChannels, overdueError } from './request-errors.ts';
 import { resolve } from './resolution.ts';
@@ -28,6 +28,7 @@ export class Channel {
   readonly group: TransportGroup;
   readonly #host: ChannelHost;
   readonly #flights: Flights;
+  readonly #observers: Observers;
   readonly #pending = new Map<string, Request>();
   #tick: Request[] = [];
   #isFlushScheduled = false;
@@ -42,6 +43,7 @@ export class Channel {
   constructor(group: TransportGroup, host: ChannelHost) {
     this.group = group;
     this.#host = host;
+    this.#observers = host.observers;
     this.#flights = new Flights(group, (error) => this.#failWith(error));
   }
 
@@ -107,7 +109,7 @@ export class Channel {
       const outcome = this.#flights.attempt(() => this.group.runSync(batch));
       if (outcome !== undefined) this.#endBatch([request], outcome);
     });
-    if (request.operation?.error !== undefined) this.#host.observers.stage(request.operation, 'throwing');
+    if (request.operation?.error !== undefined) this.#observers.stage(request.operation, 'throwing');
   }
 
   /** Submits at once, without waiting for the end of the tick. waitSync() must follow. */
@@ -125,7 +127,7 @@ export class Channel {
   /** Before a quick operation. */
   beginQuick(operation: ObservedOperation, quick: QuickAllreduce): void {
     operation.isTraced = false;
-    this.#host.observers.submitted(operation);
+    this.#observers.beforeQuick(operation);
     if (quick.isTraced !== operation.isTraced) quick.isTraced = operation.isTraced;
   }
 
@@ -133,7 +135,7 @@ export class Channel {
   endQuick(operation: ObservedOperation, quick: QuickAllreduce): void {
     operation.finishedAtMs = quick.lastFinishedAtMs();
     if (operation.isTraced) operation.marks = quick.lastMarks;
-    this.#host.observers.settled(operation);
+    this.#observers.afterQuick(operation);
   }
 
   /** The quick operation of this request has begun and goes on in the background. */
@@ -179,13 +181,13 @@ export class Channel {
 
   #admit(request: Request): void {
     const { description } = request;
-    const { observers, processSet, rank } = this.#host;
+    const { processSet, rank } = this.#host;
     if (request.operation === undefined) {
       request.operation = ObservedOperation.of(description, processSet);
       request.operation.submittedAtMs = request.submittedAtMs;
-      observers.submitted(request.operation);
+      this.#observers.submitted(request.operation);
     } else {
-      observers.stage(request.operation, 'slow');
+      this.#observers.stage(request.operation, 'slow');
     }
     const isTaken = this.#pending.has(description.key);
     const error = this.#broken ?? (isTaken ? duplicateNameError(rank, request) : undefined);
@@ -226,11 +228,11 @@ export class Channel {
   }
 
   #batchOf(requests: readonly Request[], passive = false): Batch {
-    const { stallAfterMs, observers } = this.#host;
+    const { stallAfterMs } = this.#host;
     const [first, ...others] = requests as [Request, ...Request[]];
     const label = labelOf(first.description);
     const trace = this.#traceOf(requests);
-    observers.launched(requests.length);
+    this.#observers.launched(requests.length);
     return {
       rounds: planRounds(requests, this.#host.fusionThresholdBytes),
       passive,
@@ -255,8 +257,8 @@ export class Channel {
 
   #onStall(): void {
     const operation = this.#blockedOn?.operation;
-    if (operation !== undefined) this.#host.observers.stage(operation, 'waiting');
-    this.#host.observers.waiting();
+    if (operation !== undefined) this.#observers.stage(operation, 'waiting');
+    this.#observers.waiting();
   }
 
   #flush(): void {
@@ -332,7 +334,7 @@ export class Channel {
   #tellSettled(operation: ObservedOperation, error: string | undefined): void {
     operation.finishedAtMs = this.#host.nowMs();
     operation.error = error;
-    this.#host.observers.settled(operation);
+    this.#observers.settled(operation);
   }
 
   /** An error of the transport ends the job, or this channel alone. */

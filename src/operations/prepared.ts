@@ -193,7 +193,6 @@ function prepareQuickRun(
     label: key,
   });
   const observed = ObservedOperation.of(description, processSet?.id ?? 0);
-  observed.isQuick = true;
   return () => {
     if (context.quickChannel(processSet) !== channel) return false;
     channel.beginQuick(observed, quick);

@@ -64,10 +64,6 @@ export class QuickCall {
   readonly operation: ObservedOperation = new ObservedOperation();
   readonly #starts = new Map<number, Fingerprint>();
 
-  constructor() {
-    this.operation.isQuick = true;
-  }
-
   /** False: this call must take the common way. */
   prepare(context: QuickRunner, x: TensorLike, options: AllreduceOptions): boolean {
     if (

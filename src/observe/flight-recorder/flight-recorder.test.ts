@@ -96,14 +96,13 @@ describe('the flight recorder', () => {
 
   test('learns when a quick operation did not end at once, and who called it', () => {
     const recorder = new FlightRecorder(1);
-    const quick = fly(recorder, { isQuick: true, unnamed: 1 });
-    assert.deepEqual([recorder.last?.submittedAtMs, recorder.last?.callSite], [0, undefined]);
-    recorder.stage(
-      Object.assign(new ObservedOperation(), quick, { isQuick: false, submittedAtMs: 5 }),
-      'slow',
-    );
-    assert.equal(recorder.last?.submittedAtMs, 5);
-    recorder.agreed(quick);
+    const quick = Object.assign(new ObservedOperation(), { sequence: 1, unnamed: 1, finishedAtMs: 3 });
+    recorder.afterQuick(quick);
+    assert.deepEqual([recorder.last?.state, recorder.last?.callSite], ['done', undefined]);
+    const slow = Object.assign(new ObservedOperation(), { sequence: 2, unnamed: 2, submittedAtMs: 5 });
+    recorder.stage(slow, 'slow');
+    assert.deepEqual([recorder.last?.state, recorder.last?.submittedAtMs], ['pending', 5]);
+    recorder.agreed(slow);
     assert.equal(recorder.last?.state, 'running');
   });
 });

@@ -44,6 +44,12 @@ type Slot = { -readonly [K in keyof Omit<CollectiveRecord, 'shapes'>]: Collectiv
   'unnamed' | 'shapes' | 'shape' | 'elements'
 >;
 
+interface NameCounter {
+  readonly processSet: number;
+  readonly key: string;
+  count: number;
+}
+
 /** Names that are made up for every call must not be kept for ever. */
 const maxNames = 10_000;
 
@@ -55,7 +61,9 @@ export class FlightRecorder implements OperationObserver {
   #count = 0;
   #bytes = 0;
   /** How often each name was asked for, by process set. */
-  readonly #names = new Map<number, Map<string, { count: number }>>();
+  readonly #names = new Map<number, Map<string, NameCounter>>();
+  /** The one used last: prepared collectives ask for the same again and again, and a look into the maps costs them much. */
+  #lastName: NameCounter | undefined;
 
   constructor(capacity: number, sites: CallSites = new CallSites()) {
     this.#ring = Array.from({ length: Math.max(capacity, 0) }, emptySlot);
@@ -77,7 +85,69 @@ export class FlightRecorder implements OperationObserver {
     return this.#count === 0 ? undefined : toRecord(this.#last);
   }
 
+  afterQuick(operation: ObservedOperation): void {
+    const slot = this.#fill(operation);
+    slot.state = 'done';
+    slot.finishedAtMs = operation.finishedAtMs;
+    slot.callSite = undefined;
+  }
+
   submitted(operation: ObservedOperation): void {
+    const slot = this.#fill(operation);
+    slot.state = 'pending';
+    slot.finishedAtMs = 0;
+    slot.callSite = this.#sites.of(
+      operation.unnamed > 0 ? undefined : operation.key,
+      operation.submittedAtMs,
+    );
+  }
+
+  agreed(operation: ObservedOperation): void {
+    const slot = this.#slotOf(operation);
+    if (slot !== undefined) slot.state = 'running';
+  }
+
+  stage(operation: ObservedOperation, stage: OperationStage): void {
+    if (stage === 'slow') this.submitted(operation);
+    else if (stage === 'zeros') {
+      if (operation.unnamed === 0) this.#addToName(operation, 1);
+    } else {
+      // What is there may be of another call of that name.
+      const slot = this.#slotOf(operation);
+      if (slot !== undefined) slot.callSite = this.#sites.look() ?? slot.callSite;
+    }
+  }
+
+  settled(operation: ObservedOperation): void {
+    if (operation.isRejected && operation.unnamed === 0) this.#addToName(operation, -1);
+    const slot = this.#slotOf(operation);
+    if (slot === undefined) return;
+    slot.state = operation.error === undefined ? 'done' : 'failed';
+    slot.finishedAtMs = operation.finishedAtMs;
+    slot.error = operation.error;
+  }
+
+  /** Its members begin to count together. */
+  processSetAdded(processSet: number): void {
+    this.#names.delete(processSet);
+    this.#lastName = undefined;
+  }
+
+  /** Oldest first. */
+  read(): CollectiveRecord[] {
+    const held = Math.min(this.#count, this.#ring.length);
+    return Array.from({ length: held }, (_, i) =>
+      toRecord(this.#ring[(this.#count - held + i) % this.#ring.length] as Slot),
+    );
+  }
+
+  /** Undefined: the ring has gone round. */
+  #slotOf({ sequence }: ObservedOperation): Slot | undefined {
+    const slot = this.#ring[(sequence - 1) % this.#ring.length] ?? this.#last;
+    return slot.sequence === sequence ? slot : undefined;
+  }
+
+  #fill(operation: ObservedOperation): Slot {
     const { sequence, bytes, unnamed } = operation;
     const slot = this.#ring[(sequence - 1) % this.#ring.length] ?? emptySlot();
     this.#last = slot;
@@ -96,64 +166,9 @@ export class FlightRecorder implements OperationObserver {
     slot.bytes = bytes;
     slot.op = operation.op;
     slot.root = operation.root;
-    slot.state = 'pending';
     slot.submittedAtMs = operation.submittedAtMs;
-    slot.finishedAtMs = 0;
     slot.error = undefined;
-    slot.callSite = operation.isQuick ? undefined : this.#siteOf(operation);
-  }
-
-  agreed(operation: ObservedOperation): void {
-    const slot = this.#slotOf(operation);
-    if (slot !== undefined) slot.state = 'running';
-  }
-
-  stage(operation: ObservedOperation, stage: OperationStage): void {
-    if (stage === 'zeros') {
-      if (operation.unnamed === 0) this.#addToName(operation, 1);
-      return;
-    }
-    const slot = this.#slotOf(operation);
-    if (slot === undefined) return;
-    if (stage === 'slow') {
-      slot.submittedAtMs = operation.submittedAtMs;
-      slot.callSite = this.#siteOf(operation);
-    } else {
-      // What is there may be of another call of that name.
-      slot.callSite = this.#sites.look() ?? slot.callSite;
-    }
-  }
-
-  settled(operation: ObservedOperation): void {
-    if (operation.isRejected && operation.unnamed === 0) this.#addToName(operation, -1);
-    const slot = this.#slotOf(operation);
-    if (slot === undefined) return;
-    slot.state = operation.error === undefined ? 'done' : 'failed';
-    slot.finishedAtMs = operation.finishedAtMs;
-    slot.error = operation.error;
-  }
-
-  /** Its members begin to count together. */
-  processSetAdded(processSet: number): void {
-    this.#names.delete(processSet);
-  }
-
-  /** Oldest first. */
-  read(): CollectiveRecord[] {
-    const held = Math.min(this.#count, this.#ring.length);
-    return Array.from({ length: held }, (_, i) =>
-      toRecord(this.#ring[(this.#count - held + i) % this.#ring.length] as Slot),
-    );
-  }
-
-  /** Undefined: the ring has gone round. */
-  #slotOf({ sequence }: ObservedOperation): Slot | undefined {
-    const slot = this.#ring[(sequence - 1) % this.#ring.length] ?? this.#last;
-    return slot.sequence === sequence ? slot : undefined;
-  }
-
-  #siteOf({ key, unnamed, submittedAtMs }: ObservedOperation): string | undefined {
-    return this.#sites.of(unnamed > 0 ? undefined : key, submittedAtMs);
+    return slot;
   }
 
   /**
@@ -161,19 +176,28 @@ export class FlightRecorder implements OperationObserver {
    * gone. 0: there are too many names already.
    */
   #addToName({ processSet, key }: ObservedOperation, change: number): number {
+    let counter = this.#lastName;
+    if (counter?.key !== key || counter.processSet !== processSet) {
+      counter = this.#counterOf(processSet, key);
+      this.#lastName = counter;
+    }
+    if (counter === undefined) return 0;
+    counter.count += change;
+    return counter.count;
+  }
+
+  #counterOf(processSet: number, key: string): NameCounter | undefined {
     let names = this.#names.get(processSet);
     if (names === undefined) {
       names = new Map();
       this.#names.set(processSet, names);
     }
-    const counter = names.get(key);
-    if (counter !== undefined) {
-      counter.count += change;
-      return counter.count;
+    let counter = names.get(key);
+    if (counter === undefined && names.size < maxNames) {
+      counter = { processSet, key, count: 0 };
+      names.set(key, counter);
     }
-    if (names.size >= maxNames) return 0;
-    names.set(key, { count: change });
-    return change;
+    return counter;
   }
 }
 

@@ -74,6 +74,10 @@ export class StatusWriter implements OperationObserver {
     if (submittedAtMs >= this.dueAtMs) this.write();
   }
 
+  afterQuick({ finishedAtMs }: ObservedOperation): void {
+    if (finishedAtMs >= this.dueAtMs) this.write();
+  }
+
   settled({ finishedAtMs }: ObservedOperation): void {
     if (finishedAtMs >= this.dueAtMs) this.write();
   }

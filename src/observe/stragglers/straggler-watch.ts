@@ -41,20 +41,26 @@ export class StragglerWatch implements OperationObserver {
     this.#options = options;
   }
 
-  submitted(operation: ObservedOperation): void {
-    if (!operation.isQuick) this.#meter.enter(operation.submittedAtMs);
-    else this.#quickSinceMs = this.#meter.wants(operation.bytes) ? nowMs() : 0;
+  beforeQuick({ bytes }: ObservedOperation): void {
+    this.#quickSinceMs = this.#meter.wants(bytes) ? nowMs() : 0;
   }
 
-  stage(operation: ObservedOperation, stage: OperationStage): void {
+  afterQuick(): void {
+    if (this.#quickSinceMs !== 0) this.#meter.add(nowMs() - this.#quickSinceMs);
+  }
+
+  submitted({ submittedAtMs }: ObservedOperation): void {
+    this.#meter.enter(submittedAtMs);
+  }
+
+  stage({ submittedAtMs }: ObservedOperation, stage: OperationStage): void {
     if (stage !== 'slow') return;
-    this.#endQuick();
-    this.#meter.enter(operation.submittedAtMs);
+    this.afterQuick();
+    this.#meter.enter(submittedAtMs);
   }
 
-  settled(operation: ObservedOperation): void {
-    if (operation.isQuick) this.#endQuick();
-    else this.#meter.leave(operation.finishedAtMs);
+  settled({ finishedAtMs }: ObservedOperation): void {
+    this.#meter.leave(finishedAtMs);
   }
 
   step({ step, atMs }: StepMark): void {
@@ -77,10 +83,6 @@ export class StragglerWatch implements OperationObserver {
   describe(): string | undefined {
     const found = this.find();
     return found === undefined ? undefined : `Stragglers: ${stragglerText(found)}.`;
-  }
-
-  #endQuick(): void {
-    if (this.#quickSinceMs !== 0) this.#meter.add(nowMs() - this.#quickSinceMs);
   }
 
   #check(step: number): void {

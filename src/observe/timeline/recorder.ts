@@ -79,30 +79,21 @@ export class TimelineRecorder {
     buffer[at + 4] = argsId;
   }
 
-  /** An operation is over. A quick one has its times in its marks; without a trace it is only counted. */
+  /** An operation is over. */
   operation(operation: ObservedOperation): void {
-    const { isQuick, key, unnamed, error } = operation;
-    const marks = operation.lastMarks;
-    const { length } = marks;
-    if (isQuick && !operation.isTraced) this.#skipped++;
-    if (isQuick && (!operation.isTraced || length < 4)) return;
-    const overUs = isQuick ? (marks[length - 1] as number) : operation.finishedAtMs * 1e3;
-    if (!this.#isWithinRate(overUs)) return;
-    const nameId = unnamed > 0 ? 0 : this.textId(key);
-    const argsId = this.textId(this.#argumentsOf(operation));
-    const errorId = error === undefined ? 0 : this.textId(error);
-    const at = this.#reserve(recordType.operation, operationWords + length);
-    const buffer = this.#buffer;
-    buffer[at + 1] = nameId;
-    buffer[at + 2] = argsId;
-    buffer[at + 3] = unnamed;
-    buffer[at + 4] = isQuick ? (marks[1] as number) : operation.submittedAtMs * 1e3;
-    buffer[at + 5] = isQuick ? (marks[1] as number) : operation.leftAtMs * 1e3;
-    buffer[at + 6] = overUs;
-    buffer[at + 7] = errorId;
-    buffer[at + 8] = operation.exchanges;
-    for (let i = 0; i < length; i++) buffer[at + operationWords + i] = marks[i] as number;
-    if (overUs - this.#flushedAtUs > flushMs * 1e3) this.flush();
+    const { submittedAtMs, leftAtMs, finishedAtMs } = operation;
+    const argsOf = () => argumentsOf(operation);
+    this.#operation(operation, argsOf, submittedAtMs * 1e3, leftAtMs * 1e3, finishedAtMs * 1e3);
+  }
+
+  /** A quick operation is over; its times are those of its marks. Without a trace it is only counted. */
+  quickOperation(operation: ObservedOperation): void {
+    const { marks, isTraced } = operation;
+    if (!isTraced) this.#skipped++;
+    if (!isTraced || marks.length < 4) return;
+    const fromUs = marks[1] as number;
+    const overUs = marks[marks.length - 1] as number;
+    this.#operation(operation, () => this.#quickArgumentsOf(operation), fromUs, fromUs, overUs);
   }
 
   /** Whether an operation that begins about now is to be shown: what is not shown costs next to nothing. */
@@ -171,9 +162,36 @@ export class TimelineRecorder {
     return false;
   }
 
-  #argumentsOf(operation: ObservedOperation): string {
+  #operation(
+    operation: ObservedOperation,
+    argumentsText: () => string,
+    submittedUs: number,
+    leftUs: number,
+    overUs: number,
+  ): void {
+    if (!this.#isWithinRate(overUs)) return;
+    const { key, unnamed, error, exchanges, lastMarks: marks } = operation;
+    const { length } = marks;
+    const nameId = unnamed > 0 ? 0 : this.textId(key);
+    const argsId = this.textId(argumentsText());
+    const errorId = error === undefined ? 0 : this.textId(error);
+    const at = this.#reserve(recordType.operation, operationWords + length);
+    const buffer = this.#buffer;
+    buffer[at + 1] = nameId;
+    buffer[at + 2] = argsId;
+    buffer[at + 3] = unnamed;
+    buffer[at + 4] = submittedUs;
+    buffer[at + 5] = leftUs;
+    buffer[at + 6] = overUs;
+    buffer[at + 7] = errorId;
+    buffer[at + 8] = exchanges;
+    for (let i = 0; i < length; i++) buffer[at + operationWords + i] = marks[i] as number;
+    if (overUs - this.#flushedAtUs > flushMs * 1e3) this.flush();
+  }
+
+  #quickArgumentsOf(operation: ObservedOperation): string {
     const { dtype, op, kind, processSet, bytes, shape, shapes } = operation;
-    if (!operation.isQuick || shapes !== undefined) return argumentsOf(operation);
+    if (shapes !== undefined) return argumentsOf(operation);
     const isSame =
       bytes === this.#last.bytes &&
       shape === this.#last.shape &&

@@ -144,9 +144,18 @@ export class Timeline implements OperationObserver {
     }
   }
 
-  submitted(operation: ObservedOperation): void {
+  beforeQuick(operation: ObservedOperation): void {
+    if (this.recorder !== undefined) operation.isTraced = this.recorder.shows(this.#lastFinishedAtMs);
+  }
+
+  afterQuick(operation: ObservedOperation): void {
     if (this.recorder === undefined) return;
-    operation.isTraced = !operation.isQuick || this.recorder.shows(this.#lastFinishedAtMs);
+    this.#lastFinishedAtMs = operation.finishedAtMs;
+    this.recorder.quickOperation(operation);
+  }
+
+  submitted(operation: ObservedOperation): void {
+    if (this.recorder !== undefined) operation.isTraced = true;
   }
 
   stage(operation: ObservedOperation, stage: OperationStage): void {
@@ -161,9 +170,7 @@ export class Timeline implements OperationObserver {
     const { recorder } = this;
     if (recorder === undefined) return;
     this.#lastFinishedAtMs = operation.finishedAtMs;
-    if (operation.isQuick || (operation.isTraced && operation.submittedAtMs >= this.#onSinceMs)) {
-      recorder.operation(operation);
-    }
+    if (operation.isTraced && operation.submittedAtMs >= this.#onSinceMs) recorder.operation(operation);
   }
 
   step({ step, samples, atMs }: StepMark): void {
