@@ -55,7 +55,7 @@ function phaseOf(what: string) {
   return { clock, lines, facts, phase: startPhase({ what, log, clock }) };
 }
 
-test('a short phase says nothing', () => {
+test('a short phase prints nothing', () => {
   const { clock, lines, phase } = phaseOf('starting');
   phase.report({ detail: 'rank 1 is missing' });
   clock.pass(2999);
@@ -65,7 +65,7 @@ test('a short phase says nothing', () => {
   assert.equal(clock.timers, 0);
 });
 
-test('a long one says how far it is at growing intervals, and when it is over', () => {
+test('a long one prints how far it is at growing intervals, and when it ends', () => {
   const { clock, lines, facts, phase } = phaseOf('starting');
   phase.report({ done: 2, total: 4, unit: 'ranks', detail: 'ranks 2, 3 are missing' });
   clock.pass(4000);
@@ -76,7 +76,7 @@ test('a long one says how far it is at growing intervals, and when it is over', 
   assert.deepEqual(lines, [
     'starting: 2 of 4 ranks, ranks 2, 3 are missing, 3 s so far',
     'starting: 3 of 4 ranks, rank 3 is missing, 9 s so far',
-    'starting: over after 10 s',
+    'starting: ended after 10 s',
   ]);
   assert.deepEqual(facts[1], {
     phase: 'starting',
@@ -99,7 +99,7 @@ test('it is never silent for longer than a minute', () => {
   );
 });
 
-test('a phase that blocks the thread speaks when it reports', () => {
+test('a phase that blocks the thread prints when it reports', () => {
   const { clock, lines, phase } = phaseOf('broadcast of 1.2 GB');
   for (const done of [3e8, 6e8, 9e8, 1.2e9]) {
     clock.block(2000);
@@ -108,7 +108,7 @@ test('a phase that blocks the thread speaks when it reports', () => {
   phase.end();
   assert.deepEqual(lines, [
     'broadcast of 1.2 GB: 600 MB of 1.2 GB (50 %), 4 s so far',
-    'broadcast of 1.2 GB: over after 8 s',
+    'broadcast of 1.2 GB: ended after 8 s',
   ]);
 });
 

@@ -84,7 +84,7 @@ export function startPhase(options: PhaseOptions): Phase {
       isOver = true;
       cancel();
       if (!hasSpoken) return;
-      log.tell(`${what}: over after ${elapsed()} s`, {
+      log.tell(`${what}: ended after ${elapsed()} s`, {
         phase: what,
         elapsedSeconds: elapsed(),
         isOver: true,

@@ -80,7 +80,7 @@ test('a rank that ends well before the others is no failure', async () => {
   assert.equal(run.stderr, '');
 });
 
-test('a command that does not exist is told as such, with the exit code of a shell', async () => {
+test('a command that does not exist is reported as such, with the exit code of a shell', async () => {
   const run = startHorovodrun(['-np', '2', 'no-such-command-anywhere']);
   assert.equal((await run.ended).exitCode, 127, run.stderr);
   assert.match(run.stderr, /could not be started: no-such-command-anywhere was not found/);
@@ -243,7 +243,7 @@ test('also when the failed rank is wrapped, and its wrapper ends after the other
   assert.match(run.stderr, /rank 0 on localhost \(pid \d+\) exited with code 1, because it lost rank 1/);
 });
 
-test('a rank that exits before all have come is told to those that wait for it', async () => {
+test('a rank that exits before all have connected is reported to those that wait for it', async () => {
   const result = await spawnRanks(3, fixture('control-block.ts'), {
     args: ['never'],
   });

@@ -24,7 +24,7 @@ async function horovodrun(args: readonly string[], env: NodeJS.ProcessEnv = {}, 
   return { exitCode, stdout: run.stdout, stderr: run.stderr };
 }
 
-test('each rank learns who it is, and gets the environment of the driver', async () => {
+test('each rank gets its identity and the environment of the launcher', async () => {
   const result = await spawnRanks(2, fixture('environment.ts'), {
     args: ['--np', '7', 'a b'],
     flags: ['--fusion-threshold-mb', '1', '-H', 'localhost:4'],

@@ -25,6 +25,6 @@ test('hosts that do not answer are named after a while', () => {
   progress.end();
   assert.deepEqual(lines, [
     'connecting to the hosts: 1 of 3 hosts, waiting for host2, host4, 3 s so far',
-    'connecting to the hosts: over after 5 s',
+    'connecting to the hosts: ended after 5 s',
   ]);
 });

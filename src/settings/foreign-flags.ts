@@ -4,6 +4,7 @@
 
 export interface ForeignFlag {
   readonly names: readonly string[];
+  /** False for a switch. */
   readonly takesValue: boolean;
   readonly yaml?: string;
   /** The environment variable it stands for. If set, it gets a notice. */
@@ -13,79 +14,55 @@ export interface ForeignFlag {
   readonly reason: string;
 }
 
+type Details = Partial<Pick<ForeignFlag, 'takesValue' | 'yaml' | 'env'>>;
+
+function rejected(names: readonly string[], reason: string, details: Details = {}): ForeignFlag {
+  return { names, reason, takesValue: true, treatment: 'rejected', ...details };
+}
+
+function withoutEffect(names: readonly string[], reason: string, details: Details = {}): ForeignFlag {
+  return { names, reason, takesValue: true, treatment: 'without effect', ...details };
+}
+
+const elasticFlags = [
+  ['--min-np', '--min-num-proc'],
+  ['--max-np', '--max-num-proc'],
+  ['--slots-per-host'],
+  ['--elastic-timeout'],
+  ['--reset-limit'],
+  ['--blacklist-cooldown-range'],
+  ['--host-discovery-script'],
+];
+
 export const foreignFlags: readonly ForeignFlag[] = [
-  {
-    names: ['--jsrun'],
+  rejected(['--jsrun'], 'jsrun (LSF) is not supported; use --mpi, or ssh, which is the default', {
     takesValue: false,
-    treatment: 'rejected',
-    reason: 'jsrun (LSF) is not supported; use --mpi, or ssh, which is the default',
-  },
-  ...[
-    ['--min-np', '--min-num-proc'],
-    ['--max-np', '--max-num-proc'],
-    ['--slots-per-host'],
-    ['--elastic-timeout'],
-    ['--reset-limit'],
-    ['--blacklist-cooldown-range'],
-    ['--host-discovery-script'],
-  ].map(
-    (names): ForeignFlag => ({
-      names,
-      takesValue: true,
-      treatment: 'rejected',
-      reason: 'elastic training is not supported yet',
-    }),
+  }),
+  ...elasticFlags.map((names) => rejected(names, 'elastic training is not supported yet')),
+  rejected(
+    ['--torus-allreduce'],
+    'torus allreduce (NCCL) is not supported; --hierarchical-allreduce is, and is the default',
+    { takesValue: false, yaml: 'params.torus_allreduce', env: 'HOROVOD_TORUS_ALLREDUCE' },
   ),
-  {
-    names: ['--torus-allreduce'],
+  withoutEffect(['--no-torus-allreduce'], 'torus allreduce is always off', { takesValue: false }),
+  withoutEffect(['--disable-cache'], 'horovodrun checks the hosts at every start and caches nothing', {
     takesValue: false,
-    yaml: 'params.torus_allreduce',
-    env: 'HOROVOD_TORUS_ALLREDUCE',
-    treatment: 'rejected',
-    reason: 'torus allreduce (NCCL) is not supported; --hierarchical-allreduce is, and is the default',
-  },
-  {
-    names: ['--no-torus-allreduce'],
-    takesValue: false,
-    treatment: 'without effect',
-    reason: 'torus allreduce is always off',
-  },
-  {
-    names: ['--disable-cache'],
-    takesValue: false,
-    treatment: 'without effect',
-    reason: 'horovodrun checks the hosts at every start and caches nothing',
-  },
-  {
-    names: ['--cache-capacity'],
-    takesValue: true,
+  }),
+  withoutEffect(['--cache-capacity'], 'there is no response cache', {
     yaml: 'params.cache_capacity',
     env: 'HOROVOD_CACHE_CAPACITY',
-    treatment: 'without effect',
-    reason: 'there is no response cache',
-  },
-  {
-    names: ['--num-nccl-streams'],
-    takesValue: true,
+  }),
+  withoutEffect(['--num-nccl-streams'], 'there are no GPU streams', {
     yaml: 'library_options.num_nccl_streams',
     env: 'HOROVOD_NUM_NCCL_STREAMS',
-    treatment: 'without effect',
-    reason: 'there are no GPU streams',
-  },
-  {
-    names: ['--thread-affinity'],
-    takesValue: true,
-    yaml: 'library_options.thread_affinity',
-    env: 'HOROVOD_THREAD_AFFINITY',
-    treatment: 'without effect',
-    reason: 'single threads are not bound to cores; --pin-cores binds each rank to its share of the cores',
-  },
-  {
-    names: ['--gloo-timeout-seconds'],
-    takesValue: true,
+  }),
+  withoutEffect(
+    ['--thread-affinity'],
+    'single threads are not bound to cores; --pin-cores binds each rank to its share of the cores',
+    { yaml: 'library_options.thread_affinity', env: 'HOROVOD_THREAD_AFFINITY' },
+  ),
+  withoutEffect(['--gloo-timeout-seconds'], 'use --timeout-seconds', {
     yaml: 'library_options.gloo_timeout_seconds',
     env: 'HOROVOD_GLOO_TIMEOUT_SECONDS',
-    treatment: 'without effect',
-    reason: 'use --timeout-seconds',
-  },
+  }),
 ];

@@ -51,9 +51,9 @@ function row(setting: Setting<unknown>): string[] {
     (setting.flags ?? []).map((flag) => code(flagText(flag))).join(', '),
     variablesOf(setting).map(code).join(', '),
     setting.yaml === undefined ? '' : code(setting.yaml.key),
-    defaultText(setting),
+    prose(defaultText(setting)),
     isSwitchOnly(setting) ? '' : setting.kind.accepts,
-    setting.text,
+    prose(setting.text),
   ];
 }
 
@@ -61,6 +61,14 @@ function table(columns: readonly string[], rows: readonly (readonly string[])[])
   const line = (cells: readonly string[]) =>
     `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
   return [line(columns), line(columns.map(() => '---')), ...rows.map(line)].join('\n');
+}
+
+/** Escapes what Markdown would take for an HTML tag, except within code. */
+function prose(text: string): string {
+  return text
+    .split('`')
+    .map((part, index) => (index % 2 === 0 ? part.replaceAll('<', '\\<') : part))
+    .join('`');
 }
 
 function code(text: string): string {

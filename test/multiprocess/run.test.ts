@@ -202,7 +202,7 @@ test('wrong options are rejected before anything is started', deadline, async ()
     [{ transport: 'warp' as 'tcp' }, /HOROVOD_TRANSPORT is "warp"/],
     [
       { transport: 'mpi' as const, env: { HOROVOD_MPIRUN: 'no-such-mpirun' } },
-      /no MPI to start the job with/,
+      /cannot start the job with mpirun/,
     ],
     [{ networkInterfaces: ['a b'] }, /HOROVOD_NETWORK_INTERFACES/],
     [{ startTimeoutMs: 0 }, /HOROVOD_START_TIMEOUT/],

@@ -74,7 +74,10 @@ test('a stall is told with what the missing rank does instead, and leaves record
   job.signal(1, 'SIGKILL');
   assert.equal((await job.said(0, 'caught')).code, 'ERR_HVD_PEER_LOST');
   await job.ended();
-  assert.match(job.run.stderr, new RegExp(`What each rank did last: horovod flight-report ${records}`));
+  assert.match(
+    job.run.stderr,
+    new RegExp(`To see what each rank did last, run: horovod flight-report ${records}`),
+  );
   const lost = await dumpOf(records, 0, 'failure');
   assert.equal(lost.error?.rank, 1);
 

@@ -4,14 +4,14 @@ import { basename } from 'node:path';
 import { plain } from '../../console/terminal-text.ts';
 import { listRanks } from '../../engine/agreement/resolve.ts';
 import type { JobView, RankView } from '../../observe/status/job-view.ts';
-import type { PendingCollective } from '../../observe/status/rank-status.ts';
+import type { PendingCollective, RankStatus } from '../../observe/status/rank-status.ts';
 
 interface Column {
   readonly title: string;
   readonly align: 'left' | 'right';
   /** Longer cells are cut. */
   readonly max: number;
-  cell(view: RankView, all: readonly RankView[], now: number): string;
+  readonly cell: (view: RankView, job: { readonly all: readonly RankView[]; readonly now: number }) => string;
 }
 
 /** Shorter waits are normal. */
@@ -23,37 +23,32 @@ const minLateMs = 1;
 
 const columns: readonly Column[] = [
   { title: 'rank', align: 'right', max: 6, cell: ({ rank }) => String(rank) },
-  { title: 'host', align: 'left', max: 20, cell: ({ status }) => status?.host ?? '' },
-  {
-    title: 'pid',
-    align: 'right',
-    max: 8,
-    cell: ({ status }) => (status === undefined ? '' : String(status.pid)),
-  },
-  {
-    title: 'step',
-    align: 'right',
-    max: 10,
-    cell: ({ status }) => (status === undefined ? '' : String(status.step)),
-  },
+  { title: 'host', align: 'left', max: 20, cell: ifKnown(({ host }) => host) },
+  { title: 'pid', align: 'right', max: 8, cell: ifKnown(({ pid }) => String(pid)) },
+  { title: 'step', align: 'right', max: 10, cell: ifKnown(({ step }) => String(step)) },
   {
     title: 'samples/s',
     align: 'right',
     max: 12,
-    cell: (view, _, now) => rate(view, now, 'samplesPerSecond'),
+    cell: (view, { now }) => rate(view, now, 'samplesPerSecond'),
   },
-  { title: 'last collective', align: 'left', max: 32, cell: ({ status }) => lastText(status) },
-  { title: 'state', align: 'left', max: 52, cell: (view, _, now) => stateText(view, now) },
-  { title: 'bytes/s', align: 'right', max: 12, cell: (view, _, now) => rate(view, now, 'bytesPerSecond') },
+  { title: 'last collective', align: 'left', max: 32, cell: ifKnown(lastText) },
+  { title: 'state', align: 'left', max: 52, cell: (view, { now }) => stateText(view, now) },
+  { title: 'bytes/s', align: 'right', max: 12, cell: (view, { now }) => rate(view, now, 'bytesPerSecond') },
+  { title: 'memory', align: 'right', max: 10, cell: ifKnown(({ rssBytes }) => bytes(rssBytes)) },
+  { title: 'late', align: 'right', max: 14, cell: (view, { all }) => lateText(view, all) },
   {
-    title: 'memory',
+    title: 'age',
     align: 'right',
-    max: 10,
-    cell: ({ status }) => (status === undefined ? '' : bytes(status.rssBytes)),
+    max: 8,
+    cell: (view, { now }) => (view.status ? seconds(ageOf(view, now)) : ''),
   },
-  { title: 'late', align: 'right', max: 14, cell: lateText },
-  { title: 'age', align: 'right', max: 8, cell: (view, _, now) => ageText(view, now) },
 ];
+
+/** A cell that is empty as long as nothing is known about the rank. */
+function ifKnown(cell: (status: RankStatus) => string): Column['cell'] {
+  return ({ status }) => (status === undefined ? '' : cell(status));
+}
 
 /** `now`: Date.now(). Ends with a newline. */
 export function renderJobs(jobs: readonly JobView[], now: number): string {
@@ -62,7 +57,7 @@ export function renderJobs(jobs: readonly JobView[], now: number): string {
 
 function renderJob(job: JobView, now: number): string {
   const rows = job.ranks.map((view) =>
-    columns.map(({ cell, max }) => cut(plain(cell(view, job.ranks, now)), max)),
+    columns.map(({ cell, max }) => cut(plain(cell(view, { all: job.ranks, now })), max)),
   );
   const widths = columns.map(({ title }, i) =>
     Math.max(title.length, ...rows.map((row) => (row[i] as string).length)),
@@ -113,8 +108,7 @@ function scriptOf(command: string): string {
   return hasCode || at >= words.length ? command : words.slice(at).join(' ').replace(/^\.\//, '');
 }
 
-function lastText(status: RankView['status']): string {
-  const last = status?.last;
+function lastText({ last }: RankStatus): string {
   if (last === undefined) return '';
   // Names given by Horovod start with the kind.
   const name = last.name.startsWith(last.kind) ? last.name : `${last.kind} ${last.name}`;
@@ -158,10 +152,6 @@ function lateText(view: RankView, all: readonly RankView[]): string {
   // The rank that the others wait for is the one that waits least.
   const longest = Math.max(...all.flatMap(({ status }) => status?.waitMsPerStep ?? []));
   return longest - own < minLateMs ? '' : `${amount(longest - own)} ms/step`;
-}
-
-function ageText(view: RankView, now: number): string {
-  return view.status === undefined ? '' : seconds(ageOf(view, now));
 }
 
 function rate(view: RankView, now: number, name: 'samplesPerSecond' | 'bytesPerSecond'): string {

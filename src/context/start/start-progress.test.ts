@@ -43,7 +43,7 @@ test('the first rank names those who are missing', () => {
   assert.deepEqual(lines, [
     '[horovod info] rank 0: starting: 2 of 4 ranks, waiting for ranks 2, 3, 3 s so far',
     '[horovod info] rank 0: starting: opening the tcp transport, 9 s so far',
-    '[horovod info] rank 0: starting: over after 9 s',
+    '[horovod info] rank 0: starting: ended after 9 s',
   ]);
 });
 

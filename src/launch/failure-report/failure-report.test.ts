@@ -21,7 +21,7 @@ function ended(rank: number, end: RankEnd['end'], more: Partial<RankEnd> = {}): 
 
 const lost = (blamed: number) => ({ blamed });
 
-test('nobody is to blame when all ended well', () => {
+test('there is no cause when all ended well', () => {
   assert.equal(findRootCause([ended(0, { code: 0 }), ended(1, { code: 0 })]), undefined);
 });
 
@@ -45,11 +45,11 @@ test('blame is followed through several ranks, and a circle ends', () => {
   assert.ok(findRootCause(circle) !== undefined);
 });
 
-test('who shut down early but ended well is no failure: the one that needed it is', () => {
+test('a rank that shut down early but ended well has not failed; the one that needed it has', () => {
   assert.equal(findRootCause([ended(1, { code: 0 }), ended(0, { code: 1 }, lost(1))])?.rank, 0);
 });
 
-test('a rank ended by horovodrun is an aftermath', () => {
+test('a rank stopped by horovodrun is not the cause', () => {
   const ends = [ended(1, { signal: 'SIGTERM' }, { endedBy: 'SIGTERM' }), ended(0, { code: 5 })];
   assert.equal(findRootCause(ends)?.rank, 0);
   const wrapped = [ended(0, { code: 1 }, lost(1)), ended(1, { signal: 'SIGTERM' }, { endedBy: 'SIGTERM' })];
@@ -126,7 +126,7 @@ test('an exception that stderr shows already is not shown twice', () => {
   assert.ok(!failureReport(cause, [cause]).includes('Its error'));
 });
 
-test('SIGKILL that nobody here sent comes with the usual suspect', () => {
+test('a SIGKILL that horovodrun did not send comes with the most likely cause', () => {
   const cause = ended(0, { signal: 'SIGKILL' });
   assert.match(
     failureReport(cause, [cause]),

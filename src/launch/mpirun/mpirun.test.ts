@@ -124,7 +124,7 @@ test('words are split as a shell does', () => {
   assert.throws(() => splitWords('a\\', '--mpi-args'), /ends with a backslash/);
 });
 
-test('the family is told by `mpirun --version`', () => {
+test('`mpirun --version` shows the family', () => {
   for (const [text, family, version] of [
     ['mpirun (Open MPI) 4.1.4\n\nReport bugs to …', 'open-mpi', '4.1.4'],
     ['OpenRTE 2.1.1', 'open-mpi', undefined],
@@ -148,7 +148,7 @@ test('an mpirun that is missing, fails or is unknown is explained', async () => 
   });
 });
 
-test('output goes to whom it is of, also without an end of line', () => {
+test('output is assigned to its rank, also without a newline', () => {
   const reader = new TagReader();
   const text =
     '[1,0]<stdout>:ab[1,1]<stdout>:cd[1,0]<stdout>:e\n-----\nmpirun says [1] no\n[1,10]<stderr>:f [x]\n';

@@ -114,7 +114,7 @@ test('a rank that writes faster than its reader reads is made to wait', async ()
   assert.equal(produced, 101);
 });
 
-test('a reader that is gone is told once, and output goes nowhere without waiting', async () => {
+test('if the reader has gone, onBroken is called once and output is discarded without waiting', async () => {
   let told = 0;
   const broken = new Writable({ write: (_bytes, _encoding, done) => done(new Error('EPIPE')) });
   const writer = new ConsoleWriter(broken, () => {

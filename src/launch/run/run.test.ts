@@ -35,7 +35,7 @@ test('every way to write a function arrives as that function', async () => {
   }
 });
 
-test('what cannot travel is refused before anything is started', () => {
+test('what cannot be sent is rejected before anything is started', () => {
   for (const [target, args, expected] of [
     [Math.max, [], /has no source text/],
     [(() => 1).bind(null), [], /has no source text/],
