@@ -89,13 +89,22 @@ function sourceOf(path, known) {
   return known.has(source) ? source : known.has(typed) || /^(src|test)\//.test(typed) ? typed : source;
 }
 
-/** Some fixtures are named piece by piece. All tests of whole jobs depend on those. */
+/**
+ * Some fixtures are named piece by piece. One whose name begins like that of a script beside it (sum.cases.txt, sum.ts) belongs
+ * to that script; all tests of whole jobs depend on the others.
+ */
 function addUnnamedFixtures(graph, known) {
   const named = new Set([...graph.values()].flatMap((targets) => [...targets]));
-  const unnamed = [...known].filter((path) => path.startsWith('test/fixtures/') && !named.has(path));
-  for (const [path, targets] of graph) {
-    if (!/^test\/(multiprocess|cluster)\/.*\.test\.ts$/.test(path)) continue;
-    for (const fixture of unnamed) targets.add(fixture);
+  const scripts = [...graph.keys()].filter((path) => path.startsWith('test/fixtures/'));
+  const jobTests = [...graph.keys()].filter((path) =>
+    /^test\/(multiprocess|cluster)\/.*\.test\.ts$/.test(path),
+  );
+  for (const fixture of known) {
+    if (!fixture.startsWith('test/fixtures/') || named.has(fixture)) continue;
+    const owners = scripts.filter(
+      (path) => path !== fixture && fixture.startsWith(path.replace(/\.\w+$/, '')),
+    );
+    for (const path of owners.length > 0 ? owners : jobTests) graph.get(path).add(fixture);
   }
 }
 

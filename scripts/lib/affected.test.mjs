@@ -25,7 +25,11 @@ describe('what a change affects', () => {
       'examples/core/train.ts': "import * as hvd from 'horovod';",
     }),
   );
-  const graph = dependencyGraph(sources, ['test/cluster/cluster-in-a-box.sh', 'docs/guide/a.md']);
+  const graph = dependencyGraph(sources, [
+    'test/cluster/cluster-in-a-box.sh',
+    'test/fixtures/core/sum.cases.txt',
+    'docs/guide/a.md',
+  ]);
   const table = [
     ['a file that nothing imports', ['src/tensor/half.test.ts'], ['src/tensor/half.test.ts']],
     [
@@ -56,6 +60,11 @@ describe('what a change affects', () => {
       'a fixture that no test names: all tests of whole jobs',
       ['test/fixtures/core/lost.mjs'],
       ['test/cluster/hosts.test.ts', 'test/fixtures/core/lost.mjs', 'test/multiprocess/sum.test.ts'],
+    ],
+    [
+      'a file that belongs to a fixture by its name',
+      ['test/fixtures/core/sum.cases.txt'],
+      ['test/fixtures/core/sum.cases.txt', 'test/fixtures/core/sum.mjs', 'test/multiprocess/sum.test.ts'],
     ],
     [
       'a script that a test names',
