@@ -58,7 +58,7 @@ const contentsAtStart = new Map(
   ownFiles.map((name) => path.join(source, name)).map((file) => [file, contentOf(file)]),
 );
 const transportFolders = ['mpi', 'gloo'];
-const transportGlue = path.join('node', 'transport-object.cc');
+const transportGlue = path.join('node', 'cross-transport-object.cc');
 const folderOf = (name) => name.split(path.sep)[0];
 const commonSources = sources.filter(
   (name) => !transportFolders.includes(folderOf(name)) && name !== transportGlue,

@@ -41,7 +41,7 @@ struct Cluster {
       std::unique_ptr<hvd::CrossGroup> cross;
       if (place < placement.lanes)
         cross = crossing(lanes[static_cast<size_t>(place)]->mesh(host, control, placement.lane(place)));
-      hvd::Transport* transport = cross ? &cross->transport() : nullptr;
+      hvd::CrossTransport* transport = cross ? &cross->transport() : nullptr;
       groups.push_back(std::make_unique<hvd::HierarchicalGroup>(placement, i, ranks, control, arenas.back().get(),
                                                                 std::move(local), std::move(cross), transport));
       if (flat) groups.back()->send_flat(*flat, crossing(everybody.mesh(i, control)));

@@ -84,7 +84,7 @@ TEST("who waits passively sees that another has begun") {
   CHECK(!crossing.group(0).anyone_started());
 }
 
-TEST("passive jobs of a worker run when another member begins") {
+TEST("passive batches of a worker run when another member begins") {
   Crossing crossing(2);
   Worker worker(crossing.group(0), [](Batch*) {});
   Batch batch;
@@ -99,7 +99,7 @@ TEST("passive jobs of a worker run when another member begins") {
   CHECK(worker.wait(&batch, 0) == Status::done);
 }
 
-TEST("who takes a passive job back has the group for itself, while others begin rounds") {
+TEST("after a passive batch was taken back the caller has the group for itself, while others begin rounds") {
   Crossing crossing(2);
   Worker worker(crossing.group(0), [](Batch*) {});
   const int times = 2000;
@@ -196,7 +196,7 @@ TEST("a deadline in the middle of an operation leaves the round as it is, with n
   CHECK_EQ(crossing.group(0).culprit(), 1);
 }
 
-TEST("the failure of the job ends a wait, and who comes late does not run on what others have given up") {
+TEST("the failure of the job ends a wait, and a late member does not run on what others have given up") {
   Crossing crossing(2);
   std::thread teller([&] {
     usleep(5000);

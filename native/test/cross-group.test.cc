@@ -1,4 +1,4 @@
-// Rounds of members connected by sockets, over the tcp transport: every kind of operation at every size and number of members.
+// Rounds of members connected by sockets, over TcpTransport: every kind of operation at every size and number of members.
 // How such rounds end badly is in cross-faults.test.cc.
 
 #include "cross/cross-group.h"

@@ -21,8 +21,8 @@ char* allocate(void* context, size_t bytes) {
   return memory.data();
 }
 
-// An transport over a segment.
-class SegmentTransport final : public Transport {
+// A cross transport over a segment.
+class SegmentTransport final : public CrossTransport {
  public:
   explicit SegmentTransport(std::unique_ptr<Group> group) : group_(std::move(group)) {}
   Status allreduce(char* data, size_t count, DType dtype, Op op, const Patience& patience) override {

@@ -272,7 +272,7 @@ TEST("a member that has left ends a wait as such") {
   CHECK(run(members.group(0), barrier) == Status::peer_left);
 }
 
-TEST("the failure of the job ends a wait, and who comes late does not run on what others have given up") {
+TEST("the failure of the job ends a wait, and a late member does not run on what others have given up") {
   Members members(2);
   Operation barrier;
   members.group(1).start(barrier);

@@ -46,13 +46,13 @@ TEST("an operation notes down its stages in order, at every size and on every wa
           CHECK(members.group(me).run(operation, patient()) == Status::done);
           members.group(me).set_trace(nullptr);
           check_order(trace);
-          CHECK(trace.count <= Trace::most);
+          CHECK(trace.count <= Trace::max_marks);
           CHECK_EQ(data[count - 1], static_cast<float>(size));
         });
     }
 }
 
-TEST("a job of the worker has a trace of its own, and a group without one notes nothing down") {
+TEST("a batch of the worker has its own trace, and a group without one records nothing") {
   Members members(2, false);
   members.together([&](int me) {
     std::vector<float> data(100, 1.0f), more(100, 1.0f);
@@ -83,7 +83,7 @@ TEST("a trace that is full still knows when the operation was over") {
   trace.add(Stage::posted, 0);
   for (int i = 1; i < 1000; i++) trace.add(i % 2 ? Stage::pack : Stage::reduce, i);
   trace.add(Stage::over, 1000);
-  CHECK_EQ(trace.count, Trace::most);
-  CHECK(trace.marks[Trace::most - 2].stage == Stage::repeats);
-  CHECK_EQ(trace.marks[Trace::most - 1].at_ns, 1000);
+  CHECK_EQ(trace.count, Trace::max_marks);
+  CHECK(trace.marks[Trace::max_marks - 2].stage == Stage::repeats);
+  CHECK_EQ(trace.marks[Trace::max_marks - 1].at_ns, 1000);
 }

@@ -46,7 +46,7 @@ bool soon(const std::function<bool()>& condition) {
 
 }  // namespace
 
-TEST("jobs run in the order of submission, all rounds of each") {
+TEST("batches run in the order of submission, all rounds of each") {
   Members members(2);
   Desk a(members.group(0)), b(members.group(1));
   Batch batches[2][3] = {{barriers(1), barriers(10, 3), barriers(20)}, {barriers(1), barriers(10, 3), barriers(20)}};
@@ -58,7 +58,7 @@ TEST("jobs run in the order of submission, all rounds of each") {
   CHECK(a.order() == (std::vector<Batch*>{&batches[0][0], &batches[0][1], &batches[0][2]}));
 }
 
-TEST("a passive job waits for others, can be taken back, and then runs when it is submitted again") {
+TEST("a passive batch waits for others, can be taken back, and then runs when it is submitted again") {
   Members members(2);
   Desk a(members.group(0)), b(members.group(1));
   Batch passive = barriers(5, 1, true), later = barriers(6), other = barriers(5);
@@ -90,7 +90,7 @@ TEST("a mismatch halts the queue until what waits has been taken back") {
   CHECK(b.worker.wait(&batches[1][1], 0) == Status::done);
 }
 
-TEST("a job that others may have seen is not given back") {
+TEST("a batch that others may have seen is not returned") {
   Members members(2);
   Desk a(members.group(0)), b(members.group(1));
   Batch posted = barriers(3), other = barriers(3);
@@ -102,10 +102,10 @@ TEST("a job that others may have seen is not given back") {
   CHECK(b.worker.wait(&other, 0) == Status::done);
 }
 
-TEST("a worker that ends while a job waits ends the job, whether it has posted or not") {
+TEST("a worker that ends while a batch waits ends the batch, whether it has posted or not") {
   for (bool is_passive : {false, true}) {
     Members members(2);
-    // Asleep: the worker has taken the job up.
+    // Asleep: the worker has taken the batch.
     auto is_waiting = [&] { return members.segment.word(offsetof(hvd::Member, asleep)).load() != 0; };
     Batch batch = barriers(3, 1, is_passive), queued = barriers(4);
     std::vector<Batch*> ended;
@@ -122,7 +122,7 @@ TEST("a worker that ends while a job waits ends the job, whether it has posted o
   }
 }
 
-TEST("the loss of a member ends the job that waits for it, passive or not") {
+TEST("the loss of a member ends the batch that waits for it, passive or not") {
   for (bool is_passive : {false, true}) {
     Members members(2);
     Desk a(members.group(0));

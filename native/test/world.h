@@ -49,7 +49,7 @@ class MemoryFile {
   char* memory_;
 };
 
-// The control block as src/transport/control-block.ts lays it out: a page for the job, and one for each rank.
+// The control block as src/control/control-block.ts lays it out: a page for the job, and one for each rank.
 class Block : public MemoryFile {
  public:
   explicit Block(int ranks) : MemoryFile(page_bytes * static_cast<size_t>(1 + ranks)) {

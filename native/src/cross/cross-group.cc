@@ -1,4 +1,4 @@
-// Rounds over sockets: posts, waiting, agreement. cross-operations.cc has what follows.
+// Rounds over sockets: posts, waiting, agreement. cross-operations.cc runs the operations.
 #include "cross-group.h"
 
 #include <cstring>
@@ -6,10 +6,10 @@
 namespace hvd {
 
 namespace {
-constexpr uint64_t most_bytes = uint64_t{1} << 46;  // of one member; sums over all that a header can name do not overflow
+constexpr uint64_t max_bytes = uint64_t{1} << 46;  // of one member; sums over all members cannot overflow
 }
 
-CrossGroup::CrossGroup(std::shared_ptr<Mesh> mesh, std::shared_ptr<Transport> transport, size_t carried_bytes)
+CrossGroup::CrossGroup(std::shared_ptr<Mesh> mesh, std::shared_ptr<CrossTransport> transport, size_t carried_bytes)
     : Group(mesh->size(), mesh->index()),
       mesh_(std::move(mesh)),
       transport_(std::move(transport)),
@@ -103,7 +103,7 @@ bool CrossGroup::pull(int i) {
     if (got <= 0) return got < 0;
     const Header& post = in.post;
     if (post.magic != frame_magic || post.kind != FrameKind::post || post.sender != i || post.number != round ||
-        post.bytes > most_bytes || ((post.flags & flag::carries) && post.bytes > carried_bytes_)) {
+        post.bytes > max_bytes || ((post.flags & flag::carries) && post.bytes > carried_bytes_)) {
       mesh_->protocol_error(i);
       broken_ = i;
       return true;
@@ -172,7 +172,7 @@ Status CrossGroup::arrive(const Patience& patience) {
     if (status == Status::stalled) return status;
     if (status != Status::done) return report(status);
   }
-  // Who comes late may find the posts of members that have given up since; for them the operation has failed.
+  // A late member may find posts of members that have given up since; for them the operation has failed.
   if (mesh_->failed()) return Status::failed;
   for (int i = 0; i < size_; i++) {
     if (i == index_ || peer(i).post.detail == fingerprint_) continue;

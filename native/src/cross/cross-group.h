@@ -1,9 +1,9 @@
-// A group whose members are connected by sockets: what each wants goes to all others in one post (see frame.h), with the data
-// if that is small. An transport moves the rest.
+// A group whose members are connected by sockets. Each member posts what it wants to all others (see frame.h), together
+// with the data if that is small. A cross transport moves larger data.
 //
 // NOTE [One step]. In a round every member posts to every other one: N-1 frames sent and received, all at the same time.
-// It is the quickest way for the few members a group has across hosts, everybody knows who is missing, and
-// values that come with posts are combined in index order. Larger data follows when all have agreed.
+// That is the fastest way for the few members a group has across hosts, every member knows who is missing, and values
+// that come with posts are combined in index order. Larger data follows when all have agreed.
 #pragma once
 
 #include <atomic>
@@ -12,21 +12,21 @@
 
 #include "../group/control.h"
 #include "../group/group.h"
-#include "transport.h"
+#include "cross-transport.h"
 #include "mesh.h"
 
 namespace hvd {
 
 class CrossGroup final : public Group {
  public:
-  // Posts carry up to this many bytes in a group of that size: what a socket takes without anybody reading it (a window of 64
-  // KiB), since a peer may come much later; and not much more traffic than an algorithm for larger data makes.
+  // The maximum payload of a post in a group of that size: what a socket accepts before the peer reads (a window of 64 KiB),
+  // since a peer may arrive much later; and not much more traffic than an algorithm for larger data causes.
   static size_t default_carried_bytes(int members) {
     return members <= 2 ? 32 * 1024 : 64 * 1024 / static_cast<size_t>(members);
   }
 
   // `transport` may use the mesh.
-  CrossGroup(std::shared_ptr<Mesh> mesh, std::shared_ptr<Transport> transport, size_t carried_bytes);
+  CrossGroup(std::shared_ptr<Mesh> mesh, std::shared_ptr<CrossTransport> transport, size_t carried_bytes);
 
   void start(const Operation& operation) override;
   Status arrive(const Patience& patience) override;
@@ -38,12 +38,12 @@ class CrossGroup final : public Group {
   std::vector<int> missing() const override;
   void stop() override;
 
-  Transport& transport() { return *transport_; }
+  CrossTransport& transport() { return *transport_; }
   void set_switch_bytes(size_t bytes) override { transport_->set_switch_bytes(bytes); }
   size_t carried_bytes() const { return carried_bytes_; }
 
  private:
-  // What goes to and comes from one peer in a round.
+  // What is sent to and received from one peer in a round.
   struct Exchange {
     Header sent_header;
     const char* data = nullptr;  // to be sent after the header
@@ -52,20 +52,20 @@ class CrossGroup final : public Group {
     bool has_post = false;
     size_t received = 0;
     std::vector<char> carried;
-    std::atomic<uint64_t> posted{0};  // last round heard of; missing() looks at it
+    std::atomic<uint64_t> posted{0};  // last round seen; missing() reads it
     bool is_sent() const { return sent == to_send; }
     bool has_all() const { return has_post && (!(post.flags & flag::carries) || received == post.bytes); }
   };
   Exchange& peer(int i) { return exchanges_[static_cast<size_t>(i)]; }
 
   void post_to(int i, const char* data, size_t bytes, bool carries, uint64_t fingerprint);
-  bool push(int i);  // true if something moved; so pull(). A broken connection is noted in broken_.
+  bool push(int i);  // true if something moved, as in pull(). broken_ records a broken connection.
   bool pull(int i);
   bool progress();
   bool is_complete() const;
   void end_round();
-  Status report(Status status);         // with the mesh's culprit
-  Status transport_report(Status status);  // with the transport's
+  Status report(Status status);            // with the mesh's culprit
+  Status transport_report(Status status);  // with the transport's culprit
 
   bool everyone_carries() const;
   bool has_sizes(const Operation& operation);
@@ -80,7 +80,7 @@ class CrossGroup final : public Group {
   }
 
   std::shared_ptr<Mesh> mesh_;
-  std::shared_ptr<Transport> transport_;
+  std::shared_ptr<CrossTransport> transport_;
   const size_t carried_bytes_;
   std::vector<Exchange> exchanges_;
   std::vector<char> packed_;   // what posts carry, if it does not lie in one piece
@@ -91,7 +91,7 @@ class CrossGroup final : public Group {
   const char* own_data_ = nullptr;  // what our posts carry, in one piece
   uint64_t fingerprint_ = 0;
   Wait wait_;
-  int broken_ = -1;  // peer whose connection has ended, or that said something wrong
+  int broken_ = -1;  // peer whose connection has ended, or that sent something invalid
 };
 
 }  // namespace hvd

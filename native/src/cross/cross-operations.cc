@@ -1,4 +1,5 @@
-// What a CrossGroup does once all have agreed: take the data from the posts, or let the transport move it.
+// Operations of a CrossGroup, once all members have agreed: the data is in the posts, or the cross transport moves it.
+// n = bytes of the operation, N = members. The files of the cross transports state the price of larger operations.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -22,11 +23,11 @@ Status CrossGroup::execute(Operation& operation, const Patience& patience) {
       case Kind::barrier: break;
     }
   }
-  if (status == Status::done) end_round();  // a round that failed stays the one that missing() tells about
+  if (status == Status::done) end_round();  // after a failure missing() still reports this round
   return status;
 }
 
-// What equal fingerprints should imply; a peer that breaks it must not make us read or write past a buffer.
+// Equal fingerprints should imply this; a peer that breaks it must not make us read or write past a buffer.
 bool CrossGroup::has_sizes(const Operation& operation) {
   const size_t total = operation.total_bytes();
   for (int i = 0; i < size_; i++) {
@@ -72,7 +73,7 @@ void place(const Operation& operation, size_t b, size_t within, char* from, size
 }
 }  // namespace
 
-// In the posts: one step, n·(N-1) bytes sent. Otherwise the transport's, in place of the result where there is one buffer.
+// In the posts: one step, n·(N-1) bytes sent. Otherwise by the transport, directly in the output if there is one buffer.
 Status CrossGroup::allreduce(Operation& operation, const Patience& patience) {
   const size_t bytes = operation.total_bytes(), element = element_bytes(operation.dtype);
   if (bytes == 0) return Status::done;
@@ -96,7 +97,7 @@ Status CrossGroup::allreduce(Operation& operation, const Patience& patience) {
   return Status::done;
 }
 
-// In the posts: one step, each member gets its part of everybody's.
+// In the posts: one step, each member sends every other one its part, less than n bytes in total.
 Status CrossGroup::reducescatter(Operation& operation, const Patience& patience) {
   const Buffer& mine = operation.buffers[0];
   const size_t element = element_bytes(operation.dtype);
@@ -119,22 +120,14 @@ Status CrossGroup::reducescatter(Operation& operation, const Patience& patience)
   return Status::done;
 }
 
-namespace {
-bool allocate_result(Operation& operation) {
-  operation.result_bytes = 0;
-  for (uint64_t bytes : operation.received) operation.result_bytes += bytes;
-  operation.result = operation.allocate(operation.allocate_context, operation.result_bytes);
-  return operation.result != nullptr;
-}
-}  // namespace
-
+// In the posts: one step, n·(N-1) bytes sent.
 Status CrossGroup::allgather(Operation& operation, const Patience& patience) {
   const Buffer& mine = operation.buffers[0];
   operation.received.resize(static_cast<size_t>(size_));
   for (int i = 0; i < size_; i++)
     operation.received[static_cast<size_t>(i)] =
         i == index_ ? mine.bytes : exchanges_[static_cast<size_t>(i)].post.bytes;
-  if (!allocate_result(operation)) return Status::no_memory;
+  if (!operation.allocate_result()) return Status::no_memory;
   const bool in_posts = everyone_carries();
   char* to = operation.result;
   for (int i = 0; i < size_; i++) {
@@ -148,6 +141,7 @@ Status CrossGroup::allgather(Operation& operation, const Patience& patience) {
   return status == Status::done ? status : transport_report(status);
 }
 
+// In the root's posts: one step, n·(N-1) bytes sent by the root.
 Status CrossGroup::broadcast(Operation& operation, const Patience& patience) {
   const Buffer& mine = operation.buffers[0];
   const bool is_root = operation.root == index_;
@@ -163,14 +157,14 @@ Status CrossGroup::broadcast(Operation& operation, const Patience& patience) {
   return status == Status::done ? status : transport_report(status);
 }
 
-// In the posts if every part of every member fits: one step. Otherwise the transport moves all parts.
+// In the posts if every part of every member fits: one step, every byte sent once. Otherwise the transport moves all parts.
 Status CrossGroup::alltoall(Operation& operation, const Patience& patience) {
   std::vector<size_t> send(operation.counts.begin(), operation.counts.end()), receive(static_cast<size_t>(size_));
   for (int i = 0; i < size_; i++)
     receive[static_cast<size_t>(i)] = i == index_ ? send[static_cast<size_t>(i)]
                                                   : exchanges_[static_cast<size_t>(i)].post.bytes;
   operation.received.assign(receive.begin(), receive.end());
-  if (!allocate_result(operation)) return Status::no_memory;
+  if (!operation.allocate_result()) return Status::no_memory;
   if (everyone_carries()) {
     char* to = operation.result;
     size_t own_start = 0;

@@ -18,20 +18,20 @@ namespace hvd {
 
 namespace {
 
-// How often the kernel is asked whether the peers' have answered; see hear().
+// How often to ask the kernel whether the peers' kernels have answered; see hear().
 constexpr int64_t hear_every_ns = 500'000'000;
-// How long a core waits for the network before it is offered to others. A step takes 3 µs between two cores. Where the peer
-// is on this very core (several hosts in one machine) it cannot answer before: with 50 µs here a step took 110 µs,
-// with 2 µs 15 (measured). Yielding to nobody costs a third of a microsecond.
+// How long to spin before yielding the core. A step takes 3 µs between two cores. If the peer shares this core (several
+// "hosts" on one machine), it cannot answer before we yield: with 50 µs here a step took 110 µs, with 2 µs 15 µs (measured).
+// Yielding when nobody else wants the core costs a third of a microsecond.
 constexpr int64_t spin_ns = 4'000;
-// The control block knows better than a closed connection why; it learns from other hosts within this time.
+// The control block knows the cause better than a closed connection does; it learns from other hosts within this time.
 constexpr int64_t cause_ns = 300'000'000;
-// A dead member's last words may still be on their way.
+// The last bytes of a dead member may still be in transit.
 constexpr int64_t death_grace_ns = 20'000'000;
 
 void set_option(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
 
-// Errors are ignored: a socket that is no TCP socket (tests) has none of these.
+// Errors are ignored: a socket that is not TCP (in tests) has none of these options.
 void configure(int fd) {
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -60,7 +60,7 @@ Mesh::Mesh(const std::vector<int>& sockets, const std::vector<bool>& accepted, s
     configure(link.fd);
     link.ahead = std::make_unique<char[]>(ahead_bytes);
     link.awaits_ready = accepted[i];
-    // One byte always fits into an empty socket; if the connection is broken the first receive says so.
+    // One byte always fits into an empty socket; if the connection is broken, the first receive reports it.
     if (!accepted[i]) (void)!::send(link.fd, &ready_byte, 1, MSG_NOSIGNAL);
   }
   polled_.reserve(links_.size());
@@ -159,15 +159,15 @@ void Mesh::nap(int64_t timeout_ns) const {
   ppoll(inputs.data(), inputs.size(), &timeout, nullptr);
 }
 
-// NOTE [Silence]. A host that is cut off acknowledges nothing, and the kernel would go on trying for a quarter of an hour.
-// TCP_USER_TIMEOUT ends that earlier, but it also ends connections whose peer is well and only does not read for that long
-// (its window is closed: a member that was stopped, or is at an earlier step of a long alltoall). So: something is on its way, or
-// a closed window was asked about, and no acknowledgement at all has come for the whole time. Keepalive does the rest, where
-// nothing is on its way.
+// NOTE [Silence]. A host that is cut off acknowledges nothing, and the kernel would retry for a quarter of an hour.
+// TCP_USER_TIMEOUT ends that earlier, but it also ends connections whose healthy peer does not read for that long (its
+// window is closed: a member that was stopped, or is at an earlier step of a long alltoall). So a peer counts as silent if
+// data is in transit, or a closed window was probed, and no acknowledgement at all has arrived for the whole time. Keepalive
+// covers the case that nothing is in transit.
 int Mesh::hear() {
   const int64_t now = monotonic_ns();
   if (now - heard_at_ < hear_every_ns) return -1;
-  const bool was_away = now - heard_at_ > 4 * hear_every_ns;  // a peer's silence counts only while we listen
+  const bool was_away = now - heard_at_ > 4 * hear_every_ns;  // silence counts only while we check
   heard_at_ = now;
   for (int i = 0; i < size(); i++) {
     Link& link = this->link(i);
@@ -191,8 +191,8 @@ Status Mesh::check() {
   if (stopping()) return Status::stopped;
   if (control_.failed()) return Status::failed;
   if (const int silent = hear(); silent >= 0) return broken(silent);
-  // That a member has left is no reason by itself: it may have finished what the others are still at. Its connection ends
-  // when all it had to say has been read.
+  // A member that has left does not end the wait: it may have finished what the others are still doing. Its connection ends
+  // when all its bytes have been read.
   for (int i = 0; i < size(); i++) {
     if (i == index_ || control_.presence(ranks_[static_cast<size_t>(i)]) != Control::Presence::dead) continue;
     const int64_t now = monotonic_ns();

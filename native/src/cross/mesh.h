@@ -1,5 +1,5 @@
-// The sockets of a group's members: non-blocking sends and receives, and how a thread waits for them. One thread at a
-// time uses it, all peers at once: a member sends while it receives.
+// The sockets between a group's members: non-blocking sends and receives, and how a thread waits for them. One thread at
+// a time uses it, for all peers at once: a member sends while it receives.
 #pragma once
 
 #include <poll.h>
@@ -15,7 +15,7 @@
 
 namespace hvd {
 
-// One stretch of waiting; moved() whenever there was something to do.
+// One wait; call moved() whenever there was progress.
 struct Wait {
   int64_t idle_since = 0;     // nothing has moved since; 0: something just has
   int64_t waiting_since = 0;  // the deadline counts from here; 0: not asleep yet
@@ -26,8 +26,8 @@ struct Wait {
 
 class Mesh {
  public:
-  // `sockets[i]` is connected with member i (-1 for the own index) and is duplicated. `accepted[i]`: the ready byte is to be read
-  // from it rather than written. `silence_ns`: a peer whose kernel answers nothing for so long is gone.
+  // `sockets[i]` is connected with member i (-1 for this member) and is duplicated. `accepted[i]`: the ready byte is read from
+  // it rather than written. `silence_ns`: a peer whose kernel does not answer for this long is gone.
   Mesh(const std::vector<int>& sockets, const std::vector<bool>& accepted, std::vector<int> ranks, int index,
        Control& control, int64_t silence_ns = 10'000'000'000);
   ~Mesh();
@@ -37,32 +37,32 @@ class Mesh {
   int size() const { return static_cast<int>(links_.size()); }
   int index() const { return index_; }
 
-  // How many bytes went; 0 if none could; -1: broken(). `pieces` are not changed.
+  // The number of bytes sent; 0 if none could be; -1: call broken(). `pieces` are not changed.
   ssize_t send_some(int peer, const iovec* pieces, int count);
   ssize_t send_some(int peer, const void* data, size_t bytes) {
     iovec piece{const_cast<void*>(data), bytes};
     return send_some(peer, &piece, 1);
   }
-  // How many bytes came; 0 if none have; -1: broken().
+  // The number of bytes received; 0 if none have arrived; -1: call broken().
   ssize_t receive_some(int peer, void* to, size_t bytes);
-  // 1: there it is, 0: not yet, -1: broken(). Reads a little ahead, into a buffer that receive_some() empties first.
+  // 1: received, 0: not yet, -1: call broken(). Reads a little ahead, into a buffer that receive_some() empties first.
   int receive_header(int peer, Header& header);
 
-  // What the next idle() is to wait for.
+  // What the next idle() waits for.
   void want(int peer, bool input, bool output) {
     link(peer).wants = static_cast<short>((input ? POLLIN : 0) | (output ? POLLOUT : 0));
   }
   void want_nothing();
 
-  // Nothing can be done now: spins, yields or sleeps (one millisecond at most), and says why not to go on.
+  // When there was no progress: spins, yields or sleeps (one millisecond at most). Any status but `done` ends the wait.
   // `waiting_for`: the culprit of a timeout.
   Status idle(const Patience& patience, Wait& wait, int waiting_for);
-  void sleep(int64_t timeout_ns);      // until something wanted can be done, or the timeout
-  // Until something has come from anyone, or the timeout. Any thread: it changes nothing.
+  void sleep(int64_t timeout_ns);  // until something wanted can be done, or the timeout
+  // Sleeps until anything arrives from a peer, or the timeout. Any thread: it changes nothing.
   void nap(int64_t timeout_ns) const;
-  Status check();                      // stopped, failed or somebody dead, without waiting
+  Status check();  // stopped, failed or a dead peer, without waiting
 
-  // After -1: what became of the peer. May take some 300 ms, until the control block has learnt the cause.
+  // After -1: what happened to the peer. May take some 300 ms, until the control block has learned the cause.
   Status broken(int peer);
   Status protocol_error(int peer);
 

@@ -1,9 +1,9 @@
-// The transport on libgloo: gloo's algorithms, with our kernels, over connections that gloo makes itself (they are not
-// authenticated; only the agreement before them is). Reducescatter is an allreduce of which the rest is thrown away: gloo
-// has none for parts of any size.
+// The cross transport on libgloo: gloo's algorithms with our kernels, over connections that gloo makes itself (they are not
+// authenticated; only the agreement before them is). gloo chooses the algorithms, and thus their price. Reducescatter is an
+// allreduce (with its price) of which the rest is discarded: gloo has none for parts of any size.
 //
-// NOTE [Interrupting gloo]. A collective of gloo's blocks until it is done or past its timeout. While one runs a second thread
-// looks at the control block; if the job has failed it makes all pairs of the context fail, as gloo does after a timeout.
+// NOTE [Interrupting gloo]. A collective of gloo blocks until it is done or past its timeout. While one runs, a second thread
+// checks the control block; if the job has failed, it makes all pairs of the context fail, as gloo does after a timeout.
 #include <gloo/allgatherv.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoallv.h>
@@ -20,7 +20,7 @@
 #include <mutex>
 #include <thread>
 
-#include "../cross/transport-offer.h"
+#include "../cross/cross-transport-offer.h"
 #include "../group/futex.h"
 
 namespace hvd {
@@ -39,7 +39,7 @@ class MeshContext final : public gloo::Context {
   }
   gloo::transport::Context& transport() { return *transportContext_; }
 
-  // Any thread. A wait that times out is what makes gloo give all pairs up; there is no direct way.
+  // Any thread. A wait that times out makes gloo close all pairs; there is no direct way.
   void interrupt() {
     char nothing = 0;
     try {
@@ -72,7 +72,7 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
-// Runs blocking calls of gloo's so that a failure of the job ends them.
+// Runs blocking calls of gloo such that a failure of the job ends them.
 class Watched {
  public:
   Watched(Control& control, MeshContext& context)
@@ -135,7 +135,7 @@ class Watched {
   std::thread thread_;
 };
 
-class GlooTransport final : public Transport {
+class GlooTransport final : public CrossTransport {
  public:
   GlooTransport(Control& control, std::shared_ptr<MeshContext> context, std::unique_ptr<Watched> watched)
       : control_(control), context_(std::move(context)), watched_(std::move(watched)) {}
@@ -208,7 +208,7 @@ class GlooTransport final : public Transport {
   }
 
   void stop() override { watched_->stop(); }
-  int culprit() const override { return -1; }  // gloo says it in words only
+  int culprit() const override { return -1; }  // gloo reports it only as text
   int errno_value() const override { return EIO; }
 
  private:
@@ -217,7 +217,7 @@ class GlooTransport final : public Transport {
     const int64_t began = monotonic_ns();
     std::string error;
     if (watched_->run([&] { call(to_ms(patience.timeout_ns)); }, error)) return Status::done;
-    // A peer that has died is known to the control block soon; that tells more than the end of its connection.
+    // The control block soon knows of a peer that has died; that is more useful than the end of its connection.
     for (int64_t until = monotonic_ns() + 300'000'000; monotonic_ns() < until; usleep(1000)) {
       if (control_.failed()) return Status::failed;
       if (watched_->stopping()) return Status::stopped;
@@ -232,9 +232,9 @@ class GlooTransport final : public Transport {
   uint32_t tag_ = 0;
 };
 
-class GlooOffer final : public TransportOffer {
+class GlooOffer final : public CrossTransportOffer {
  public:
-  GlooOffer(const TransportMember& member, std::shared_ptr<gloo::transport::Device> device)
+  GlooOffer(const CrossTransportMember& member, std::shared_ptr<gloo::transport::Device> device)
       : control_(member.control), context_(std::make_shared<MeshContext>(std::move(device), member.index, member.size)) {
     context_->transport().setTimeout(to_ms(member.timeout_ns));
     for (int i = 0; i < member.size; i++) {
@@ -247,7 +247,7 @@ class GlooOffer final : public TransportOffer {
   // The addresses of the pairs with every other member, in hexadecimal digits, with commas.
   std::string text() const override { return text_; }
 
-  std::shared_ptr<Transport> open(const std::vector<std::string>& texts, int64_t timeout_ns, std::string& error) override {
+  std::shared_ptr<CrossTransport> open(const std::vector<std::string>& texts, int64_t timeout_ns, std::string& error) override {
     auto watched = std::make_unique<Watched>(control_, *context_);
     context_->transport().setTimeout(to_ms(timeout_ns));
     context_->setTimeout(to_ms(timeout_ns));
@@ -271,7 +271,7 @@ class GlooOffer final : public TransportOffer {
 
 }  // namespace
 
-std::unique_ptr<TransportOffer> offer_transport(const TransportMember& member, std::string& error) {
+std::unique_ptr<CrossTransportOffer> offer_cross_transport(const CrossTransportMember& member, std::string& error) {
   try {
     gloo::transport::tcp::attr attributes(member.address.c_str());
     return std::make_unique<GlooOffer>(member, gloo::transport::tcp::CreateDevice(attributes));
@@ -281,10 +281,6 @@ std::unique_ptr<TransportOffer> offer_transport(const TransportMember& member, s
   return nullptr;
 }
 
-void close_transports(bool) {}
-
-const char* transport_name() { return "gloo"; }
-
-std::string transport_library() { return "Gloo"; }
+void close_cross_transports(bool) {}
 
 }  // namespace hvd

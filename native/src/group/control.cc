@@ -38,9 +38,21 @@ Control::Presence Control::presence(int rank) const {
   return words[exit_kind_word].load(std::memory_order_acquire) != 0 ? Presence::dead : Presence::here;
 }
 
+Status Control::check(const std::vector<int>& ranks, int index, int& culprit) const {
+  if (failed()) return Status::failed;
+  for (int i = 0; i < static_cast<int>(ranks.size()); i++) {
+    if (i == index) continue;
+    const Presence seen = presence(ranks[static_cast<size_t>(i)]);
+    if (seen == Presence::here) continue;
+    culprit = i;
+    return seen == Presence::left ? Status::peer_left : Status::peer_lost;
+  }
+  return Status::done;
+}
+
 void Control::live() {
-  // The kernel's robust list of this thread: one entry, our word. The C library keeps a list of its own for
-  // robust mutexes; this thread uses none, so it may be replaced.
+  // The kernel's robust list of this thread, with our word as its only entry. It replaces the C library's list for
+  // robust mutexes, of which this thread uses none.
   struct {
     robust_list_head head;
     robust_list entry;

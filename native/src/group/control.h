@@ -1,9 +1,9 @@
-// The batch's control block, mapped. src/transport/control-block.ts describes the layout and who writes what; here
-// are the parts that a waiting thread looks at, and the life word of this process.
+// The job's control block, mapped. src/control/control-block.ts describes the layout and who writes what; here
+// are the parts that a waiting thread checks, and the life word of this process.
 //
-// Life word: a robust futex owned by a thread that lives as long as the transport. When the process dies, however
-// it dies, the kernel sets FUTEX_OWNER_DIED in it at once, before it takes the address space down (which is
-// 30 ms for each GB and delays every other sign of death).
+// The life word is a robust futex owned by a thread that lives as long as this object. When the process dies, in
+// whatever way, the kernel sets FUTEX_OWNER_DIED in it at once, before it frees the address space (which takes
+// 30 ms per GB and delays every other sign of death).
 #pragma once
 
 #include <linux/futex.h>
@@ -11,6 +11,9 @@
 #include <atomic>
 #include <cstdint>
 #include <thread>
+#include <vector>
+
+#include "operation.h"
 
 namespace hvd {
 
@@ -23,13 +26,15 @@ class Control {
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
 
-  bool failed() const { return batch()[2].load(std::memory_order_acquire) == 2; }
+  bool failed() const { return job()[2].load(std::memory_order_acquire) == 2; }
   enum class Presence { here, left, dead };
   Presence presence(int rank) const;
+  // `failed`, or `peer_left` or `peer_lost` with the culprit, a member of the group of these ranks; else `done`.
+  Status check(const std::vector<int>& ranks, int index, int& culprit) const;
 
  private:
   static constexpr size_t page_bytes = 4096;
-  std::atomic<uint32_t>* batch() const { return reinterpret_cast<std::atomic<uint32_t>*>(memory_); }
+  std::atomic<uint32_t>* job() const { return reinterpret_cast<std::atomic<uint32_t>*>(memory_); }
   std::atomic<uint32_t>* page(int rank) const {
     return reinterpret_cast<std::atomic<uint32_t>*>(memory_ + page_bytes * (1 + static_cast<size_t>(rank)));
   }

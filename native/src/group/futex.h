@@ -1,5 +1,5 @@
-// Sleeping on a 32-bit word: shared between processes, or private to this one. Timeouts in nanoseconds; 0 in
-// the private form means no timeout.
+// Sleeping on a 32-bit word, shared between processes or private to this one. Timeouts are in nanoseconds; 0 means no
+// timeout.
 #pragma once
 
 #include <linux/futex.h>

@@ -1,6 +1,6 @@
-// A group: the members of one process set, going through rounds together (see src/transport/transport.ts). One thread at a
-// time may use it; what another one may ask meanwhile is marked. Implementations: ShmGroup (members on this host), CrossGroup
-// (members connected by sockets), HierarchicalGroup (both).
+// A group: the members of one process set, which go through rounds together (see src/transport/transport.ts). One thread at
+// a time may use it; functions that other threads may call are marked. Implementations: ShmGroup (members on this host),
+// CrossGroup (members connected by sockets), HierarchicalGroup (both).
 #pragma once
 
 #include <atomic>
@@ -34,13 +34,13 @@ class Group {
   virtual Status arrive(const Patience& patience) = 0;
   virtual Status execute(Operation& operation, const Patience& patience) = 0;
 
-  // start(), and noted down.
+  // start(), recorded in the trace.
   void begin(const Operation& operation) {
     mark(Stage::posted);
     start(operation);
   }
 
-  // All three; after `stalled` call resume(). Memory that runs out is a status: callers know no exceptions.
+  // All three; after `stalled` call resume(). Running out of memory is a status: callers expect no exceptions.
   Status run(Operation& operation, const Patience& patience) {
     begin(operation);
     return resume(operation, patience);
@@ -58,21 +58,21 @@ class Group {
     }
   }
 
-  virtual Status check_idle() = 0;              // why not to go on waiting for somebody to start
+  virtual Status check_idle() = 0;              // anything but `done` ends the wait for another member to start
   virtual bool anyone_started() = 0;            // has another member posted the round to come?
-  virtual bool everyone_arrived() = 0;          // of the round begun
-  virtual void nap(int64_t timeout_ns) = 0;     // until a member posts, or the timeout, or earlier; any thread
+  virtual bool everyone_arrived() = 0;          // have all members posted the round begun?
+  virtual void nap(int64_t timeout_ns) = 0;     // until a member posts or the timeout, or less; any thread
   virtual std::vector<int> missing() const = 0; // members that have not posted the current round; any thread
 
   // After a first barrier: finds out whether this member can copy from and to the others' memory. True if so.
   virtual bool probe_peer_memory(bool) { return false; }
-  // From how many bytes on an allreduce between hosts takes the way for large ones. Only while nothing is in flight, and the
-  // same on all members before the next operation; any thread.
+  // Up to how many bytes an allreduce between hosts uses the algorithm for small tensors. Only while nothing is in flight,
+  // and the same on all members before the next operation; any thread.
   virtual void set_switch_bytes(size_t) {}
   // Ends waits with Status::stopped; any thread.
   virtual void stop() { stop_.store(true, std::memory_order_release); }
 
-  // Where the stages of operations are noted down from now on; nullptr: nowhere. For the thread that uses the group.
+  // Records the stages of operations from now on; nullptr: no more. For the thread that uses the group.
   void set_trace(Trace* trace) { trace_ = trace; }
 
   int size() const { return size_; }
@@ -96,7 +96,7 @@ class Group {
   std::atomic<bool> stop_{false};
 };
 
-// The pieces of a list of buffers that make up bytes [offset, offset + bytes) of their concatenation.
+// Visits the pieces of a list of buffers that make up bytes [offset, offset + bytes) of their concatenation:
 // `visit(buffer index, offset in it, offset in the range, bytes)`.
 template <class Visit>
 void for_each_piece(const std::vector<Buffer>& buffers, size_t offset, size_t bytes, const Visit& visit) {
@@ -113,7 +113,7 @@ void for_each_piece(const std::vector<Buffer>& buffers, size_t offset, size_t by
   }
 }
 
-// Bytes [offset, offset + bytes) of what travels of the buffers' inputs: converted and multiplied by prescale where that is asked.
+// Copies bytes [offset, offset + bytes) of what travels from the buffers' inputs, converted and prescaled as requested.
 inline void pack(const Operation& operation, size_t offset, size_t bytes, char* to) {
   const size_t element = element_bytes(operation.dtype);
   for_each_piece(operation.buffers, offset, bytes, [&](size_t b, size_t within, size_t seen, size_t piece) {
@@ -129,7 +129,7 @@ inline void pack(const Operation& operation, size_t offset, size_t bytes, char* 
   });
 }
 
-// Bytes from `within` on of a buffer's output become those at `from`, which are of the dtype.
+// Copies bytes of the dtype at `from` to a buffer's output, starting at `within`.
 inline void put(const Operation& operation, size_t b, size_t within, const char* from, size_t bytes) {
   char* to = operation.buffers[b].out + within;
   if (operation.narrows)
@@ -138,14 +138,14 @@ inline void put(const Operation& operation, size_t b, size_t within, const char*
     __builtin_memmove(to, from, bytes);
 }
 
-// Bytes [offset, offset + bytes) of the buffers' outputs become those at `from`.
+// Copies from `from` to bytes [offset, offset + bytes) of the buffers' outputs.
 inline void unpack(const Operation& operation, size_t offset, size_t bytes, const char* from) {
   for_each_piece(operation.buffers, offset, bytes, [&](size_t b, size_t within, size_t seen, size_t piece) {
     put(operation, b, within, from + seen, piece);
   });
 }
 
-// Bytes from `within` on of a buffer's output become what the sources, which are of the dtype, are reduced to.
+// Reduces the sources, which are of the dtype, into a buffer's output, starting at `within`.
 inline void reduce_to(const Operation& operation, size_t b, size_t within, const void* const* sources, int count, size_t bytes) {
   const size_t elements = bytes / element_bytes(operation.dtype);
   char* to = operation.buffers[b].out + within;

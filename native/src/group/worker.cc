@@ -32,7 +32,7 @@ std::vector<Batch*> Worker::take_back() {
     batches.push_back(current_);
     current_ = nullptr;  // tells the worker
   }
-  std::deque<Batch*> posted;  // by the main thread, and not picked up yet: at most the first
+  std::deque<Batch*> posted;  // by the main thread, and not started here yet: at most the first
   for (Batch* batch : queue_) (batch->posted ? posted.push_back(batch) : batches.push_back(batch));
   queue_ = std::move(posted);
   halted_ = false;
@@ -61,7 +61,7 @@ void Worker::work() {
     const bool posted = batch->posted, passive = batch->passive;
     const int64_t timeout_ns = batch->patience.timeout_ns;
     lock.unlock();
-    if (!posted && !post_first(batch, passive, timeout_ns)) {  // withdrawn: the batch may be gone already
+    if (!posted && !post_first(batch, passive, timeout_ns)) {  // taken back: the batch may be gone already
       lock.lock();
       continue;
     }
@@ -79,16 +79,16 @@ void Worker::work() {
   }
 }
 
-// False if the batch was withdrawn while it waited for another member to begin. Until it has posted, the batch
-// may be taken back and freed at any time: it is touched under the mutex only, and only while it is current.
+// False if the batch was taken back while it waited for another member to begin. Until it has posted, the batch
+// may be taken back and freed at any time: it is touched only under the mutex, and only while it is current.
 bool Worker::post_first(Batch* batch, bool passive, int64_t timeout_ns) {
   for (const int64_t since = monotonic_ns();;) {
     {
-      // The group belongs to whoever has taken the batch back, from that moment on: also a look at it is a call that may
-      // read from sockets, so it happens under the mutex. nap() only sleeps.
+      // Once the batch has been taken back, the group belongs to the caller. Even checking the group may read from
+      // sockets, so that happens under the mutex. nap() only sleeps.
       std::lock_guard lock(mutex_);
       if (current_ != batch) return false;
-      // Somebody else began, or nobody will: then waiting for the others tells why.
+      // Another member has begun, or none will: then waiting for the others reports why.
       if (!passive || stop_ || group_.anyone_started() || group_.check_idle() != Status::done ||
           monotonic_ns() - since > timeout_ns) {
         batch->posted = true;

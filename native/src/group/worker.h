@@ -1,6 +1,6 @@
-// A group's own thread: runs queued batches in order while the main thread does something else. One for each
-// group, because two groups must be able to wait independently: with one thread, rank 0 in an operation of
-// set A and rank 1 in one of set B would wait for each other for ever.
+// The thread of a group: runs queued batches in order while the main thread does something else. Each group has one,
+// because two groups must be able to wait independently: with one thread, rank 0 in an operation of
+// set A and rank 1 in one of set B would wait for each other forever.
 #pragma once
 
 #include <condition_variable>
@@ -20,7 +20,7 @@ struct Batch {
   Patience patience{};
   bool passive = false;  // posts only after another member has
   std::shared_ptr<Trace> trace;  // while a timeline is on
-  // The rest is the worker's, under its mutex, until `finished`.
+  // The rest belongs to the worker, under its mutex, until `finished`.
   bool posted = false;
   bool finished = false;
   Status status = Status::done;
@@ -36,7 +36,7 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   void submit(Batch* batch);
-  // Batches that have not posted; they are the caller's again. Lifts the halt that follows a mismatch.
+  // Returns the batches that have not posted; the caller owns them again. Ends the halt that follows a mismatch.
   std::vector<Batch*> take_back();
   // Blocks until the batch is over, or `stall_ns` (if not 0) have passed: Status::stalled.
   Status wait(Batch* batch, int64_t stall_ns);

@@ -1,4 +1,5 @@
-// Allgather and alltoall over several hosts. The sizes cross with the leaders' agreement; the verdict brings them to everybody.
+// Allgather and alltoall over several hosts. The sizes cross with the leaders' agreement; the verdict brings them to all
+// members.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -9,9 +10,9 @@ namespace hvd {
 
 namespace {
 
-// A host's data of at most so many bytes crosses together with its sizes.
+// A host's data of at most this size crosses together with its sizes.
 constexpr size_t with_sizes_bytes = 16 * 1024;
-constexpr uint64_t most_bytes = uint64_t{1} << 46;  // of one member: no sum overflows
+constexpr uint64_t max_bytes = uint64_t{1} << 46;  // of one member: no sum overflows
 
 uint64_t word_at(const char* from) {
   uint64_t value;
@@ -24,15 +25,14 @@ char* allocate_in(void* scratch, size_t bytes) {
   return memory->reserve(bytes + 1) ? memory->data() : nullptr;
 }
 
-// The result, of `received` bytes from each member; `offsets` are filled in.
+// Allocates the result, of `received` bytes from each member, and fills in their offsets.
 bool allocate_result(Operation& operation, std::vector<size_t>& offsets) {
-  operation.result_bytes = 0;
+  size_t offset = 0;
   for (uint64_t bytes : operation.received) {
-    offsets.push_back(operation.result_bytes);
-    operation.result_bytes += bytes;
+    offsets.push_back(offset);
+    offset += bytes;
   }
-  operation.result = operation.allocate(operation.allocate_context, operation.result_bytes);
-  return operation.result != nullptr;
+  return operation.allocate_result();
 }
 
 void copy(char* to, const char* from, size_t bytes) {
@@ -41,14 +41,14 @@ void copy(char* to, const char* from, size_t bytes) {
 
 }  // namespace
 
-// The leaders' messages are not what members that have agreed would send.
+// The leaders' messages are inconsistent with what was agreed on.
 Status HierarchicalGroup::malformed() {
   culprit_ = -1;
   errno_ = EPROTO;
   return Status::system_error;
 }
 
-// The leaders gather their messages, which are known later, and the verdict brings them to everybody.
+// The leaders will gather their messages, and the verdict brings them to all members.
 void HierarchicalGroup::exchange_tables() {
   auto gather_into = [](Operation& operation, Blob& blob) {
     operation.kind = Kind::allgather;
@@ -80,6 +80,8 @@ void HierarchicalGroup::allgather_across() {
   across_.buffers[0] = {message, message, table + data};
 }
 
+// Small: with the sizes. Otherwise each lane sends its share of its host's data once around the lanes, n/L·(H-1) bytes for n
+// bytes per host, and the lanes' shares are gathered inside the host.
 Status HierarchicalGroup::allgather(Operation& operation, const Patience& patience) {
   const int hosts = placement_.host_count();
   operation.received.assign(static_cast<size_t>(size_), 0);
@@ -95,7 +97,7 @@ Status HierarchicalGroup::allgather(Operation& operation, const Patience& patien
     left -= table;
     for (int member : placement_.on(host)) {
       const uint64_t bytes = word_at(message);
-      if (bytes > most_bytes) return malformed();
+      if (bytes > max_bytes) return malformed();
       total += operation.received[static_cast<size_t>(member)] = bytes;
       message += sizeof(uint64_t);
     }
@@ -178,8 +180,8 @@ void HierarchicalGroup::alltoall_across() {
   across_.buffers[0] = {inside_blob_.bytes.data(), inside_blob_.bytes.data(), inside_blob_.size};
 }
 
-// The member in place p of a host is carried by lane p mod L: its data goes to that lane, across, and from the lane of the
-// other host to whom it is for.
+// Lane p mod L carries the data of the member in place p of a host: the data goes to that lane, across, and from the lane of
+// the other host to its destination. Every byte crosses once, and is copied up to twice inside each host.
 Status HierarchicalGroup::alltoall(Operation& operation, const Patience& patience) {
   const int hosts = placement_.host_count();
   std::vector<const char*> rows(static_cast<size_t>(size_));
@@ -209,7 +211,7 @@ Status HierarchicalGroup::alltoall(Operation& operation, const Patience& patienc
   std::vector<size_t> offsets;
   if (!allocate_result(operation, offsets)) return Status::no_memory;
 
-  // To the carriers. What is behind the last count is for nobody.
+  // To the carriers. Bytes behind the last count have no destination.
   const size_t total = start_of(index_, size_);
   inside_.kind = Kind::alltoall;
   inside_.is_followed = false;
@@ -249,7 +251,7 @@ Status HierarchicalGroup::alltoall(Operation& operation, const Patience& patienc
     Status status = from_transport(transport_->alltoall(shard_.data(), send, packed_.data(), receive, patience));
     if (status != Status::done) return status;
 
-    // Came by sender, goes by receiver.
+    // Sort by receiver what came sorted by sender.
     if (!shard_.reserve(receive_total + 1)) return Status::no_memory;
     char* next = shard_.data();
     for (size_t place = 0; place < here().size(); place++) {

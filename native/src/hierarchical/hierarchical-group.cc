@@ -6,19 +6,19 @@
 namespace hvd {
 
 namespace {
-// Fingerprints of the rounds inside a host that follow the first one. They can be any numbers: those rounds never meet
-// others.
+// Fingerprints of the rounds inside a host that follow the first one. Any numbers will do: those rounds are never compared
+// with others.
 constexpr uint64_t agreed_fingerprint = 0x61677265656421;
 constexpr uint64_t disagreed_fingerprint = 0x646966666572;
 constexpr uint64_t inside_fingerprint = 0x696e73696465;
 
-// Different on every host: two hosts that disagree inside must not seem to agree with each other.
+// Differs between hosts: two hosts that disagree inside must not seem to agree with each other.
 uint64_t poison(int host) { return 0x706f69736f6e0000u ^ (static_cast<uint64_t>(host + 1) * 0x9e3779b97f4a7c15u); }
 }  // namespace
 
 HierarchicalGroup::HierarchicalGroup(Placement placement, int index, std::vector<int> ranks, Control& control,
                                      Arena* arena, std::unique_ptr<ShmGroup> local, std::unique_ptr<Group> cross,
-                                     Transport* transport, std::shared_ptr<void> transport_owner)
+                                     CrossTransport* transport, std::shared_ptr<void> transport_owner)
     : Group(placement.members(), index),
       placement_(std::move(placement)),
       ranks_(std::move(ranks)),
@@ -51,7 +51,7 @@ bool HierarchicalGroup::goes_flat(const Operation& operation) const {
   return (operation.kind == Kind::allgather) == (flat_kinds_ == Flat::allgather);
 }
 
-// All have agreed: what differs now is a fault of ours, and ends as a mismatch would.
+// All have agreed already; a mismatch now would be a bug of ours, and is reported as one.
 Status HierarchicalGroup::run_flat(Operation& operation, const Patience& patience) {
   const Status status = flat_->run(operation, patience);
   if (status == Status::done || status == Status::mismatch) return status;
@@ -70,19 +70,10 @@ Status HierarchicalGroup::from_local(Status status) {
   return status;
 }
 
-Status HierarchicalGroup::from_cross(Status status) {
+Status HierarchicalGroup::from_lane(Status status, int host, int error) {
   if (status == Status::done || status == Status::stalled || status == Status::mismatch) return status;
-  const int host = cross_->culprit();
   culprit_ = host >= 0 ? placement_.on(host)[static_cast<size_t>(place_)] : -1;
-  errno_ = cross_->errno_value();
-  return status;
-}
-
-Status HierarchicalGroup::from_transport(Status status) {
-  if (status == Status::done) return status;
-  const int host = transport_->culprit();
-  culprit_ = host >= 0 ? placement_.on(host)[static_cast<size_t>(place_)] : -1;
-  errno_ = transport_->errno_value();
+  errno_ = error;
   return status;
 }
 
@@ -104,7 +95,7 @@ void HierarchicalGroup::start(const Operation& operation) {
   }
   start_inside(operation);
   inside_.is_followed = true;  // by the verdict
-  if (!has_memory_) return;  // nothing is posted: what was described is not what the others would take it for
+  if (!has_memory_) return;  // post nothing: the description is incomplete
   inside_.fingerprint = operation.fingerprint;
   phase_.store(Phase::inside, std::memory_order_relaxed);
   local_->start(inside_);
@@ -129,7 +120,7 @@ void HierarchicalGroup::start_verdict(bool agreed) {
   local_->start(verdict_);
 }
 
-// The leader waits for the other hosts, and tells the members of its own which ones are missing.
+// The leader waits for the other hosts, and tells the members of its host which hosts are missing.
 Status HierarchicalGroup::wait_across(const Patience& patience) {
   constexpr int64_t look_every_ns = 50'000'000;
   Patience slice = patience;
@@ -166,7 +157,7 @@ Status HierarchicalGroup::arrive(const Patience& patience) {
       across_.buffers.clear();
       cross_->start(across_);
     } else {
-      // What crosses without data need not wait for the work inside.
+      // A post without data need not wait for the work inside the host.
       const bool crosses_early = is_leader() && across_.kind == Kind::barrier;
       if (crosses_early) cross_->start(across_);
       status = from_local(local_->execute(inside_, without_stalls(patience)));
@@ -226,14 +217,7 @@ Status HierarchicalGroup::run_inside(Operation& operation, const Patience& patie
 
 Status HierarchicalGroup::check_idle() {
   if (stopping()) return Status::stopped;
-  if (control_.failed()) return Status::failed;
-  for (int i = 0; i < size_; i++) {
-    if (i == index_) continue;
-    const Control::Presence presence = control_.presence(ranks_[static_cast<size_t>(i)]);
-    if (presence == Control::Presence::here) continue;
-    culprit_ = i;
-    return presence == Control::Presence::left ? Status::peer_left : Status::peer_lost;
-  }
+  if (Status status = control_.check(ranks_, index_, culprit_); status != Status::done) return status;
   return is_leader() ? from_cross(cross_->check_idle()) : Status::done;
 }
 
@@ -242,7 +226,7 @@ bool HierarchicalGroup::anyone_started() {
 }
 
 void HierarchicalGroup::nap(int64_t timeout_ns) {
-  // The leader hears of other hosts between naps.
+  // The leader checks the other hosts between naps.
   local_->nap(is_leader() ? std::min<int64_t>(timeout_ns, 200'000) : timeout_ns);
 }
 
@@ -253,7 +237,7 @@ std::vector<int> HierarchicalGroup::missing() const {
     for (int host : cross_->missing())
       for (int member : placement_.on(host)) list.push_back(member);
   } else if (phase == Phase::verdict && !is_leader()) {
-    // As the leader has told; nothing if it has not waited long itself.
+    // As the leader has published; nothing if it has not waited long itself.
     for (int host = 0; host < placement_.host_count(); host++)
       if (host < note_words * 64 && (local_->noted(0, host / 64) >> (host % 64) & 1))
         for (int member : placement_.on(host)) list.push_back(member);

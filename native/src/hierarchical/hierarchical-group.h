@@ -1,20 +1,21 @@
-// A group whose members are on several hosts: shared memory inside each host, an transport across. Every operation goes
+// A group whose members are on several hosts: shared memory inside each host, a cross transport between hosts. Every
+// operation has five phases:
 //
-//   inside   the members of a host agree (their fingerprints), and bring together what has to leave the host
-//   across   the hosts' leaders agree; small data and tables of sizes travel with that
-//   inside   the verdict, in a round that the leader enters with another fingerprint if the hosts disagree
-//   across   large data, lane by lane (see placement.h), each lane its share
-//   inside   everybody takes its result
+//   inside   the members of a host agree (their fingerprints), and collect what has to leave the host
+//   across   the leaders of the hosts agree; small data and tables of sizes travel with that
+//   inside   the verdict: a round that the leader enters with another fingerprint if the hosts disagree
+//   across   large data, each lane (see placement.h) its share
+//   inside   every member takes its result
 //
-// No byte of the users' is written before the verdict. A host whose members disagree tells the other hosts by a fingerprint
-// that nobody else has. The files: hierarchical-group.cc (rounds, waiting), reduction.cc (allreduce, reducescatter,
+// No user byte is written before the verdict. A host whose members disagree tells the other hosts with a fingerprint that
+// no other host has. The files: hierarchical-group.cc (rounds, waiting), reduction.cc (allreduce, reducescatter,
 // broadcast), exchange.cc (allgather, alltoall).
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "../cross/transport.h"
+#include "../cross/cross-transport.h"
 #include "../group/control.h"
 #include "../group/group.h"
 #include "../shm/shm-group.h"
@@ -26,12 +27,14 @@ namespace hvd {
 class HierarchicalGroup final : public Group {
  public:
   // `ranks[i]` is the global rank of member i. `local`: the members of this host. `cross`: the members of this member's lane,
-  // numbered by host; null without a lane. `transport`: moves bytes among the same; owned by `cross`, or by `transport_owner`.
+  // numbered by host; null without a lane. `transport` moves bytes among the same members; `cross` or `transport_owner` owns
+  // it.
   HierarchicalGroup(Placement placement, int index, std::vector<int> ranks, Control& control, Arena* arena,
-                    std::unique_ptr<ShmGroup> local, std::unique_ptr<Group> cross, Transport* transport,
+                    std::unique_ptr<ShmGroup> local, std::unique_ptr<Group> cross, CrossTransport* transport,
                     std::shared_ptr<void> transport_owner = nullptr);
 
-  // Operations that do not go by host but among all members at once, when all have agreed by host. `flat` has all members.
+  // Sends some operations among all members at once instead of by host, after all have agreed by host. `flat` has all
+  // members.
   enum class Flat { allgather, all_but_allgather };
   void send_flat(Flat which, std::unique_ptr<Group> flat);
 
@@ -40,7 +43,7 @@ class HierarchicalGroup final : public Group {
   Status execute(Operation& operation, const Patience& patience) override;
   Status check_idle() override;
   bool anyone_started() override;
-  // Never known without waiting: it takes steps of several members in turn.
+  // Unknown without waiting: agreement takes several steps.
   bool everyone_arrived() override { return false; }
   void nap(int64_t timeout_ns) override;
   std::vector<int> missing() const override;
@@ -51,15 +54,15 @@ class HierarchicalGroup final : public Group {
   }
   void stop() override;
 
-  // An operation of at most so many bytes crosses together with the leaders' agreement.
+  // An operation of at most this size crosses together with the leaders' agreement.
   static constexpr size_t small_bytes = 32 * 1024;
-  // Larger ones are done in pieces that stay in the caches between their steps, so many bytes for each lane and host.
-  // Around a ring of hosts that is a part long enough to hide the way.
+  // Larger ones run in pieces that stay in the caches between their steps: this many bytes for each lane and host. In a ring
+  // of hosts that is large enough to hide the latency.
   static constexpr size_t piece_part_bytes = 128 * 1024;
 
  private:
   enum class Phase : uint32_t { idle, inside, across, verdict, executing };
-  // What waits for the verdict: see arrive().
+  // A result that waits for the verdict: see arrive().
   struct Blob {
     std::vector<char> bytes;
     static char* allocate(void* context, size_t bytes) {
@@ -70,7 +73,7 @@ class HierarchicalGroup final : public Group {
     }
     size_t size = 0;
   };
-  // A place that is known already, for a result.
+  // For a result whose place is known already.
   static char* allocate_at(void* context, size_t) { return static_cast<char*>(context); }
 
   bool is_leader() const { return place_ == 0; }
@@ -78,9 +81,9 @@ class HierarchicalGroup final : public Group {
   size_t piece_bytes() const {
     return piece_part_bytes * static_cast<size_t>(placement_.lanes) * static_cast<size_t>(placement_.host_count());
   }
-  // The users' buffers are gathered in packed_ first, and scattered from there.
+  // Whether the users' buffers are packed into packed_ first, and unpacked from there.
   static bool is_packed(const Operation& operation) { return operation.buffers.size() != 1 || operation.narrows; }
-  // Where the result of what is packed lies before it is scattered.
+  // Where the result of a packed operation lies before it is unpacked.
   char* gathered_at() const { return here_count() == 1 ? shard_.data() : packed_.data(); }
   const std::vector<int>& here() const { return placement_.on(host_); }
   int here_count() const { return static_cast<int>(here().size()); }
@@ -92,8 +95,9 @@ class HierarchicalGroup final : public Group {
   Status wait_across(const Patience& patience);
   Status run_inside(Operation& operation, const Patience& patience);  // after the verdict
   Status from_local(Status status);
-  Status from_cross(Status status);
-  Status from_transport(Status status);
+  Status from_cross(Status status) { return from_lane(status, cross_->culprit(), cross_->errno_value()); }
+  Status from_transport(Status status) { return from_lane(status, transport_->culprit(), transport_->errno_value()); }
+  Status from_lane(Status status, int host, int error);
   static Patience without_stalls(Patience patience) {
     patience.stall_ns = 0;
     return patience;
@@ -127,9 +131,9 @@ class HierarchicalGroup final : public Group {
   Control& control_;
   std::unique_ptr<ShmGroup> local_;
   std::unique_ptr<Group> cross_;
-  std::unique_ptr<Group> flat_;  // null: everything goes by host
+  std::unique_ptr<Group> flat_;  // null: all operations go by host
   Flat flat_kinds_ = Flat::allgather;
-  Transport* transport_;
+  CrossTransport* transport_;
   std::shared_ptr<void> transport_owner_;
 
   std::atomic<Phase> phase_{Phase::idle};

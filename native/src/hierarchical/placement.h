@@ -1,4 +1,4 @@
-// Who of a group's members is on which host, in the numbers that the hierarchical group uses.
+// Which members of a group are on which host, in the numbering of the hierarchical group.
 //
 // Hosts are numbered in the order of their first members. On each host the members are numbered in index order (`local`);
 // the first is the host's leader. The first `lanes` members of every host are *lanes*: lane l of a host is connected with

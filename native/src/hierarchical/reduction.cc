@@ -1,5 +1,6 @@
 // Allreduce, reducescatter and broadcast over several hosts. n = bytes, H = hosts, L = lanes. Every lane sends and receives
-// 2·n/L·(H-1)/H bytes for an allreduce (with a ring across), n/L for the others at most.
+// 2·n/L·(H-1)/H bytes for an allreduce (with a ring across), and at most n/L for the others. Steps: those of the cross
+// transport, and three rounds inside the host for each piece.
 #include <algorithm>
 #include <cstring>
 
@@ -11,7 +12,7 @@ namespace {
 
 size_t at(const std::vector<uint64_t>& list, int i) { return static_cast<size_t>(list[static_cast<size_t>(i)]); }
 
-// The parts of members' blocks that make up elements [from, to) of the concatenation of the blocks of `members`.
+// Visits the parts of blocks that make up elements [from, to) of the concatenated blocks of `members`:
 // `visit(member, place in `members`, first element within its block, elements)`.
 template <class Visit>
 void for_each_block(const std::vector<int>& members, const std::vector<uint64_t>& counts, size_t from, size_t to,
@@ -33,8 +34,8 @@ size_t sum_of(const std::vector<int>& members, const std::vector<uint64_t>& coun
 
 }  // namespace
 
-// The round inside the host that gives every lane its share of bytes [offset, offset + bytes), reduced over this host. Small
-// operations have one lane: the leader.
+// Describes the round inside the host that gives every lane its share of bytes [offset, offset + bytes), reduced over this
+// host. Small operations have one lane: the leader.
 bool HierarchicalGroup::describe_reduction(const Operation& operation, size_t offset, size_t bytes) {
   const size_t element = element_bytes(operation.dtype), elements = bytes / element;
   const int shares = operation.total_bytes() <= small_bytes ? 1 : lanes();
@@ -47,7 +48,7 @@ bool HierarchicalGroup::describe_reduction(const Operation& operation, size_t of
   inside_.prescale = operation.prescale;
   if (!is_packed(operation)) {
     in = operation.buffers[0].in + offset;
-  } else if (here_count() == 1) {  // then this is reduced already
+  } else if (here_count() == 1) {  // then it is reduced already
     pack(operation, offset, bytes, shard_.data());
     inside_.kind = Kind::barrier;
     inside_.buffers.clear();
@@ -204,7 +205,7 @@ Status HierarchicalGroup::reducescatter(Operation& operation, const Patience& pa
 
 // --- broadcast ------------------------------------------------------------------------------------------------------------
 
-// The round inside the root's host that gives every lane its share of bytes [offset, offset + bytes).
+// Describes the round inside the root's host that gives every lane its share of bytes [offset, offset + bytes).
 bool HierarchicalGroup::describe_scatter(const Operation& operation, size_t offset, size_t bytes) {
   const size_t mine = place_ < lanes() ? cut(bytes, place_ + 1, lanes()) - cut(bytes, place_, lanes()) : 0;
   if (!shard_.reserve(mine + 1)) return false;

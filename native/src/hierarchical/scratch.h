@@ -1,5 +1,5 @@
-// Memory that a group keeps from one operation to the next. It comes from the arena, so that the other members of this host
-// read it where it lies; from the heap if there is no arena or no room in it.
+// Memory that a group keeps from one operation to the next. It comes from the arena, where the other members of this host
+// can read it; from the heap if there is no arena or no room in it.
 #pragma once
 
 #include <cstdlib>
@@ -15,7 +15,7 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  // At least so many bytes; what was there before is lost if they are more than ever. False: no memory.
+  // At least this many bytes. If the memory has to grow, its content is lost. False: no memory.
   bool reserve(size_t bytes) {
     if (bytes <= capacity_) return true;
     release();

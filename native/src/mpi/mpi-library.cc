@@ -39,7 +39,7 @@ Queue& queue() {
   return *only;
 }
 
-// Open MPI loads components that look for its symbols in the global scope; an addon is loaded into one of its own.
+// Open MPI loads components that look up its symbols in the global scope, but an addon is loaded into a local scope.
 void make_global() {
   Dl_info where;
   if (dladdr(reinterpret_cast<void*>(&MPI_Init_thread), &where) && where.dli_fname)
@@ -88,11 +88,11 @@ bool MpiLibrary::start(bool is_single_threaded, int64_t timeout_ns, const std::f
   std::lock_guard starting(start_mutex_);
   if (state_ == State::started) return true;
   if (state_ == State::finished) {
-    error = "MPI was finalized; it cannot be started a second time in a process";
+    error = "MPI was finalized, and cannot be started twice in one process";
     return false;
   }
   if (state_ == State::broken) {
-    error = "MPI failed in this process before";
+    error = "MPI has already failed in this process";
     return false;
   }
   struct Result {
@@ -117,7 +117,7 @@ bool MpiLibrary::start(bool is_single_threaded, int64_t timeout_ns, const std::f
       timeout_ns, has_failed);
   if (!is_over) {
     error = has_failed() ? "the job failed while MPI_Init waited for the other processes"
-                         : "MPI_Init has waited for the other processes for too long; have all of them called init()?";
+                         : "MPI_Init waited too long for the other processes; have all of them called init()?";
     return false;
   }
   if (result->code != MPI_SUCCESS) {
@@ -136,15 +136,15 @@ void MpiLibrary::finish(bool is_healthy) {
   if (state_ != State::started) return;
   state_ = State::finished;
   if (!is_healthy) return;
-  // A rank that has finished early waits here for one that still evaluates; it must not wait for ever.
-  constexpr int64_t longest_ns = 600'000'000'000;
+  // A rank that finishes early waits here for others that are still running, but not forever.
+  constexpr int64_t max_wait_ns = 600'000'000'000;
   run(
       [] {
         int is_finalized = 0;
         MPI_Finalized(&is_finalized);
         if (!is_finalized) MPI_Finalize();
       },
-      longest_ns, [] { return false; });
+      max_wait_ns, [] { return false; });
 }
 
 std::string mpi_error(int code) {

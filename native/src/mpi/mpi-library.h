@@ -1,5 +1,5 @@
-// The MPI library of this process: started once, on a thread of its own that also ends it. Calls of other threads go through
-// `locked()`, which is a lock only if the library does not take several threads at a time.
+// The MPI library of this process: started once, on a dedicated thread that also finalizes it. Calls from other threads go
+// through `locked()`, which locks only if the library does not support calls from several threads at a time.
 #pragma once
 
 #include <mpi.h>
@@ -13,15 +13,15 @@ namespace hvd {
 
 class MpiLibrary {
  public:
-  // There is one library in a process, whoever loads it.
+  // A process has one library.
   static MpiLibrary& instance();
 
-  // Starts MPI if that has not been done. Waits `timeout_ns` at most for the other processes to do the same. False: `error`.
+  // Starts MPI if it has not been started. Waits at most `timeout_ns` for the other processes to do the same. False: `error`.
   bool start(bool is_single_threaded, int64_t timeout_ns, const std::function<bool()>& has_failed, std::string& error);
   // MPI_Finalize, which waits for all processes, if healthy; after a failure nothing.
   void finish(bool is_healthy);
 
-  // Runs `task` on the library's thread. False: it did not end in time; the thread is lost then.
+  // Runs `task` on the library's thread. False: it did not end in time; then the thread is lost.
   bool run(const std::function<void()>& task, int64_t timeout_ns, const std::function<bool()>& has_failed);
 
   template <class Call>

@@ -1,7 +1,8 @@
-// The transport on the user's MPI library: one communicator for each transport, non-blocking collectives that are tested until they
-// are done, so that a failure elsewhere ends the wait. After a failure nothing of MPI is called any more.
+// The cross transport on the user's MPI library: one communicator per group, and non-blocking collectives that are tested
+// until they are done, so that a failure elsewhere ends the wait. After a failure MPI is not called any more. MPI chooses
+// the algorithms, and thus their price; where our own differ, the price is stated.
 //
-// Counts of MPI are 32-bit: what is larger goes in pieces, or member by member.
+// MPI's counts have 32 bits: larger operations run in pieces, or member by member.
 #include <sched.h>
 #include <unistd.h>
 
@@ -10,7 +11,7 @@
 #include <limits>
 #include <mutex>
 
-#include "../cross/transport-offer.h"
+#include "../cross/cross-transport-offer.h"
 #include "../group/futex.h"
 #include "../group/group.h"
 #include "mpi-library.h"
@@ -21,9 +22,9 @@ namespace {
 
 MpiLibrary& library() { return MpiLibrary::instance(); }
 
-constexpr size_t most_elements = size_t{1} << 28;
+constexpr size_t max_elements = size_t{1} << 28;
 constexpr int unused_tag = 2;
-constexpr size_t most_at_once = std::numeric_limits<int>::max();
+constexpr size_t max_count = std::numeric_limits<int>::max();
 
 MPI_Datatype mpi_type(DType dtype) {
   switch (dtype) {
@@ -42,7 +43,7 @@ MPI_Datatype mpi_type(DType dtype) {
   return MPI_BYTE;
 }
 
-// Our own kernels as an operation of MPI's.
+// Our kernels as an MPI operation.
 template <DType dtype, Op op>
 void combine(void* in, void* inout, int* count, MPI_Datatype*) {
   const void* sources[] = {in, inout};
@@ -60,14 +61,14 @@ MPI_User_function* combine_by(Op op) {
   return nullptr;
 }
 
-// Null where MPI's own operation does the same.
+// Null if MPI's operation does the same.
 MPI_User_function* own_function(DType dtype, Op op) {
-  const bool compares = op == Op::min || op == Op::max;  // what becomes of NaN is for src/tensor/reduce.ts to say
+  const bool compares = op == Op::min || op == Op::max;  // src/tensor/reduce.ts defines what happens to NaN
   switch (dtype) {
     case DType::float16: return combine_by<DType::float16>(op);
     case DType::bfloat16: return combine_by<DType::bfloat16>(op);
     case DType::boolean: return combine_by<DType::boolean>(op);
-    // Some builds of Open MPI add short integers with instructions that saturate; ours wrap.
+    // Some builds of Open MPI add short integers with saturating instructions; ours wrap.
     case DType::uint8: return compares ? nullptr : combine_by<DType::uint8>(op);
     case DType::int8: return compares ? nullptr : combine_by<DType::int8>(op);
     case DType::uint16: return compares ? nullptr : combine_by<DType::uint16>(op);
@@ -78,7 +79,7 @@ MPI_User_function* own_function(DType dtype, Op op) {
   }
 }
 
-// Operations are made once and live as long as the process.
+// Operations are created once and live as long as the process.
 MPI_Op mpi_op(DType dtype, Op op) {
   MPI_User_function* function = own_function(dtype, op);
   if (!function) {
@@ -101,22 +102,22 @@ MPI_Op mpi_op(DType dtype, Op op) {
   return made[type][operation];
 }
 
-class MpiTransport final : public Transport {
+class MpiTransport final : public CrossTransport {
  public:
   MpiTransport(Control& control, MPI_Comm communicator, int size, int index)
       : control_(control), communicator_(communicator), size_(size), index_(index) {}
 
   ~MpiTransport() override {
-    // Freeing is no wait in practice, but MPI is not to be called at all after a failure or its end. The control block may be
-    // closed by now.
+    // Freeing does not wait in practice, but MPI must not be called after a failure or after its end. The control block may
+    // be closed by now.
     if (is_broken_ || !library().is_usable()) return;
     library().locked([&] { return MPI_Comm_free(&communicator_); });
   }
 
   Status allreduce(char* data, size_t count, DType dtype, Op op, const Patience& patience) override {
     const MPI_Op operation = mpi_op(dtype, op);
-    for (size_t at = 0; at < count; at += most_elements) {
-      const size_t piece = std::min(most_elements, count - at);
+    for (size_t at = 0; at < count; at += max_elements) {
+      const size_t piece = std::min(max_elements, count - at);
       char* part = data + at * element_bytes(dtype);
       Status status = run(patience, [&](MPI_Request* request) {
         return MPI_Iallreduce(MPI_IN_PLACE, part, static_cast<int>(piece), mpi_type(dtype), operation, communicator_, request);
@@ -131,7 +132,7 @@ class MpiTransport final : public Transport {
     const size_t total = sum(counts), start = sum_before(counts, index_), mine = counts[static_cast<size_t>(index_)];
     const MPI_Op operation = mpi_op(dtype, op);
     if (scratch_.size() < mine * element + 1) scratch_.resize(mine * element + 1);
-    if (total <= most_at_once) {
+    if (total <= max_count) {
       const std::vector<int> small(counts.begin(), counts.end());
       Status status = run(patience, [&](MPI_Request* request) {
         return MPI_Ireduce_scatter(data, scratch_.data(), small.data(), mpi_type(dtype), operation, communicator_, request);
@@ -140,8 +141,8 @@ class MpiTransport final : public Transport {
     } else {
       for (int root = 0; root < size_; root++) {
         const size_t first = sum_before(counts, root), length = counts[static_cast<size_t>(root)];
-        for (size_t at = 0; at < length; at += most_elements) {
-          const size_t piece = std::min(most_elements, length - at);
+        for (size_t at = 0; at < length; at += max_elements) {
+          const size_t piece = std::min(max_elements, length - at);
           Status status = run(patience, [&](MPI_Request* request) {
             return MPI_Ireduce(data + (first + at) * element, scratch_.data() + (root == index_ ? at * element : 0),
                                static_cast<int>(piece), mpi_type(dtype), operation, root, communicator_, request);
@@ -155,7 +156,7 @@ class MpiTransport final : public Transport {
   }
 
   Status allgather(char* data, const std::vector<size_t>& bytes, const Patience& patience) override {
-    if (sum(bytes) <= most_at_once) {
+    if (sum(bytes) <= max_count) {
       const std::vector<int> counts(bytes.begin(), bytes.end()), starts = starts_of(bytes);
       return run(patience, [&](MPI_Request* request) {
         return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_BYTE, data, counts.data(), starts.data(), MPI_BYTE, communicator_, request);
@@ -169,8 +170,8 @@ class MpiTransport final : public Transport {
   }
 
   Status broadcast(char* data, size_t bytes, int root, const Patience& patience) override {
-    for (size_t at = 0; at < bytes; at += most_elements) {
-      const size_t piece = std::min(most_elements, bytes - at);
+    for (size_t at = 0; at < bytes; at += max_elements) {
+      const size_t piece = std::min(max_elements, bytes - at);
       Status status = run(patience, [&](MPI_Request* request) {
         return MPI_Ibcast(data + at, static_cast<int>(piece), MPI_BYTE, root, communicator_, request);
       });
@@ -181,7 +182,7 @@ class MpiTransport final : public Transport {
 
   Status alltoall(const char* in, const std::vector<size_t>& send, char* out, const std::vector<size_t>& receive,
                   const Patience& patience) override {
-    // Whether the sums are large may differ between members, so that cannot choose the algorithm.
+    // N-1 messages, every byte sent once. Sums of sizes differ between members, so they cannot choose the algorithm.
     std::vector<MPI_Request> requests;
     int code = MPI_SUCCESS;
     const size_t mine = static_cast<size_t>(index_);
@@ -205,7 +206,7 @@ class MpiTransport final : public Transport {
     return wait(requests, patience);
   }
 
-  // A send of MPI's is done when its bytes are in MPI's hands; they may wait there for a connection to be made.
+  // A send is done when MPI has taken its bytes; they may still wait there for a connection.
   void keep_going() override {
     if (is_broken_ || control_.failed()) return;
     int is_there = 0;
@@ -213,7 +214,7 @@ class MpiTransport final : public Transport {
   }
 
   void stop() override { stop_.store(true, std::memory_order_release); }
-  int culprit() const override { return -1; }  // MPI does not say whom it waits for
+  int culprit() const override { return -1; }  // MPI does not report which member it waits for
   int errno_value() const override { return EIO; }
 
  private:
@@ -235,8 +236,8 @@ class MpiTransport final : public Transport {
   template <class Visit>
   static void each_piece(const std::vector<size_t>& bytes, int member, const Visit& visit) {
     const size_t start = sum_before(bytes, member), length = bytes[static_cast<size_t>(member)];
-    for (size_t at = 0; at < length; at += most_elements)
-      visit(start + at, static_cast<int>(std::min(most_elements, length - at)));
+    for (size_t at = 0; at < length; at += max_elements)
+      visit(start + at, static_cast<int>(std::min(max_elements, length - at)));
   }
 
   template <class Begin>
@@ -253,7 +254,7 @@ class MpiTransport final : public Transport {
     return code == MPI_SUCCESS ? wait(requests, patience) : broken(code);
   }
 
-  // MPI moves bytes while it is asked, so sleeping costs bandwidth: yields for long, then sleeps shortly.
+  // MPI moves bytes only during calls, so sleeping costs bandwidth: yield for a long time, then sleep briefly.
   Status wait(std::vector<MPI_Request>& requests, const Patience& patience) {
     constexpr int64_t yield_at_least_ns = 5'000'000;
     const int64_t began = monotonic_ns();
@@ -288,7 +289,7 @@ class MpiTransport final : public Transport {
     }
   }
 
-  // The requests are left alone: nothing calls MPI any more, not even to finalize it.
+  // The requests are abandoned: MPI is not called any more, not even to finalize it.
   void give_up() {
     is_broken_ = true;
     library().finish(false);
@@ -296,7 +297,7 @@ class MpiTransport final : public Transport {
 
   Status broken(int) {
     give_up();
-    // A peer that has died is known to the control block soon; that tells more than MPI's code.
+    // The control block soon knows of a peer that has died; that is more useful than MPI's error code.
     for (int64_t until = monotonic_ns() + 300'000'000; monotonic_ns() < until; usleep(1000))
       if (control_.failed()) return Status::failed;
     return Status::system_error;
@@ -311,19 +312,34 @@ class MpiTransport final : public Transport {
   std::vector<char> scratch_;
 };
 
-class MpiOffer final : public TransportOffer {
+// Name and version.
+std::string library_name() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  std::string name(text, static_cast<size_t>(length));
+#if defined(OPEN_MPI)
+  return name.substr(0, name.find(','));  // "Open MPI v4.1.4, package: …"
+#else
+  for (char& each : name)
+    if (each == '\t') each = ' ';
+  return name.substr(0, name.find('\n'));  // "MPICH Version:\t4.0.2\n…"
+#endif
+}
+
+class MpiOffer final : public CrossTransportOffer {
  public:
-  explicit MpiOffer(const TransportMember& member) : control_(member.control), size_(member.size), index_(member.index) {}
+  explicit MpiOffer(const CrossTransportMember& member) : control_(member.control), size_(member.size), index_(member.index) {}
 
   // "<library>/<rank in MPI_COMM_WORLD>"
-  std::string text() const override { return transport_library() + "/" + std::to_string(library().rank()); }
+  std::string text() const override { return library_name() + "/" + std::to_string(library().rank()); }
 
-  std::shared_ptr<Transport> open(const std::vector<std::string>& texts, int64_t timeout_ns, std::string& error) override {
+  std::shared_ptr<CrossTransport> open(const std::vector<std::string>& texts, int64_t timeout_ns, std::string& error) override {
     std::vector<int> ranks;
     for (const std::string& text : texts) {
       const size_t slash = text.rfind('/');
-      if (slash == std::string::npos || text.substr(0, slash) != transport_library()) {
-        error = "members use different MPI libraries: " + transport_library() + " and " + text.substr(0, slash);
+      if (slash == std::string::npos || text.substr(0, slash) != library_name()) {
+        error = "members use different MPI libraries: " + library_name() + " and " + text.substr(0, slash);
         return nullptr;
       }
       ranks.push_back(std::stoi(text.substr(slash + 1)));
@@ -331,7 +347,7 @@ class MpiOffer final : public TransportOffer {
     std::vector<int> sorted = ranks;
     std::sort(sorted.begin(), sorted.end());
     if (std::unique(sorted.begin(), sorted.end()) != sorted.end()) {
-      error = "several members have the same rank in MPI_COMM_WORLD: they were not started by one mpirun";
+      error = "several members have the same rank in MPI_COMM_WORLD, so they were not started by one mpirun";
       return nullptr;
     }
     struct Result {
@@ -367,28 +383,12 @@ class MpiOffer final : public TransportOffer {
 
 }  // namespace
 
-std::unique_ptr<TransportOffer> offer_transport(const TransportMember& member, std::string& error) {
+std::unique_ptr<CrossTransportOffer> offer_cross_transport(const CrossTransportMember& member, std::string& error) {
   Control& control = member.control;
   if (!library().start(member.is_single_threaded, member.timeout_ns, [&] { return control.failed(); }, error)) return nullptr;
   return std::make_unique<MpiOffer>(member);
 }
 
-void close_transports(bool is_healthy) { library().finish(is_healthy); }
-
-const char* transport_name() { return "mpi"; }
-
-std::string transport_library() {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-  int length = 0;
-  MPI_Get_library_version(text, &length);
-  std::string name(text, static_cast<size_t>(length));
-#if defined(OPEN_MPI)
-  return name.substr(0, name.find(','));  // "Open MPI v4.1.4, package: …"
-#else
-  for (char& each : name)
-    if (each == '\t') each = ' ';
-  return name.substr(0, name.find('\n'));  // "MPICH Version:\t4.0.2\n…"
-#endif
-}
+void close_cross_transports(bool is_healthy) { library().finish(is_healthy); }
 
 }  // namespace hvd

@@ -1,10 +1,10 @@
-// The Node-API module: its functions and what it is loaded with. This folder is the only one that knows Node.
+// The Node-API module and the functions it exports. Only this folder includes Node headers.
 #include "group-object.h"
 
 #include <vector>
 
 #include "../reduce/reduce.h"
-#include "transport-object.h"
+#include "cross-transport-object.h"
 #include "lossy-functions.h"
 #include "tensor-exchange.h"
 
@@ -13,11 +13,10 @@ namespace {
 
 void close_control(void* data) { static_cast<ControlHandle*>(data)->control.reset(); }
 
-// openControl(fd, rank, ranks) → control. The process counts as alive from here to closeControl().
+// openControl(fd, rank, ranks) → control. The process counts as alive until closeControl().
 napi_value open_control(napi_env env, napi_callback_info info) {
-  size_t count = 3;
-  napi_value arguments[3], external;
-  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  const Arguments<3> arguments(env, info);
+  napi_value external;
   auto handle = std::make_unique<ControlHandle>();
   try {
     handle->control =
@@ -32,18 +31,14 @@ napi_value open_control(napi_env env, napi_callback_info info) {
 }
 
 napi_value close_control_now(napi_env env, napi_callback_info info) {
-  size_t count = 1;
-  napi_value arguments[1];
-  void* handle;
-  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
-  napi_get_value_external(env, arguments[0], &handle);
+  auto* handle = external_in<ControlHandle>(env, Arguments<1>(env, info)[0]);
   napi_remove_env_cleanup_hook(env, close_control, handle);
   close_control(handle);
   return undefined(env);
 }
 
-// Counts changes of what this file exports; src/native/addon.ts has the same number.
-constexpr int interface_version = 4;
+// Increased whenever the exports change; src/transport/native/addon.ts has the same number.
+constexpr int interface_version = 5;
 
 // openArena() → arena
 napi_value open_arena(napi_env env, napi_callback_info) {
@@ -63,16 +58,13 @@ struct Block {
   void* memory;
 };
 
-// alloc(arena, bytes) → ArrayBuffer, or undefined if there is no memory, or null if this build of V8 takes no
-// memory from outside
+// alloc(arena, bytes) → ArrayBuffer, undefined if there is no memory, or null if this build of V8 does not accept
+// external memory
 napi_value alloc(napi_env env, napi_callback_info info) {
-  size_t count = 2;
-  napi_value arguments[2], buffer;
-  void* handle;
-  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
-  napi_get_value_external(env, arguments[0], &handle);
+  const Arguments<2> arguments(env, info);
+  napi_value buffer;
   auto bytes = static_cast<size_t>(to_double(env, arguments[1]));
-  auto arena = static_cast<ArenaHandle*>(handle)->arena;
+  auto arena = external_in<ArenaHandle>(env, arguments[0])->arena;
   void* memory = arena->allocate(bytes);
   if (!memory) return undefined(env);
   auto* block = new Block{arena, memory};
@@ -87,23 +79,20 @@ napi_value alloc(napi_env env, napi_callback_info info) {
   return buffer;
 }
 
-// adopt(arena, buffer: ArrayBuffer) → boolean: whether other ranks reach this memory without a copy now
+// adopt(arena, buffer: ArrayBuffer) → boolean: whether other ranks can now reach this memory without a copy
 napi_value adopt(napi_env env, napi_callback_info info) {
-  size_t count = 2, bytes = 0;
-  napi_value arguments[2], result;
-  void *handle, *memory = nullptr;
-  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
-  napi_get_value_external(env, arguments[0], &handle);
+  const Arguments<2> arguments(env, info);
+  napi_value result;
+  size_t bytes = 0;
+  void* memory = nullptr;
   napi_get_arraybuffer_info(env, arguments[1], &memory, &bytes);
-  napi_get_boolean(env, static_cast<ArenaHandle*>(handle)->arena->adopt(memory, bytes), &result);
+  napi_get_boolean(env, external_in<ArenaHandle>(env, arguments[0])->arena->adopt(memory, bytes), &result);
   return result;
 }
 
 // reduceNow(output, inputs, dtype, op, prescale, postscale): the kernels alone, for tests
 napi_value reduce_now(napi_env env, napi_callback_info info) {
-  size_t count = 6;
-  napi_value arguments[6];
-  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  const Arguments<6> arguments(env, info);
   Typed out = typed_array(env, arguments[0]);
   auto type = static_cast<DType>(to_int(env, arguments[2]));
   auto reduce_op = static_cast<Op>(to_int(env, arguments[3]));
@@ -129,18 +118,14 @@ napi_value reduce_now(napi_env env, napi_callback_info info) {
 
 // narrowNow(output: Uint16Array, input: Float32Array, dtype), widenNow(output: Float32Array, input: Uint16Array, dtype): for tests
 napi_value narrow_now(napi_env env, napi_callback_info info) {
-  size_t count = 3;
-  napi_value arguments[3];
-  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  const Arguments<3> arguments(env, info);
   Typed out = typed_array(env, arguments[0]), in = typed_array(env, arguments[1]);
   narrow(out.data, reinterpret_cast<const float*>(in.data), out.bytes / 2, static_cast<DType>(to_int(env, arguments[2])));
   return undefined(env);
 }
 
 napi_value widen_now(napi_env env, napi_callback_info info) {
-  size_t count = 3;
-  napi_value arguments[3];
-  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  const Arguments<3> arguments(env, info);
   Typed out = typed_array(env, arguments[0]), in = typed_array(env, arguments[1]);
   widen(reinterpret_cast<float*>(out.data), in.data, in.bytes / 2, static_cast<DType>(to_int(env, arguments[2])));
   return undefined(env);
@@ -148,9 +133,8 @@ napi_value widen_now(napi_env env, napi_callback_info info) {
 
 // useInstructionSet(name) → boolean, for tests
 napi_value use_instruction_set(napi_env env, napi_callback_info info) {
-  size_t count = 1;
-  napi_value arguments[1], result;
-  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  const Arguments<1> arguments(env, info);
+  napi_value result;
   char name[32] = "";
   napi_get_value_string_utf8(env, arguments[0], name, sizeof name, nullptr);
   napi_get_boolean(env, hvd::use_instruction_set(name), &result);
@@ -175,7 +159,7 @@ NAPI_MODULE_INIT() {
   set_function(env, exports, "useInstructionSet", use_instruction_set, nullptr);
   add_lossy_functions(env, exports);
   add_tensor_exchange(env, exports);
-  if (add_transport) add_transport(env, exports);
+  if (add_cross_transport) add_cross_transport(env, exports);
   napi_value value;
   napi_create_string_utf8(env, hvd::instruction_set(), NAPI_AUTO_LENGTH, &value);
   napi_set_named_property(env, exports, "instructionSet", value);

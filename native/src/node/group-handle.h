@@ -1,4 +1,4 @@
-// What the functions of a group's JavaScript object share, and what of it outlives a call.
+// What the functions of a group's JavaScript object share.
 #pragma once
 
 #include <cstdlib>
@@ -13,9 +13,9 @@ namespace hvd::node {
 struct AddonBatch final : Batch {
   uint32_t id = 0;
   napi_ref keep = nullptr;  // the arrays it works on
-  bool consumed = false;    // somebody waited for it; the callback has nothing to say any more
+  bool consumed = false;    // waitSync() has returned its result; the callback is not called
   ~AddonBatch() override {
-    for (Operation& operation : operations) std::free(operation.result);  // what nobody has adopted
+    for (Operation& operation : operations) std::free(operation.result);  // unless it was adopted
   }
 };
 

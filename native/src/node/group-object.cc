@@ -1,7 +1,7 @@
 // A group as a JavaScript object: functions that carry the group as their data, so that nothing is unwrapped on
 // the fast path. One JavaScript thread uses it; its worker thread runs queued batches and reports through a
-// thread-safe function, which keeps the process alive only while batches are outstanding. What the functions mean is
-// in src/native/addon.ts.
+// thread-safe function, which keeps the process alive only while batches are outstanding.
+// src/transport/native/addon.ts describes the functions.
 #include "group-object.h"
 
 #include <sched.h>
@@ -20,10 +20,9 @@ constexpr int queued = -1;
 
 // allreduceNow(input, output) → status; the rest is in the mailbox
 napi_value allreduce_now(napi_env env, napi_callback_info info) {
-  size_t count = 2;
-  napi_value arguments[2];
-  auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
-  Operation& operation = read_quick(env, handle, arguments);
+  const Arguments<2> arguments(env, info);
+  auto* handle = arguments.data_as<GroupHandle>();
+  Operation& operation = read_quick(env, handle, arguments.values);
   begin_trace(handle);
   Status status = handle->group->run(operation, handle->defaults);
   end_trace(handle);
@@ -50,9 +49,8 @@ Status wait_for_another(GroupHandle* handle, const Patience& patience) {
 
 // run(description, inputs, outputs) → status
 napi_value run(napi_env env, napi_callback_info info) {
-  size_t count = 3;
-  napi_value arguments[3];
-  auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
+  const Arguments<3> arguments(env, info);
+  auto* handle = arguments.data_as<GroupHandle>();
   Operation& operation = handle->current;
   read_operation(env, arguments[0], arguments[1], arguments[2], operation);
   operation.allocate = allocate_now;
@@ -74,8 +72,7 @@ napi_value run(napi_env env, napi_callback_info info) {
 
 // resume() → status, after run() or allreduceNow() returned `stalled`
 napi_value resume(napi_env env, napi_callback_info info) {
-  size_t count = 0;
-  auto* handle = data_of<GroupHandle>(env, info, &count, nullptr);
+  auto* handle = Arguments<0>(env, info).data_as<GroupHandle>();
   handle->env = env;
   Status status = handle->group->resume(handle->current, handle->current_patience);
   end_trace(handle);
@@ -100,7 +97,7 @@ void finished(napi_env env, napi_value callback, void* context, void* data) {
   discard(env, batch);
 }
 
-// True if all members are there, or come within that time.
+// True if all members have arrived, or arrive within that time.
 bool arrive_soon(GroupHandle* handle, double within_us) {
   Group& group = *handle->group;
   bool arrived = group.everyone_arrived();
@@ -127,12 +124,12 @@ napi_value enqueue(napi_env env, GroupHandle* handle, std::unique_ptr<AddonBatch
   return from_int(env, queued);
 }
 
-// submit(id, descriptions, inputs, outputs, tryNow) → status, or -1 if it goes on in the background. The last
-// four are arrays with one element an operation. tryNow: wait that many microseconds for the others first.
+// submit(id, descriptions, inputs, outputs, tryForMicroseconds) → status, or -1 if the batch continues in the background.
+// The three in the middle are arrays with one element per operation. tryForMicroseconds: how long to wait here for the
+// other members first.
 napi_value submit(napi_env env, napi_callback_info info) {
-  size_t count = 5;
-  napi_value arguments[5];
-  auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
+  const Arguments<5> arguments(env, info);
+  auto* handle = arguments.data_as<GroupHandle>();
   auto batch = std::make_unique<AddonBatch>();
   batch->id = to_uint(env, arguments[0]);
   uint32_t operations = 0;
@@ -149,7 +146,7 @@ napi_value submit(napi_env env, napi_callback_info info) {
     if (i == 0) {
       const double* fields = reinterpret_cast<const double*>(typed_array(env, description).data);
       batch->patience = patience_of(fields, handle->spins);
-      batch->patience.stall_ns = 0;  // the event loop looks after stalls
+      batch->patience.stall_ns = 0;  // the event loop reports stalls
       batch->passive = fields[passive] != 0;
     }
   }
@@ -173,14 +170,13 @@ napi_value submit(napi_env env, napi_callback_info info) {
   return enqueue(env, handle, std::move(batch), arguments[2], arguments[3]);
 }
 
-// allreduceSoon(…as allreduceNow, id, tryNow) → status, or -1 if it goes on in the background
+// allreduceSoon(input, output, id, tryForMicroseconds) → status, or -1 if it continues in the background
 napi_value allreduce_soon(napi_env env, napi_callback_info info) {
-  size_t count = 4;
-  napi_value arguments[4];
-  auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
-  Operation& operation = read_quick(env, handle, arguments);
+  const Arguments<4> arguments(env, info);
+  auto* handle = arguments.data_as<GroupHandle>();
+  Operation& operation = read_quick(env, handle, arguments.values);
   Patience patience = handle->defaults;
-  patience.stall_ns = 0;  // the event loop looks after stalls
+  patience.stall_ns = 0;  // the event loop reports stalls
   const double try_for_us = to_double(env, arguments[3]);
   if (try_for_us > 0) {
     begin_trace(handle);
@@ -205,11 +201,10 @@ napi_value allreduce_soon(napi_env env, napi_callback_info info) {
   return enqueue(env, handle, std::move(batch), arguments[0], arguments[1]);
 }
 
-// waitSync(id, stallMs) → status, [status, results] once the batch is over; the callback will not be called
+// waitSync(id, stallAfterMs) → `stalled`, or [status, results] once the batch is over; the callback will not be called
 napi_value wait_sync(napi_env env, napi_callback_info info) {
-  size_t count = 2;
-  napi_value arguments[2];
-  auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
+  const Arguments<2> arguments(env, info);
+  auto* handle = arguments.data_as<GroupHandle>();
   auto found = handle->batches.find(to_uint(env, arguments[0]));
   if (found == handle->batches.end()) return undefined(env);
   AddonBatch* batch = found->second;
@@ -222,8 +217,7 @@ napi_value wait_sync(napi_env env, napi_callback_info info) {
 
 // takeBack() → ids of the batches taken back
 napi_value take_back(napi_env env, napi_callback_info info) {
-  size_t count = 0;
-  auto* handle = data_of<GroupHandle>(env, info, &count, nullptr);
+  auto* handle = Arguments<0>(env, info).data_as<GroupHandle>();
   napi_value list;
   napi_create_array(env, &list);
   if (!handle->worker) return list;
@@ -239,8 +233,7 @@ napi_value take_back(napi_env env, napi_callback_info info) {
 }
 
 napi_value missing(napi_env env, napi_callback_info info) {
-  size_t count = 0;
-  auto* handle = data_of<GroupHandle>(env, info, &count, nullptr);
+  auto* handle = Arguments<0>(env, info).data_as<GroupHandle>();
   napi_value list;
   napi_create_array(env, &list);
   uint32_t n = 0;
@@ -250,29 +243,26 @@ napi_value missing(napi_env env, napi_callback_info info) {
 
 // setSwitchBytes(bytes): see Group::set_switch_bytes()
 napi_value set_switch_bytes(napi_env env, napi_callback_info info) {
-  size_t count = 1;
-  napi_value arguments[1];
-  auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
-  constexpr double most = 0x1p40;  // and no NaN
-  handle->group->set_switch_bytes(static_cast<size_t>(std::max(0.0, std::min(most, to_double(env, arguments[0])))));
+  const Arguments<1> arguments(env, info);
+  auto* handle = arguments.data_as<GroupHandle>();
+  constexpr double max_bytes = 0x1p40;  // also replaces NaN
+  handle->group->set_switch_bytes(static_cast<size_t>(std::max(0.0, std::min(max_bytes, to_double(env, arguments[0])))));
   return nullptr;
 }
 
 napi_value culprit(napi_env env, napi_callback_info info) {
-  size_t count = 0;
-  return from_int(env, data_of<GroupHandle>(env, info, &count, nullptr)->group->culprit());
+  return from_int(env, Arguments<0>(env, info).data_as<GroupHandle>()->group->culprit());
 }
 
 napi_value errno_value(napi_env env, napi_callback_info info) {
-  size_t count = 0;
-  return from_int(env, data_of<GroupHandle>(env, info, &count, nullptr)->group->errno_value());
+  return from_int(env, Arguments<0>(env, info).data_as<GroupHandle>()->group->errno_value());
 }
 
-// probe(allowed) → can this member copy from the others' memory?
+// probe(allowed) → whether this member can copy from the others' memory
 napi_value probe(napi_env env, napi_callback_info info) {
-  size_t count = 1;
-  napi_value arguments[1], result;
-  auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
+  const Arguments<1> arguments(env, info);
+  auto* handle = arguments.data_as<GroupHandle>();
+  napi_value result;
   napi_get_boolean(env, handle->group->probe_peer_memory(to_int(env, arguments[0]) != 0), &result);
   return result;
 }
@@ -284,8 +274,7 @@ struct PreparedHandle {
 };
 
 napi_value run_prepared(napi_env env, napi_callback_info info) {
-  size_t count = 0;
-  auto* prepared = data_of<PreparedHandle>(env, info, &count, nullptr);
+  auto* prepared = Arguments<0>(env, info).data_as<PreparedHandle>();
   GroupHandle* handle = prepared->handle;
   begin_trace(handle);
   Status status = handle->group->run(prepared->operation, handle->defaults);
@@ -302,11 +291,12 @@ napi_value run_prepared(napi_env env, napi_callback_info info) {
   return from_int(env, static_cast<int>(status));
 }
 
-// prepareRun(description, inputs, outputs) → function () → status. It keeps the arrays; the caller sees to it that they are attached.
+// prepareRun(description, inputs, outputs) → function () → status. It keeps the arrays alive; the caller makes sure that they
+// are attached.
 napi_value prepare_run(napi_env env, napi_callback_info info) {
-  size_t count = 3;
-  napi_value arguments[3], function;
-  auto* handle = data_of<GroupHandle>(env, info, &count, arguments);
+  const Arguments<3> arguments(env, info);
+  auto* handle = arguments.data_as<GroupHandle>();
+  napi_value function;
   auto* prepared = new PreparedHandle{handle, {}, nullptr};
   read_operation(env, arguments[0], arguments[1], arguments[2], prepared->operation);
   napi_create_reference(env, array_of(env, {arguments[1], arguments[2]}), 1, &prepared->arrays);
@@ -320,7 +310,7 @@ napi_value prepare_run(napi_env env, napi_callback_info info) {
   return function;
 }
 
-// The handle itself stays: functions and late reports still point at it.
+// The handle itself stays: functions and late reports still point to it.
 void close_group(void* data) {
   auto* handle = static_cast<GroupHandle*>(data);
   handle->worker.reset();
@@ -330,12 +320,11 @@ void close_group(void* data) {
 }
 
 napi_value close(napi_env env, napi_callback_info info) {
-  size_t count = 0;
-  auto* handle = data_of<GroupHandle>(env, info, &count, nullptr);
+  auto* handle = Arguments<0>(env, info).data_as<GroupHandle>();
   if (!handle->group) return undefined(env);
   napi_remove_env_cleanup_hook(env, close_group, handle);
   close_group(handle);
-  // Late reports of these come without an environment, and look at nothing.
+  // Late reports of these arrive without an environment and touch nothing.
   for (const auto& [id, batch] : handle->batches) discard(env, batch);
   handle->batches.clear();
   return undefined(env);
@@ -343,18 +332,19 @@ napi_value close(napi_env env, napi_callback_info info) {
 
 }  // namespace
 
-napi_value group_object(napi_env env, std::unique_ptr<Group> group, const GroupSettings& settings) {
+napi_value group_object(const Options& options, std::unique_ptr<Group> group) {
+  napi_env env = options.env;
   auto handle = std::make_unique<GroupHandle>();
   handle->group = std::move(group);
-  handle->spins = settings.spins;
-  handle->defaults = {settings.spins, yield_ns(settings.spins), static_cast<int64_t>(settings.timeout_ms * 1e6),
-                      static_cast<int64_t>(settings.stall_ms * 1e6), true};
-  handle->mailbox = reinterpret_cast<double*>(typed_array(env, settings.mailbox).data);
+  handle->spins = options.integer("spins");
+  handle->defaults = {handle->spins, yield_ns(handle->spins), static_cast<int64_t>(options.number("timeoutMs") * 1e6),
+                      static_cast<int64_t>(options.number("stallAfterMs") * 1e6), true};
+  handle->mailbox = reinterpret_cast<double*>(typed_array(env, options.get("mailbox")).data);
   handle->fast.kind = Kind::allreduce;
   handle->fast.buffers.resize(1);
   napi_value name;
   napi_create_string_utf8(env, "horovod", NAPI_AUTO_LENGTH, &name);
-  napi_create_threadsafe_function(env, settings.report, nullptr, name, 0, 1, nullptr, nullptr, handle.get(), finished,
+  napi_create_threadsafe_function(env, options.get("report"), nullptr, name, 0, 1, nullptr, nullptr, handle.get(), finished,
                                   &handle->report);
   napi_unref_threadsafe_function(env, handle->report);
 

@@ -12,20 +12,14 @@ namespace hvd::node {
 
 // What JavaScript holds as externals.
 struct ControlHandle {
-  std::shared_ptr<Control> control;  // shared with transports that are being made, on threads of their own
+  std::shared_ptr<Control> control;  // shared with the threads that open cross transports
 };
 struct ArenaHandle {
   std::shared_ptr<Arena> arena;
 };
 
-struct GroupSettings {
-  int spins;
-  double timeout_ms;
-  double stall_ms;
-  napi_value report;
-  napi_value mailbox;
-};
-napi_value group_object(napi_env env, std::unique_ptr<Group> group, const GroupSettings& settings);
+// Reads spins, timeoutMs, stallAfterMs, report and mailbox from the options.
+napi_value group_object(const Options& options, std::unique_ptr<Group> group);
 
 napi_value open_group(napi_env env, napi_callback_info info);
 napi_value open_cluster_group(napi_env env, napi_callback_info info);

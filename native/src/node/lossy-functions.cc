@@ -7,11 +7,11 @@
 namespace hvd::node {
 namespace {
 
-// The arguments of a call, each read as what it has to be. What is something else, or too short, spoils the whole call:
-// nothing is computed, and JavaScript sees a RangeError.
-class Arguments {
+// The arguments of a call, each read as the type it must have. If one has another type or is too short, nothing is
+// computed, and JavaScript gets a RangeError.
+class CheckedArguments {
  public:
-  Arguments(napi_env env, napi_callback_info info) : env_(env) {
+  CheckedArguments(napi_env env, napi_callback_info info) : env_(env) {
     napi_get_cb_info(env, info, &count_, values_, nullptr, nullptr);
   }
 
@@ -25,7 +25,7 @@ class Arguments {
   Array<uint32_t> places(size_t i) { return array<uint32_t>(i, napi_uint32_array); }
   Array<char> bytes(size_t i) { return array<char>(i, napi_uint8_array); }
 
-  // A whole number from 0; what is larger than any array is wrong too.
+  // A whole number from 0, no larger than any array can be.
   size_t number(size_t i) {
     double value = -1;
     check(i < count_ && napi_get_value_double(env_, values_[i], &value) == napi_ok);
@@ -74,7 +74,7 @@ class Arguments {
 
 // add(target, values)
 napi_value add(napi_env env, napi_callback_info info) {
-  Arguments arguments(env, info);
+  CheckedArguments arguments(env, info);
   auto target = arguments.floats(0), values = arguments.floats(1);
   arguments.check(target.length == values.length);
   if (!arguments.are_good()) return nullptr;
@@ -85,7 +85,7 @@ napi_value add(napi_env env, napi_callback_info info) {
 
 // scale(target, source, factor)
 napi_value scale_into(napi_env env, napi_callback_info info) {
-  Arguments arguments(env, info);
+  CheckedArguments arguments(env, info);
   auto target = arguments.floats(0), source = arguments.floats(1);
   double factor = arguments.factor(2);
   arguments.check(target.length == source.length);
@@ -103,7 +103,7 @@ struct Coded {
 };
 
 // The arguments from `i` on: blockSize, packet, scalesAt, codesAt.
-Coded coded(Arguments& arguments, size_t i, size_t elements) {
+Coded coded(CheckedArguments& arguments, size_t i, size_t elements) {
   size_t block = arguments.number(i);
   auto packet = arguments.bytes(i + 1);
   size_t scales_at = arguments.number(i + 2), codes_at = arguments.number(i + 3);
@@ -117,7 +117,7 @@ Coded coded(Arguments& arguments, size_t i, size_t elements) {
 
 // quantize(values, blockSize, packet, scalesAt, codesAt)
 napi_value quantize(napi_env env, napi_callback_info info) {
-  Arguments arguments(env, info);
+  CheckedArguments arguments(env, info);
   auto values = arguments.floats(0);
   Coded to = coded(arguments, 1, values.length);
   if (!arguments.are_good()) return nullptr;
@@ -127,7 +127,7 @@ napi_value quantize(napi_env env, napi_callback_info info) {
 
 // dequantize(target, blockSize, packet, scalesAt, codesAt, isAdded)
 napi_value dequantize(napi_env env, napi_callback_info info) {
-  Arguments arguments(env, info);
+  CheckedArguments arguments(env, info);
   auto target = arguments.floats(0);
   Coded from = coded(arguments, 1, target.length);
   bool is_added = arguments.flag(5);
@@ -138,7 +138,7 @@ napi_value dequantize(napi_env env, napi_callback_info info) {
 
 // keepRest(residual, values, blockSize, packet, scalesAt, codesAt, isAdded)
 napi_value keep_rest(napi_env env, napi_callback_info info) {
-  Arguments arguments(env, info);
+  CheckedArguments arguments(env, info);
   auto residual = arguments.floats(0), values = arguments.floats(1);
   Coded from = coded(arguments, 2, values.length);
   bool is_added = arguments.flag(6);
@@ -150,7 +150,7 @@ napi_value keep_rest(napi_env env, napi_callback_info info) {
 
 // chooseLargest(data, places, values)
 napi_value choose_largest(napi_env env, napi_callback_info info) {
-  Arguments arguments(env, info);
+  CheckedArguments arguments(env, info);
   auto data = arguments.floats(0), values = arguments.floats(2);
   auto places = arguments.places(1);
   arguments.check(places.length == values.length && places.length <= data.length && data.length <= 0xffffffffu);
@@ -159,7 +159,7 @@ napi_value choose_largest(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-// A matrix and its thin ones; the numbers are far too small for their products to run over.
+// A matrix and its thin ones; the numbers are far too small for their products to overflow.
 bool fit(size_t m, size_t rows, size_t columns, size_t p, size_t q, size_t rank) {
   auto is_product = [](size_t whole, size_t a, size_t b) { return a == 0 || b == 0 ? whole == 0 : whole % a == 0 && whole / a == b; };
   return is_product(m, rows, columns) && is_product(p, rows, rank) && is_product(q, columns, rank);
@@ -167,7 +167,7 @@ bool fit(size_t m, size_t rows, size_t columns, size_t p, size_t q, size_t rank)
 
 // multiply(m, rows, columns, q, p, rank)
 napi_value multiply(napi_env env, napi_callback_info info) {
-  Arguments arguments(env, info);
+  CheckedArguments arguments(env, info);
   auto m = arguments.floats(0), q = arguments.floats(3), p = arguments.floats(4);
   size_t rows = arguments.number(1), columns = arguments.number(2), rank = arguments.number(5);
   arguments.check(fit(m.length, rows, columns, p.length, q.length, rank));
@@ -178,7 +178,7 @@ napi_value multiply(napi_env env, napi_callback_info info) {
 
 // multiplyTransposed(m, rows, columns, p, q, rank)
 napi_value multiply_transposed(napi_env env, napi_callback_info info) {
-  Arguments arguments(env, info);
+  CheckedArguments arguments(env, info);
   auto m = arguments.floats(0), p = arguments.floats(3), q = arguments.floats(4);
   size_t rows = arguments.number(1), columns = arguments.number(2), rank = arguments.number(5);
   arguments.check(fit(m.length, rows, columns, p.length, q.length, rank));
@@ -189,7 +189,7 @@ napi_value multiply_transposed(napi_env env, napi_callback_info info) {
 
 // expand(p, q, rows, columns, rank, target)
 napi_value expand(napi_env env, napi_callback_info info) {
-  Arguments arguments(env, info);
+  CheckedArguments arguments(env, info);
   auto p = arguments.floats(0), q = arguments.floats(1), target = arguments.floats(5);
   size_t rows = arguments.number(2), columns = arguments.number(3), rank = arguments.number(4);
   arguments.check(fit(target.length, rows, columns, p.length, q.length, rank));

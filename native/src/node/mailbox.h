@@ -1,5 +1,5 @@
-// What a quick call says and hears besides its arrays, in memory that both sides see: each argument of a call across
-// Node-API costs some nanoseconds.
+// The arguments and results of a quick call besides its arrays, in memory that both sides share: each argument passed
+// through Node-API costs some nanoseconds.
 #pragma once
 
 #include <time.h>
@@ -11,14 +11,14 @@ namespace hvd::node {
 // The places; src/transport/native/addon-group.ts has the same.
 enum Mailbox { finished_at, dtype_and_op, fingerprint_lower, fingerprint_upper, quick_postscale, has_output, is_traced, mark_count, marks };
 
-// The coarse clock costs a few nanoseconds; a fine one would be a tenth of a small operation.
+// The coarse clock costs a few nanoseconds; a precise one would cost a tenth of a small operation.
 inline void stamp(GroupHandle* handle) {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
   handle->mailbox[finished_at] = static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
 }
 
-// The caller wants to know the stages of what it is about to run on this thread, or no longer.
+// Starts or stops recording stages, as the caller asks for in the mailbox.
 inline void begin_trace(GroupHandle* handle) {
   handle->trace.count = 0;
   handle->group->set_trace(handle->mailbox[is_traced] != 0 ? &handle->trace : nullptr);

@@ -1,4 +1,4 @@
-// An operation and how long to wait for it, as TypeScript describes them.
+// Reads an operation, and how long to wait for it, from TypeScript's description.
 #pragma once
 
 #include "../group/operation.h"
@@ -9,8 +9,8 @@ namespace hvd::node {
 // The layout of an operation's description, a Float64Array; src/transport/native/codes.ts writes it.
 enum Field { kind, dtype, op, root, fingerprint_low, fingerprint_high, prescale, postscale, passive, timeout_ms, stall_ms, wire, counts };
 
-// Waking a sleeping thread costs up to 50 µs, so nobody sleeps for less than a few times that; yielding leaves
-// the core to whoever can use it. More ranks than cores: a peer may have to wait its turn to compute first.
+// Waking a sleeping thread costs up to 50 µs, so a thread sleeps only after a few times that; yielding leaves
+// the core to others that can use it. With more ranks than cores, a peer may have to wait for a core first.
 inline int64_t yield_ns(int spins) { return spins > 0 ? 200'000 : 1'000'000; }
 
 inline Patience patience_of(const double* fields, int spins) {
@@ -18,7 +18,7 @@ inline Patience patience_of(const double* fields, int spins) {
           static_cast<int64_t>(fields[stall_ms] * 1e6), true};
 }
 
-// A group's thread never spins, and gives its core back soon: the main thread computes meanwhile.
+// A group's thread never spins, and yields its core early: the main thread computes at the same time.
 inline Patience in_background(Patience patience) {
   patience.spins = 0;
   patience.yield_ns = 50'000;

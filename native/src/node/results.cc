@@ -41,7 +41,7 @@ napi_value adopt_result(napi_env env, Operation& operation) {
   if (operation.result_bytes > 0 &&
       napi_create_external_arraybuffer(env, memory, operation.result_bytes, release, nullptr, &buffer) == napi_ok)
     return result_pair(env, buffer, operation);
-  void* copy = nullptr;  // empty, or a build of V8 that takes no external memory
+  void* copy = nullptr;  // empty, or a build of V8 that does not accept external memory
   napi_create_arraybuffer(env, operation.result_bytes, &copy, &buffer);
   if (operation.result_bytes > 0) std::memcpy(copy, memory, operation.result_bytes);
   std::free(memory);
@@ -57,7 +57,7 @@ napi_value results_of(napi_env env, AddonBatch& batch) {
 }
 
 namespace {
-// Peers are through with its arrays, or have never heard of them.
+// Peers have finished with its arrays, or have never seen them.
 bool is_over_for_peers(Status status) { return status == Status::done || status == Status::mismatch; }
 }  // namespace
 

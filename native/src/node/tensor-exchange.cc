@@ -23,12 +23,6 @@ napi_value wrap(napi_env env, std::unique_ptr<TensorList> list) {
   return external;
 }
 
-ListHandle* handle_of(napi_env env, napi_value value) {
-  void* data = nullptr;
-  napi_get_value_external(env, value, &data);
-  return static_cast<ListHandle*>(data);
-}
-
 napi_value throw_plain(napi_env env, const char* text) {
   napi_throw_error(env, nullptr, text);
   return nullptr;
@@ -40,10 +34,10 @@ napi_value text(napi_env env, const std::string& value) {
   return result;
 }
 
-// connectTensorflow() → [name of take, name of give], or why not
+// connectTensorflow() → [name of take, name of give], or a string: the reason of the failure
 napi_value connect(napi_env env, napi_callback_info) {
   const tensorflow::Connection& connection = tensorflow::connect();
-  if (!connection.refusal.empty()) return text(env, connection.refusal);
+  if (!connection.problem.empty()) return text(env, connection.problem);
   napi_value names;
   napi_create_array_with_length(env, 2, &names);
   napi_set_element(env, names, 0, text(env, connection.take));
@@ -57,12 +51,10 @@ napi_value collect(napi_env env, napi_callback_info) {
   return list ? wrap(env, std::move(list)) : undefined(env);
 }
 
-// ownTensors(list, addresses): makes their memory ours to write and fills in where it is
+// ownTensors(list, addresses): makes the tensors' memory writable for us and fills in its addresses
 napi_value own(napi_env env, napi_callback_info info) {
-  size_t count = 2;
-  napi_value arguments[2];
-  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
-  TensorList& list = *handle_of(env, arguments[0])->list;
+  const Arguments<2> arguments(env, info);
+  TensorList& list = *external_in<ListHandle>(env, arguments[0])->list;
   Typed addresses = typed_array(env, arguments[1]);
   if (!list.own()) return throw_plain(env, "TensorFlow has no memory for copies of tensors");
   for (size_t i = 0; i < list.size() && i < addresses.bytes / sizeof(double); i++)
@@ -70,13 +62,12 @@ napi_value own(napi_env env, napi_callback_info info) {
   return undefined(env);
 }
 
-// tensorMemory(list, i) → ArrayBuffer over the tensor's memory, or null if this build of V8 takes no memory from
-// outside. The caller does not use it after the list is gone.
+// tensorMemory(list, i) → ArrayBuffer over the tensor's memory, or null if this build of V8 does not accept external
+// memory. The caller does not use it after the list is gone.
 napi_value memory(napi_env env, napi_callback_info info) {
-  size_t count = 2;
-  napi_value arguments[2], buffer;
-  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
-  TensorList& list = *handle_of(env, arguments[0])->list;
+  const Arguments<2> arguments(env, info);
+  napi_value buffer;
+  TensorList& list = *external_in<ListHandle>(env, arguments[0])->list;
   size_t i = to_uint(env, arguments[1]);
   if (napi_create_external_arraybuffer(env, list.data(i), list.bytes(i), nullptr, nullptr, &buffer) != napi_ok)
     napi_get_null(env, &buffer);
@@ -85,10 +76,8 @@ napi_value memory(napi_env env, napi_callback_info info) {
 
 // copyTensors(list, arrays): copies each tensor's values into its array
 napi_value copy(napi_env env, napi_callback_info info) {
-  size_t count = 2;
-  napi_value arguments[2];
-  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
-  TensorList& list = *handle_of(env, arguments[0])->list;
+  const Arguments<2> arguments(env, info);
+  TensorList& list = *external_in<ListHandle>(env, arguments[0])->list;
   for (size_t i = 0; i < list.size(); i++) {
     napi_value element;
     napi_get_element(env, arguments[1], static_cast<uint32_t>(i), &element);
@@ -101,9 +90,8 @@ napi_value copy(napi_env env, napi_callback_info info) {
 
 // makeTensors(dtype, shapes, arrays) → list of new tensors with the arrays' values
 napi_value make(napi_env env, napi_callback_info info) {
-  size_t count = 3;
-  napi_value arguments[3], element, size;
-  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  const Arguments<3> arguments(env, info);
+  napi_value element, size;
   uint32_t tensors = 0;
   napi_get_array_length(env, arguments[2], &tensors);
   auto list = std::make_unique<TensorList>();
@@ -126,19 +114,15 @@ napi_value make(napi_env env, napi_callback_info info) {
 
 // offerTensors(list): the give operation will hand them out
 napi_value offer(napi_env env, napi_callback_info info) {
-  size_t count = 1;
-  napi_value arguments[1];
-  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
-  tensorflow::offer(std::move(handle_of(env, arguments[0])->list));
+  const Arguments<1> arguments(env, info);
+  tensorflow::offer(std::move(external_in<ListHandle>(env, arguments[0])->list));
   return undefined(env);
 }
 
-// releaseTensors(list): at once; the garbage collector would come late
+// releaseTensors(list): at once; the garbage collector would be too late
 napi_value release(napi_env env, napi_callback_info info) {
-  size_t count = 1;
-  napi_value arguments[1];
-  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
-  handle_of(env, arguments[0])->list.reset();
+  const Arguments<1> arguments(env, info);
+  external_in<ListHandle>(env, arguments[0])->list.reset();
   return undefined(env);
 }
 

@@ -1,5 +1,5 @@
-// ../tensorflow/tensor-exchange.h for JavaScript: the addon's functions that take tensors out of TensorFlow's hands and
-// give them back.
+// ../tensorflow/tensor-exchange.h for JavaScript: the addon's functions that take tensors from TensorFlow and return
+// them.
 #pragma once
 
 #include <node_api.h>

@@ -30,7 +30,7 @@ constexpr double rounding_bias = 0x1.8p52;
 
 float scale_for(float largest) {
   auto scale = static_cast<float>(static_cast<double>(largest) / 127);
-  // Rounded up, it would make the largest numbers there are infinite.
+  // Rounding up would turn the largest float32 numbers into infinity.
   if (std::isinf(static_cast<float>(static_cast<double>(scale) * 127)))
     scale = static_cast<float>(static_cast<double>(scale) * (1 - 0x1p-23));
   return scale;

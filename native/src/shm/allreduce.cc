@@ -1,5 +1,5 @@
 // Allreduce, four ways. All combine the members' values in index order, so the result does not depend on
-// which one runs. n = bytes of the tensor, N = members; price = bytes a member moves.
+// which one runs. n = bytes of the tensor, N = members; bytes are those a member moves.
 #include <algorithm>
 #include <cstring>
 
@@ -14,10 +14,10 @@ size_t part_start(size_t bytes, int i, int parts) {
   return i == parts ? bytes : bytes / static_cast<size_t>(parts) * static_cast<size_t>(i) & ~static_cast<size_t>(63);
 }
 
-// Smallest tensor in alloc() memory that is reduced where it lies. Below it staging is as quick.
+// Smallest tensor in alloc() memory that is reduced in place. Below it staging is as fast.
 constexpr size_t in_arena_from_bytes = 2048;
 
-// With more than two members every one reading every slot costs N-1 reads of all bytes; from here on it pays
+// With more than two members, reading every slot costs each member N-1 reads of all bytes; from this size on it pays
 // to share the work.
 constexpr size_t by_parts_from_bytes = 32 * 1024;
 
@@ -25,7 +25,7 @@ constexpr size_t by_parts_from_bytes = 32 * 1024;
 
 bool ShmGroup::reduces_by_parts(size_t bytes) const { return size_ > 2 && bytes >= by_parts_from_bytes; }
 
-// A chunk for allreduce_by_parts: without our own part, which nobody else reads, unless it has to be scaled or converted.
+// A chunk for allreduce_by_parts: without our part, which no other member reads, unless it must be scaled or converted.
 void ShmGroup::stage_parts(const Operation& operation, size_t offset, size_t length, char* to) {
   if (!operation.travels_as_it_is()) return pack(operation, offset, length, to);
   const size_t start = part_start(length, index_, size_), end = part_start(length, index_ + 1, size_);
@@ -46,7 +46,7 @@ Status ShmGroup::allreduce(Operation& operation, const Patience& patience) {
                                  : allreduce_direct(operation, bytes, patience);
 }
 
-// The data is in the posts. One step, n·(N-1) bytes read.
+// Small: the data is in the posts. One step, n·(N-1) bytes read.
 Status ShmGroup::allreduce_inline(Operation& operation, size_t bytes, const Patience& patience) {
   const size_t elements = bytes / element_bytes(operation.dtype);
   const bool is_as_posted = operation.buffers.size() == 1 && operation.travels_as_it_is();
@@ -75,7 +75,7 @@ Status ShmGroup::allreduce_inline(Operation& operation, size_t bytes, const Pati
   return Status::done;
 }
 
-// Every member copies its data to its slots and reduces everybody's slots itself. One step a chunk, n bytes
+// Every member copies its data to its slots and reduces the slots of all members itself. One step per chunk, n bytes
 // copied and n·(N-1) read.
 Status ShmGroup::allreduce_direct(Operation& operation, size_t bytes, const Patience& patience) {
   const size_t chunks = (bytes + slot_bytes - 1) / slot_bytes;
@@ -106,8 +106,8 @@ Status ShmGroup::allreduce_direct(Operation& operation, size_t bytes, const Pati
   return Status::done;
 }
 
-// Every member copies its data to its slots, reduces one part of everybody's, and copies the other parts from
-// those who reduced them. Two steps a chunk, less than 3n bytes whatever N.
+// Every member copies its data to its slots, reduces one part of all members' data, and copies the other parts from
+// the members that reduced them. Two steps per chunk, less than 3n bytes for any N.
 Status ShmGroup::allreduce_by_parts(Operation& operation, size_t bytes, const Patience& patience) {
   const size_t chunks = (bytes + slot_bytes - 1) / slot_bytes;
   const size_t element = element_bytes(operation.dtype);
@@ -127,7 +127,7 @@ Status ShmGroup::allreduce_by_parts(Operation& operation, size_t bytes, const Pa
         if (Status status = wait_for_chunk(i, chunk, patience); status != Status::done) return status;
     size_t start = part_start(length, index_, size_), end = part_start(length, index_ + 1, size_);
     mark(Stage::reduce);
-    // Nobody else reads this part of our slot, so the result may lie there.
+    // No other member reads this part of our slot, so the result can be written there.
     for_each_piece(operation.buffers, k * slot_bytes + start, end - start,
                    [&](size_t b, size_t within, size_t seen, size_t piece) {
                      for (int i = 0; i < size_; i++)
@@ -157,16 +157,16 @@ Status ShmGroup::allreduce_by_parts(Operation& operation, size_t bytes, const Pa
   return Status::done;
 }
 
-// Every member reduces one part straight from everybody's memory and writes the result straight into
-// everybody's memory. One step at the end, n/N·(2N-1) bytes. Member i touches part i only, so nobody reads
-// what another one writes. What narrows is read and written as float32: the system calls cost more than the bytes.
+// Every member reduces one part directly from the memory of all members and writes the result directly into their
+// memory. One step at the end, n/N·(2N-1) bytes. Member i touches only part i, so no member reads what another one
+// writes. With `narrows`, float32 is read and written: the system calls cost more than the bytes.
 Status ShmGroup::allreduce_in_place_of_peers(Operation& operation, size_t bytes, const Patience& patience) {
   const size_t element = element_bytes(operation.dtype), width = operation.width();
   const size_t buffers = operation.buffers.size();
   const size_t in_memory = everyone(post_flag::all_in_arena) ? 32 * 1024 : size_ <= 4 ? 128 * 1024 : 64 * 1024;
   const size_t step = in_memory / width;
   const bool scales = operation.prescale != 1.0;
-  // For each member what lies in its memory, and behind that, where it narrows, what would travel.
+  // For each member what lies in its memory, followed, with `narrows`, by what would travel.
   const size_t room = in_memory + (operation.narrows ? step : 0);
   scratch_.resize(std::max(scratch_.size(), room * static_cast<size_t>(size_)));
   auto scratch_of = [&](int i) { return scratch_.data() + room * static_cast<size_t>(i); };
@@ -221,8 +221,8 @@ Status ShmGroup::allreduce_in_place_of_peers(Operation& operation, size_t bytes,
     });
     if (culprit >= 0) return system_failure(culprit, ENOMEM);
 
-    // A process that was stopped in here may go on when the others have given up long ago; what it would write to is
-    // theirs again.
+    // A process that was stopped here may continue long after the others have given up; then it must not write into their
+    // memory.
     if (control_.failed()) return Status::failed;
     mark(Stage::copy);
     for (int i = 0; i < size_ && !error; i++) {

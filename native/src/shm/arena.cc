@@ -14,13 +14,13 @@ namespace hvd {
 
 namespace {
 constexpr size_t page_bytes = 4096;
-// As far as the memory of a 32-bit WebAssembly module can grow.
+// The maximum memory of a 32-bit WebAssembly module.
 constexpr size_t growth_bytes = size_t{4} << 30;
 size_t pages(size_t bytes) { return (bytes + page_bytes - 1) / page_bytes * page_bytes; }
 }  // namespace
 
 Arena::Arena() {
-  // As large as the machine's memory: address space only, nothing is reserved yet.
+  // As large as the machine's memory. This is address space only; nothing is reserved yet.
   capacity_ = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
   fd_ = memfd_create("horovod-alloc", MFD_CLOEXEC);
   if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "memfd_create");

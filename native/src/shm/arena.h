@@ -1,9 +1,9 @@
-// Memory that the other ranks of this host can map: what alloc() hands out, and memory of others that was adopted. One
-// sparse memory file a process; pages are reserved when a block is allocated (so a full machine is an error here and
-// never SIGBUS) and given back when it is freed.
+// Memory that the other ranks of this host can map: the blocks of alloc(), and adopted memory. Each process has one
+// sparse memory file; pages are reserved when a block is allocated (so a lack of memory is an error there and
+// never SIGBUS) and returned when it is freed.
 //
-// Adopted memory stays where it is, but its pages become the file's: a *window* of the file is mapped over it. So the heap
-// of a WebAssembly module, where TensorFlow.js keeps its tensors, is reached by the other ranks without a copy.
+// Adopted memory keeps its address, but its pages become those of the file: a *window* of the file is mapped over it. So the
+// other ranks reach the heap of a WebAssembly module, where TensorFlow.js keeps its tensors, without a copy.
 #pragma once
 
 #include <cstddef>
@@ -25,13 +25,13 @@ class Arena {
   void* allocate(size_t bytes);
   void release(void* block);
 
-  // Whole pages of writable private memory. Called again with more bytes at the same address (memory that has grown) it
-  // adopts the rest. False if it cannot be: then nothing has changed. The memory must not be unmapped while the arena is
-  // used, and nobody may write to it during the call.
+  // Adopts whole pages of writable private memory. Called again with more bytes at the same address (memory that has grown)
+  // it adopts the rest. False if that is impossible: then nothing has changed. The memory must not be unmapped while the
+  // arena is used, and no thread may write to it during the call.
   bool adopt(void* memory, size_t bytes);
 
   bool contains(const void* pointer, size_t bytes) const { return find(pointer, bytes) != outside; }
-  // Of memory that the arena contains.
+  // Only for memory that the arena contains.
   uint64_t offset_of(const void* pointer) const { return find(pointer, 0); }
   int fd() const { return fd_; }
   size_t capacity() const { return capacity_; }
@@ -58,7 +58,7 @@ class Arena {
     }
     return outside;
   }
-  // The offset of so much free space of the file, taken out of it; `capacity_` if there is none.
+  // Takes free space of the file and returns its offset; `capacity_` if there is none.
   size_t take_space(size_t bytes);
   void give_space(size_t offset, size_t bytes);
 

@@ -1,5 +1,6 @@
-// Allgather, broadcast, alltoall and reducescatter. Each has three ways: the data is in the posts (small), it
-// is pulled straight from the members' memory (one copy), or it streams through the slots (two copies).
+// Allgather, broadcast, alltoall and reducescatter. Each has three ways: small data is in the posts (one step); it is
+// pulled directly from the members' memory (one step and one at the end, each byte copied once); or it streams through the
+// slots (one step per chunk, each byte copied twice). n = bytes of a member's input, N = members.
 #include <algorithm>
 #include <cstring>
 
@@ -7,14 +8,7 @@
 
 namespace hvd {
 
-bool ShmGroup::allocate_result(Operation& operation) {
-  operation.result_bytes = 0;
-  for (uint64_t bytes : operation.received) operation.result_bytes += bytes;
-  operation.result = operation.allocate(operation.allocate_context, operation.result_bytes);
-  return operation.result != nullptr;
-}
-
-// All members answer alike: they look at the same posts.
+// All members come to the same answer: they read the same posts.
 bool ShmGroup::pulls() const {
   if (anyone(post_flag::narrows)) return false;  // every reader would have to convert
   bool in_arena = true;
@@ -27,8 +21,8 @@ Status ShmGroup::pull(int i, uint64_t address, char* to, size_t bytes) {
   return error ? system_failure(i, error) : Status::done;
 }
 
-// Streams `chunks` chunks through the slots in lockstep: `fill(k, slot)` writes ours, `consume(k)` reads the
-// others'. One step a chunk.
+// Streams `chunks` chunks through the slots in lockstep: `fill(k, slot)` writes ours, `consume(k)` reads those of the
+// others. One step per chunk.
 template <class Fill, class Consume>
 Status ShmGroup::stream(size_t chunks, const Patience& patience, const Fill& fill, const Consume& consume) {
   for (size_t k = 0; k < chunks; k++) {
@@ -43,6 +37,7 @@ Status ShmGroup::stream(size_t chunks, const Patience& patience, const Fill& fil
   return Status::done;
 }
 
+// Each member reads n·(N-1) bytes.
 Status ShmGroup::allgather(Operation& operation, const Patience& patience) {
   operation.received.resize(static_cast<size_t>(size_));
   std::vector<size_t> offsets(static_cast<size_t>(size_));
@@ -54,7 +49,7 @@ Status ShmGroup::allgather(Operation& operation, const Patience& patience) {
     total += bytes;
     if (!flag(i, post_flag::is_inline)) longest = std::max(longest, bytes);
   }
-  if (!allocate_result(operation)) return Status::no_memory;
+  if (!operation.allocate_result()) return Status::no_memory;
   auto place = [&](int i) { return operation.result + offsets[static_cast<size_t>(i)]; };
   const Buffer& mine = operation.buffers[0];
   if (mine.bytes > 0) std::memcpy(place(index_), mine.in, mine.bytes);
@@ -64,7 +59,7 @@ Status ShmGroup::allgather(Operation& operation, const Patience& patience) {
   if (longest == 0) return Status::done;
 
   if (pulls()) {
-    for (int n = 1; n < size_; n++) {  // everybody starts with another one
+    for (int n = 1; n < size_; n++) {  // every member starts with another one
       int i = (index_ + n) % size_;
       if (flag(i, post_flag::is_inline)) continue;
       if (Status status = pull(i, entry(i, 0, 1).in, place(i), posted_bytes(i)); status != Status::done) return status;
@@ -87,6 +82,7 @@ Status ShmGroup::allgather(Operation& operation, const Patience& patience) {
       });
 }
 
+// Each member but the root reads n bytes.
 Status ShmGroup::broadcast(Operation& operation, const Patience& patience) {
   const int root = operation.root;
   const Buffer& mine = operation.buffers[0];
@@ -111,6 +107,7 @@ Status ShmGroup::broadcast(Operation& operation, const Patience& patience) {
       });
 }
 
+// Each member reads the parts for it, about n·(N-1)/N bytes.
 Status ShmGroup::alltoall(Operation& operation, const Patience& patience) {
   const size_t members = static_cast<size_t>(size_);
   auto sent = [&](int from, int to) {
@@ -131,7 +128,7 @@ Status ShmGroup::alltoall(Operation& operation, const Patience& patience) {
     if (!flag(i, post_flag::is_inline))
       for (int j = 0; j < size_; j++) longest = std::max<size_t>(longest, sent(i, j));
   }
-  if (!allocate_result(operation)) return Status::no_memory;
+  if (!operation.allocate_result()) return Status::no_memory;
   auto place = [&](int i) { return operation.result + offsets[static_cast<size_t>(i)]; };
   const char* mine = operation.buffers[0].in;
   if (size_t bytes = sent(index_, index_)) std::memcpy(place(index_), mine + start_of(index_, index_), bytes);
@@ -173,6 +170,7 @@ Status ShmGroup::alltoall(Operation& operation, const Patience& patience) {
       });
 }
 
+// Each member reads its part of all inputs, about n·(N-1)/N bytes.
 Status ShmGroup::reducescatter(Operation& operation, const Patience& patience) {
   const size_t element = element_bytes(operation.dtype);
   const Buffer& mine = operation.buffers[0];
@@ -186,7 +184,7 @@ Status ShmGroup::reducescatter(Operation& operation, const Patience& patience) {
   auto reduce_at = [&](size_t at, size_t length) { reduce_to(operation, 0, at, sources_.data(), size_, length); };
   if (mine.bytes == 0) return Status::done;
 
-  if (flag(index_, post_flag::is_inline)) {  // then everybody's is
+  if (flag(index_, post_flag::is_inline)) {  // then it is for all members
     for (int i = 0; i < size_; i++) {
       char* copy = scratch_.data() + inline_bytes * static_cast<size_t>(i);
       if (Status status = read_inline(i, copy, start + bytes, patience); status != Status::done) return status;

@@ -1,16 +1,16 @@
-// The shared segment of a group: one block a member, each written by that member alone (but for its doorbell).
+// The shared segment of a group: one block per member, which only that member writes (except for its doorbell).
 //
-// NOTE [Posts]. In round n every member writes one post, in the half chosen by n's parity: a header line and,
+// NOTE [Posts]. In round n every member writes one post, into the half chosen by n's parity: a header line and,
 // for payloads of up to `inline_bytes`, the payload itself. Every line starts with the number of the round,
-// stored last (release), so that a reader who sees the number (acquire) sees the rest of that line: no second
+// stored last (release), so that a reader that sees the number (acquire) sees the rest of that line: no second
 // flag, no second cache miss. A half is written again two rounds later; by then every member has posted the
 // round between, which it does only after it has finished reading this one.
 //
-// NOTE [Chunks]. Staged data goes through four slots a member. Chunk numbers never repeat; chunk j lies in
+// NOTE [Chunks]. Staged data goes through four slots per member. Chunk numbers never repeat; chunk j lies in
 // slot j mod 4. A member writes chunk j only after it has read all members' chunk j-2 or finished the
-// operation it belonged to; so the others have written j-2, hence have read j-4, which lay in the same slot.
-// No counter of readers is needed. Chunk 0 of an operation may be written before its post and is announced by
-// it; the others are announced by `produced`.
+// operation that chunk belonged to; so the others have written j-2 and therefore read j-4, which lay in the same slot.
+// No counter of readers is needed. Chunk 0 of an operation may be written before its post, which announces it;
+// `produced` announces the others.
 #pragma once
 
 #include <atomic>
@@ -44,7 +44,7 @@ constexpr uint64_t staged = 2;       // chunk 0 is in its slot already
 constexpr uint64_t addressed = 4;    // addresses are in the header or the table
 constexpr uint64_t all_in_arena = 8; // all of them in alloc() memory
 constexpr uint64_t can_copy = 16;    // this member may read and write the others' memory
-constexpr uint64_t narrows = 32;     // what lies there is float32, and travels as halves
+constexpr uint64_t narrows = 32;     // the buffers are float32 and travel as halves
 constexpr int cpu_shift = 8;  // 16 bits: the processor the member was on when it posted
 constexpr int bits = 24;
 }  // namespace post_flag
@@ -65,21 +65,21 @@ constexpr int note_words = 16;
 struct Member {
   Post posts[2];
   alignas(64) std::atomic<uint64_t> produced;  // chunks of this member that may be read
-  alignas(64) std::atomic<uint64_t> reduced;   // chunks whose own part this member has reduced
-  alignas(64) std::atomic<uint64_t> finished;  // last round after which this member touches nobody's memory
+  alignas(64) std::atomic<uint64_t> reduced;   // chunks of which this member has reduced its part
+  alignas(64) std::atomic<uint64_t> finished;  // last round whose memory of other members this member no longer touches
   alignas(64) std::atomic<uint32_t> doorbell;  // futex; the others ring it
   std::atomic<uint32_t> asleep;
   alignas(64) int32_t pid;
   int32_t arena_fd;
   uint64_t arena_bytes;
   uint64_t probe_address;  // holds probe_value: can the others read our memory?
-  alignas(64) std::atomic<uint64_t> notes[note_words];  // what this member tells the others beside the rounds
+  alignas(64) std::atomic<uint64_t> notes[note_words];  // see ShmGroup::note()
   alignas(64) TableEntry table[2][table_entries];
   alignas(4096) char slots[slot_count][slot_bytes];
 };
 static_assert(sizeof(Member) % 4096 == 0);
 
-// From this size on ordinary memory is copied straight from the peer (process_vm_readv) rather than staged:
+// From this size on ordinary memory is copied directly from the peer (process_vm_readv) rather than staged:
 // below it the system calls cost more than the second copy (measured). With more members each of them copies from
 // and to all the others, and staged data is read from the caches.
 constexpr size_t copy_from_bytes(int members) { return members <= 2 ? 192 * 1024 : 2 * 1024 * 1024; }

@@ -30,11 +30,11 @@ int transfer_all(Transfer transfer, pid_t pid, uint64_t address, char* local, si
 }
 
 int transfer_pieces(Transfer transfer, pid_t pid, const std::vector<PeerMemory::Piece>& pieces) {
-  constexpr size_t most = 64;
-  iovec mine[most], theirs[most];
+  constexpr size_t max_pieces = 64;
+  iovec mine[max_pieces], theirs[max_pieces];
   for (size_t start = 0; start < pieces.size();) {
     size_t count = 0, bytes = 0;
-    for (; start + count < pieces.size() && count < most; count++) {
+    for (; start + count < pieces.size() && count < max_pieces; count++) {
       const auto& piece = pieces[start + count];
       mine[count] = {piece.local, piece.bytes};
       theirs[count] = {reinterpret_cast<void*>(piece.address), piece.bytes};

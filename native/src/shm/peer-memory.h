@@ -1,5 +1,5 @@
-// Reading and writing the memory of other members: through a mapping where it is alloc() memory, through
-// process_vm_readv/writev where the kernel allows it.
+// Reads and writes the memory of other members: alloc() memory through a mapping, other memory with
+// process_vm_readv/writev if the kernel allows it.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ class PeerMemory {
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
 
-  // True if every other member's probe word can be read.
+  // Whether the probe word of every other member can be read.
   bool probe() const;
 
   // The address in this process of a member's arena memory; nullptr if it cannot be mapped.

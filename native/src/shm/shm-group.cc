@@ -94,7 +94,7 @@ void ShmGroup::start(const Operation& operation) {
       }
       flags |= post_flag::addressed | (in_arena ? post_flag::all_in_arena : 0);
     }
-    // Worth it unless the data will be copied straight from memory to memory anyway.
+    // Stage the first chunk unless the data will be copied directly from memory to memory.
     bool stages = operation.kind == Kind::allreduce && !(flags & post_flag::all_in_arena) &&
                   !(can_copy_ && bytes >= copy_from_bytes(size_) && (flags & post_flag::addressed));
     if (stages) {
@@ -127,7 +127,7 @@ void ShmGroup::write_inline(const Operation& operation, size_t bytes, Post& mine
   mine.header.round.store(round_, std::memory_order_release);
   Line* line = mine.payload;
   size_t at = first;
-  for (; at + line_payload_bytes <= bytes; at += line_payload_bytes, line++) {  // a constant length is copied inline
+  for (; at + line_payload_bytes <= bytes; at += line_payload_bytes, line++) {  // the compiler inlines a copy of constant length
     std::memcpy(line->words, from + at, line_payload_bytes);
     line->round.store(round_, std::memory_order_release);
   }
@@ -160,13 +160,13 @@ Status ShmGroup::arrive(const Patience& patience) {
     return post(i).header.round.load(std::memory_order_acquire) == round_;
   });
   if (status != Status::done) return status;
-  // Who comes late may find the posts of members that have given up since; for them the operation has failed.
+  // A late member may find posts of members that have given up since; for them the operation has failed.
   if (control_.failed()) return Status::failed;
   const uint64_t fingerprint = post(index_).header.words[0];
   for (int i = 0; i < size_; i++) {
     if (post(i).header.words[0] == fingerprint) continue;
     round_++;
-    chunk_++;  // a first chunk may have been staged; everybody skips its number
+    chunk_++;  // a first chunk may have been staged; all members skip its number
     return Status::mismatch;
   }
   return Status::done;
@@ -183,7 +183,7 @@ Status ShmGroup::execute(Operation& operation, const Patience& patience) {
     case Kind::alltoall: status = alltoall(operation, patience); break;
     case Kind::barrier: break;
   }
-  if (status == Status::done) round_++;  // a round that failed stays the one that missing() tells about
+  if (status == Status::done) round_++;  // after a failure missing() still reports this round
   return status;
 }
 
@@ -234,12 +234,12 @@ void ShmGroup::nap(int64_t timeout_ns) {
   me.asleep.store(0, std::memory_order_relaxed);
 }
 
-// NOTE [Crowded cores]. Ranks may end up unevenly on the cores: something else used one for a moment, or a sleeper
-// was woken on the core of its waker (virtual machines do that: a core that sleeps looks taken away). A rank that
-// waits by yielding looks busy and its data looks hot, so the scheduler leaves it there for long (measured:
-// two ranks on one of two cores train at half speed for half a minute; three of four take half as long again).
-// So a rank that was moved onto a peer's core while it slept goes back, and a rank that waits on a core with two
-// more of us than another one has moves there, the highest first; ever less often if it does not help.
+// NOTE [Crowded cores]. Ranks may be distributed unevenly over the cores: another process used a core for a moment, or a
+// sleeping rank was woken on the core of the rank that woke it (as virtual machines do, where an idle core looks
+// unavailable). A rank that waits by yielding looks busy and its data looks hot, so the scheduler leaves it there for long
+// (measured: two ranks on one of two cores train at half speed for half a minute; three on one of four cores take 1.5 times
+// as long). So a rank that was moved onto a peer's core while it slept moves back, and a rank that waits on a core with at
+// least two more ranks than another core has moves there, the highest rank first; less and less often if it does not help.
 int ShmGroup::core_of(int i) const {
   if (i == index_) return sched_getcpu();
   uint64_t posted = member(i).posts[(round_ - 1) & 1].header.words[1];  // where it was in the last round
@@ -247,7 +247,7 @@ int ShmGroup::core_of(int i) const {
 }
 
 namespace {
-// Runs on `core` from here on, and may be moved again at once.
+// Moves to `core`; the scheduler may move the thread again at once.
 void move_to(int core, const cpu_set_t& allowed) {
   cpu_set_t one;
   CPU_ZERO(&one);
@@ -289,20 +289,11 @@ void ShmGroup::return_to_core(int core, int i) {
 }
 
 Status ShmGroup::check_idle() {
-  if (stopping()) return Status::stopped;
-  if (control_.failed()) return Status::failed;
-  for (int i = 0; i < size_; i++) {
-    if (i == index_) continue;
-    Control::Presence presence = control_.presence(ranks_[static_cast<size_t>(i)]);
-    if (presence == Control::Presence::here) continue;
-    culprit_ = i;
-    return presence == Control::Presence::left ? Status::peer_left : Status::peer_lost;
-  }
-  return Status::done;
+  return stopping() ? Status::stopped : control_.check(ranks_, index_, culprit_);
 }
 
 Status ShmGroup::check_waiting(int i, const Patience& patience, bool may_stall) {
-  // Any loss ends the wait, not only that of `i`: nobody who is still needed can finish without all members. One
+  // Any loss ends the wait, not only that of `i`: no member that is still needed can finish without all members. A member
   // that has finished may be gone, but only after all have published everything, and then `i` is reached.
   if (Status status = check_idle(); status != Status::done) return status;
   int64_t now = monotonic_ns();

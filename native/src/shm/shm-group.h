@@ -33,7 +33,7 @@ class ShmGroup final : public Group {
   std::vector<int> missing() const override;
   bool probe_peer_memory(bool allowed) override;
 
-  // Beside the rounds: bits that this member tells the others of this host, and what another one has told.
+  // Outside of rounds: bits that this member publishes to the others of this host, and those of another member.
   void note(int word, uint64_t bits) { member(index_).notes[word].store(bits, std::memory_order_relaxed); }
   uint64_t noted(int i, int word) const { return member(i).notes[word].load(std::memory_order_relaxed); }
 
@@ -64,7 +64,7 @@ class ShmGroup final : public Group {
     counter.store(value, std::memory_order_release);
     ring();
   }
-  Status finish(const Patience& patience);  // nobody touches anybody's memory after it
+  Status finish(const Patience& patience);  // after it no member touches the memory of another
 
   template <class Reached>
   Status wait_for(int i, const Patience& patience, bool may_stall, const Reached& reached);
@@ -100,7 +100,6 @@ class ShmGroup final : public Group {
   Status pull(int i, uint64_t address, char* to, size_t bytes);
   template <class Fill, class Consume>
   Status stream(size_t chunks, const Patience& patience, const Fill& fill, const Consume& consume);
-  bool allocate_result(Operation& operation);
 
   uint64_t address(const void* pointer, size_t bytes) const;
   TableEntry entry(int i, size_t buffer, size_t buffers) const;
@@ -141,10 +140,9 @@ Status ShmGroup::wait_for(int i, const Patience& patience, bool may_stall, const
   }
   for (;;) {
     Status status = check_waiting(i, patience, may_stall);
-    if (status != Status::done) return reached(i) ? Status::done : status;  // it may have come just before it died
-    // A ring between this look and the sleep changes the doorbell and ends the sleep at once. A ring that
-    // missed `asleep` (there is no fence on the ringing side, it would cost every operation 0.1 µs) is made
-    // up for by the short timeout.
+    if (status != Status::done) return reached(i) ? Status::done : status;  // it may have posted just before it died
+    // A ring between this check and the sleep changes the doorbell and ends the sleep at once. If the ringing side misses
+    // `asleep` (it has no fence, which would cost every operation 0.1 µs), the short timeout makes up for it.
     Member& me = member(index_);
     uint32_t heard = me.doorbell.load(std::memory_order_acquire);
     me.asleep.store(1, std::memory_order_seq_cst);

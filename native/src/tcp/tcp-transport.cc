@@ -1,4 +1,4 @@
-// n = bytes of the operation, N = members. "Steps" are messages that follow each other; "bytes" those that a member sends.
+// n = bytes of the operation, N = members. "Steps" are messages that wait for each other; "bytes" are those a member sends.
 #include "tcp-transport.h"
 
 #include <algorithm>
@@ -9,14 +9,14 @@ namespace hvd {
 
 namespace {
 
-// Up to this size few steps of a broadcast matter more than few bytes.
+// Up to this size the steps of a broadcast matter more than its bytes.
 constexpr size_t tree_bytes = 64 * 1024;
-// Most that is sent or received in one go: the other direction waits meanwhile.
+// The maximum that is sent or received in one call, during which the other direction waits.
 constexpr size_t piece_bytes = 128 * 1024;
-// While more comes, what has been received goes on in pieces of at least this many bytes: each costs a system call.
+// While more arrives, received bytes are forwarded in pieces of at least this size: each piece costs a system call.
 constexpr size_t forward_bytes = 16 * 1024;
 
-// Where to go on in a list of segments.
+// A position in a list of segments.
 template <class Segment>
 struct Cursor {
   const std::vector<Segment>& list;
@@ -54,15 +54,15 @@ Status TcpTransport::run(Flow& flow, const Patience& patience) {
   const size_t to_send = flow.to < 0 ? 0 : total_of(flow.out), to_receive = flow.from < 0 ? 0 : total_of(flow.in);
   Header header{frame_magic, FrameKind::data, flow.flags, static_cast<uint16_t>(index_), call_, step_, to_send};
   Header theirs{};
-  size_t header_sent = 0, sent = 0, received = 0;  // `received`: and reduced, where that is to be done
-  size_t kept = 0;                                 // bytes in scratch_ that make no whole element yet
+  size_t header_sent = 0, sent = 0, received = 0;  // `received`: and reduced, if the segment is to be reduced
+  size_t kept = 0;                                 // bytes in scratch_ of an incomplete element
   bool has_header = to_receive == 0;
   const size_t element = element_bytes(flow.dtype);
   if (flow.reduced_segments > 0 && scratch_.size() < piece_bytes) scratch_.resize(piece_bytes);
   Cursor out(flow.out), in(flow.in);
   Wait wait;
   int moves = 0;
-  bool has_come = false;  // something, when we looked last
+  bool has_come = false;  // whether the last receive brought something
 
   while (sent < to_send || received < to_receive) {
     bool moved = false;
@@ -107,8 +107,8 @@ Status TcpTransport::run(Flow& flow, const Patience& patience) {
     if (has_header && received < to_receive) {
       const bool reduces = in.segment < flow.reduced_segments;
       char* place = reduces ? scratch_.data() + kept : in.place();
-      const size_t most = reduces ? std::min(piece_bytes, in.left()) - kept : std::min(piece_bytes, in.left());
-      const ssize_t result = mesh_->receive_some(flow.from, place, most);
+      const size_t room = reduces ? std::min(piece_bytes, in.left()) - kept : std::min(piece_bytes, in.left());
+      const ssize_t result = mesh_->receive_some(flow.from, place, room);
       if (result < 0) return mesh_->broken(flow.from);
       has_come = result > 0;
       moved = moved || has_come;
@@ -132,7 +132,7 @@ Status TcpTransport::run(Flow& flow, const Patience& patience) {
       }
       continue;
     }
-    // Here nothing has come, so all that may be sent has been tried.
+    // Nothing has arrived, so everything that may be sent has been tried.
     const bool lacks = received < to_receive;
     if (flow.to >= 0) mesh_->want(flow.to, lacks && flow.to == flow.from, sends);
     if (lacks && flow.from != flow.to) mesh_->want(flow.from, true, false);
@@ -143,10 +143,10 @@ Status TcpTransport::run(Flow& flow, const Patience& patience) {
   return Status::done;
 }
 
-// Around the ring: sends segment first, first-1, … to the right and receives first-1, first-2, … from the left, each of which
-// goes on as it is reduced (the first `reduced` of them) or received. Segment k is [starts[k], starts[k+1]).
+// Around the ring: sends segments first, first-1, … to the right and receives first-1, first-2, … from the left; each is
+// forwarded when it has been reduced (the first `reduced` of them) or received. Segment k is [starts[k], starts[k+1]).
 Status TcpTransport::ring(char* data, const std::vector<size_t>& starts, int first, int reduced, int segments, DType dtype,
-                       Op op, const Patience& patience) {
+                          Op op, const Patience& patience) {
   Flow flow;
   flow.to = (index_ + 1) % size_;
   flow.from = (index_ + size_ - 1) % size_;
@@ -165,8 +165,8 @@ Status TcpTransport::ring(char* data, const std::vector<size_t>& starts, int fir
   return run(flow, patience);
 }
 
-// Large: a ring of N parts, reduced on the first way round and spread on the second one; 2(N-1) steps, 2(N-1)/N·n bytes,
-// both directions of every link busy all the time. For two members: both send one half, and the other half when it is reduced.
+// Large: a ring of N parts, reduced on the first way around and distributed on the second; 2(N-1) steps, 2(N-1)/N·n bytes,
+// with both directions of every link always busy. Two members each send one half, and the other half when it is reduced.
 Status TcpTransport::allreduce(char* data, size_t count, DType dtype, Op op, const Patience& patience) {
   call_++;
   step_ = 0;
@@ -179,9 +179,9 @@ Status TcpTransport::allreduce(char* data, size_t count, DType dtype, Op op, con
   return ring(data, starts, index_, size_ - 1, 2 * (size_ - 1), dtype, op, patience);
 }
 
-// Small: in step k members exchange all they have with the one whose number differs in bit k; log2 N steps, n·log2 N bytes.
-// If N is no power of two, P being the next smaller one, the first N-P even members give their values to the next odd
-// one before and get the result after: two steps more.
+// Small: in step k members exchange all values with the member whose number differs in bit k; log2 N steps, n·log2 N bytes.
+// If N is not a power of two and P is the next smaller one, the first N-P even members send their values to the next odd
+// member before and receive the result after: two more steps.
 Status TcpTransport::recursive_doubling(char* data, size_t bytes, DType dtype, Op op, const Patience& patience) {
   const size_t elements = bytes / element_bytes(dtype);
   int power = 1;
@@ -236,9 +236,9 @@ Status TcpTransport::recursive_doubling(char* data, size_t bytes, DType dtype, O
   return has_extra ? send(index_ - 1) : Status::done;
 }
 
-// The first way round of the ring: N-1 steps, n less the own part bytes.
+// The first way around the ring: N-1 steps, n bytes less this member's part.
 Status TcpTransport::reducescatter(char* data, const std::vector<size_t>& counts, DType dtype, Op op,
-                                const Patience& patience) {
+                                   const Patience& patience) {
   call_++;
   step_ = 0;
   if (size_ == 1) return Status::done;
@@ -247,7 +247,7 @@ Status TcpTransport::reducescatter(char* data, const std::vector<size_t>& counts
   return ring(data, starts, index_ - 1, size_ - 1, size_ - 1, dtype, op, patience);
 }
 
-// The second way round of the ring: N-1 steps, n less the right neighbour's part bytes.
+// The second way around the ring: N-1 steps, n bytes less the right neighbor's part.
 Status TcpTransport::allgather(char* data, const std::vector<size_t>& bytes, const Patience& patience) {
   call_++;
   step_ = 0;
@@ -257,8 +257,8 @@ Status TcpTransport::allgather(char* data, const std::vector<size_t>& bytes, con
   return ring(data, starts, index_, 0, size_ - 1, DType::uint8, Op::sum, patience);
 }
 
-// Small: a binomial tree, log2 N steps, the root sends n·log2 N bytes. Large: a chain from the root on, each passing on what it
-// gets piece by piece; n bytes, and N-2 pieces later at the end of the chain.
+// Small: a binomial tree, log2 N steps, the root sends n·log2 N bytes. Large: a chain from the root, in which each member
+// forwards what it receives piece by piece; n bytes, and the last member gets each piece N-2 pieces after the second one.
 Status TcpTransport::broadcast(char* data, size_t bytes, int root, const Patience& patience) {
   call_++;
   step_ = 0;
@@ -268,7 +268,7 @@ Status TcpTransport::broadcast(char* data, size_t bytes, int root, const Patienc
   if (size_ > 2 && bytes <= tree_bytes) {
     int bit = 1;
     while (bit < size_) bit *= 2;
-    for (bit /= 2; bit > 0; bit /= 2) {  // who is a multiple of 2·bit has it, and gives it to the one `bit` further
+    for (bit /= 2; bit > 0; bit /= 2) {  // a multiple of 2·bit has the data and sends it `bit` places further
       Flow flow;
       if (place % (2 * bit) == 0 && place + bit < size_) {
         flow.to = member(place + bit);
@@ -296,9 +296,9 @@ Status TcpTransport::broadcast(char* data, size_t bytes, int root, const Patienc
   return run(flow, patience);
 }
 
-// In step k to the member k further and from the one k before: N-1 steps, every byte once.
+// In step k each sends to the member k places further and receives from the one k before: N-1 steps, every byte once.
 Status TcpTransport::alltoall(const char* in, const std::vector<size_t>& send, char* out, const std::vector<size_t>& receive,
-                           const Patience& patience) {
+                              const Patience& patience) {
   call_++;
   step_ = 0;
   auto start = [](const std::vector<size_t>& list, int i) {

@@ -1,18 +1,18 @@
-// Moves the bytes of agreed operations over the sockets of a mesh, on the caller's thread. Everything is made of one
-// thing: a flow, which sends to one member and receives from another (or the same) at the same time, and sends on what it has received
-// as soon as it has been reduced. The algorithms, with their steps and bytes on the wire, are in tcp-transport.cc.
+// Moves the bytes of agreed operations over the sockets of a mesh, on the caller's thread. All algorithms are built from
+// flows: a flow sends to one member and receives from another (or the same) at the same time, and forwards what it has
+// received as soon as that has been reduced. tcp-transport.cc states the steps and bytes of each algorithm.
 #pragma once
 
 #include <atomic>
 #include <memory>
 #include <vector>
 
-#include "../cross/transport.h"
+#include "../cross/cross-transport.h"
 #include "../cross/mesh.h"
 
 namespace hvd {
 
-class TcpTransport final : public Transport {
+class TcpTransport final : public CrossTransport {
  public:
   explicit TcpTransport(std::shared_ptr<Mesh> mesh);
 
@@ -36,8 +36,8 @@ class TcpTransport final : public Transport {
   struct Flow {
     int to = -1, from = -1;        // -1: nobody
     std::vector<Segment> out, in;  // what is sent and received, in this order
-    size_t ready = 0;              // bytes of `out` that may go at once; further ones as bytes of `in` have been dealt with
-    size_t reduced_segments = 0;   // the first so many of `in` are combined with what is there
+    size_t ready = 0;              // bytes of `out` that may be sent at once; one more for each byte of `in` received or reduced
+    size_t reduced_segments = 0;   // how many segments of `in`, from the first on, are combined with what is there
     DType dtype = DType::uint8;
     Op op = Op::sum;
     uint8_t flags = 0;
@@ -49,7 +49,7 @@ class TcpTransport final : public Transport {
 
   std::shared_ptr<Mesh> mesh_;
   int size_, index_;
-  std::atomic<size_t> doubling_bytes_{64 * 1024};  // up to so many: all to a partner, in log2 N steps
+  std::atomic<size_t> doubling_bytes_{64 * 1024};  // an allreduce of up to this size uses recursive doubling
   uint64_t call_ = 0;  // the same on all members
   uint64_t step_ = 0;  // flow within the call
   std::vector<char> scratch_;

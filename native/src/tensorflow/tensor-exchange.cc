@@ -136,17 +136,17 @@ Connection make_connection(const std::vector<void*>& libraries) {
   Connection connection;
 #define HVD_FIND(name, signature)                                            \
   if (!find_function<signature>(libraries, "TF_" #name, tf.name)) {          \
-    connection.refusal = "this TensorFlow has no function TF_" #name;        \
+    connection.problem = "this TensorFlow has no function TF_" #name;        \
     return connection;                                                       \
   }
   HVD_TENSORFLOW_FUNCTIONS(HVD_FIND)
 #undef HVD_FIND
-  // TensorFlow ends the process if a name comes twice, as it would with two copies of this addon in one process.
+  // TensorFlow aborts the process if a name is registered twice, as two copies of this addon in one process would do.
   std::string copy = std::to_string(reinterpret_cast<uintptr_t>(&tf));
   connection.take = "HorovodTake" + copy;
   connection.give = "HorovodGive" + copy;
-  connection.refusal = register_operation(connection.take, true, take);
-  if (connection.refusal.empty()) connection.refusal = register_operation(connection.give, false, give);
+  connection.problem = register_operation(connection.take, true, take);
+  if (connection.problem.empty()) connection.problem = register_operation(connection.give, false, give);
   return connection;
 }
 
@@ -171,7 +171,7 @@ bool TensorList::add_copy(int dtype, const std::vector<int64_t>& shape, const vo
 bool TensorList::own() {
   for (Tensor*& tensor : tensors_) {
     size_t bytes = tf.TensorByteSize(tensor);
-    // May move: this reference is the only one, and the memory is TensorFlow's, not an array of JavaScript's.
+    // May be moved: this reference is the only one, and the memory belongs to TensorFlow, not to a JavaScript array.
     if (bytes == 0 || tf.TensorMaybeMove(tensor)) continue;
     std::vector<int64_t> shape(static_cast<size_t>(tf.NumDims(tensor)));
     for (size_t i = 0; i < shape.size(); i++) shape[i] = tf.Dim(tensor, static_cast<int>(i));

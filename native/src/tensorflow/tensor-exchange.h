@@ -1,4 +1,4 @@
-// Tensors handed between TensorFlow and us without copying their values. If TensorFlow's library is in this process
+// Passes tensors between TensorFlow and us without copying their values. If TensorFlow's library is in this process
 // (tfjs-node brought it), two operations are registered with it through its C API, found by name: we neither link
 // nor include TensorFlow. The take operation has any number of inputs, which it leaves in this thread's inbox; the give
 // operation has any number of outputs, which it finds in this thread's outbox. TensorFlow runs both in the calling
@@ -32,7 +32,7 @@ class TensorList {
   // A new tensor with these values. `dtype` as in TensorFlow's TF_DataType; false: no memory.
   bool add_copy(int dtype, const std::vector<int64_t>& shape, const void* values, size_t bytes);
 
-  // Makes each tensor's memory the list's alone, so that it may be written: what anybody else can see is copied.
+  // Makes each tensor's memory exclusive to the list, so that it may be written: shared memory is copied.
   // False: no memory.
   bool own();
 
@@ -42,7 +42,7 @@ class TensorList {
 
 struct Connection {
   std::string take, give;  // names of the operations
-  std::string refusal;     // why there are none; empty if there are
+  std::string problem;     // why there are none; empty if there are
 };
 
 // Registers the operations when first called. A process has one TensorFlow.
@@ -51,7 +51,7 @@ const Connection& connect();
 // What the take operation left in this thread's inbox; nullptr if it has not run since.
 std::unique_ptr<TensorList> collect();
 
-// What the give operation is to hand out. The list is used up by it.
+// What the give operation will return. It consumes the list.
 void offer(std::unique_ptr<TensorList> list);
 
 }  // namespace hvd::tensorflow

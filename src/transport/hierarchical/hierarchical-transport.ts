@@ -9,8 +9,7 @@ import { HorovodError } from '../../errors.ts';
 import type { Connection } from '../../net/connection.ts';
 import { type ClusterOptions, connectMembers, exchangePrepared, hierarchyOf } from '../group/open-members.ts';
 import { connectionLost } from '../group/wait-errors.ts';
-import type { NativeAddon, NativeTransport, NativeTransportOffer } from '../native/addon.ts';
-import { AddonGroup } from '../native/addon-group.ts';
+import type { NativeAddon, NativeCrossTransport, NativeCrossTransportOffer } from '../native/addon.ts';
 import { AddonTransport, type AddonTransportOptions } from '../native/addon-transport.ts';
 import type { GroupSpec, Hierarchy, TransportGroup } from '../transport.ts';
 import { type GroupLayout, layoutOf } from './lanes.ts';
@@ -48,7 +47,7 @@ export class HierarchicalTransport extends AddonTransport<HierarchicalTransportO
   }
 
   async openGroup(spec: GroupSpec): Promise<TransportGroup> {
-    const { rank, hosts, hostnames, cma, timeoutMs, stallAfterMs } = this.options;
+    const { rank, hosts, hostnames, cma } = this.options;
     const { members, index } = spec;
     const hostsOf = members.map((member) => hosts.get(member) as number);
     const hierarchy = this.#hierarchyFor(hostsOf, spec);
@@ -60,24 +59,16 @@ export class HierarchicalTransport extends AddonTransport<HierarchicalTransportO
     try {
       const parts = await this.#openParts({ spec, layout, isShared, connections });
       file = parts.file;
-      const group = new AddonGroup(this.block, rank, spec, this.tryUpToBytes, (report, mailbox) =>
-        this.addon.openClusterGroup(
-          this.control,
-          this.arena,
-          Int32Array.from(members),
-          Int32Array.from(hostsOf),
-          index,
-          file?.fd ?? -1,
-          Int32Array.from(connections, (each) => each?.takeDescriptor() ?? -1),
-          Int32Array.from(connections, (each) => (each?.accepted === true ? 1 : 0)),
-          (hierarchy.allreduce ? 1 : 0) + (hierarchy.allgather ? 2 : 0),
-          parts.transport,
-          this.spins,
-          timeoutMs,
-          stallAfterMs,
-          report,
-          mailbox,
-        ),
+      const group = this.createGroup(spec, file, (options) =>
+        this.addon.openClusterGroup({
+          ...options,
+          hosts: Int32Array.from(hostsOf),
+          sockets: Int32Array.from(connections, (each) => each?.takeDescriptor() ?? -1),
+          accepted: Int32Array.from(connections, (each) => (each?.accepted === true ? 1 : 0)),
+          hierarchicalAllreduce: hierarchy.allreduce,
+          hierarchicalAllgather: hierarchy.allgather,
+          transport: parts.transport,
+        }),
       );
       group.describeLoss = (lost, errno) => {
         const seen = errno === 0 ? 'was closed by the other side' : `broke (${getSystemErrorName(-errno)})`;
@@ -96,7 +87,7 @@ export class HierarchicalTransport extends AddonTransport<HierarchicalTransportO
   override close(): void {
     super.close();
     // Its library would wait for processes that are gone.
-    if (this.block.failure() !== undefined) this.addon.closeTransports?.(false);
+    if (this.block.failure() !== undefined) this.addon.closeCrossTransports?.(false);
   }
 
   /** Flat where hierarchy makes no difference: on one host, and with one member on each host. */
@@ -127,12 +118,12 @@ export class HierarchicalTransport extends AddonTransport<HierarchicalTransportO
   /** The segment of this host's members, created by the first of them, and the cross transport of this member's lane. */
   async #openParts(
     opening: Opening,
-  ): Promise<{ file: MemoryFile | undefined; transport: 'tcp' | NativeTransport }> {
+  ): Promise<{ file: MemoryFile | undefined; transport: 'tcp' | NativeCrossTransport }> {
     const { spec, layout, isShared } = opening;
     const { local, lane } = layout;
     const isFirst = local[0] === spec.index;
     let file: MemoryFile | undefined;
-    let offer: NativeTransportOffer | undefined;
+    let offer: NativeCrossTransportOffer | undefined;
     try {
       const all = await exchangePrepared(spec, async (): Promise<Prepared> => {
         if (isShared && isFirst) file = this.createSegment(local.length);
@@ -143,7 +134,7 @@ export class HierarchicalTransport extends AddonTransport<HierarchicalTransportO
       if (isShared) file ??= openMemoryFile(all[local[0] as number]?.segment ?? '');
       if (offer === undefined || lane.length === 0) return { file, transport: 'tcp' };
       const texts = lane.map((member) => all[member]?.transport ?? '');
-      const transport = await this.addon.openTransport?.(offer, texts, spec.timeoutMs);
+      const transport = await this.addon.openCrossTransport?.(offer, texts, spec.timeoutMs);
       if (typeof transport !== 'object') throw this.#transportError(transport);
       return { file, transport };
     } catch (error) {
@@ -156,20 +147,20 @@ export class HierarchicalTransport extends AddonTransport<HierarchicalTransportO
     spec,
     layout: { lane },
     connections,
-  }: Opening): Promise<[NativeTransportOffer, string] | undefined> {
+  }: Opening): Promise<[NativeCrossTransportOffer, string] | undefined> {
     // MPI must be started by all of its processes, also by those without a lane.
     const takesPart = lane.length > 1 || (this.name === 'mpi' && lane.length === 0);
     if (this.name === 'tcp' || !takesPart) return undefined;
-    const offered = await this.addon.offerTransport?.(
-      this.control,
-      lane.length,
-      lane.indexOf(spec.index),
-      this.#ownAddress(spec, connections),
-      spec.timeoutMs,
-      this.options.isSingleThreaded ?? false,
-    );
+    const offered = await this.addon.offerCrossTransport?.({
+      control: this.control,
+      size: lane.length,
+      index: lane.indexOf(spec.index),
+      address: this.#ownAddress(spec, connections),
+      timeoutMs: spec.timeoutMs,
+      isSingleThreaded: this.options.isSingleThreaded ?? false,
+    });
     if (typeof offered !== 'object') throw this.#transportError(offered);
-    closeTransportsAtExit(this.addon);
+    closeCrossTransportsAtExit(this.addon);
     return offered;
   }
 
@@ -197,9 +188,9 @@ export class HierarchicalTransport extends AddonTransport<HierarchicalTransportO
  * MPI must be told that a process ends well, or its mpirun reports a crash. This cannot happen at shutdown(), because MPI
  * cannot be started twice. Once per process: later callers find the listener of the first.
  */
-function closeTransportsAtExit(addon: NativeAddon): void {
-  if (process.listeners('exit').some(({ name }) => name === 'closeTransports')) return;
-  process.once('exit', function closeTransports(code) {
-    addon.closeTransports?.(code === 0);
+function closeCrossTransportsAtExit(addon: NativeAddon): void {
+  if (process.listeners('exit').some(({ name }) => name === 'closeCrossTransports')) return;
+  process.once('exit', function closeCrossTransports(code) {
+    addon.closeCrossTransports?.(code === 0);
   });
 }

@@ -1,5 +1,5 @@
-// One process set on the native transport: hands jobs to the addon and turns its statuses into outcomes and errors.
-// Quick things run on the calling thread; the rest on the group's own thread (native/src/group/worker.h).
+// A group of a native transport: passes batches to the addon and turns its statuses into outcomes and errors.
+// Quick operations run on the calling thread; the rest on the group's thread (native/src/group/worker.h).
 
 import { constants } from 'node:os';
 import { getSystemErrorName } from 'node:util';
@@ -7,18 +7,25 @@ import type { ControlBlock } from '../../control/control-block.ts';
 import { toError, toFailureRecord } from '../../control/failure-record.ts';
 import { HorovodError } from '../../errors.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
+import type { Complete } from '../group/batch-queue.ts';
 import { timeoutError } from '../group/wait-errors.ts';
 import { type BatchTrace, maxMarkWords } from '../trace.ts';
 import type { Batch, GroupSpec, Outcome, QuickAllreduce, Round, TransportGroup } from '../transport.ts';
-import type { NativeGroup, NativeResult } from './addon.ts';
+import type { NativeGroup, NativeReport, NativeResult } from './addon.ts';
 import { describe, inputsOf, outputsOf, status, takeResult } from './codes.ts';
 
-type Report = (id: number, status: number, results: (NativeResult | undefined)[]) => void;
-type Complete = (outcome: Outcome | HorovodError) => void;
+export interface AddonGroupOptions {
+  readonly block: ControlBlock;
+  readonly rank: number;
+  readonly spec: GroupSpec;
+  /** Promise forms of larger operations leave the event loop free. */
+  readonly tryUpToBytes: number;
+  open(report: NativeReport, mailbox: Float64Array): NativeGroup;
+}
 
-/** A promise form waits this long on the main thread for its peers before it goes to the group's thread. */
+/** How long a promise form waits on the main thread for its peers before it goes to the group's thread. */
 const tryForMicroseconds = 20;
-/** Places in the mailbox; `Mailbox` in native/src/node/mailbox.h has the same. */
+/** Places in the mailbox, as in native/src/node/mailbox.h. */
 const isTracedAt = 6;
 const markCountAt = 7;
 const marksAt = 8;
@@ -28,22 +35,21 @@ export class AddonGroup implements TransportGroup, QuickAllreduce {
   readonly size: number;
   readonly quick: QuickAllreduce = this;
   onClose: () => void = () => {};
-  /** Every member sees by itself who is gone; otherwise some wait for what others see. */
+  /** Every member sees by itself which member is gone; otherwise some learn it only from others. */
   seesAll = false;
-  /** The error for a member that is gone and of whom the control block knows nothing. */
+  /** The error for a member that is gone without a trace in the control block. */
   describeLoss: (rank: number, errno: number) => HorovodError = (rank) =>
     new HorovodError('ERR_HVD_PEER_LOST', `rank ${rank} is gone`, { rank });
   readonly #native: NativeGroup;
-  /** Elements 0 and from markCountAt on are the addon's: the time, and the stages of what was traced; the others are ours. */
+  /** The addon writes element 0, the time, and the stages from markCountAt on; this side writes the others. */
   readonly #mailbox = new Float64Array(marksAt + maxMarkWords);
   readonly #block: ControlBlock;
   readonly #rank: number;
   readonly #members: readonly number[];
-  /** Larger ones leave the event loop free. */
   readonly #tryUpToBytes: number;
   readonly #batches = new Map<number, { batch: Batch; complete: Complete }>();
   readonly #ids = new Map<Batch, number>();
-  /** Submitted after a mismatch; they wait for takeBack(). What was queued before waits in the addon. */
+  /** Batches submitted after a mismatch, until takeBack(). Those queued before wait in the addon. */
   readonly #held = new Map<Batch, Complete>();
   #isHalted = false;
   #isTraced = false;
@@ -51,13 +57,7 @@ export class AddonGroup implements TransportGroup, QuickAllreduce {
   #broken: HorovodError | undefined;
   #isClosed = false;
 
-  constructor(
-    block: ControlBlock,
-    rank: number,
-    spec: GroupSpec,
-    tryUpToBytes: number,
-    open: (report: Report, mailbox: Float64Array) => NativeGroup,
-  ) {
+  constructor({ block, rank, spec, tryUpToBytes, open }: AddonGroupOptions) {
     this.index = spec.index;
     this.size = spec.members.length;
     this.#block = block;
@@ -67,7 +67,7 @@ export class AddonGroup implements TransportGroup, QuickAllreduce {
     this.#native = open((id, code, results) => this.#report(id, code, results), this.#mailbox);
   }
 
-  /** Whether an operation may be going on in the background. */
+  /** Whether an operation may be running in the background. */
   get isBusy(): boolean {
     return this.#batches.size > 0;
   }
@@ -122,12 +122,12 @@ export class AddonGroup implements TransportGroup, QuickAllreduce {
 
   waitSync(batch: Batch): Outcome {
     const id = this.#ids.get(batch);
-    if (id === undefined) throw new TypeError('waitSync: this job was not submitted');
+    if (id === undefined) throw new TypeError('waitSync(): this batch was not submitted');
     for (;;) {
       const over = this.#native.waitSync(id, batch.stallAfterMs);
-      if (over === undefined) throw new TypeError('waitSync: this job is over');
+      if (over === undefined) throw new TypeError('waitSync(): this batch is over');
       if (typeof over === 'number') {
-        this.#tellStall(batch);
+        this.#reportStall(batch);
         continue;
       }
       this.#forget(id, batch);
@@ -161,7 +161,7 @@ export class AddonGroup implements TransportGroup, QuickAllreduce {
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#broken ??= new HorovodError('ERR_HVD_SHUT_DOWN', 'this process set has been closed on this rank');
+    this.#broken ??= new HorovodError('ERR_HVD_SHUT_DOWN', 'this process set was closed on this rank');
     this.#native.close();
     this.onClose();
     for (const { complete } of this.#batches.values()) complete(this.#broken);
@@ -246,7 +246,7 @@ export class AddonGroup implements TransportGroup, QuickAllreduce {
     return this.#mailbox.subarray(marksAt, marksAt + 2 * (this.#mailbox[markCountAt] as number));
   }
 
-  /** What the addon has noted down since the last call. */
+  /** Takes over what the addon has recorded since the last call. */
   #takeMarks(trace: BatchTrace | undefined): void {
     if (trace === undefined) return;
     const mailbox = this.#mailbox;
@@ -262,15 +262,15 @@ export class AddonGroup implements TransportGroup, QuickAllreduce {
   settleSync(code: number | NativeResult, batch: Batch, round: Round | undefined = batch.rounds[0]): Outcome {
     let current = code;
     while (current === status.stalled) {
-      this.#tellStall(batch);
+      this.#reportStall(batch);
       current = this.#native.resume();
     }
     this.#takeMarks(batch.trace);
     return this.#outcome(current, batch, round);
   }
 
-  /** Whoever hears of it may have shut down. */
-  #tellStall(batch: Batch): void {
+  /** The callback may shut down. */
+  #reportStall(batch: Batch): void {
     batch.onStall?.(this.missing());
     if (this.#isClosed) throw this.#broken;
   }
@@ -320,7 +320,7 @@ export class AddonGroup implements TransportGroup, QuickAllreduce {
     if (this.#broken !== undefined) throw this.#broken;
   }
 
-  /** The job has failed for good, here and, through the control block, everywhere; an optional one here alone. */
+  /** The job has failed, here and, through the control block, on all ranks; for an optional batch only this group has. */
   #fail(code: number, batch: Batch): HorovodError {
     if (this.#broken !== undefined) return this.#broken;
     const error = this.#errorOf(code, batch);
@@ -343,41 +343,44 @@ export class AddonGroup implements TransportGroup, QuickAllreduce {
         if (record !== undefined) return toError(record);
         return new HorovodError(
           'ERR_HVD_NATIVE',
-          `the job has failed, and nobody wrote why (${batch.label})`,
+          `${batch.label}: the job has failed, and no rank has recorded why`,
         );
       }
       case status.timeout:
         return timeoutError(batch, this.#rank, this.#missingRanks(culprit));
       case status.stopped:
-        return new HorovodError('ERR_HVD_SHUT_DOWN', `${batch.label} ended because this rank shuts down`);
+        return new HorovodError(
+          'ERR_HVD_SHUT_DOWN',
+          `${batch.label} was ended because this rank is shutting down`,
+        );
       case status.noMemory:
         return new HorovodError(
           'ERR_HVD_OUT_OF_MEMORY',
-          `rank ${this.#rank} found no memory for the result of ${batch.label}`,
+          `rank ${this.#rank}: there is not enough memory for the result of ${batch.label}`,
           { rank: this.#rank },
         );
       default:
-        // The libraries of mpi and gloo do not say whom they have lost.
+        // The libraries of mpi and gloo do not report which member they have lost.
         if (culprit < 0) {
           return new HorovodError(
             'ERR_HVD_NATIVE',
-            `rank ${this.#rank}: the transport between hosts gave up in ${batch.label}. ` +
-              'Usually another rank or its connection has gone; what the other ranks say tells more.',
+            `rank ${this.#rank}: the library that moves bytes between hosts failed in ${batch.label}. ` +
+              'The usual cause is that another rank or its connection is gone; see the errors of the other ranks.',
             { rank: this.#rank },
           );
         }
         if (this.#native.errno() === constants.errno.EPROTO) {
           return new HorovodError(
             'ERR_HVD_NATIVE',
-            `rank ${this.#rank} does not understand what rank ${culprit} sent in ${batch.label}. ` +
-              'Do all hosts have the same version of horovod, and the addon built from it?',
+            `rank ${this.#rank} received invalid data from rank ${culprit} in ${batch.label}. ` +
+              'Make sure that all hosts have the same version of horovod, with the addon built from it.',
             { rank: culprit },
           );
         }
         return new HorovodError(
           'ERR_HVD_NATIVE',
           `rank ${this.#rank} could not copy from rank ${culprit} in ${batch.label}: ` +
-            `${getSystemErrorName(-this.#native.errno())}. HOROVOD_CMA=0 avoids direct copies.`,
+            `${getSystemErrorName(-this.#native.errno())}. Set HOROVOD_CMA=0 to avoid direct copies.`,
           { rank: this.#rank },
         );
     }

@@ -15,8 +15,8 @@ import type {
   TransportGroup,
   TransportName,
 } from '../transport.ts';
-import type { NativeAddon, NativeArena, NativeControl } from './addon.ts';
-import type { AddonGroup } from './addon-group.ts';
+import type { NativeAddon, NativeArena, NativeControl, NativeGroup, NativeGroupOptions } from './addon.ts';
+import { AddonGroup } from './addon-group.ts';
 
 export interface AddonTransportOptions {
   readonly rank: number;
@@ -55,7 +55,7 @@ export abstract class AddonTransport<Options extends AddonTransportOptions = Add
   protected readonly options: Options;
   protected readonly control: NativeControl;
   protected readonly arena: NativeArena;
-  protected readonly spins: number;
+  readonly #spins: number;
   readonly #groups = new Set<AddonGroup>();
   /** With the buffer that was tried, which growing replaces. Memory in here is not collected, so its addresses stay valid. */
   readonly #adopted = new Map<GrowingMemory, ArrayBufferLike>();
@@ -68,7 +68,7 @@ export abstract class AddonTransport<Options extends AddonTransportOptions = Add
     this.block = block;
     this.options = options;
     this.background = waitsForNetwork || localSize < localCores ? 'spare' : 'crowded';
-    this.spins = localSize > localCores ? 0 : spinsWithACoreForEveryRank;
+    this.#spins = localSize > localCores ? 0 : spinsWithACoreForEveryRank;
     this.control = addon.openControl(block.fd, rank, block.ranks);
     this.arena = addon.openArena();
   }
@@ -102,16 +102,39 @@ export abstract class AddonTransport<Options extends AddonTransportOptions = Add
     this.addon.closeControl(this.control);
   }
 
-  /** Up to how many bytes a promise form may run on the main thread. */
-  protected get tryUpToBytes(): number {
-    return this.background === 'spare' ? tryUpToBytesWithASpareCore : tryUpToBytesWithout;
-  }
-
   /** The memory that the members of a group on this host share. */
   protected createSegment(members: number): MemoryFile {
     return createMemoryFile(this.addon.bytesPerMember * members, {
       directory: this.options.shmDirectory,
       label: 'the shared segment of a process set',
+    });
+  }
+
+  /** This member's half of a group, which `open` makes with the addon; admit() completes it. */
+  protected createGroup(
+    spec: GroupSpec,
+    segment: MemoryFile | undefined,
+    open: (options: NativeGroupOptions) => NativeGroup,
+  ): AddonGroup {
+    const { rank, timeoutMs, stallAfterMs } = this.options;
+    return new AddonGroup({
+      block: this.block,
+      rank,
+      spec,
+      tryUpToBytes: this.background === 'spare' ? tryUpToBytesWithASpareCore : tryUpToBytesWithout,
+      open: (report, mailbox) =>
+        open({
+          control: this.control,
+          arena: this.arena,
+          ranks: Int32Array.from(spec.members),
+          index: spec.index,
+          segmentFd: segment?.fd ?? -1,
+          spins: this.#spins,
+          timeoutMs,
+          stallAfterMs,
+          report,
+          mailbox,
+        }),
     });
   }
 

@@ -3,23 +3,23 @@
 import type { CompressionKernels } from '../../tensor/compression/kernels.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
 
-/** Counts changes of what the addon exports; native/src/node/addon.cc has the same number. */
-export const interfaceVersion = 4;
+/** Increased whenever the addon's exports change; native/src/node/addon.cc has the same number. */
+export const interfaceVersion = 5;
 
 /** A mapped control block with this process's life word. */
 export type NativeControl = { readonly brand: 'control' };
 /** Memory that alloc() hands out. */
 export type NativeArena = { readonly brand: 'arena' };
 
-/** What an transport offers to the other members; see offerTransport(). */
-export type NativeTransportOffer = { readonly brand: 'transport offer' };
-/** What moves bytes between hosts, other than tcp. */
-export type NativeTransport = { readonly brand: 'transport' };
+/** What a member offers to the others before a cross transport opens. */
+export type NativeCrossTransportOffer = { readonly brand: 'cross transport offer' };
+/** Moves bytes between hosts with the library of mpi or gloo. */
+export type NativeCrossTransport = { readonly brand: 'cross transport' };
 
-/** [ArrayBuffer, bytes from each member]: what allgather and alltoall give back. */
+/** [ArrayBuffer, bytes from each member]: the result of allgather and alltoall. */
 export type NativeResult = [ArrayBuffer, number[]];
 
-/** Tensors of TensorFlow's; gone after offerTensors() or releaseTensors(). */
+/** Tensors of TensorFlow; invalid after offerTensors() or releaseTensors(). */
 export type NativeTensorList = { readonly brand: 'tensors' };
 
 export interface NativeAddon {
@@ -29,66 +29,24 @@ export interface NativeAddon {
   openControl(fd: number, rank: number, ranks: number): NativeControl;
   closeControl(control: NativeControl): void;
   openArena(): NativeArena;
-  /** Undefined: no memory. Null: this build of V8 takes no memory from outside. */
+  /** Undefined: no memory. Null: this build of V8 does not accept external memory. */
   alloc(arena: NativeArena, bytes: number): ArrayBuffer | undefined | null;
-  /** Makes the pages of this memory the arena's; false if they cannot be. Whole pages, and nobody may free them. */
+  /** Moves the pages of this memory into the arena; false if that is impossible. Whole pages, which must not be freed. */
   adopt(arena: NativeArena, memory: ArrayBuffer): boolean;
-  openGroup(
-    control: NativeControl,
-    arena: NativeArena,
-    fd: number,
-    ranks: Int32Array,
-    index: number,
-    spins: number,
-    timeoutMs: number,
-    stallMs: number,
-    report: (id: number, status: number, results: (NativeResult | undefined)[]) => void,
-    /** What quick calls say and hear besides their arrays; the caller keeps it alive. */
-    mailbox: Float64Array,
-  ): NativeGroup;
-  /** A group whose members are connected by sockets; those of one host, in hierarchical mode, by shared memory as well. */
-  openClusterGroup(
-    control: NativeControl,
-    arena: NativeArena,
-    ranks: Int32Array,
-    /** A number for the host of each member. */
-    hosts: Int32Array,
-    index: number,
-    /** The segment of this host's members, bytesPerMember each; -1 for a member alone on its host, and in flat mode. */
-    segmentFd: number,
-    /** A descriptor for each member, or -1; the addon duplicates them. Where some operations go flat, those for them follow. */
-    sockets: Int32Array,
-    /** 1: the ready byte comes first; 0: it is to be sent. */
-    accepted: Int32Array,
-    /** What is hierarchical. Bit 0: all but allgather. Bit 1: allgather. 0: all operations are flat. */
-    mode: number,
-    transport: 'tcp' | NativeTransport,
-    spins: number,
-    timeoutMs: number,
-    stallMs: number,
-    report: (id: number, status: number, results: (NativeResult | undefined)[]) => void,
-    mailbox: Float64Array,
-  ): NativeGroup;
-  /** The addons of mpi and gloo only. 'mpi' or 'gloo'. */
-  readonly engineName?: string;
-  readonly transportLibrary?: string;
-  /** The text is for the other members. A string: why there is no transport. */
-  offerTransport?(
-    control: NativeControl,
-    size: number,
-    index: number,
-    address: string,
-    timeoutMs: number,
-    isSingleThreaded: boolean,
-  ): Promise<[NativeTransportOffer, string] | string>;
-  /** Collective. `texts` of all members in the order of the transport. A string: why there is no transport. */
-  openTransport?(
-    offer: NativeTransportOffer,
+  /** A group of members on this host. */
+  openGroup(options: NativeGroupOptions): NativeGroup;
+  /** A group whose members are connected by sockets; if hierarchical, those of one host by shared memory as well. */
+  openClusterGroup(options: NativeClusterGroupOptions): NativeGroup;
+  /** Only in the addons of mpi and gloo. The text is for the other members. A string: the reason of the failure. */
+  offerCrossTransport?(options: NativeOfferOptions): Promise<[NativeCrossTransportOffer, string] | string>;
+  /** Collective. `texts` of all members, in order. A string: the reason of the failure. */
+  openCrossTransport?(
+    offer: NativeCrossTransportOffer,
     texts: readonly string[],
     timeoutMs: number,
-  ): Promise<NativeTransport | string>;
-  /** When the process ends. */
-  closeTransports?(isHealthy: boolean): void;
+  ): Promise<NativeCrossTransport | string>;
+  /** Call it when the process ends. */
+  closeCrossTransports?(isHealthy: boolean): void;
   /** For tests: 'avx512', 'avx2' or 'baseline'; false if this processor does not have it. */
   useInstructionSet(name: string): boolean;
   /** The kernels alone, for tests. */
@@ -103,29 +61,77 @@ export interface NativeAddon {
   /** The conversions alone, for tests; `dtype` is the code of float16 or bfloat16. */
   narrowNow(output: Uint16Array, input: Float32Array, dtype: number): void;
   widenNow(output: Float32Array, input: Uint16Array, dtype: number): void;
-  /** Functions that check their arrays and numbers, and throw a RangeError if these do not fit together. */
+  /** These check their arguments, and throw a RangeError if arrays and numbers do not fit together. */
   readonly compressionKernels: CompressionKernels;
-  /** The names of TensorFlow's new operations, one that takes tensors and one that gives some; or why there are none. */
+  /** Registers two operations with TensorFlow, take and give; returns their names, or a string: the reason of the failure. */
   connectTensorflow(): [string, string] | string;
-  /** What the take operation took; undefined if it has not run. */
+  /** The inputs of the last take operation; undefined if it has not run. */
   collectTensors(): NativeTensorList | undefined;
-  /** Copies tensors that others can see too, and fills in the addresses of all. */
+  /** Makes the tensors' memory exclusive to the list (shared memory is copied), and fills in the addresses. */
   ownTensors(list: NativeTensorList, addresses: Float64Array): void;
-  /** Dangling once the list is gone. Null: this build of V8 takes no memory from outside. */
+  /** Dangling once the list is gone. Null: this build of V8 does not accept external memory. */
   tensorMemory(list: NativeTensorList, index: number): ArrayBuffer | null;
   copyTensors(list: NativeTensorList, into: readonly TypedArray[]): void;
-  /** `dtype` is TensorFlow's number. */
+  /** `dtype` is TensorFlow's number for it. */
   makeTensors(dtype: number, shapes: readonly number[][], values: readonly TypedArray[]): NativeTensorList;
-  /** The next give operation gives these. */
+  /** The outputs of the next give operation. */
   offerTensors(list: NativeTensorList): void;
   releaseTensors(list: NativeTensorList): void;
 }
 
-/** Numbers are statuses (transport/native/codes.ts). */
+/** Called when a batch that was submitted is over. */
+export type NativeReport = (id: number, status: number, results: (NativeResult | undefined)[]) => void;
+
+export interface NativeGroupOptions {
+  readonly control: NativeControl;
+  readonly arena: NativeArena;
+  /** Global ranks of the members. */
+  readonly ranks: Int32Array;
+  readonly index: number;
+  /** The memory that the members on this host share, bytesPerMember each; -1 if there is none. */
+  readonly segmentFd: number;
+  /** How often a waiting thread polls before it yields. */
+  readonly spins: number;
+  /** Limits of the quick calls. */
+  readonly timeoutMs: number;
+  readonly stallAfterMs: number;
+  readonly report: NativeReport;
+  /** Arguments and results of quick calls besides their arrays; the caller keeps it alive. */
+  readonly mailbox: Float64Array;
+}
+
+export interface NativeClusterGroupOptions extends NativeGroupOptions {
+  /** The number of each member's host. */
+  readonly hosts: Int32Array;
+  /**
+   * A descriptor for each member, or -1; the addon duplicates them. If only one of the two below is true, those for flat
+   * operations follow.
+   */
+  readonly sockets: Int32Array;
+  /** For each socket: 1 if the ready byte is received first, 0 if it is sent. */
+  readonly accepted: Int32Array;
+  /** Of all operations but allgather; false: flat. */
+  readonly hierarchicalAllreduce: boolean;
+  readonly hierarchicalAllgather: boolean;
+  readonly transport: 'tcp' | NativeCrossTransport;
+}
+
+export interface NativeOfferOptions {
+  readonly control: NativeControl;
+  /** Members of the cross transport, and this member's place among them. */
+  readonly size: number;
+  readonly index: number;
+  /** An address of this host that the others reach. */
+  readonly address: string;
+  readonly timeoutMs: number;
+  readonly isSingleThreaded: boolean;
+}
+
+/** Numbers that are returned are statuses (codes.ts). */
 export interface NativeGroup {
-  /** Everything but the arrays is in the mailbox given to openGroup(). */
+  /** All arguments but the arrays are in the mailbox. */
   allreduceNow(input: TypedArray, output: TypedArray | undefined): number;
-  /** -1: it goes on in the background and will be reported under this id. */
+  /** -1: it continues in the background and will be reported under this id. */
   allreduceSoon(
     input: TypedArray,
     output: TypedArray | undefined,
@@ -145,10 +151,10 @@ export interface NativeGroup {
     outputs: readonly (readonly TypedArray[])[],
     tryForMicroseconds: number,
   ): number | NativeResult;
-  waitSync(id: number, stallMs: number): number | [number, (NativeResult | undefined)[]] | undefined;
+  waitSync(id: number, stallAfterMs: number): number | [number, (NativeResult | undefined)[]] | undefined;
   takeBack(): number[];
   missing(): number[];
-  /** Up to how many bytes an allreduce between hosts takes the way for small ones; the same on all members, while nothing is in flight. */
+  /** As TransportGroup.setSwitchBytes(). */
   setSwitchBytes?(bytes: number): void;
   culprit(): number;
   errno(): number;

@@ -1,9 +1,9 @@
-// What travels between TypeScript and the addon as numbers: statuses and the description of an operation.
+// Statuses and descriptions of operations as numbers, as TypeScript and the addon exchange them.
 
 import { dtypes, type TypedArray } from '../../tensor/dtype.ts';
 import type { Batch, Round, TransportOperation } from '../transport.ts';
 
-/** `Status` in native/src/group/operation.h; `queued` is submit()'s own. */
+/** As `Status` in native/src/group/operation.h; only submit() returns `queued`. */
 export const status = {
   queued: -1,
   done: 0,
@@ -64,13 +64,13 @@ export function outputsOf(operation: TransportOperation): readonly TypedArray[] 
       return [operation.output];
     case 'allgather':
     case 'alltoall':
-      return [operation.input]; // the result is new memory; the place must only be filled
+      return [operation.input]; // a placeholder: the result is new memory
     case 'barrier':
       return [];
   }
 }
 
-/** Hands the result of an allgather or alltoall to its operation. */
+/** Stores the result of an allgather or alltoall in its operation. */
 export function takeResult(operation: TransportOperation, result: [ArrayBuffer, number[]]): void {
   if (operation.kind === 'allgather') {
     operation.output = new Uint8Array(result[0]);

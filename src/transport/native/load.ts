@@ -1,7 +1,7 @@
-// Finds and loads the native addon, and explains why there is none. There are three kinds, with the same exports: the main
-// one, and those of the transports mpi and gloo, which are linked with the library of that name. A process uses one of them.
-// Order: an explicit path (HOROVOD_NATIVE_PATH; transports lie beside it), then the build inside this package, which
-// `npm pack` of a built checkout carries.
+// Finds and loads the native addon, or explains why there is none. There are three kinds with the same exports: the main
+// one, and those of mpi and gloo, which are linked with the library of that name. A process uses one of them.
+// An explicit path (HOROVOD_NATIVE_PATH; the others lie beside it) comes first, then the build inside this package, which
+// `npm pack` of a built checkout includes.
 
 import { existsSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -13,9 +13,9 @@ export interface NativeSearch {
   /** False: the user asked for the portable transport. */
   readonly native?: boolean | undefined;
   readonly nativePath?: string | undefined;
-  /** The transport that the addon is for; 'mpi' and 'gloo' have addons of their own. */
+  /** The transport that the addon is for; 'mpi' and 'gloo' have separate addons. */
   readonly transport?: string | undefined;
-  /** Who started this process: mpirun of Open MPI and that of MPICH need different addons. */
+  /** What started this process: mpirun of Open MPI and that of MPICH need different addons. */
   readonly launcher?: { readonly kind: string } | undefined;
 }
 
@@ -61,7 +61,7 @@ function load(file: string): NativeResult {
   }
 }
 
-/** Of the family that started this process, or else of any: without mpirun there is one process, and any will do. */
+/** The addon for the MPI family that started this process. Without mpirun there is only one process, and any will do. */
 function loadMpi(folder: string, launcher: string | undefined): NativeResult {
   const families = readdirSync(folder).flatMap((name) => /^horovod-mpi-(\w+)\.node$/.exec(name)?.[1] ?? []);
   if (families.length === 0) {

@@ -3,7 +3,6 @@
 
 import { type MemoryFile, openMemoryFile } from '../../control/memory-file.ts';
 import { exchangePrepared } from '../group/open-members.ts';
-import { AddonGroup } from '../native/addon-group.ts';
 import { AddonTransport } from '../native/addon-transport.ts';
 import type { GroupSpec, TransportGroup } from '../transport.ts';
 
@@ -11,7 +10,6 @@ export class ShmTransport extends AddonTransport {
   readonly name = 'shm';
 
   async openGroup(spec: GroupSpec): Promise<TransportGroup> {
-    const { rank, cma, timeoutMs, stallAfterMs } = this.options;
     let file: MemoryFile | undefined;
     try {
       const [path] = await exchangePrepared(spec, () => {
@@ -19,24 +17,10 @@ export class ShmTransport extends AddonTransport {
         return file?.path ?? '';
       });
       file ??= openMemoryFile(path as string);
-      const { fd } = file;
-      const group = new AddonGroup(this.block, rank, spec, this.tryUpToBytes, (report, mailbox) =>
-        this.addon.openGroup(
-          this.control,
-          this.arena,
-          fd,
-          Int32Array.from(spec.members),
-          spec.index,
-          this.spins,
-          timeoutMs,
-          stallAfterMs,
-          report,
-          mailbox,
-        ),
-      );
+      const group = this.createGroup(spec, file, (options) => this.addon.openGroup(options));
       group.seesAll = true;
       await this.admit(group, spec);
-      group.probe(cma);
+      group.probe(this.options.cma);
       return group;
     } finally {
       // By now all members have mapped it, or the group has not opened.
