@@ -43,7 +43,10 @@ async function startHost(
   for (const rank of host.ranks) block.attach(rank);
   const watch = await startWatch({
     ...common,
-    ...{ controlBlockPath: block.path, rank: host.rank, localRanks: host.ranks, hostname: host.hostname },
+    controlBlockPath: block.path,
+    rank: host.rank,
+    localRanks: host.ranks,
+    hostname: host.hostname,
     peers: among.filter((each) => each !== host),
     ...options,
   });
@@ -243,8 +246,13 @@ test('a peer that knows the secret may say nonsense, and nothing about ranks of 
     t.after(() => listener.close());
     const [[, mesh]] = await Promise.all([
       connectMesh({
-        ...{ listener, channel: 'watch', ranks: [2, 0], index: 0, peers: [1] },
-        ...{ candidates: [[], watch.candidates], ...wait },
+        listener,
+        channel: 'watch',
+        ranks: [2, 0],
+        index: 0,
+        peers: [1],
+        candidates: [[], watch.candidates],
+        ...wait,
       }),
       watch.connect([listener.candidates], wait),
     ]);
@@ -374,7 +382,11 @@ async function startChild(
   const { secret: _, ...rest } = common;
   const options = {
     ...rest,
-    ...{ rank: host.rank, localRanks: host.ranks, hostname: host.hostname, peers, peerTimeoutMs },
+    rank: host.rank,
+    localRanks: host.ranks,
+    hostname: host.hostname,
+    peers,
+    peerTimeoutMs,
   };
   const script = `
     const base = ${JSON.stringify(new URL('../../', import.meta.url).href)};

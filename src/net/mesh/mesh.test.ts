@@ -202,7 +202,10 @@ describe('the right one is found among many addresses', { concurrency: true }, (
     // Without the right one: what was seen at each.
     const error = await rejection(
       join(t, listeners.slice(0, 2), 1, {
-        ...{ candidates: [decoys, []], channel: 'never', timeoutMs: 2000, hostnames: ['host1', 'host2'] },
+        candidates: [decoys, []],
+        channel: 'never',
+        timeoutMs: 2000,
+        hostnames: ['host1', 'host2'],
       }),
     );
     assert.equal(error.code, 'ERR_HVD_TIMEOUT');

@@ -58,7 +58,12 @@ async function comeByHand(port: number, arrival: Arrival): Promise<TcpStore> {
   const ticket = 1000 + arrival.pid;
   const address = formatAddress({ host: '127.0.0.1', port });
   const store = await TcpStore.connect({
-    ...{ secret, jobId: gatheringJob, rank: ticket, address, timeoutMs, mayComeLater: true },
+    secret,
+    jobId: gatheringJob,
+    rank: ticket,
+    address,
+    timeoutMs,
+    mayComeLater: true,
   });
   await store.set(arrivalKey(ticket), JSON.stringify(arrival));
   await store.get(notedKey(ticket), { timeoutMs });
