@@ -4,7 +4,7 @@
 
 const ticksPerLimit = 20;
 /** Timers of a busy machine come late; a longer gap means that this process stood still. */
-const maxGapTicks = 2;
+const maxGapTicks = 4;
 
 export class SilenceDetector<Peer> {
   readonly #heardAt = new Map<Peer, number>();
