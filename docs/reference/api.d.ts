@@ -116,19 +116,19 @@ export interface CollectiveRecord {
 }
 
 export interface CompressibleTensor {
-    /** This rank's values, multiplied with the prescale factor, with the residual added; a copy, free to be changed. */
+    /** A copy of this rank's values, prescaled, with the residual added. The compressor may change it. */
     readonly data: Float32Array;
     readonly shape: readonly number[];
     /**
-     * With error feedback, in calls with a name: what has been added to `data` because it was not sent last time. When the
-     * last step of the wire is done, to be filled with what was not sent this time; as it is, it comes again.
+     * With error feedback, in calls with a name: what was added to `data` because it was not sent last time. After the last
+     * step, fill it with what was not sent this time; if left unchanged, it is added again.
      */
     readonly residual: Float32Array | undefined;
-    /** What stays from call to call and is the same on all ranks, by names of the compressor's own choice. */
+    /** State that persists between calls and is the same on all ranks, by names that the compressor chooses. */
     readonly shared: Map<string, Float32Array>;
 }
 
-/** What `compression:` takes, besides a Compressor or ReducingCompressor of one's own. */
+/** The built-in compressors. The option `compression` also accepts a Compressor or ReducingCompressor that you write. */
 export declare const Compression: {
     readonly none: Compressor<undefined>;
     /** Half of the bytes; 11 bits of precision, up to 65504. */
@@ -138,7 +138,7 @@ export declare const Compression: {
     /** A quarter of the bytes: blocks of 256 values with a scale each. */
     readonly int8: ReducingCompressor;
     readonly int8With: (options: Int8Options) => ReducingCompressor;
-    /** The largest values only, and the others when they have become large. */
+    /** Only the largest values; the others once they have accumulated. */
     readonly topk: (ratio: number, options?: TopKOptions) => ReducingCompressor;
     /** Matrices as products of two thin ones. */
     readonly powersgd: (rank: number, options?: PowerSgdOptions) => ReducingCompressor;
@@ -146,7 +146,7 @@ export declare const Compression: {
     readonly auto: (choices: readonly Compressor[]) => AutoCompressor;
 };
 
-/** Who reduces together. */
+/** The ranks that reduce together. */
 export interface CompressionGroup {
     /** This rank's place in it. */
     readonly index: number;
@@ -156,7 +156,7 @@ export interface CompressionGroup {
 /** By name: `fp16`, `topk:0.01`. */
 export type CompressionName = 'none' | 'fp16' | 'bf16' | 'int8' | `topk:${number}` | `powersgd:${number}`;
 
-/** A user may write one of their own. Both functions return new tensors or their argument unchanged. */
+/** Users may write their own. Both functions return new tensors or their argument unchanged. */
 export interface Compressor<Context = unknown> {
     /** Part of what the ranks agree on: all must use the same compressor. */
     readonly name: string;
@@ -265,7 +265,7 @@ export interface InitOptions {
 export interface Int8Options {
     /** Values that share a scale: a multiple of 4 from 4 to 65536. Default: 256. */
     readonly blockSize?: number | undefined;
-    /** Keep what the coding lost, and add it the next time. Default: false. */
+    /** Keep what encoding has lost, and add it the next time. Default: false. */
     readonly errorFeedback?: boolean | undefined;
 }
 
@@ -312,7 +312,7 @@ export declare function nativeBuilt(): boolean;
 export declare function ncclBuilt(): boolean;
 
 export interface PowerSgdOptions {
-    /** Matrices that would not become this much smaller travel whole. Default: 2. */
+    /** Matrices that would not become this many times smaller are not compressed. Default: 2. */
     readonly minCompressionRate?: number | undefined;
     /** Keep what was not sent, and add it the next time. Default: true. */
     readonly errorFeedback?: boolean | undefined;
@@ -361,7 +361,7 @@ export declare const Product: ReduceOp;
 /** This process's number among all, 0 … size()-1. */
 export declare function rank(): number;
 
-/** How values of several ranks become one. Compare by identity: `op === Sum`. */
+/** How the values of several ranks are combined. Compare by identity: `op === Sum`. */
 export interface ReduceOp {
     readonly name: ReduceOpName;
     readonly code: number;
@@ -387,17 +387,17 @@ export declare const reducescatter: <T extends TensorLike>(x: T, options?: Reduc
 export declare const reducescatterSync: <T extends TensorLike>(x: T, options?: ReduceOptions) => T;
 
 /**
- * A user may write one of their own. It takes part in allreduce with Sum and Average of float32 and float64 tensors
- * (these travel as float32); tensors of other dtypes never come here, they are reduced as they are.
+ * Users may write their own. It is used for allreduce with Sum and Average of float32 and float64 tensors (these travel
+ * as float32); tensors of other dtypes are reduced without compression.
  */
 export interface ReducingCompressor {
-    /** Part of what the ranks agree on, so it tells the parameters too: `topk(0.01)`. */
+    /** Part of what the ranks agree on, so it includes the parameters: `topk(0.01)`. */
     readonly name: string;
-    /** What is not sent is kept, and added to the tensor of that name in the next call. Default: false. */
+    /** Keep what is not sent, and add it to the tensor of that name in the next call. Default: false. */
     readonly errorFeedback?: boolean;
     /**
-     * Puts the sum over all members of the group into the tensors' `data`: the same bits on every member. Called on all
-     * of them with tensors of the same shapes, so what it yields must follow from these, the group's size and `shared`.
+     * Writes the sum over all members of the group into the tensors' `data`, with the same bits on every member. It is called
+     * on all members with tensors of the same shapes; what it yields must depend only on these, the group's size and `shared`.
      */
     reduce(tensors: readonly CompressibleTensor[], group: CompressionGroup): Wire<void>;
 }
@@ -492,7 +492,7 @@ export interface TimelineOptions {
 }
 
 export interface TopKOptions {
-    /** Tensors with fewer values travel whole. Default: 1024. */
+    /** Tensors with fewer values are not compressed. Default: 1024. */
     readonly minElements?: number | undefined;
     /** Keep what was not sent, and add it the next time. Default: true. */
     readonly errorFeedback?: boolean | undefined;
@@ -505,10 +505,10 @@ export type TransportName = 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portable' | 'memor
 
 export type TypedArray = Uint8Array | Int8Array | Uint8ClampedArray | Uint16Array | Int16Array | Int32Array | Uint32Array | BigInt64Array | BigUint64Array | Float32Array | Float64Array;
 
-/** Operations that are done, with their outputs filled in, when the generator goes on. */
+/** When the generator continues, the operations it yielded are done and their outputs filled in. */
 export type Wire<R> = Generator<readonly WireOperation[], R, void>;
 
-/** What compressors of one's own send and receive by: `yield* wire.allgather(bytes)`. */
+/** For compressors written by users: `yield* wire.allgather(bytes)`. */
 export declare const wire: {
     readonly allgather: typeof allgather;
     readonly alltoall: typeof alltoall;
@@ -519,7 +519,7 @@ export declare const wire: {
     readonly uint32In: typeof uint32In;
 };
 
-/** What transports can do (transport/transport.ts has the same in its own words), as far as compressors need it. */
+/** The operations of transports (transport/transport.ts) that compressors need. */
 export type WireOperation = {
     readonly kind: 'allreduce';
     readonly dtype: DType;
@@ -543,16 +543,16 @@ export type WireOperation = {
 
 // ── horovod: mentioned above, not exported ──
 
-/** Every member's bytes, in order of the members. Their lengths may differ. */
+/** Every member's bytes, in index order. Their lengths may differ. */
 export declare function allgather(bytes: Uint8Array): Wire<Uint8Array[]>;
 
-/** Sums up (or reduces with another operator) over all members, in place. All arrays are of one type. */
+/** Sums (or reduces with another operator) over all members, in place. All arrays have the same type. */
 export declare function allreduce(arrays: readonly TypedArray[], op?: ReduceOp): Wire<void>;
 
-/** `parts[i]` goes to member i; gives what came from each member. */
+/** Sends `parts[i]` to member i; returns what came from each member. */
 export declare function alltoall(parts: readonly Uint8Array[]): Wire<Uint8Array[]>;
 
-/** Without autotune, and outside of gradients, it is its first choice. */
+/** Without autotune, and for anything but gradients, it behaves like its first choice. */
 export interface AutoCompressor extends Compressor {
     readonly choices: readonly Compressor[];
 }
@@ -563,7 +563,7 @@ export interface AutoCompressor extends Compressor {
  */
 export type CollectiveState = 'pending' | 'running' | 'done' | 'failed';
 
-/** One after the other, in new memory. */
+/** All parts, one after another. A single part is not copied. */
 export declare function concatenate(parts: readonly TypedArray[]): Uint8Array;
 
 export declare const errorCodes: {
@@ -593,12 +593,12 @@ export declare const errorCodes: {
     readonly ERR_HVD_UNSUPPORTED: 'This version does not support the feature.';
 };
 
-/** The bytes as float32; their number is a multiple of 4. */
+/** The bytes as float32; their number must be a multiple of 4. */
 export declare function float32In(bytes: Uint8Array): Float32Array;
 
 export type HalfContext = 'float32' | 'float64' | undefined;
 
-/** Both at the same time, step by step: one round trip instead of two. */
+/** Runs both at the same time, step by step: one round trip instead of two. */
 export declare function together<A, B>(first: Wire<A>, second: Wire<B>): Wire<readonly [A, B]>;
 
 /**
@@ -607,7 +607,7 @@ export declare function together<A, B>(first: Wire<A>, second: Wire<B>): Wire<re
  */
 export type TransportChoice = 'auto' | 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portable';
 
-/** The bytes as uint32; their number is a multiple of 4. */
+/** The bytes as uint32; their number must be a multiple of 4. */
 export declare function uint32In(bytes: Uint8Array): Uint32Array;
 
 // ── horovod/tensorflow: those of horovod ──

@@ -1,4 +1,4 @@
-// Several typed arrays seen as one run of bytes, without copying them: what a fused collective works on.
+// Several typed arrays, seen as one run of bytes without copying them, for fused collectives.
 
 import type { TypedArray } from './dtype.ts';
 
@@ -37,7 +37,7 @@ export class ByteList {
     });
   }
 
-  /** The bytes themselves where they lie in one piece. */
+  /** A view of the bytes, if they are contiguous in memory. */
   view(start: number, length: number): Uint8Array | undefined {
     const index = this.#find(start);
     const piece = this.#pieces[index];

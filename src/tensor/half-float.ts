@@ -1,6 +1,6 @@
 // float16 (IEEE binary16) and bfloat16 to and from float32, bit by bit: Node 20 has no Float16Array. Narrowing
 // rounds to nearest, ties to even; a NaN stays a (quiet) NaN and never rounds up to infinity; values beyond
-// the range become infinity. The native kernels and the WASM ones are compared with this file.
+// the range become infinity. The tests compare the native and WASM kernels with this file.
 
 export type HalfDType = 'float16' | 'bfloat16';
 
@@ -16,7 +16,7 @@ export function narrow(dtype: HalfDType, source: Float32Array, target: Uint16Arr
   else float32ToBfloat16(source, target);
 }
 
-/** The float32 pattern of a float16 pattern; always exact, and a NaN becomes quiet, as in the processor's own conversion. */
+/** The float32 pattern of a float16 pattern; always exact. A NaN becomes quiet, as in the processor's conversion. */
 export function float16BitsToFloat32Bits(half: number): number {
   const sign = (half & 0x8000) << 16;
   const exponent = (half >>> 10) & 0x1f;
@@ -36,8 +36,8 @@ export function float32BitsToFloat16Bits(single: number): number {
   if (magnitude > 0x7f800000) return sign | 0x7e00 | ((magnitude >>> 13) & 0x1ff);
   if (magnitude >= 0x47800000) return sign | 0x7c00;
   if (magnitude >= 0x38800000) {
-    // Normal: add just less than half a unit, plus one when the kept part is odd, and cut. A carry runs into
-    // the exponent, which is what rounding up to the next power of two (or to infinity) means.
+    // Normal: add just less than half a unit, plus one if the kept part is odd, and truncate. A carry into the
+    // exponent rounds up to the next power of two, or to infinity.
     return sign | ((magnitude - 0x38000000 + 0xfff + ((magnitude >>> 13) & 1)) >>> 13);
   }
   const exponent = magnitude >>> 23;

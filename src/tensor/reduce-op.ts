@@ -2,7 +2,7 @@
 
 export type ReduceOpName = 'Average' | 'Sum' | 'Adasum' | 'Min' | 'Max' | 'Product';
 
-/** How values of several ranks become one. Compare by identity: `op === Sum`. */
+/** How the values of several ranks are combined. Compare by identity: `op === Sum`. */
 export interface ReduceOp {
   readonly name: ReduceOpName;
   readonly code: number;

@@ -1,5 +1,4 @@
-// The definition of every reduction: what the members' arrays become, to the last bit. The WASM and native
-// kernels are compared with it.
+// The definition of every reduction, to the last bit. The tests compare the WASM and native kernels with it.
 //
 //   prescale   ≠ 1: each element becomes x' = round(x · prescale)
 //   combine    inputs in index order, ((x0 ∘ x1) ∘ x2) ∘ …
@@ -13,7 +12,7 @@
 //   half       (float16, bfloat16) x' is a float32 product rounded to the dtype; the members are accumulated in
 //              float32, the postscale applied in float32, and the result rounded to the dtype once.
 //   bool       0 or 1, any nonzero input counts as 1; Sum and Max are "or", Min and Product "and"; never scaled.
-//   Min, Max   pass a NaN on. Of -0 and +0 the later one wins, as both compare equal.
+//   Min, Max   propagate a NaN. Of -0 and +0 the later one wins, as both compare equal.
 // With a scale of exactly 1 nothing is multiplied. Which NaN (its payload) comes out is not defined.
 
 import assert from 'node:assert';
@@ -24,7 +23,7 @@ import type { ReduceOp, ReduceOpName } from './reduce-op.ts';
 type NumberArray = Exclude<TypedArray, BigInt64Array | BigUint64Array>;
 type Combine = Exclude<ReduceOpName, 'Average' | 'Adasum'>;
 
-/** Elements combined at a time: small enough to stay in the first cache, large enough to hide the set-up. */
+/** Elements combined at a time: small enough for the L1 cache, large enough to hide the overhead. */
 const blockLength = 1024;
 
 /**
@@ -50,7 +49,7 @@ export function reduceInto(
     return;
   }
   const reduceBlock = blockReducer(dtype, combine, prescale, postscale);
-  // All inputs of a block are read before its output is written, which is what makes aliasing harmless.
+  // All inputs of a block are read before its output is written, so the output may be one of the inputs.
   for (let start = 0; start < target.length; start += blockLength) {
     const end = Math.min(start + blockLength, target.length);
     const isWhole = start === 0 && end === target.length;
@@ -61,11 +60,11 @@ export function reduceInto(
   }
 }
 
-/** target[i] = round(source[i] · factor) as prescaling does it; a factor of 1 copies. */
+/** target[i] = round(source[i] · factor), as a prescale does; a factor of 1 copies. */
 export function scaleInto(target: TypedArray, source: TypedArray, dtype: DType, factor: number): void {
   if (dtype === 'bool') {
     assert(factor === 1, 'a bool tensor cannot be scaled');
-    (target as Uint8Array).set(source as Uint8Array); // as it is: only combining makes 0 or 1 of it
+    (target as Uint8Array).set(source as Uint8Array); // unchanged: only combining normalizes to 0 or 1
   } else if (factor === 1) {
     copy(withoutClamping(target), withoutClamping(source));
   } else if (dtype === 'float16' || dtype === 'bfloat16') {
@@ -102,7 +101,7 @@ function blockReducer(dtype: DType, combine: Combine, prescale: number, postscal
       };
     default:
       return (target, sources) => {
-        // Arrays of the dtype's own type: storing into them wraps or rounds, as each step must.
+        // Typed arrays of the dtype: storing into them wraps or rounds, as each step must.
         const sum = target.slice();
         const next = prescale === 1 ? sum : target.slice();
         for (const [index, source] of sources.entries()) {
@@ -181,7 +180,7 @@ function multiplyBy(values: TypedArray, dtype: DType, factor: number): void {
   }
 }
 
-/** Storing into an integer array truncates toward zero and wraps: exactly what scaling integers means. */
+/** Storing into an integer array truncates toward zero and wraps, as the definition of scaling integers requires. */
 function multiply(values: NumberArray, factor: number): void {
   for (let i = 0; i < values.length; i++) values[i] = (values[i] as number) * factor;
 }

@@ -1,5 +1,5 @@
 // Tensors as users pass them: a bare typed array (a rank-1 tensor of its natural dtype) or an object of data,
-// shape and dtype. What comes back is of the kind that went in.
+// shape and dtype. Results have the same form as the input.
 
 import { HorovodError } from '../errors.ts';
 import { type DType, dtypes, type TypedArray, type TypedArrayConstructor } from './dtype.ts';
@@ -59,7 +59,7 @@ export function tensor(
   return made;
 }
 
-/** What the collectives work with, whatever the user gave. */
+/** A user's tensor, in the one form that the collectives work with. */
 export interface Operand {
   readonly data: TypedArray;
   readonly shape: readonly number[];
@@ -85,14 +85,14 @@ export function operandOf(x: TensorLike, what: string): Operand {
   return { data: x.data, shape: x.shape, dtype: x.dtype, isBare: false };
 }
 
-/** A result in the kind of the operand. */
+/** A result in the same form as the operand. */
 export function likeOperand(operand: Operand, data: TypedArray, shape: readonly number[]): TensorLike {
   return operand.isBare ? data : { data, shape, dtype: operand.dtype };
 }
 
 /** New memory of the same array type. */
 export function emptyLike(data: TypedArray, length: number): TypedArray {
-  // Buffer's own constructor is deprecated.
+  // The constructor of Buffer is deprecated.
   if (data.constructor === Buffer) return Buffer.alloc(length);
   return new (data.constructor as TypedArrayConstructor)(length);
 }
@@ -155,7 +155,7 @@ function unknownDtype(dtype: unknown, what: string): HorovodError {
 
 function checkAttached(data: TypedArray, what: string): void {
   try {
-    new Uint8Array(data.buffer); // the one thing that tells a detached buffer from an empty one on Node 20
+    new Uint8Array(data.buffer); // on Node 20 only this distinguishes a detached buffer from an empty one
   } catch {
     throw new HorovodError(
       'ERR_HVD_DETACHED',

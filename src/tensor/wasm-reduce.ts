@@ -1,6 +1,6 @@
-// Reductions on staging memory: WASM SIMD kernels where the engine has them, reduceInto() everywhere else,
-// with the same bits. The transports keep the bytes they are about to combine in a *staging* memory, which a
-// WASM instance can work on without a copy; areas of it are named by their byte offset.
+// Reductions on staging memory: WASM SIMD kernels where the JavaScript engine supports them, reduceInto() everywhere else,
+// with the same bits. The portable transport keeps the bytes it is about to combine in a *staging* memory, on which a
+// WASM instance can work without a copy; areas of it are identified by their byte offset.
 //
 // Kernels work on whole vectors of 16 bytes (32 for half floats) and so may read and write a little beyond
 // the last element. Therefore: areas start at multiples of `areaAlignment`, and nothing else lives between
@@ -15,7 +15,7 @@ import type { ReduceOp } from './reduce-op.ts';
 
 export const areaAlignment = 64;
 
-/** The size an area needs to hold `bytes`. */
+/** The size of an area that holds `bytes`. */
 export function areaBytes(bytes: number): number {
   return Math.ceil(bytes / areaAlignment) * areaAlignment;
 }
@@ -36,17 +36,17 @@ export interface ReduceKernels {
     op: ReduceOp,
     postscale: number,
   ): void;
-  /** Multiplies the area as a prescale does. */
+  /** Multiplies the elements of the area, as a prescale does. */
   scale(area: number, length: number, dtype: DType, factor: number): void;
-  /** What narrow() reads and widen() writes. The next call of anything here changes it. */
+  /** What narrow() reads and widen() writes. Any other call may overwrite it. */
   readonly wide: Float32Array;
-  /** The area becomes the first `length` elements of `wide`, rounded. */
+  /** Writes the first `length` elements of `wide`, rounded, to the area. */
   narrow(area: number, length: number, dtype: HalfDType): void;
-  /** The first `length` elements of `wide` become those of the area. */
+  /** Writes the elements of the area to the first `length` elements of `wide`. */
   widen(area: number, length: number, dtype: HalfDType): void;
 }
 
-/** Kernels with a staging memory of their own, SIMD where possible. */
+/** Kernels with new staging memory, SIMD if possible. */
 export function createReduceKernels(stagingBytes: number): ReduceKernels {
   return createSimdKernels(stagingBytes) ?? createPlainKernels(stagingBytes);
 }
@@ -55,7 +55,7 @@ export function createPlainKernels(stagingBytes: number): ReduceKernels {
   return plainKernels(new Uint8Array(stagingBytes));
 }
 
-/** What we use of the WebAssembly global; the `lib` of this project has no DOM, where TypeScript keeps it. */
+/** The parts of the WebAssembly global that are used here; TypeScript declares it in its DOM library, which is not loaded. */
 interface WebAssemblyGlobal {
   Memory: new (limits: { initial: number; maximum: number }) => WasmMemory;
   Module: new (bytes: Uint8Array) => object;
@@ -66,7 +66,7 @@ interface WasmMemory {
   readonly buffer: ArrayBuffer;
 }
 
-/** Undefined where WASM SIMD is missing or the address space for its memory cannot be had. */
+/** Undefined if WASM SIMD is not supported or there is no address space for its memory. */
 export function createSimdKernels(stagingBytes: number): ReduceKernels | undefined {
   const bytes = readWasm('reduce-kernels');
   try {

@@ -1,5 +1,5 @@
-// Several float32 arrays seen as the run of bytes that travels for them: halves, converted as they are read and written.
-// The twin of ByteList for operations with a `wire`.
+// Several float32 arrays, seen as the bytes that travel for them: halves, converted as they are read and written.
+// The counterpart of ByteList for operations with a `wire`.
 
 import assert from 'node:assert';
 import { ByteList } from './byte-list.ts';
@@ -7,14 +7,14 @@ import type { TypedArray } from './dtype.ts';
 import type { HalfDType } from './half-float.ts';
 import type { ReduceKernels } from './wasm-reduce.ts';
 
-/** What collectives need of the arrays they move; offsets and lengths are bytes of what travels. */
+/** How collectives access the arrays they move; offsets and lengths count the bytes that travel. */
 export interface TravelList {
   readonly byteLength: number;
-  /** The area of the staging memory at `at` becomes bytes [start, start + length) of the run. */
+  /** Copies bytes [start, start + length) to the area of the staging memory at `at`. */
   read(start: number, length: number, staging: Uint8Array, at: number): void;
-  /** Bytes [start, start + length) of the run become those of the area. */
+  /** Copies the area of the staging memory at `at` to bytes [start, start + length). */
   write(start: number, length: number, staging: Uint8Array, at: number): void;
-  /** The bytes themselves where they lie in one piece. */
+  /** A view of the bytes, if they are contiguous in memory. */
   view(start: number, length: number): Uint8Array | undefined;
 }
 
@@ -31,7 +31,7 @@ class WireList implements TravelList {
   readonly #arrays: ByteList;
   readonly #wire: HalfDType;
   readonly #kernels: ReduceKernels;
-  /** Where the elements lie between arrays and kernels. */
+  /** Memory of the kernels for elements on their way from or to the arrays. */
   readonly #between: Uint8Array;
 
   constructor(arrays: readonly TypedArray[], wire: HalfDType, kernels: ReduceKernels) {
@@ -61,10 +61,12 @@ class WireList implements TravelList {
     return undefined;
   }
 
-  /** `visit(bytes done before, elements)`, as many at a time as the kernels take. */
+  /** Calls `visit(bytes done before, elements)` with as many elements at a time as the kernels accept. */
   #each(length: number, staging: Uint8Array, visit: (done: number, elements: number) => void): void {
     assert(staging === this.#kernels.staging);
-    const most = this.#kernels.wide.length;
-    for (let done = 0; done < length; done += 2 * most) visit(done, Math.min(most, (length - done) / 2));
+    const maxElements = this.#kernels.wide.length;
+    for (let done = 0; done < length; done += 2 * maxElements) {
+      visit(done, Math.min(maxElements, (length - done) / 2));
+    }
   }
 }

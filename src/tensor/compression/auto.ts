@@ -1,15 +1,15 @@
-// A choice of compressors that autotune may make: the user says which of them training bears.
+// A choice of compressors for autotune: the user lists those that are acceptable for the training.
 
 import { HorovodError } from '../../errors.ts';
 import { describe } from '../tensor.ts';
 import type { AnyCompressor, Compressor } from './compressor.ts';
 
-/** Without autotune, and outside of gradients, it is its first choice. */
+/** Without autotune, and for anything but gradients, it behaves like its first choice. */
 export interface AutoCompressor extends Compressor {
   readonly choices: readonly Compressor[];
 }
 
-/** `allowed`: compressors that keep nothing from step to step, so that one can follow another. */
+/** `allowed`: compressors without state, so that autotune can switch between them. */
 export function autoCompressor(choices: unknown, allowed: readonly Compressor[]): AutoCompressor {
   const names = allowed.map(({ name }) => name).join(', ');
   const list = Array.isArray(choices) ? (choices as Compressor[]) : [];
@@ -17,7 +17,8 @@ export function autoCompressor(choices: unknown, allowed: readonly Compressor[])
   if (first === undefined || !list.every((each) => allowed.includes(each))) {
     throw new HorovodError(
       'ERR_HVD_INVALID_ARGUMENT',
-      `Compression.auto: expected a list of some of ${names}, not ${describe(choices)}. Others keep what they did not send, and cannot take turns.`,
+      `Compression.auto: expected a list of some of ${names}, not ${describe(choices)}. ` +
+        'Other compressors keep state from step to step, so autotune cannot switch between them.',
     );
   }
   const distinct = [...new Set(list)];
@@ -33,7 +34,7 @@ export function isAuto(compressor: AnyCompressor): compressor is AutoCompressor 
   return Array.isArray((compressor as Partial<AutoCompressor>).choices);
 }
 
-/** The compressor to use: the one chosen, if it is among the choices, else the first. */
+/** The compressor to use: the chosen one if it is among the choices, else the first. */
 export function chosenCompressor<C extends AnyCompressor>(
   compressor: C,
   chosen: string | undefined,

@@ -1,4 +1,4 @@
-// Compression: what `compression:` takes, and how a name becomes one of them.
+// The compressors that the option `compression` accepts, and how a name selects one.
 
 import { HorovodError } from '../../errors.ts';
 import { describe } from '../tensor.ts';
@@ -21,7 +21,7 @@ function auto(choices: readonly Compressor[]): AutoCompressor {
   return autoCompressor(choices, [none, fp16 as Compressor, bf16 as Compressor]);
 }
 
-/** What `compression:` takes, besides a Compressor or ReducingCompressor of one's own. */
+/** The built-in compressors. The option `compression` also accepts a Compressor or ReducingCompressor that you write. */
 export const Compression: {
   readonly none: Compressor<undefined>;
   /** Half of the bytes; 11 bits of precision, up to 65504. */
@@ -31,7 +31,7 @@ export const Compression: {
   /** A quarter of the bytes: blocks of 256 values with a scale each. */
   readonly int8: ReducingCompressor;
   readonly int8With: (options: Int8Options) => ReducingCompressor;
-  /** The largest values only, and the others when they have become large. */
+  /** Only the largest values; the others once they have accumulated. */
   readonly topk: (ratio: number, options?: TopKOptions) => ReducingCompressor;
   /** Matrices as products of two thin ones. */
   readonly powersgd: (rank: number, options?: PowerSgdOptions) => ReducingCompressor;
@@ -50,7 +50,7 @@ const makers = new Map<string, (parameter: number) => ReducingCompressor>([
   ['powersgd', powersgd],
 ]);
 
-/** A compressor as users give it; nothing given: none. */
+/** The compressor that a user has passed; none by default. */
 export function compressorOf(given: unknown, what: string): AnyCompressor {
   if (given === undefined) return none;
   if (typeof given === 'string') return namedCompressor(given, what);
@@ -61,8 +61,8 @@ export function compressorOf(given: unknown, what: string): AnyCompressor {
   throw new HorovodError(
     'ERR_HVD_INVALID_ARGUMENT',
     isOne
-      ? `${what}: a compressor has a name, a text by which the ranks make sure that they use the same; this one has ${describe(name)}.`
-      : `${what}: compression is one of hvd.Compression, a name of one (${examples}) or a Compressor of your own, not ${describe(given)}.`,
+      ? `${what}: a compressor needs a name (a string), so that the ranks can check that all use the same one; this one has ${describe(name)}.`
+      : `${what}: compression must be one of hvd.Compression, the name of one (${examples}) or your own Compressor, not ${describe(given)}.`,
   );
 }
 

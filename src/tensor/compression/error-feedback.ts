@@ -1,7 +1,9 @@
-// What compressors keep of a tensor from one call to the next: the residual of error feedback, which is this rank's own,
-// and what all ranks have in common (PowerSGD's factor). A memory belongs to an optimizer, or to a process set.
+// The state that compressors keep for a tensor between calls: the residual of error feedback, which differs between ranks,
+// and state that is the same on all ranks (PowerSGD's factor). A memory belongs to an optimizer, or to a process set.
 
-/** Of one tensor. */
+import { elementsIn } from '../tensor.ts';
+
+/** The state of one tensor. */
 export interface TensorMemory {
   readonly shape: readonly number[];
   /** What was not sent yet; undefined without error feedback. */
@@ -10,16 +12,16 @@ export interface TensorMemory {
   readonly shared: Map<string, Float32Array>;
 }
 
-/** Tensors remembered by one memory: who invents names for ever must not fill the memory for ever. */
-const tensorsKept = 10_000;
+/** Limits a memory, in case a program uses new names again and again. */
+const maxTensors = 10_000;
 
 export class CompressionMemory {
   readonly #tensors = new Map<string, TensorMemory>();
-  readonly #say: (text: string) => void;
+  readonly #warn: (text: string) => void;
 
-  /** `say` is told when something is forgotten because it does not fit any more. */
-  constructor(say: (text: string) => void = () => {}) {
-    this.#say = say;
+  /** `warn` is called when the state of a tensor is dropped because its shape has changed. */
+  constructor(warn: (text: string) => void = () => {}) {
+    this.#warn = warn;
   }
 
   get size(): number {
@@ -47,33 +49,29 @@ export class CompressionMemory {
     this.#tensors.clear();
   }
 
-  /** The memory of a tensor; a new one if there is none, or if the tensor has got another shape. */
+  /** The state of a tensor; new if there is none, or if its shape has changed. */
   of(key: string, shape: readonly number[], hasResidual: boolean): TensorMemory {
     const known = this.#tensors.get(key);
     if (known !== undefined && known.shape.join() === shape.join()) {
-      if (hasResidual) known.residual ??= zeros(shape);
+      if (hasResidual) known.residual ??= new Float32Array(elementsIn(shape));
       return known;
     }
     if (known !== undefined) {
-      this.#say(
-        `compression: ${key} had the shape [${known.shape.join(', ')}] and has [${shape.join(', ')}] now; ` +
-          'its error feedback begins anew.',
+      this.#warn(
+        `compression: the shape of ${key} has changed from [${known.shape.join(', ')}] to [${shape.join(', ')}]; ` +
+          'its error feedback starts from zero.',
       );
     }
     const made: TensorMemory = {
       shape: [...shape],
-      residual: hasResidual ? zeros(shape) : undefined,
+      residual: hasResidual ? new Float32Array(elementsIn(shape)) : undefined,
       shared: new Map(),
     };
     this.#tensors.set(key, made);
-    if (this.#tensors.size > tensorsKept) {
+    if (this.#tensors.size > maxTensors) {
       const [oldest] = this.#tensors.keys();
       this.#tensors.delete(oldest as string);
     }
     return made;
   }
-}
-
-function zeros(shape: readonly number[]): Float32Array {
-  return new Float32Array(shape.reduce((product, length) => product * length, 1));
 }

@@ -1,4 +1,4 @@
-// fp16 and bf16: half of the bytes of float32, summed as they travel. Price: 11 or 8 bits of precision.
+// fp16 and bf16: half of the bytes of float32, which are summed as halves. Price: only 11 or 8 bits of precision remain.
 
 import type { DType, TypedArray } from '../dtype.ts';
 import { type HalfDType, narrow, widen } from '../half-float.ts';
@@ -11,8 +11,8 @@ export const fp16: Compressor<HalfContext> = half('fp16', 'float16');
 export const bf16: Compressor<HalfContext> = half('bf16', 'bfloat16');
 
 /**
- * How values of the dtype travel where transports do the work of the compressor themselves, while they copy: the bits are
- * those of compress() and decompress(), without new arrays. Undefined: they do not.
+ * The dtype in which transports send these values when they convert while copying instead of calling the compressor. The
+ * bits are those of compress() and decompress(), without new arrays. Undefined: transports do not convert them.
  */
 export function wireOf(compressor: AnyCompressor, dtype: DType): HalfDType | undefined {
   if (dtype !== 'float32') return undefined;
@@ -22,7 +22,7 @@ export function wireOf(compressor: AnyCompressor, dtype: DType): HalfDType | und
 function half(name: 'fp16' | 'bf16', dtype: HalfDType): Compressor<HalfContext> {
   return {
     name,
-    // Floats only; integers and floats that are half already pass.
+    // Only float32 and float64 are compressed; others pass unchanged.
     compress(tensor) {
       if (tensor.dtype !== 'float32' && tensor.dtype !== 'float64') return { tensor, context: undefined };
       const bits = new Uint16Array(tensor.data.length);

@@ -1,11 +1,11 @@
 // int8: a quarter of the bytes. Values are cut into blocks; a block travels as one float32 scale and a signed byte for
-// each value. Every member sums up one slice of the blocks: it gets the others' codes of it (alltoall), adds the values
-// in float32 in order of the members, codes the sums anew and sends them to all (allgather), so all have the same bits.
+// each value. Every member sums one slice of the blocks: it gets the others' codes of it (alltoall), adds the values in
+// float32 in index order, encodes the sums and sends them to all (allgather), so all have the same bits.
 //
 // Price: 2 steps, 2·n·(1 + 4/block)·(size−1)/size bytes sent by each member, against 8·n·(size−1)/size of float32. Each
-// coding is off by at most half a 127th of the largest value of its block.
+// encoding has an error of at most half a 127th of the largest value of its block.
 //
-// A value that is not finite travels as the code −128 and arrives as NaN; its neighbours are not touched by it.
+// A value that is not finite travels as the code −128 and arrives as NaN; its neighbors are not affected.
 
 import { HorovodError } from '../../errors.ts';
 import { describe } from '../tensor.ts';
@@ -16,7 +16,7 @@ import { allgather, alltoall } from './wire.ts';
 export interface Int8Options {
   /** Values that share a scale: a multiple of 4 from 4 to 65536. Default: 256. */
   readonly blockSize?: number | undefined;
-  /** Keep what the coding lost, and add it the next time. Default: false. */
+  /** Keep what encoding has lost, and add it the next time. Default: false. */
   readonly errorFeedback?: boolean | undefined;
 }
 
@@ -26,7 +26,7 @@ export function int8With(options: Int8Options = {}): ReducingCompressor {
   if (!isWhole || blockSize < 4 || blockSize > 65536) {
     throw new HorovodError(
       'ERR_HVD_INVALID_ARGUMENT',
-      `Compression.int8With(): blockSize is a multiple of 4 from 4 to 65536, not ${describe(blockSize)}.`,
+      `Compression.int8With(): blockSize must be a multiple of 4 from 4 to 65536, not ${describe(blockSize)}.`,
     );
   }
   const parameters = [
@@ -71,7 +71,7 @@ export function int8With(options: Int8Options = {}): ReducingCompressor {
         }
       });
       if (!errorFeedback) return;
-      // What coding the sums has lost is the loss of whoever coded them.
+      // What encoding the sums has lost goes to the residual of the member that encoded them.
       mine.runs.forEach((run, i) => {
         const { tensor, scalesAt, codesAt } = run;
         if (tensor.residual === undefined) return;
@@ -84,13 +84,13 @@ export function int8With(options: Int8Options = {}): ReducingCompressor {
 
 export const int8: ReducingCompressor = int8With();
 
-/** What one member sums up: a packet is all scales of its blocks, then all codes. */
+/** What one member sums. Its packet contains all scales of its blocks, then all codes. */
 interface Slice {
   readonly runs: readonly Run[];
   readonly bytes: number;
 }
 
-/** Blocks of one tensor that follow each other. */
+/** Consecutive blocks of one tensor. */
 interface Run {
   readonly tensor: CompressibleTensor;
   readonly from: number;
@@ -100,7 +100,7 @@ interface Run {
   readonly codesAt: number;
 }
 
-/** The same number of blocks for all. Blocks do not reach over the end of a tensor: scales of one have nothing to do with another's. */
+/** Slices of equally many blocks. A block never spans two tensors: their scales are unrelated. */
 function cutIntoSlices(tensors: readonly CompressibleTensor[], blockSize: number, size: number): Slice[] {
   const counts = tensors.map(({ data }) => Math.ceil(data.length / blockSize));
   const total = counts.reduce((sum, count) => sum + count, 0);
@@ -124,7 +124,7 @@ function cutIntoSlices(tensors: readonly CompressibleTensor[], blockSize: number
   });
 }
 
-/** A packet for each slice, one after the other in the same memory, so that they can be sent as they lie there. */
+/** A packet for each slice, one after another in the same memory, so that they can be sent without a copy. */
 function packetsOf(slices: readonly Slice[]): Uint8Array[] {
   const whole = new Uint8Array(slices.reduce((sum, { bytes }) => sum + bytes, 0));
   let at = 0;

@@ -1,16 +1,16 @@
-// The loops of the lossy compressors, and the definition of what they compute. Transports with native code bring functions that
-// give the same bits sooner (native/src/reduce/lossy.h); everywhere else it is the ones here that run.
+// The loops of the lossy compressors, which also define the results. Native transports have faster functions with the same
+// bits (native/src/reduce/lossy.h); all others run these.
 
 import { scaleInto } from '../reduce.ts';
 
 export interface CompressionKernels {
   /** target += values, in float32. */
   add(target: Float32Array, values: Float32Array): void;
-  /** target = source · factor, as scaleInto() in reduce.ts has it; they may be the same array. */
+  /** target = source · factor, as scaleInto() in reduce.ts; both may be the same array. */
   scale(target: Float32Array, source: Float32Array, factor: number): void;
   /**
-   * Codes `values` in blocks of `blockSize`, the last one perhaps shorter: into the packet, the blocks' scales (float32)
-   * from byte `scalesAt` on, and the codes from byte `codesAt` on.
+   * Encodes `values` in blocks of `blockSize` (the last one may be shorter) into the packet: the blocks' scales (float32)
+   * from byte `scalesAt` on, the codes from byte `codesAt` on.
    */
   quantize(
     values: Float32Array,
@@ -19,7 +19,7 @@ export interface CompressionKernels {
     scalesAt: number,
     codesAt: number,
   ): void;
-  /** target = what the codes mean; `isAdded`: target += that, in float32. */
+  /** target = the decoded values; `isAdded`: target += these, in float32. */
   dequantize(
     target: Float32Array,
     blockSize: number,
@@ -28,7 +28,7 @@ export interface CompressionKernels {
     codesAt: number,
     isAdded: boolean,
   ): void;
-  /** residual = values − what the codes mean, 0 where that is not finite; `isAdded`: residual += that. */
+  /** residual = values − the decoded values, 0 where that is not finite; `isAdded`: residual += that. */
   keepRest(
     residual: Float32Array,
     values: Float32Array,
@@ -39,12 +39,12 @@ export interface CompressionKernels {
     isAdded: boolean,
   ): void;
   /**
-   * As many values as there is room for, those of the largest magnitude, in order of their places. Of equal ones the
-   * first. A NaN is larger than all, so it is seen.
+   * The values of the largest magnitude, as many as `values` has room for, in order of their indices; of equal ones the
+   * first. A NaN counts as largest, so that it is noticed.
    */
   chooseLargest(data: Float32Array, places: Uint32Array, values: Float32Array): void;
-  // Matrices: m is rows × columns; p is rank × rows and q is rank × columns, that is, their columns lie one after the
-  // other. Sums are in float64, in order of the index.
+  // Matrices: m is rows × columns; p is rank × rows and q is rank × columns, that is, their columns lie one after
+  // another. Sums are in float64, in index order.
   /** p = m·q */
   multiply(
     m: Float32Array,
@@ -103,7 +103,7 @@ function quantize(
     for (let i = from; i < to; i++) {
       const value = values[i] as number;
       const code = value * inverse + roundingBias - roundingBias;
-      // The scale of very small numbers is itself rounded much.
+      // The scale of very small numbers has a large rounding error.
       if (code >= -127 && code <= 127) codes[i] = code;
       else if (value - value !== 0) codes[i] = notFinite;
       else codes[i] = code < 0 ? -127 : 127;
@@ -118,7 +118,7 @@ function scaleOf(values: Float32Array, from: number, to: number): number {
     if (magnitude > largest && magnitude !== Number.POSITIVE_INFINITY) largest = magnitude;
   }
   const scale = Math.fround(largest / 127);
-  // Rounded up, it would make the largest numbers there are infinite.
+  // Rounding up would turn the largest float32 numbers into infinity.
   const isTooLarge = Math.fround(scale * 127) === Number.POSITIVE_INFINITY;
   return isTooLarge ? Math.fround(scale * (1 - 2 ** -23)) : scale;
 }
@@ -160,7 +160,7 @@ function keepRest(
     const scale = scales.getFloat32(4 * block, isLittleEndian);
     for (let i = from; i < to; i++) {
       const off = (values[i] as number) - meaning(codes[i] as number, scale);
-      // What cannot be sent later either is forgotten: one bad step must not spoil all that follow.
+      // Drop what is not finite: one bad step must not spoil all that follow.
       const rest = off - off === 0 ? off : 0;
       residual[i] = isAdded ? (residual[i] as number) + rest : rest;
     }
@@ -171,7 +171,7 @@ function meaning(code: number, scale: number): number {
   return code === notFinite ? Number.NaN : Math.fround(code * scale);
 }
 
-/** What came from a transport may begin at any byte. */
+/** A packet from a transport may begin at any byte. */
 function packetOf(
   { buffer, byteOffset, byteLength }: Uint8Array,
   scalesAt: number,
@@ -183,7 +183,7 @@ function packetOf(
   };
 }
 
-/** Two passes of counting and one of picking: no sorting, and nothing depends on chance. */
+/** Two passes that count and one that picks: no sorting, and deterministic. */
 function chooseLargest(data: Float32Array, places: Uint32Array, values: Float32Array): void {
   const count = places.length;
   const patterns = new Uint32Array(data.buffer, data.byteOffset, data.length);
@@ -200,7 +200,7 @@ function chooseLargest(data: Float32Array, places: Uint32Array, values: Float32A
   }
 }
 
-/** The key of which at least `count` patterns are as large or larger, and how many are larger. */
+/** The largest key such that at least `count` patterns are as large or larger, and how many are larger. */
 function cut(
   patterns: Uint32Array,
   shift: 0 | 16,
@@ -224,8 +224,8 @@ function cut(
   return [0, above];
 }
 
-// Four columns at a time: a value of the big matrix is read once for all of them, and the sums do not wait for each other.
-// Columns that are not there are zeros, or go nowhere.
+// Four columns at a time: each value of the big matrix is read once for all of them, and the sums are independent. Missing
+// columns are zeros, and their results are dropped.
 
 function multiply(
   m: Float32Array,

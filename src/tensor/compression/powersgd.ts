@@ -1,16 +1,16 @@
-// powersgd(rank): a matrix travels as two thin ones. With M the members' matrices (rows × columns, gradient and residual),
-// Q the columns × rank matrix of the last time, and ∑ over the members:
+// powersgd(rank): a matrix travels as two thin ones. M are the members' matrices (rows × columns, gradient and residual),
+// Q is the columns × rank matrix of the previous call, and ∑ is over the members:
 //
 //   P = ∑ M·Q    its columns made orthonormal    Q = ∑ Mᵀ·P    ∑ M ≈ P·Qᵀ    residual = M − P·(own Mᵀ·P)ᵀ
 //
 // which is one step of the power method for the best such approximation, continued from call to call (PowerSGD, Vogels
-// et al. 2019). A tensor is a matrix by its last dimension against the others; those of one dimension, and those that
-// would not shrink by minCompressionRate, are summed as they are, in the same step.
+// et al. 2019). The last dimension of a tensor gives the columns, the others the rows. Tensors of one dimension, and those
+// that would not shrink by minCompressionRate, are summed uncompressed in the same step.
 //
 // Price: 2 steps, allreduces of rank·(rows + columns) float32 for each matrix; 3·rank multiplications for each value.
-// All members do the same arithmetic on the same sums, in float64 with nothing that differs between machines.
+// All members do the same arithmetic on the same sums, in float64, with operations that do not differ between machines.
 //
-// If a value is not finite anywhere, the whole tensor arrives as NaN on all ranks, and residual and Q stay as they were.
+// If any value is not finite, the whole tensor becomes NaN on all ranks, and residual and Q stay unchanged.
 
 import { HorovodError } from '../../errors.ts';
 import { describe } from '../tensor.ts';
@@ -19,25 +19,25 @@ import { plainKernels } from './kernels.ts';
 import { allreduce } from './wire.ts';
 
 export interface PowerSgdOptions {
-  /** Matrices that would not become this much smaller travel whole. Default: 2. */
+  /** Matrices that would not become this many times smaller are not compressed. Default: 2. */
   readonly minCompressionRate?: number | undefined;
   /** Keep what was not sent, and add it the next time. Default: true. */
   readonly errorFeedback?: boolean | undefined;
 }
 
-/** `rank` of the thin matrices: more is more exact and more bytes. 1 to 4 are usual. */
+/** `rank` of the thin matrices: a higher rank is more exact and sends more bytes. Common values are 1 to 4. */
 export function powersgd(rank: number, options: PowerSgdOptions = {}): ReducingCompressor {
   if (!Number.isSafeInteger(rank) || rank < 1) {
     throw new HorovodError(
       'ERR_HVD_INVALID_ARGUMENT',
-      `Compression.powersgd(rank): the rank is a whole number from 1, not ${describe(rank)}.`,
+      `Compression.powersgd(rank): the rank must be a whole number from 1, not ${describe(rank)}.`,
     );
   }
   const { minCompressionRate = 2, errorFeedback = true } = Object(options) as PowerSgdOptions;
   if (typeof minCompressionRate !== 'number' || !(minCompressionRate >= 1)) {
     throw new HorovodError(
       'ERR_HVD_INVALID_ARGUMENT',
-      `Compression.powersgd(): minCompressionRate is a number from 1, not ${describe(minCompressionRate)}.`,
+      `Compression.powersgd(): minCompressionRate must be a number from 1, not ${describe(minCompressionRate)}.`,
     );
   }
   const parameters = [
@@ -108,7 +108,7 @@ interface Matrix {
   readonly p: Float32Array;
 }
 
-/** Undefined: it travels whole. */
+/** Undefined: the tensor is not compressed. */
 function matrixOf(tensor: CompressibleTensor, rank: number, minCompressionRate: number): Matrix | undefined {
   const { data, shape, shared } = tensor;
   const columns = shape.at(-1) ?? 1;
@@ -120,14 +120,14 @@ function matrixOf(tensor: CompressibleTensor, rank: number, minCompressionRate: 
   return { tensor, rows, columns, q, p: new Float32Array(rows * rank) };
 }
 
-/** Columns of nothing but zeros would stay so for ever: they begin anew, the same on every rank. */
+/** A column of zeros would stay zero forever, so it gets new values, the same on every rank. */
 export function reseed(q: Float32Array, columns: number, rank: number): void {
   for (let k = 0; k < rank; k++) {
     const column = q.subarray(k * columns, (k + 1) * columns);
     if (column.some((value) => value !== 0)) continue;
     let state = (k + 1) * 0x9e3779b1;
     for (let j = 0; j < columns; j++) {
-      // xorshift32: whole numbers only, so no machine computes it differently.
+      // xorshift32 uses only integers, so all machines compute the same.
       state ^= state << 13;
       state ^= state >>> 17;
       state ^= state << 5;
@@ -137,8 +137,8 @@ export function reseed(q: Float32Array, columns: number, rank: number): void {
 }
 
 /**
- * Makes the columns of p orthonormal, one after the other (Gram and Schmidt, modified, twice, in float64). A column that
- * depends on those before it becomes zero.
+ * Makes the columns of p orthonormal, one after another (modified Gram-Schmidt, twice, in float64). A column that is a
+ * linear combination of those before it becomes zero.
  */
 export function orthonormalize(p: Float32Array, rows: number, rank: number): void {
   const done: Float64Array[] = [];

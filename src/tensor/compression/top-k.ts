@@ -1,8 +1,8 @@
-// topk(ratio): only the largest values travel, with their places; the rest waits in the residual until it has become
-// large itself (error feedback). Members' values are added in float32 in order of the members.
+// topk(ratio): only the largest values travel, with their indices; the rest accumulates in the residual until it is
+// large itself (error feedback). The members' values are added in float32 in index order.
 //
-// Price: 1 step; each member receives size·k·8 bytes for k = ⌈ratio·n⌉ of n values. A tensor for which that is no less
-// than sending all of it, or that is small, is summed as it is, in the same step.
+// Price: 1 step; each member receives size·k·8 bytes for k = ⌈ratio·n⌉ of n values. Small tensors, and those for which this
+// saves nothing, are summed uncompressed in the same step.
 
 import { HorovodError } from '../../errors.ts';
 import { describe } from '../tensor.ts';
@@ -11,25 +11,25 @@ import { type CompressionKernels, plainKernels } from './kernels.ts';
 import { allgather, allreduce, concatenate, float32In, together, uint32In } from './wire.ts';
 
 export interface TopKOptions {
-  /** Tensors with fewer values travel whole. Default: 1024. */
+  /** Tensors with fewer values are not compressed. Default: 1024. */
   readonly minElements?: number | undefined;
   /** Keep what was not sent, and add it the next time. Default: true. */
   readonly errorFeedback?: boolean | undefined;
 }
 
-/** `ratio` of the values travel, the largest: above 0, at most 1. */
+/** `ratio`: the fraction of values to send, above 0 and at most 1. */
 export function topk(ratio: number, options: TopKOptions = {}): ReducingCompressor {
   if (typeof ratio !== 'number' || !(ratio > 0 && ratio <= 1)) {
     throw new HorovodError(
       'ERR_HVD_INVALID_ARGUMENT',
-      `Compression.topk(ratio): the ratio is a number above 0 and at most 1 (0.01: one value of a hundred), not ${describe(ratio)}.`,
+      `Compression.topk(ratio): the ratio must be a number above 0 and at most 1 (0.01: one value in a hundred), not ${describe(ratio)}.`,
     );
   }
   const { minElements = 1024, errorFeedback = true } = Object(options) as TopKOptions;
   if (!Number.isSafeInteger(minElements) || minElements < 0) {
     throw new HorovodError(
       'ERR_HVD_INVALID_ARGUMENT',
-      `Compression.topk(): minElements is a whole number from 0, not ${describe(minElements)}.`,
+      `Compression.topk(): minElements must be a whole number from 0, not ${describe(minElements)}.`,
     );
   }
   const parameters = [
@@ -80,7 +80,7 @@ export function largest(data: Float32Array, count: number, { chooseLargest }: Co
   return { places, values };
 }
 
-/** residual = data but for what was sent; what is not finite is forgotten, lest it spoil all that follows. */
+/** residual = data without what was sent. Values that are not finite are dropped, or they would spoil all later steps. */
 function keepRest(residual: Float32Array, data: Float32Array, places: Uint32Array): void {
   for (let i = 0; i < data.length; i++) {
     const value = data[i] as number;

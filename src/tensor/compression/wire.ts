@@ -1,12 +1,12 @@
-// The steps by which a reducing compressor makes a sum over all ranks, as generators: `yield*` one of the functions below
-// and go on with what it gives. Each is one collective operation, on whatever transport the job runs, in the promise
-// form as in the blocking one. Price: a step costs a round trip; together() makes one step of several.
+// The steps with which a reducing compressor computes a sum over all ranks, as generators: `yield*` one of the functions
+// below and continue with its result. Each is one collective operation on the job's transport, in the promise form as in
+// the blocking form. Price: a step costs a round trip; together() combines several into one step.
 
 import type { DType, TypedArray } from '../dtype.ts';
 import { type ReduceOp, Sum } from '../reduce-op.ts';
 import { bytesOf, naturalDtype } from '../tensor.ts';
 
-/** What transports can do (transport/transport.ts has the same in its own words), as far as compressors need it. */
+/** The operations of transports (transport/transport.ts) that compressors need. */
 export type WireOperation =
   | {
       readonly kind: 'allreduce';
@@ -26,17 +26,17 @@ export type WireOperation =
       receivedBytes?: number[];
     };
 
-/** Operations that are done, with their outputs filled in, when the generator goes on. */
+/** When the generator continues, the operations it yielded are done and their outputs filled in. */
 export type Wire<R> = Generator<readonly WireOperation[], R, void>;
 
-/** Every member's bytes, in order of the members. Their lengths may differ. */
+/** Every member's bytes, in index order. Their lengths may differ. */
 export function* allgather(bytes: Uint8Array): Wire<Uint8Array[]> {
   const operation: WireOperation = { kind: 'allgather', input: bytes };
   yield [operation];
   return partsOf(operation.output, operation.byteCounts);
 }
 
-/** `parts[i]` goes to member i; gives what came from each member. */
+/** Sends `parts[i]` to member i; returns what came from each member. */
 export function* alltoall(parts: readonly Uint8Array[]): Wire<Uint8Array[]> {
   const input = adjacent(parts) ?? concatenate(parts);
   const operation: WireOperation = {
@@ -48,7 +48,7 @@ export function* alltoall(parts: readonly Uint8Array[]): Wire<Uint8Array[]> {
   return partsOf(operation.output, operation.receivedBytes);
 }
 
-/** Sums up (or reduces with another operator) over all members, in place. All arrays are of one type. */
+/** Sums (or reduces with another operator) over all members, in place. All arrays have the same type. */
 export function* allreduce(arrays: readonly TypedArray[], op: ReduceOp = Sum): Wire<void> {
   const [first] = arrays;
   const dtype = naturalDtype(first);
@@ -56,7 +56,7 @@ export function* allreduce(arrays: readonly TypedArray[], op: ReduceOp = Sum): W
   yield [{ kind: 'allreduce', dtype, op, inputs: arrays, outputs: arrays, prescale: 1, postscale: 1 }];
 }
 
-/** Both at the same time, step by step: one round trip instead of two. */
+/** Runs both at the same time, step by step: one round trip instead of two. */
 export function* together<A, B>(first: Wire<A>, second: Wire<B>): Wire<readonly [A, B]> {
   let a = first.next();
   let b = second.next();
@@ -68,19 +68,19 @@ export function* together<A, B>(first: Wire<A>, second: Wire<B>): Wire<readonly 
   return [a.value, b.value];
 }
 
-/** The bytes as float32; their number is a multiple of 4. */
+/** The bytes as float32; their number must be a multiple of 4. */
 export function float32In(bytes: Uint8Array): Float32Array {
   const { buffer, byteOffset, byteLength } = aligned(bytes);
   return new Float32Array(buffer, byteOffset, byteLength / 4);
 }
 
-/** The bytes as uint32; their number is a multiple of 4. */
+/** The bytes as uint32; their number must be a multiple of 4. */
 export function uint32In(bytes: Uint8Array): Uint32Array {
   const { buffer, byteOffset, byteLength } = aligned(bytes);
   return new Uint32Array(buffer, byteOffset, byteLength / 4);
 }
 
-/** One after the other, in new memory. */
+/** All parts, one after another. A single part is not copied. */
 export function concatenate(parts: readonly TypedArray[]): Uint8Array {
   const [only] = parts;
   if (parts.length === 1 && only !== undefined) return bytesOf(only);
@@ -93,7 +93,7 @@ export function concatenate(parts: readonly TypedArray[]): Uint8Array {
   return whole;
 }
 
-/** The bytes of all parts, if they lie in the same memory one after the other. */
+/** A view of all parts, if they lie one after another in the same memory. */
 function adjacent(parts: readonly Uint8Array[]): Uint8Array | undefined {
   const [first] = parts;
   if (first === undefined) return undefined;
@@ -106,7 +106,7 @@ function adjacent(parts: readonly Uint8Array[]): Uint8Array | undefined {
   return new Uint8Array(buffer, byteOffset, end - byteOffset);
 }
 
-/** What transports give may begin at any byte of a buffer. */
+/** The results of transports may begin at any byte of a buffer. */
 function aligned(bytes: Uint8Array): Uint8Array {
   return bytes.byteOffset % 4 === 0 ? bytes : Uint8Array.from(bytes);
 }
@@ -119,7 +119,7 @@ function partsOf(whole: Uint8Array = new Uint8Array(0), counts: readonly number[
   });
 }
 
-/** What compressors of one's own send and receive by: `yield* wire.allgather(bytes)`. */
+/** For compressors written by users: `yield* wire.allgather(bytes)`. */
 export const wire: {
   readonly allgather: typeof allgather;
   readonly alltoall: typeof alltoall;
