@@ -1,4 +1,4 @@
-// horovod/jax in one process: trees, dtypes, ownership, the optimizers' maths and what is refused. Ranks that meet
+// horovod/jax in one process: trees, dtypes, ownership, the optimizers' maths and what is rejected. Ranks that meet
 // are in src/multiprocess/jax.test.ts.
 
 import assert from 'node:assert/strict';
@@ -50,7 +50,7 @@ describe('arrays and tensors of the core', () => {
     });
   }
 
-  test('float64 is refused where jax-js cannot make it, before anything is used up', {
+  test('float64 is rejected where jax-js cannot make it, before anything is used up', {
     skip: hasHalf,
   }, () => {
     const x = np.array([1, 2]).astype(jax.DType.Float64);
@@ -115,10 +115,10 @@ describe('trees', () => {
   });
 
   test('inside jit() and grad() there are no values to send', () => {
-    const refused = /a has no value yet: it is traced.*outside/;
+    const traced = /a has no value yet: it is traced.*outside/;
     const send = (x: jax.Array) => (hvd.allreduceSync({ a: x }) as { a: jax.Array }).a;
-    assert.throws(() => jax.jit(send)(np.array([1, 2])), refused);
-    assert.throws(() => jax.grad(send)(np.array(1)), refused);
+    assert.throws(() => jax.jit(send)(np.array([1, 2])), traced);
+    assert.throws(() => jax.grad(send)(np.array(1)), traced);
   });
 });
 
@@ -177,7 +177,7 @@ describe('optimizers', () => {
 describe('DistributedOptimizer', () => {
   before(() => hvd.init());
   after(() => hvd.shutdown());
-  const refusals: [name: string, make: () => unknown, words: RegExp][] = [
+  const rejections: [name: string, make: () => unknown, words: RegExp][] = [
     ['no optimizer', () => hvd.DistributedOptimizer({} as never), /expected an optimizer \{ init/],
     ['nothing', () => hvd.DistributedOptimizer(undefined as never), /not undefined/],
     [
@@ -247,8 +247,8 @@ describe('DistributedOptimizer', () => {
       /true or false/,
     ],
   ];
-  for (const [name, make, words] of refusals) {
-    test(`refuses ${name}`, async () => {
+  for (const [name, make, words] of rejections) {
+    test(`rejects ${name}`, async () => {
       const error = await errorOf((async () => make())());
       assert.equal(error.code, 'ERR_HVD_INVALID_ARGUMENT');
       assert.match(error.message, words);

@@ -1,5 +1,5 @@
-// Optimizers in the shape of optax, and the two small ones the examples train with. An optimizer is a pair of pure
-// functions over trees; both use up what they are given, as all functions of jax-js do, and both can be jitted.
+// The interface of optax's optimizers, and two small ones for the examples. An optimizer is a pair of pure functions over
+// trees; both use up their arguments, as all functions of jax-js do, and both can be jitted.
 
 import * as jax from '@jax-js/jax';
 

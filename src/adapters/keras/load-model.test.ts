@@ -154,7 +154,7 @@ describe('loadModel()', () => {
     await assert.rejects(loadModel(path), /Unknown layer/);
   });
 
-  test('what is no place is refused', async () => {
+  test('what is no place is rejected', async () => {
     await assert.rejects(loadModel(7 as never), { code: 'ERR_HVD_INVALID_ARGUMENT' });
   });
 
@@ -263,7 +263,7 @@ describe('BestModelCheckpoint', () => {
     });
   });
 
-  test('Adamax is refused before the first epoch, not after it', async () => {
+  test('Adamax is rejected before the first epoch, not after it', async () => {
     const callback = new BestModelCheckpoint({ filepath: join(folder, 'x') });
     callback.setModel(makeModel(tf.train.adamax(0.1)) as never);
     await assert.rejects(callback.onTrainBegin(), { code: 'ERR_HVD_UNSUPPORTED' });

@@ -1,7 +1,7 @@
-// loadModel(): a saved model with its optimizer wrapped again, so that training goes on where it was saved.
+// loadModel(): a saved model with its optimizer wrapped again, so that training can be resumed.
 
 import * as tf from '@tensorflow/tfjs';
-import { HorovodError } from '../../errors.ts';
+import { invalid } from '../check-options.ts';
 import { DistributedOptimizer } from '../tensorflow/optimizer/distributed-optimizer.ts';
 import { errorFeedbackOf, restoreErrorFeedback } from '../tensorflow/optimizer/error-feedback.ts';
 import type { DistributedOptimizerOptions } from '../tensorflow/optimizer/options.ts';
@@ -16,19 +16,18 @@ export type CustomObjects = Record<
 >;
 
 export interface LoadModelOptions extends DistributedOptimizerOptions {
-  /** Layers, regularizers, … of your own. */
+  /** Your own layers, regularizers, … */
   customObjects?: CustomObjects | undefined;
-  /** Optimizers of your own. */
+  /** Your own optimizers. */
   customOptimizers?: CustomObjects | undefined;
-  /** Every weight of the model must be in the file (true). */
+  /** Whether every weight of the model must be in the file. Default: true. */
   strict?: boolean | undefined;
 }
 
 /**
- * Loads a model from a path, a file:// URL or a tf.io handler. If it was saved with its optimizer, that comes back
- * with state and learning rate, wrapped by DistributedOptimizer(). It is no collective: call it on every rank, or on
- * one and broadcast. What lossy compression had not sent yet comes back on the ranks that load it, each its own part; on another
- * number of ranks, an equal share of all.
+ * Loads a model from a path, a file:// URL or a tf.io handler. If it was saved with its optimizer, that is restored with state
+ * and learning rate, and wrapped by DistributedOptimizer(). Not collective: call it on every rank, or on one and broadcast.
+ * Error feedback of lossy compression is restored too: each rank takes its part, or on another number of ranks an equal share.
  */
 export async function loadModel(
   location: string | URL | tf.io.IOHandler,
@@ -37,9 +36,10 @@ export async function loadModel(
   const { customObjects, customOptimizers, strict = true, ...distribution } = options;
   const isPlace = typeof location === 'string' || location instanceof URL;
   if (!isPlace && typeof location?.load !== 'function') {
-    throw new HorovodError(
-      'ERR_HVD_INVALID_ARGUMENT',
-      `loadModel() takes a path, a file:// URL or a tf.io handler with load(), not ${typeof location}.`,
+    const given = typeof location;
+    throw invalid(
+      'loadModel()',
+      `expected a path, a file:// URL or a tf.io handler with load(), not ${given}`,
     );
   }
   const handler = isPlace ? fileHandler(location) : location;
@@ -49,7 +49,7 @@ export async function loadModel(
   if (!model.optimizer) return model;
   restoreBetaPowers(model.optimizer);
   const wrapped = DistributedOptimizer(model.optimizer, distribution);
-  // The setter makes the optimizer somebody else's, whom model.dispose() spares; it is the model's own here.
+  // The setter would make model.dispose() spare the optimizer; here it belongs to the model.
   if (wrapped !== model.optimizer) model.optimizer = wrapped;
   if (isPlace && errorFeedbackOf(wrapped) !== undefined) {
     const state = await readErrorFeedback(pathOf(location));
@@ -58,7 +58,7 @@ export async function loadModel(
   return model;
 }
 
-/** TensorFlow.js knows classes by a global table: ours are in it while the model is loaded, then it is as before. */
+/** TensorFlow.js looks up classes in a global table: ours are in it while the model is loaded. */
 async function withClasses<R>(classes: CustomObjects, load: () => Promise<R>): Promise<R> {
   const table = tf.serialization.SerializationMap.getMap().classNameMap;
   const before = new Map(Object.keys(classes).map((name) => [name, table[name]]));

@@ -1,4 +1,4 @@
-// saveModel(): a checkpoint of a model, written by rank 0 alone, with the optimizer's state unless told otherwise.
+// saveModel(): a checkpoint of a model, written by rank 0, by default with the optimizer's state.
 
 import * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../errors.ts';
@@ -9,15 +9,14 @@ import { errorFeedbackBytes } from './model-files/error-feedback-file.ts';
 import { fileHandler } from './model-files/file-handler.ts';
 
 export interface SaveModelOptions {
-  /** Save the optimizer, its state and the losses and metrics too, so that training can go on (true). */
+  /** Also save the optimizer, its state, the losses and metrics, so that training can be resumed. Default: true. */
   includeOptimizer?: boolean | undefined;
 }
 
 /**
- * Saves a model into a folder, atomically. Rank 0 writes; other ranks return at once, without waiting for it: all
- * ranks have the same weights, and a barrier() makes those wait that need the file. Where the optimizer is saved too and its
- * state is sharded, or its compression keeps back what it has not sent (error feedback), all ranks must call it: each has a
- * part. Error feedback is saved to paths and file:// URLs, not to handlers.
+ * Saves a model into a folder, atomically. Rank 0 writes; other ranks return at once, because all ranks have the same weights.
+ * If they need the file, call barrier(). All ranks must call it if the optimizer is saved too and its state is sharded, or its
+ * compression has error feedback: then each rank has a part. Error feedback is saved to paths and file:// URLs, not to handlers.
  */
 export async function saveModel(
   model: tf.LayersModel,
@@ -38,7 +37,7 @@ export async function saveModel(
   await disposingCopies(model.optimizer, () => model.save(handler, { includeOptimizer }));
 }
 
-/** model.save() forgets to dispose of what getWeights() makes for it: the number of steps, as a tensor. */
+/** Disposes of what model.save() leaks: the number of steps, which getWeights() makes as a tensor. */
 async function disposingCopies<R>(optimizer: tf.Optimizer | undefined, save: () => Promise<R>): Promise<R> {
   if (!optimizer) return save();
   const isOwn = Object.hasOwn(optimizer, 'getWeights');
@@ -58,7 +57,7 @@ async function disposingCopies<R>(optimizer: tf.Optimizer | undefined, save: () 
   }
 }
 
-/** Whether the optimizer's state is spread over ranks, which have to bring it together. */
+/** Whether the optimizer's state is spread over ranks, so that all must take part in saving it. */
 export function isShared({ optimizer }: tf.LayersModel): boolean {
   if (!optimizer) return false;
   return shardingOf(optimizer) !== undefined || errorFeedbackOf(optimizer) !== undefined;
@@ -71,7 +70,7 @@ async function errorFeedbackIn(
   return state?.tensors.some((tensor) => tensor !== null) ? errorFeedbackBytes(state) : undefined;
 }
 
-/** Refuses an optimizer whose state TensorFlow.js cannot save, before a night's training depends on it. */
+/** Rejects an optimizer whose state TensorFlow.js cannot save before training starts. */
 export function checkSavable(model: tf.LayersModel): void {
   if (model.optimizer?.getClassName() !== 'Adamax') return;
   throw new HorovodError(

@@ -89,7 +89,7 @@ test('optimizers without momentum have none to get or set', () => {
   assert.throws(() => setMomentum(adam, 0.5), { code: 'ERR_HVD_INVALID_ARGUMENT' });
 });
 
-test('an optimizer without a number for its learning rate is refused by name', () => {
+test('an optimizer without a number for its learning rate is rejected by name', () => {
   const strange = tf.train.sgd(0.1);
   (strange as unknown as { learningRate: unknown }).learningRate = 'fast';
   assert.throws(
@@ -98,7 +98,7 @@ test('an optimizer without a number for its learning rate is refused by name', (
   );
 });
 
-test('what is no finite number, and what is no optimizer, is refused', () => {
+test('what is no finite number, and what is no optimizer, is rejected', () => {
   const code = 'ERR_HVD_INVALID_ARGUMENT';
   const momentum = tf.train.momentum(0.1, 0.9);
   for (const wrong of [Number.NaN, Number.POSITIVE_INFINITY, '0.1', undefined]) {

@@ -1,20 +1,19 @@
-// Batch normalization over the batches of all ranks: in training, mean and variance are those of all samples of this
-// step, wherever they are, and the gradient flows through them to every rank. N ranks with a part of a batch each thus
-// compute what one rank computes with the whole batch, even if the parts differ in size: the moments are weighted
-// by the number of samples (Horovod's TensorFlow layer is not, its PyTorch layer is). A rank that has joined counts
-// as one without samples.
+// Batch normalization over the batches of all ranks: in training, mean and variance are those of all samples of this step, and
+// the gradient flows through them to every rank. So N ranks with a part of a batch each compute what one rank computes with
+// the whole batch, even if the parts differ in size: moments are weighted by the number of samples (as in Horovod's PyTorch
+// layer, unlike its TensorFlow layer). A rank that has joined counts as one without samples.
 //
 // One allreduce forward (count, sum and sum of squares per channel) and one backward (two sums per channel). The
 // gradients of gamma and beta stay local, as those of any weight: DistributedOptimizer reduces them.
 
 import * as tf from '@tensorflow/tfjs';
-import { HorovodError } from '../../errors.ts';
 import { allreduceSync } from '../../operations/collectives.ts';
 import { Sum } from '../../tensor/reduce-op.ts';
+import { invalid } from '../check-options.ts';
 import { currentContext, size } from '../context.ts';
 import { valuesOf } from './tensor-operands.ts';
 
-/** The options of tf.layers.batchNormalization(); `fused` is known so that it can be refused, as Horovod does. */
+/** The options of tf.layers.batchNormalization(), and `fused`, which is rejected if true, as in Horovod for Python. */
 export type SyncBatchNormalizationConfig = NonNullable<Parameters<typeof tf.layers.batchNormalization>[0]> & {
   fused?: boolean | null;
 };
@@ -34,7 +33,7 @@ type Inputs = tf.Tensor | tf.Tensor[];
 type CallOptions = { [name: string]: unknown };
 type BatchNormalizationClass = new (config: SyncBatchNormalizationConfig) => BatchNormalization;
 
-// From the table by which models are loaded: making a layer to ask for its class would use up a layer's name.
+// From the table by which models are loaded: to make a layer, just to get its class, would use up a layer's name.
 const Base = tf.serialization.SerializationMap.getMap().classNameMap[
   'BatchNormalization'
 ]?.[0] as unknown as BatchNormalizationClass;
@@ -44,9 +43,9 @@ class SyncBatchNormalizationLayer extends Base {
 
   constructor(config: SyncBatchNormalizationConfig = {}) {
     if (config.fused === true || config.fused === null) {
-      throw new HorovodError(
-        'ERR_HVD_INVALID_ARGUMENT',
-        'SyncBatchNormalization does not support fused=true: the moments of the ranks meet between the steps it fuses.',
+      throw invalid(
+        'SyncBatchNormalization',
+        'fused: true is not supported, because ranks exchange moments between the fused steps',
       );
     }
     super(config);
@@ -146,7 +145,7 @@ function globalMoments(input: tf.Tensor, { channels, reduced }: Layout): Moments
   return { count, mean: tf.tensor1d(mean), variance: tf.tensor1d(variance) };
 }
 
-/** (x − mean) / √(variance + ε) · gamma + beta, whose gradient knows that mean and variance depend on every rank's x. */
+/** (x − mean) / √(variance + ε) · gamma + beta; its gradient respects that mean and variance depend on every rank's x. */
 function normalize(
   input: tf.Tensor,
   gamma: tf.Tensor,

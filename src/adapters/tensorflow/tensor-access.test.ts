@@ -53,7 +53,7 @@ for (const backend of ['cpu', 'wasm'] as const) {
   });
 }
 
-test('strings and complex numbers are refused', async () => {
+test('strings and complex numbers are rejected', async () => {
   await setBackend('cpu');
   assert.throws(() => dtypeOf(tf.tensor1d(['a']), 'allreduce'), /allreduce: tensors of dtype string/);
   assert.throws(() => dtypeOf(tf.complex([1], [2]), 'allreduce'), /dtype complex64/);

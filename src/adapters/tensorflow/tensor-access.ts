@@ -1,13 +1,12 @@
-// The memory behind a tf.Tensor, as typed arrays the core can move and reduce. Each backend keeps its values
-// elsewhere: `wasm` in its heap, `cpu` in a JavaScript array, `tensorflow` (tfjs-node) in TensorFlow's own memory,
-// a GPU backend on its device.
+// The memory behind a tf.Tensor, as typed arrays that the core can move and reduce. Each backend keeps values in another place:
+// `wasm` in its heap, `cpu` in a JavaScript array, `tensorflow` (tfjs-node) in TensorFlow's memory, a GPU backend on its device.
 //
-// Words. A *live view* is the tensor's own memory: reading costs no copy, writing changes the tensor. It is good
-// until the next call of tf: any allocation may grow the WASM heap, which takes the view away (length 0).
+// Words. A *live view* is the memory of the tensor itself: reading costs no copy, writing changes the tensor. It is valid until
+// the next call of tf: any allocation may grow the WASM heap, which detaches the view (length 0).
 
 import * as tf from '@tensorflow/tfjs';
-import { HorovodError } from '../../errors.ts';
 import type { DType, TypedArray } from '../../tensor/dtype.ts';
+import { invalid } from '../check-options.ts';
 
 /** What of BackendWasm and MathBackendCPU is used here; declared by both, documented by neither. */
 interface OpenBackend {
@@ -25,9 +24,9 @@ interface OpenBackend {
 export function dtypeOf(tensor: tf.Tensor, what: string): DType {
   const { dtype } = tensor;
   if (dtype === 'float32' || dtype === 'int32' || dtype === 'bool') return dtype;
-  throw new HorovodError(
-    'ERR_HVD_INVALID_ARGUMENT',
-    `${what}: tensors of dtype ${dtype} cannot take part in collectives; float32, int32 and bool can.`,
+  throw invalid(
+    what,
+    `tensors of dtype ${dtype} cannot take part in collectives; float32, int32 and bool can`,
   );
 }
 
@@ -54,7 +53,7 @@ export function heapOfBackend(): { readonly buffer: ArrayBufferLike } | undefine
   return (tf.backend() as unknown as OpenBackend).wasm?.asm?.['memory'];
 }
 
-/** Whether nothing else shows if this tensor's memory is written: no other tensor shares it. */
+/** Whether no other tensor shares this tensor's memory. */
 export function isSoleOwner(tensor: tf.Tensor): boolean {
   const backend = tf.backend() as unknown as OpenBackend;
   return backend.refCount?.(tensor.dataId) === 1;
@@ -70,14 +69,14 @@ export async function readTensorLater(tensor: tf.Tensor): Promise<TypedArray> {
   return liveView(tensor) ?? typed(await tensor.data(), tensor.dtype);
 }
 
-/** A new tensor with these values, which must be the caller's own: some backends keep the array itself. */
+/** A new tensor with these values. Do not use the array afterwards: some backends keep it. */
 export function makeTensor(data: TypedArray, shape: readonly number[], dtype: tf.DataType): tf.Tensor {
   return tf.tensor(data as Float32Array, shape as number[], dtype);
 }
 
 /**
- * A new tensor whose memory the caller will fill through liveView(); undefined where a tensor is made from an array
- * anyway (makeTensor). Its values are arbitrary until then.
+ * A new tensor whose memory the caller will fill through liveView(); until then its values are arbitrary. Undefined where
+ * tensors are always made from an array (makeTensor).
  */
 export function blankTensor(shape: readonly number[], dtype: tf.DataType): tf.Tensor | undefined {
   const backend = tf.backend() as unknown as OpenBackend;
@@ -85,7 +84,7 @@ export function blankTensor(shape: readonly number[], dtype: tf.DataType): tf.Te
   return tf.engine().makeTensorFromTensorInfo(backend.makeOutput(shape as number[], dtype));
 }
 
-/** A tensor with the same values and memory of its own (tf.clone() shares the memory). */
+/** A tensor with the same values in new memory (tf.clone() shares the memory). */
 export function copyTensor(tensor: tf.Tensor): tf.Tensor {
   return makeTensor(readTensor(tensor).slice(), tensor.shape, tensor.dtype);
 }

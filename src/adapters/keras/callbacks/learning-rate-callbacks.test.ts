@@ -197,7 +197,7 @@ describe('LearningRateScheduleCallback', () => {
     );
   });
 
-  test('wrong options are refused at once', () => {
+  test('wrong options are rejected at once', () => {
     const make = (options: object) => () => new LearningRateScheduleCallback(options as never);
     const code = 'ERR_HVD_INVALID_ARGUMENT';
     assert.throws(make({ multiplier: 1 }), { code, message: /Parameter `initialLr` is required/ });

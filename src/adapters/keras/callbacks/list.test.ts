@@ -47,7 +47,7 @@ test('what is undefined, null or false is left out; one callback need not be in 
   assert.equal(list(plain()).length, 1);
 });
 
-test('what is no callback is refused', () => {
+test('what is no callback is rejected', () => {
   const code = 'ERR_HVD_INVALID_ARGUMENT';
   assert.throws(() => list([Recorder as never]), { code, message: /Recorder.*instance, not the class/ });
   assert.throws(() => list([{} as never]), { code, message: /none of onTrainBegin/ });

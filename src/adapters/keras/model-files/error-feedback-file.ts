@@ -1,5 +1,5 @@
-// The file beside a model that has what lossy compression had not sent yet, of every rank (error feedback). model.json names
-// it, with a checksum and the shapes in it; TensorFlow.js does not look at that, so the model loads everywhere.
+// The file beside a model with the error feedback of lossy compression: what each rank had not sent yet. model.json has its
+// name, checksum and shapes; TensorFlow.js ignores that entry, so the model loads everywhere.
 
 import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -8,10 +8,10 @@ import type { ErrorFeedbackState } from '../../tensorflow/optimizer/error-feedba
 import { modelJsonIn } from './location.ts';
 import { type ErrorFeedbackEntry, type ModelJsonExtras, sha256 } from './write-model.ts';
 
-/** How often a model that is being replaced while it is read is read again. */
-const attempts = 5;
+/** A model that is replaced while it is read is read again. */
+const maxAttempts = 5;
 
-/** What the model at a path was saved with; undefined if nothing was kept back then. */
+/** What the model at a path was saved with; undefined if it has no error feedback. */
 export async function readErrorFeedback(path: string): Promise<ErrorFeedbackState | undefined> {
   const modelJson = modelJsonIn(path);
   for (let attempt = 1; ; attempt++) {
@@ -22,7 +22,7 @@ export async function readErrorFeedback(path: string): Promise<ErrorFeedbackStat
     if (!(bytes instanceof Error) && sha256(bytes) === entry.sha256)
       return stateOf(entry, new Uint8Array(bytes));
     // A newer model may have taken the place of the one whose file this was.
-    if (attempt < attempts && (await entryIn(modelJson))?.sha256 !== entry.sha256) continue;
+    if (attempt < maxAttempts && (await entryIn(modelJson))?.sha256 !== entry.sha256) continue;
     throw new HorovodError(
       'ERR_HVD_MODEL_FILE',
       `The model ${modelJson} was saved with error feedback of compression, and ${file} ` +

@@ -1,5 +1,5 @@
-// file:// for model.save() and tf.loadLayersModel() where tfjs-node is not installed. Where it is, its own handler
-// stays in charge: TensorFlow.js refuses to save if two handlers offer themselves for one URL.
+// file:// for model.save() and tf.loadLayersModel() if tfjs-node is not installed. If it is, its handler is used: TensorFlow.js
+// rejects a URL for which there are two handlers.
 
 import * as tf from '@tensorflow/tfjs';
 import { folderOf, isFileUrl, pathOf } from './location.ts';
@@ -28,12 +28,12 @@ export function registerFileHandler(): void {
   }
 }
 
-/** Offers our handler if nobody else, such as a tfjs-node imported later, offers one. */
+/** Offers our handler if there is no other, such as that of a tfjs-node imported later. */
 function yieldingRouter(handlersOf: (url: string) => tf.io.IOHandler[]): IORouter {
   const state = { asking: false };
   return (url) => {
     if (state.asking || typeof url !== 'string' || !isFileUrl(url)) return null as never;
-    state.asking = true; // asked again by ourselves, this router has nothing to offer
+    state.asking = true; // when called by ourselves, this router offers nothing
     try {
       return handlersOf(url).length > 0 ? (null as never) : fileHandler(url);
     } finally {

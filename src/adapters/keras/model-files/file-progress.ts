@@ -1,5 +1,5 @@
-// Progress of reading and writing model files, which may lie on slow disks or far away. Told by rank 0, or by whoever
-// is no rank; and reading and writing in pieces, so that there is something to tell.
+// Reads and writes model files in pieces and shows the progress on rank 0, or outside of a job: they may be on a slow disk or
+// far away.
 
 import type { FileHandle } from 'node:fs/promises';
 import { inBytes, type Phase, startPhase } from '../../../console/progress.ts';
@@ -34,7 +34,7 @@ export async function readInPieces(file: FileHandle, path: string): Promise<Uint
     while (done < total) {
       const length = Math.min(pieceBytes, total - done);
       const { bytesRead } = await file.read(content, done, length, done);
-      // Somebody has cut it meanwhile: the checksum will say so.
+      // The file was truncated meanwhile: its checksum will not match.
       if (bytesRead === 0) return content.subarray(0, done);
       done += bytesRead;
       phase?.report({ done, total, unit: 'bytes' });

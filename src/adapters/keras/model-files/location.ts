@@ -1,4 +1,4 @@
-// Where a model lies: a path, a file:// URL as a string (TensorFlow.js's habit: also relative, also unescaped), or a
+// Where a model is: a path, a file:// URL as a string (TensorFlow.js's habit: also relative, also unescaped), or a
 // URL object. A model is a folder with model.json in it; its weights lie beside that file.
 
 import { existsSync } from 'node:fs';
@@ -28,7 +28,7 @@ export function pathOf(location: string | URL): string {
   if (!isFileUrl(location)) return resolve(location);
   const literal = resolve(location.slice(scheme.length));
   const decoded = decode(literal);
-  // tfjs-node takes the text as it stands: what it has saved as "my%20model" must be found, too.
+  // tfjs-node takes the text literally: what it has saved as "my%20model" must be found too.
   return decoded !== literal && existsSync(literal) && !existsSync(decoded) ? literal : decoded;
 }
 

@@ -120,7 +120,7 @@ describe('names', () => {
     assert.equal(pathOf(`file://${folder}/my%20model`), join(folder, 'my model'));
   });
 
-  test('no path and a URL that is no file are refused', () => {
+  test('no path and a URL that is no file are rejected', () => {
     const code = 'ERR_HVD_INVALID_ARGUMENT';
     assert.throws(() => fileHandler(''), { code });
     assert.throws(() => fileHandler('file://'), { code });

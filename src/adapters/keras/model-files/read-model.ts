@@ -1,5 +1,5 @@
-// Reads a model as TensorFlow.js has it, model.json beside its weights, and says what is wrong with one that cannot
-// be used: missing, not a model, truncated, or changed since it was written.
+// Reads a model in the format of TensorFlow.js, model.json beside its weights. Errors say what is wrong with it: missing, not a
+// model, truncated, or changed since it was written.
 
 import { open, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -9,8 +9,8 @@ import { readInPieces } from './file-progress.ts';
 import { modelJsonIn } from './location.ts';
 import { type ModelJsonExtras, sha256 } from './write-model.ts';
 
-/** How often a model that is being replaced while it is read is read again. */
-const attempts = 5;
+/** A model that is replaced while it is read is read again. */
+const maxAttempts = 5;
 
 /** The model at a path: a folder with model.json, or that file itself. */
 export async function readModel(path: string): Promise<tf.io.ModelArtifacts> {
@@ -22,7 +22,7 @@ export async function readModel(path: string): Promise<tf.io.ModelArtifacts> {
     } catch (error) {
       // See NOTE [Two files, one switch]: a newer model has taken the place of the one whose weights are missing.
       const replaced = (await readText(modelJson)) !== text;
-      if (!replaced || attempt === attempts) throw error;
+      if (!replaced || attempt === maxAttempts) throw error;
     }
   }
 }

@@ -75,7 +75,7 @@ describe('the TensorBoard callback', () => {
     assert.ok(!readdirSync(folder).includes('rank 1'));
   });
 
-  test('wrong options are refused', () => {
+  test('wrong options are rejected', () => {
     const code = 'ERR_HVD_INVALID_ARGUMENT';
     assert.throws(() => new TensorBoard(''), { code });
     assert.throws(() => new TensorBoard({ logDir: 'x', updateFreq: 0 }), { code, message: /updateFreq/ });

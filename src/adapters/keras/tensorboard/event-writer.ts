@@ -1,6 +1,6 @@
-// Appends scalars to a TensorBoard event file. Every call is on the file when its promise resolves, so that
-// TensorBoard shows a job that is running, and a job that is killed has lost nothing. The file is open only while it is
-// written to: a fit() that fails tells its callbacks nothing, so nobody could close it.
+// Appends scalars to a TensorBoard event file. They are in the file when the promise resolves, so TensorBoard shows a running
+// job, and a job that is killed loses nothing. The file is open only while it is written to: if fit() throws, callbacks are not
+// called, so it could not be closed.
 
 import { randomUUID } from 'node:crypto';
 import { appendFile, mkdir } from 'node:fs/promises';

@@ -44,7 +44,7 @@ describe('the memory of tfjs-node', () => {
     tensor.dispose();
   });
 
-  test('an array of the wrong size is refused and nothing is kept', () => {
+  test('an array of the wrong size is rejected and nothing is kept', () => {
     const tensor = tf.ones([4]);
     assert.throws(() => memory.read([tensor], [new Float32Array(3)]), /differ in size/);
     const into = new Float32Array(4);

@@ -36,13 +36,13 @@ describe('setBackend', () => {
     assert.equal(await setBackend('wasm'), 'wasm');
   });
 
-  test('refuses another number of threads while the backend runs', async () => {
+  test('rejects another number of threads while the backend runs', async () => {
     await setBackend('wasm');
     assert.equal(await setBackend('wasm', { threads: 1 }), 'wasm');
     await assert.rejects(setBackend('wasm', { threads: 3 }), /runs already, with 1 thread/);
   });
 
-  test('refuses what is no backend and no number of threads', async () => {
+  test('rejects what is no backend and no number of threads', async () => {
     const isInvalid = (error: unknown) => HorovodError.is(error) && error.code === 'ERR_HVD_INVALID_ARGUMENT';
     await assert.rejects(setBackend('webgl' as BackendName), isInvalid);
     await assert.rejects(setBackend('wasm', { threads: 0 }), isInvalid);

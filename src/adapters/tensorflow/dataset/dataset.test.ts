@@ -72,7 +72,7 @@ describe('shards of lists', () => {
     assert.deepEqual(shard(Uint8Array.of(7), { count: 3, index: 2 }), Uint8Array.of(7));
   });
 
-  test('wrong arguments are refused', () => {
+  test('wrong arguments are rejected', () => {
     const code = 'ERR_HVD_INVALID_ARGUMENT';
     assert.throws(() => shard([1], { count: 0, index: 0 }), { code, message: /count/ });
     assert.throws(() => shard([1], { count: 2, index: 2 }), { code, message: /index is from 0 to 1/ });
@@ -205,7 +205,7 @@ describe('shards of tensors', () => {
     assert.equal(tf.memory().numTensors, before);
   });
 
-  test('tensors of different lengths and what is no tensor are refused', () => {
+  test('tensors of different lengths and what is no tensor are rejected', () => {
     const code = 'ERR_HVD_INVALID_ARGUMENT';
     const options = { count: 2, index: 0 };
     assert.throws(() => shardTensors([tf.ones([3]), tf.ones([4])], options), {
@@ -248,7 +248,7 @@ describe('shuffledIndices()', () => {
     for (const count of found.values()) assert.ok(count > 60 && count < 140, String(count));
   });
 
-  test('wrong arguments are refused', () => {
+  test('wrong arguments are rejected', () => {
     assert.throws(() => shuffledIndices(-1), { code: 'ERR_HVD_INVALID_ARGUMENT' });
     assert.throws(() => shuffledIndices(3, { seed: 0.5 }), { code: 'ERR_HVD_INVALID_ARGUMENT' });
     assert.throws(() => shuffledIndices(3, { sead: 1 } as never), { message: /no option sead/ });
@@ -279,7 +279,7 @@ describe('steps', () => {
     assert.equal(validationSteps(100, 100, 8), 1);
   });
 
-  test('wrong arguments are refused', () => {
+  test('wrong arguments are rejected', () => {
     assert.throws(() => stepsPerEpoch(0, 1, 1), { code: 'ERR_HVD_INVALID_ARGUMENT', message: /samples/ });
     assert.throws(() => validationSteps(1, 1.5, 1), {
       code: 'ERR_HVD_INVALID_ARGUMENT',

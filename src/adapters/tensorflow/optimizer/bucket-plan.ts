@@ -1,6 +1,6 @@
-// Which gradients travel together. A *bucket* is a list of variables (by their place in the list of all) whose
-// gradients are reduced in one operation, as soon as the last of them is there. Pure: from data to data, and the
-// same on every rank because the data is agreed on.
+// Which gradients are reduced together. A *bucket* is a list of variables (by their place in the list of all) whose gradients
+// are reduced in one operation, as soon as the last of them is there. Pure, and the same on every rank because the ranks have
+// agreed on the data.
 
 export interface BucketRequest {
   /** Bytes of each variable's gradient. */
@@ -23,7 +23,7 @@ export function planBuckets({ bytes, order, groups, bucketBytes }: BucketRequest
   const grouped = groups.map((group) => group.filter((place) => wanted.has(place)));
   const inGroups = new Set(grouped.flat());
   const alone = order.filter((place) => !inGroups.has(place)).map((place) => [place]);
-  // Whoever is finished first goes first; a group is finished with its last member.
+  // Buckets are in the order in which they are complete: a group is complete with its last member.
   const finishedAt = new Map(order.map((place, at) => [place, at]));
   const last = (bucket: readonly number[]) => Math.max(...bucket.map((place) => finishedAt.get(place) ?? 0));
   return [...grouped.filter((group) => group.length > 0), ...alone].sort((a, b) => last(a) - last(b));

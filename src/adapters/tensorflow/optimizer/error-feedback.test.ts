@@ -62,7 +62,7 @@ test('of variables that are gone nothing is kept', () => {
   variables[1]?.dispose();
 });
 
-test('what is no state, or has residuals of another length than its shape, is refused', () => {
+test('what is no state, or has residuals of another length than its shape, is rejected', () => {
   const tensor = { shape: [2, 2], residuals: [new Float32Array(4)], shared: {} };
   const state = { compressor: 'topk(0.5)', op: 'Average', tensors: [null, tensor] };
   const optimizer = tf.train.sgd(1);

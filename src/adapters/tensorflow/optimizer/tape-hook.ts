@@ -1,7 +1,7 @@
-// Hears when a variable's gradient is ready, while backpropagation still goes on. TensorFlow.js has no such event:
-// the hook goes into the tape, the list of operations that tf.variableGrads() walks backwards after the loss
-// function has returned. It is an internal of tfjs-core (declared, not documented): where it looks different
-// the hook says so by returning false, and gradients are reduced after backpropagation instead.
+// Reports each variable's gradient as soon as it is ready, during backpropagation. TensorFlow.js has no such event, so we hook
+// into the tape, the list of operations that tf.variableGrads() walks backwards after the loss function has returned. It is an
+// internal of tfjs-core (declared, not documented). If it looks different from what we expect, listenToTape() returns false,
+// and gradients are reduced after backpropagation.
 
 import * as tf from '@tensorflow/tfjs';
 
@@ -15,8 +15,8 @@ interface TapeNode {
 export type GradientListener = (variable: tf.Variable, gradient: tf.Tensor) => void;
 
 /**
- * To be called at the end of the loss function, under its tape. `onGradient` then hears each variable's gradient
- * once it is final. Not of variables that are used several times: theirs is a sum, which the tape makes later.
+ * To be called at the end of the loss function, under its tape. `onGradient` is then called with each variable's gradient
+ * once it is final; not for variables that are used several times, whose gradient is a sum that the tape makes later.
  */
 export function listenToTape(
   loss: tf.Tensor,

@@ -1,5 +1,5 @@
-// Kernels that the WASM backend lacks, or has wrong, run by the cpu backend on copies of the values. Right for what
-// is rare or small; what training spends its time in has a replacement of its own in this folder.
+// Kernels that are missing or wrong in the WASM backend run on the cpu backend, on copies of the values. That is good enough for
+// rare or small ones; kernels in which training spends its time have a replacement in this folder.
 
 import * as tf from '@tensorflow/tfjs';
 import type { Kernel, Replacement } from './kernel.ts';
@@ -13,10 +13,10 @@ interface CpuBackend {
 
 type Results = tf.TensorInfo | tf.TensorInfo[];
 
-/** The WASM heap has no complex numbers: better the clear error of a missing kernel than a wrong result. */
+/** The WASM heap has no complex numbers: the error of a missing kernel is better than a wrong result. */
 const complexKernels = new Set(['Complex', 'Real', 'Imag', 'ComplexAbs', 'FFT', 'IFFT']);
 
-/** One replacement for each kernel that the cpu backend has and the WASM backend has not, or has in `wrong`. */
+/** A replacement for each kernel of the cpu backend that the WASM backend lacks, or that is listed in `wrong`. */
 export function cpuFallbacks(wrong: readonly string[]): Replacement[] {
   const present = new Set(tf.getKernelsForBackend('wasm').map(({ kernelName }) => kernelName));
   return tf

@@ -1,5 +1,5 @@
-// Puts the training kernels of this folder into the registry of TensorFlow.js, in the place of those of the WASM
-// backend that are missing, wrong or slow. See docs/decisions/0009-wasm-training-kernels.md.
+// Registers the training kernels of this folder with TensorFlow.js, in place of kernels of the WASM backend that are missing,
+// wrong or slow. See docs/decisions/0009-wasm-training-kernels.md.
 
 import * as tf from '@tensorflow/tfjs';
 import { conv2d } from './conv2d.ts';
@@ -17,7 +17,7 @@ import { sum } from './sum.ts';
 import { unevenWindows } from './uneven-windows.ts';
 import { unsortedSegmentSum } from './unsorted-segment-sum.ts';
 
-/** Wrong upstream, and rare enough for the cpu's. */
+/** Wrong in the WASM backend, and rare enough for the cpu's kernels. */
 const wrongUpstream = ['Conv3DBackpropFilterV2', 'Conv3DBackpropInputV2'];
 
 const replacements: readonly Replacement[] = [

@@ -1,6 +1,6 @@
-// The WASM backend's module installs listeners for uncaught errors that throw them once more. With them a failed rank
-// ends with exit code 7 instead of 1, its stack names the listener's line, and a listener of the user's may be passed
-// over. They serve the exit() of C programs, which a backend never calls; so they go.
+// The WASM backend's module installs listeners for uncaught errors that rethrow them. With them a failed rank exits with code 7
+// instead of 1, its stack names the listener's line, and the user's listeners may be skipped. They are for exit() of C programs,
+// which a backend never calls, so they are removed.
 
 const events = ['uncaughtException', 'unhandledRejection'] as const;
 

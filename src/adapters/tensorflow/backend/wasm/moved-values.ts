@@ -1,7 +1,7 @@
 // Tensors move to the backend that uses them next, and the cpu backend may hold a float32 tensor as an Int32Array: its
 // cast from int32 or bool (tf.oneHot(…).toFloat()) changes the tensor's dtype and keeps the array. The WASM backend
 // would take the bits of those integers for floats. So the cpu's cast makes floats, and values of another type than
-// their dtype are converted on arrival. A tensor cast before setBackend() was called keeps its fault.
+// their dtype are converted when they move. Tensors that were cast before setBackend() was called stay wrong.
 
 import * as tf from '@tensorflow/tfjs';
 

@@ -1,5 +1,5 @@
-// The kernels of native/wasm, running in the memory of the backend that calls them. Where they
-// cannot be had (the threaded build has shared memory, which takes another module), callers do without.
+// The kernels of native/wasm, running in the memory of the backend that calls them. Undefined where that is impossible: the
+// threaded build has shared memory, which needs another module.
 
 import { readWasm } from '../../../../settings/package.ts';
 import type { WasmBackend, WasmModule } from './kernel.ts';

@@ -1,6 +1,6 @@
-// Who keeps what of an optimizer's state (ZeRO-1). All variables, flat and one after the other, are one long vector; each
-// rank has one *shard* of it, cut as reducescatter() cuts: equal lengths, the first ranks one element longer. A *piece* is
-// what a shard has of one variable. Pure, and the same on every rank; why so: docs/decisions/0017-zero-1.md.
+// Which rank keeps which part of an optimizer's state (ZeRO-1). All variables, flat and one after the other, are one long
+// vector; each rank has one *shard* of it, cut as reducescatter() cuts: equal lengths, the first ranks one element longer. A
+// *piece* is the part of one variable in a shard. Pure, and the same on every rank. See docs/decisions/0017-zero-1.md.
 
 export interface Piece {
   /** Which variable. */
@@ -20,7 +20,7 @@ export interface ShardLayout {
   readonly starts: readonly number[];
   /** Elements of this rank's shard. */
   readonly length: number;
-  /** In order; none of variables without elements. */
+  /** In order; variables without elements have none. */
   readonly pieces: readonly Piece[];
 }
 
@@ -31,9 +31,9 @@ export function layOut(sizes: readonly number[], index: number, members: number)
     total += size;
     return total - size;
   });
-  const [least, longer] = [Math.floor(total / members), total % members];
-  const begin = index * least + Math.min(index, longer);
-  const length = least + (index < longer ? 1 : 0);
+  const [minimum, longer] = [Math.floor(total / members), total % members];
+  const begin = index * minimum + Math.min(index, longer);
+  const length = minimum + (index < longer ? 1 : 0);
   const pieces = sizes.flatMap((size, place): Piece[] => {
     const start = starts[place] as number;
     const from = Math.max(start, begin);
