@@ -873,7 +873,7 @@ export declare function stepsPerEpoch(samples: number, batchSize: number, ranks?
 /** Batch normalization over the batches of all ranks; the options of tf.layers.batchNormalization(). */
 export declare const SyncBatchNormalization: SyncBatchNormalizationFactory;
 
-/** The options of tf.layers.batchNormalization(); `fused` is known so that it can be refused, as Horovod does. */
+/** The options of tf.layers.batchNormalization(), and `fused`, which is rejected if true, as in Horovod for Python. */
 export type SyncBatchNormalizationConfig = NonNullable<Parameters<typeof tf.layers.batchNormalization>[0]> & {
     fused?: boolean | null;
 };
@@ -1106,32 +1106,30 @@ export type CustomObjects = Record<string, tf.serialization.SerializableConstruc
 export declare function fileHandler(location: string | URL, extras?: ModelExtras): tf.io.IOHandler;
 
 /**
- * Loads a model from a path, a file:// URL or a tf.io handler. If it was saved with its optimizer, that comes back
- * with state and learning rate, wrapped by DistributedOptimizer(). It is no collective: call it on every rank, or on
- * one and broadcast. What lossy compression had not sent yet comes back on the ranks that load it, each its own part; on another
- * number of ranks, an equal share of all.
+ * Loads a model from a path, a file:// URL or a tf.io handler. If it was saved with its optimizer, that is restored with state
+ * and learning rate, and wrapped by DistributedOptimizer(). Not collective: call it on every rank, or on one and broadcast.
+ * Error feedback of lossy compression is restored too: each rank takes its part, or on another number of ranks an equal share.
  */
 export declare function loadModel(location: string | URL | tf.io.IOHandler, options?: LoadModelOptions): Promise<tf.LayersModel>;
 
 export interface LoadModelOptions extends DistributedOptimizerOptions {
-    /** Layers, regularizers, … of your own. */
+    /** Your own layers, regularizers, … */
     customObjects?: CustomObjects | undefined;
-    /** Optimizers of your own. */
+    /** Your own optimizers. */
     customOptimizers?: CustomObjects | undefined;
-    /** Every weight of the model must be in the file (true). */
+    /** Whether every weight of the model must be in the file. Default: true. */
     strict?: boolean | undefined;
 }
 
 /**
- * Saves a model into a folder, atomically. Rank 0 writes; other ranks return at once, without waiting for it: all
- * ranks have the same weights, and a barrier() makes those wait that need the file. Where the optimizer is saved too and its
- * state is sharded, or its compression keeps back what it has not sent (error feedback), all ranks must call it: each has a
- * part. Error feedback is saved to paths and file:// URLs, not to handlers.
+ * Saves a model into a folder, atomically. Rank 0 writes; other ranks return at once, because all ranks have the same weights.
+ * If they need the file, call barrier(). All ranks must call it if the optimizer is saved too and its state is sharded, or its
+ * compression has error feedback: then each rank has a part. Error feedback is saved to paths and file:// URLs, not to handlers.
  */
 export declare function saveModel(model: tf.LayersModel, location: string | URL | tf.io.IOHandler, options?: SaveModelOptions): Promise<void>;
 
 export interface SaveModelOptions {
-    /** Save the optimizer, its state and the losses and metrics too, so that training can go on (true). */
+    /** Also save the optimizer, its state, the losses and metrics, so that training can be resumed. Default: true. */
     includeOptimizer?: boolean | undefined;
 }
 
