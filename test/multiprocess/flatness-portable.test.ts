@@ -1,0 +1,3 @@
+import { describeFlatness } from '../support/flatness.ts';
+
+describeFlatness('portable');
