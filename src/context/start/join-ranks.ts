@@ -1,0 +1,342 @@
+// How one of several ranks starts, in stages: find the others → introduce → choose a transport → control block → open the
+// transport → the parts of a context. What a stage has opened is closed again if a later one fails, and the first failure of
+// any rank ends the start of all of them.
+
+import { createLog, type Log, type LogTopic } from '../../console/log.ts';
+import { ControlBlock, toError, toFailureRecord } from '../../control/control-block.ts';
+import { GroupKnobs } from '../../engine/autotune/group-knobs.ts';
+import { autotuneWord, hierarchyOf, jobShape, savedValues } from '../../engine/autotune/word.ts';
+import type { HorovodError } from '../../errors.ts';
+import type { WaitOptions } from '../../net/wait.ts';
+import { ControlBlockBoard } from '../../observe/status/status-board.ts';
+import { type JoinedJob, joinJob } from '../../rendezvous/join.ts';
+import { shortJobId } from '../../rendezvous/short-job-id.ts';
+import { gather } from '../../rendezvous/store/gather.ts';
+import { controlBlockKey } from '../../rendezvous/store/keys.ts';
+import type { Settings } from '../../settings/table.ts';
+import { loadNative } from '../../transport/native/load.ts';
+import type { Autotune } from '../autotune.ts';
+import type { ContextParts } from '../context-parts.ts';
+import { decideTransport, type Introduction, type TransportDecision } from './choose-transport.ts';
+import { announcer, type CommonParts, checkRanks, flightPlace } from './common-parts.ts';
+import { HostMap, whereabouts } from './hosts.ts';
+import { type OpenedTransport, openTransport } from './open-transport.ts';
+import { StartProgress } from './start-progress.ts';
+import { asStartFailure, eitherOf, StartWatch } from './start-watch.ts';
+
+export interface JoinRequest {
+  readonly settings: Settings;
+  /** Of init(): only these ranks of the job take part. */
+  readonly ranks: readonly number[] | undefined;
+  /** Counts init() calls for the same ranks from 1. */
+  readonly generation: number;
+  readonly wait: WaitOptions;
+}
+
+/** A rank that has come so far that it can be made a context. */
+export interface JoinedParts {
+  readonly parts: ContextParts;
+  /** Undefined: it is off. */
+  readonly autotune: Autotune | undefined;
+  /** The failure that ended the start of all ranks, if there was one. */
+  firstFailure(): Promise<HorovodError | undefined>;
+  /** The context is there, or has failed. */
+  endStart(): void;
+}
+
+export async function joinRanks(common: CommonParts, request: JoinRequest): Promise<JoinedParts> {
+  const start = await Start.findOthers(request);
+  try {
+    const introductions = await start.introduce();
+    const hosts = new HostMap(introductions);
+    const decision = start.chooseTransport(introductions, hosts);
+    const block = await start.openControlBlock(hosts);
+    const tuning = start.planTuning(introductions, hosts, decision);
+    const opened = await start.openTransport({ hosts, decision, block, tuning });
+    return start.finish(common, { hosts, block, opened, tuning });
+  } catch (error) {
+    throw await start.abandon(error);
+  }
+}
+
+/** What rank 0 said about autotune, and what follows from it for this job. */
+type Tuning = Pick<Autotune, 'word' | 'shape'> & { readonly saved: ReturnType<typeof savedValues> };
+
+class Start {
+  readonly #request: JoinRequest;
+  readonly #job: JoinedJob;
+  readonly #progress: StartProgress;
+  readonly #log: Log;
+  readonly #members: readonly number[];
+  /** Of this rank in `members`. */
+  readonly #place: number;
+  /** Of every key in the store: other ranks of the job may start apart from these. */
+  readonly #prefix: string;
+  readonly #watch: StartWatch;
+  /** The rank that has made the control block, if it is another one. */
+  #owner: number | undefined;
+  #block: ControlBlock | undefined;
+  #opened: OpenedTransport | undefined;
+
+  private constructor(
+    request: JoinRequest,
+    job: JoinedJob,
+    members: readonly number[],
+    progress: StartProgress,
+  ) {
+    this.#request = request;
+    this.#job = job;
+    this.#progress = progress;
+    this.#log = createLog(request.settings, job.rank);
+    this.#members = members;
+    this.#place = members.indexOf(job.rank);
+    this.#prefix = request.ranks === undefined ? '' : `ranks ${members.join(',')}/`;
+    this.#watch = new StartWatch(job.store, this.#key('failure'));
+    this.#debug(`in job ${job.jobId} of ${job.launcher}, one of ${job.size} ranks`, 'rendezvous');
+  }
+
+  /** Connects with the store through which the ranks meet. */
+  static async findOthers(request: JoinRequest): Promise<Start> {
+    const { settings, wait, ranks } = request;
+    const progress = new StartProgress();
+    progress.joining(settings);
+    const job = await joinJob(settings, wait).finally(() => progress.end());
+    try {
+      return new Start(request, job, checkRanks(ranks, job.rank, job.size), progress);
+    } catch (error) {
+      job.close();
+      throw error;
+    }
+  }
+
+  /** The ranks tell each other where they are and what they can. By place in the list of members. */
+  async introduce(): Promise<Introduction[]> {
+    const { settings } = this.#request;
+    const introduction = {
+      ...introductionOf(settings),
+      autotune: autotuneWord(settings, this.#place === 0, (text) => this.#log.write('warning', text)),
+    };
+    const onMissing = this.#progress.gathering(this.#members, this.#place, this.#log);
+    const texts = await this.#gather('introduction', JSON.stringify(introduction), onMissing);
+    return texts.map((text) => JSON.parse(text) as Introduction);
+  }
+
+  chooseTransport(introductions: readonly Introduction[], hosts: HostMap): TransportDecision {
+    const decision = decideTransport(introductions, this.#members, hosts.hosts);
+    const { transport, warning } = decision;
+    if (this.#place === 0 && warning !== undefined) this.#log.write('warning', warning);
+    this.#debug(
+      `${this.#members.length} ranks on ${hosts.hosts} hosts, transport ${transport}`,
+      'rendezvous',
+    );
+    this.#progress.stage(`opening the ${transport} transport`);
+    return decision;
+  }
+
+  /** Each host has a control block, made by the first of its ranks. */
+  async openControlBlock(hosts: HostMap): Promise<ControlBlock> {
+    const { rank, size, store } = this.#job;
+    const { settings, generation, wait } = this.#request;
+    const [first] = hosts.placesOn(hosts.hostOf[this.#place] as number) as [number];
+    const leader = this.#members[first] as number;
+    const key = this.#prefix + controlBlockKey(generation, leader);
+    if (rank === leader) {
+      this.#block = ControlBlock.create(size, { directory: settings.shmDirectory });
+      await this.#watch.guard(store.set(key, this.#block.path, wait));
+    } else {
+      this.#owner = leader;
+      this.#block = ControlBlock.open(await this.#watch.guard(store.get(key, { ...wait, from: leader })));
+    }
+    this.#block.attach(rank);
+    return this.#block;
+  }
+
+  planTuning(
+    introductions: readonly Introduction[],
+    hosts: HostMap,
+    { transport }: TransportDecision,
+  ): Tuning | undefined {
+    const word = introductions[0]?.autotune;
+    if (word === undefined) return undefined;
+    const shape = jobShape(transport, hosts.hostOf);
+    return { word, shape, saved: savedValues(word, shape) };
+  }
+
+  async openTransport({
+    hosts,
+    decision,
+    block,
+    tuning,
+  }: {
+    readonly hosts: HostMap;
+    readonly decision: TransportDecision;
+    readonly block: ControlBlock;
+    readonly tuning: Tuning | undefined;
+  }): Promise<OpenedTransport> {
+    const { settings, generation, wait } = this.#request;
+    this.#opened = await openTransport({
+      // What a transport is opened with cannot change later.
+      settings: { ...settings, ...hierarchyOf(tuning?.saved) },
+      job: this.#job,
+      block,
+      hosts,
+      members: this.#members,
+      place: this.#place,
+      decision,
+      log: this.#log,
+      generation: `${this.#prefix}${generation}`,
+      wait: { ...wait, signal: eitherOf(wait.signal, this.#watch.signal) },
+      exchange: (text) => this.#gather('addresses', text),
+    });
+    const { name, background } = this.#opened.transport;
+    this.#debug(`the ${name} transport is open, background ${background}`, 'transport');
+    return this.#opened;
+  }
+
+  finish(
+    common: CommonParts,
+    {
+      hosts,
+      block,
+      opened,
+      tuning,
+    }: {
+      readonly hosts: HostMap;
+      readonly block: ControlBlock;
+      readonly opened: OpenedTransport;
+      readonly tuning: Tuning | undefined;
+    },
+  ): JoinedParts {
+    const { settings } = this.#request;
+    const { rank, jobId } = this.#job;
+    const members = this.#members;
+    const { transport } = opened;
+    const groupKnobs = tuning === undefined ? undefined : groupKnobsOf(tuning, transport, hosts, settings);
+    const forgetLastWords = rememberLastWords(block, rank);
+    let failureTold: Promise<HorovodError> | undefined;
+    let isStarting = true;
+    let groups = 0;
+    const parts: ContextParts = {
+      ...common,
+      log: this.#log,
+      world: hosts.worldOf(this.#place),
+      transport,
+      members,
+      hostOf: hosts.hostOf,
+      openGroup: groupKnobs?.open,
+      exchange: (text) => this.#gather('group', text, undefined, `/${++groups}`),
+      startSignal: this.#watch.signal,
+      status: {
+        board: new ControlBlockBoard(block, members),
+        host: hosts.nameOf(this.#place),
+        job: shortJobId(jobId),
+      },
+      timelineBlock: {
+        fd: block.fd,
+        path: block.path,
+        ranks: block.ranks,
+        number: rank,
+        hasOtherHosts: hosts.hosts > 1,
+      },
+      flight: flightPlace(settings, [shortJobId(jobId), ...(this.#prefix === '' ? [] : members)].join('-')),
+      pidOf: (each) => block.pid(members[each] as number),
+      failJob: (error) => {
+        const isOurs = block.fail(toFailureRecord(error));
+        const record = isOurs ? undefined : block.failure();
+        const first = record === undefined ? error : toError(record);
+        if (isStarting) failureTold ??= this.#watch.tell(first, this.#owner);
+      },
+      leave: () => block.leave(rank),
+      close: () => {
+        forgetLastWords();
+        opened.close();
+        // The failure goes out first, and the block stays for those who are about to open it.
+        const end = () => {
+          this.#job.close();
+          block.close();
+        };
+        if (failureTold === undefined) end();
+        else void failureTold.finally(end);
+      },
+    };
+    return {
+      parts,
+      autotune: tuning && { ...tuning, settings, groupKnobs, say: announcer(settings, this.#place) },
+      firstFailure: async () => failureTold,
+      endStart: () => {
+        this.#progress.end();
+        isStarting = false;
+        this.#watch.end();
+      },
+    };
+  }
+
+  /** Tells the others of the failure, closes everything, and returns the error to throw: the first of any rank. */
+  async abandon(error: unknown): Promise<unknown> {
+    this.#progress.end();
+    const ours = asStartFailure(error, this.#job.rank);
+    const first = await this.#watch.tell(ours, this.#owner);
+    this.#block?.fail(toFailureRecord(first));
+    this.#opened?.close();
+    this.#job.close();
+    this.#block?.close();
+    // An error that is not a HorovodError goes to the caller as it is.
+    return first === ours ? error : first;
+  }
+
+  /** Every member gives a text and gets those of all. */
+  #gather(
+    what: string,
+    text: string,
+    onMissing?: (missing: readonly number[]) => void,
+    suffix = '',
+  ): Promise<readonly string[]> {
+    const { wait } = this.#request;
+    return this.#watch.guard(
+      gather(this.#job.store, `${this.#key(what)}${suffix}`, text, {
+        ...wait,
+        members: this.#members,
+        rank: this.#job.rank,
+        ...(onMissing === undefined ? {} : { onMissing }),
+      }),
+    );
+  }
+
+  #key(what: string): string {
+    return `${this.#prefix}${what}/${this.#request.generation}`;
+  }
+
+  #debug(text: string, topic: LogTopic): void {
+    this.#log.write('debug', text, { topic });
+  }
+}
+
+function introductionOf(settings: Settings): Introduction {
+  const { transport, launcher, hostname } = settings;
+  const native = loadNative(settings);
+  const wish = transport === 'auto' && !settings.native ? 'portable' : transport;
+  const lack = transport === 'portable' ? 'HOROVOD_TRANSPORT=portable' : native.built ? '' : native.reason;
+  const givenName = launcher.kind === 'horovodrun' ? hostname : undefined;
+  return { ...whereabouts(givenName), wish, lack };
+}
+
+function groupKnobsOf(
+  { word, saved }: Tuning,
+  transport: OpenedTransport['transport'],
+  hosts: HostMap,
+  settings: Settings,
+): GroupKnobs {
+  const defaults = {
+    allreduce: settings.hierarchicalAllreduce ?? true,
+    allgather: settings.hierarchicalAllgather ?? true,
+  };
+  const fixed = saved === undefined ? word.given : ['hierarchicalAllreduce', 'hierarchicalAllgather'];
+  return GroupKnobs.of(transport, hosts.hostOf, defaults, fixed);
+}
+
+/** An uncaught error is about to end this process: other ranks and the launcher learn which one. */
+function rememberLastWords(block: ControlBlock, rank: number): () => void {
+  const onError = (error: unknown) => block.writeLastWords(rank, error);
+  process.on('uncaughtExceptionMonitor', onError);
+  return () => process.off('uncaughtExceptionMonitor', onError);
+}
