@@ -1,10 +1,10 @@
 // Puts autotune on a context: the settings of an earlier job, or a tuner that listens to the steps.
 
 import type { JobShape, SavedResult } from '../engine/autotune/files.ts';
-import type { GroupKnobs } from '../engine/autotune/group-knobs.ts';
-import type { KnobValues } from '../engine/autotune/knobs.ts';
+import type { GroupTunables } from '../engine/autotune/group-tunables.ts';
+import { jobTunables } from '../engine/autotune/job-tunables.ts';
 import { Reporter } from '../engine/autotune/reporter.ts';
-import { tunableKnobs } from '../engine/autotune/tunable-knobs.ts';
+import type { TunableValues } from '../engine/autotune/tunables.ts';
 import { Tuner } from '../engine/autotune/tuner.ts';
 import { type AutotuneWord, savedValues } from '../engine/autotune/word.ts';
 import { nowMs } from '../engine/clock.ts';
@@ -24,7 +24,7 @@ export interface Autotune {
   >;
   readonly shape: JobShape;
   /** Undefined: there are none. */
-  readonly groupKnobs?: GroupKnobs | undefined;
+  readonly groupTunables?: GroupTunables | undefined;
   /** A line that is shown whatever the log's level is. */
   say(text: string): void;
 }
@@ -32,7 +32,7 @@ export interface Autotune {
 /** All ranks call it at the same place, before anything else. Undefined where there is nothing left to tune. */
 export function attachAutotune(context: HorovodContext, autotune: Autotune): Tuner | undefined {
   const { rank, size } = context.world;
-  const { word, settings, shape, groupKnobs } = autotune;
+  const { word, settings, shape, groupTunables } = autotune;
   const say = rank === 0 ? autotune.say : () => {};
   if (size === 1) {
     say('has nothing to do in a job of one rank.');
@@ -41,35 +41,39 @@ export function attachAutotune(context: HorovodContext, autotune: Autotune): Tun
   const values = savedValues(word, shape, say);
   if (values !== undefined) {
     context.tuned.apply(values);
-    groupKnobs?.apply(values);
+    groupTunables?.apply(values);
     say(`uses the result in ${settings.autotuneFile}: ${describeSaved(values, word.saved as SavedResult)}.`);
     return undefined;
   }
-  const knobs = () =>
-    tunableKnobs({
+  const tunables = () =>
+    jobTunables({
       tuned: context.tuned,
       given: new Set(word.given),
       background: context.transport.background,
-      more: groupKnobs?.knobs ?? [],
+      more: groupTunables?.tunables ?? [],
     });
   const warn = (text: string) => context.log.write('warning', text);
   const decider =
     rank === 0
-      ? new Reporter(knobs, {
+      ? new Reporter(tunables, {
           warmupSamples: settings.autotuneWarmupSamples,
           maxSamples: settings.autotuneMaxSamples,
           noise: settings.autotuneNoise,
           logFile: settings.autotuneLog,
           resultFile: settings.autotuneFile,
-          ...{ shape, say, warn },
+          shape,
+          say,
+          warn,
         })
       : undefined;
   const host = {
-    ...{ rank, nowMs, warn },
+    rank,
+    nowMs,
+    warn,
     isIdle: () => context.isIdle,
-    apply: (decided: KnobValues) => {
+    apply: (decided: TunableValues) => {
       context.tuned.apply(decided);
-      groupKnobs?.apply(decided);
+      groupTunables?.apply(decided);
     },
     exchange: (key: string, text: string) => exchangeOptional(context, key, text),
   };
@@ -107,9 +111,9 @@ export function exchangeOptional(
   }
 }
 
-function describeSaved(values: KnobValues, { comparison }: SavedResult): string {
+function describeSaved(values: TunableValues, { comparison }: SavedResult): string {
   const names = Object.keys(values);
-  if (comparison?.isBetter !== true || names.length === 0) return 'the usual settings were the best';
+  if (comparison?.isBetter !== true || names.length === 0) return 'the default settings were the best';
   const shown = names.map((name) => `${name} ${values[name]}`).join(', ');
   return `${shown} (it saved ${(100 * comparison.gain).toFixed(1)} % of a step)`;
 }

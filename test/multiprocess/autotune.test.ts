@@ -66,12 +66,12 @@ describe('autotune', () => {
         assert.deepEqual([used, fusionThresholdBytes], [transport, 1000]);
       }
       const [header, ...rows] = readFileSync(log, 'utf8').trim().split('\n') as [string, ...string[]];
-      const knobs = ['hierarchical_allreduce', 'hierarchical_allgather'];
-      if (title === 'native') knobs.push('tcp_switch_bytes');
-      assert.equal(header, ['phase', ...knobs, 'step_ms', 'steps_per_second'].join());
+      const tunables = ['hierarchical_allreduce', 'hierarchical_allgather'];
+      if (title === 'native') tunables.push('tcp_switch_bytes');
+      assert.equal(header, ['phase', ...tunables, 'step_ms', 'steps_per_second'].join());
       const tried = rows.filter((row) => row.startsWith('searching,')).map((row) => row.split(','));
-      knobs.forEach((knob, i) => {
-        assert.ok(new Set(tried.map((row) => row[i + 1])).size > 1, `only one ${knob} was tried`);
+      tunables.forEach((tunable, i) => {
+        assert.ok(new Set(tried.map((row) => row[i + 1])).size > 1, `only one ${tunable} was tried`);
       });
     });
   }

@@ -59,8 +59,12 @@ export class HostMap {
     const counts = this.names.map((_, each) => this.placesOn(each).length);
     const withIt = counts.flatMap((count, each) => (count > localRank ? [each] : []));
     return {
-      ...{ rank: place, size: this.hostOf.length, localRank, localSize: own.length },
-      ...{ crossRank: withIt.indexOf(host), crossSize: withIt.length },
+      rank: place,
+      size: this.hostOf.length,
+      localRank,
+      localSize: own.length,
+      crossRank: withIt.indexOf(host),
+      crossSize: withIt.length,
       isHomogeneous: counts.every((count) => count === counts[0]),
     };
   }

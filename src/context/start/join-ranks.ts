@@ -4,7 +4,7 @@
 
 import { createLog, type Log, type LogTopic } from '../../console/log.ts';
 import { ControlBlock, toError, toFailureRecord } from '../../control/control-block.ts';
-import { GroupKnobs } from '../../engine/autotune/group-knobs.ts';
+import { GroupTunables } from '../../engine/autotune/group-tunables.ts';
 import { autotuneWord, hierarchyOf, jobShape, savedValues } from '../../engine/autotune/word.ts';
 import type { HorovodError } from '../../errors.ts';
 import type { WaitOptions } from '../../net/wait.ts';
@@ -211,7 +211,8 @@ class Start {
     const { rank, jobId } = this.#job;
     const members = this.#members;
     const { transport } = opened;
-    const groupKnobs = tuning === undefined ? undefined : groupKnobsOf(tuning, transport, hosts, settings);
+    const groupTunables =
+      tuning === undefined ? undefined : groupTunablesOf(tuning, transport, hosts, settings);
     const forgetLastWords = rememberLastWords(block, rank);
     let failureTold: Promise<HorovodError> | undefined;
     let isStarting = true;
@@ -223,7 +224,7 @@ class Start {
       transport,
       members,
       hostOf: hosts.hostOf,
-      openGroup: groupKnobs?.open,
+      openGroup: groupTunables?.open,
       exchange: (text) => this.#gather('group', text, undefined, `/${++groups}`),
       startSignal: this.#watch.signal,
       status: {
@@ -261,7 +262,7 @@ class Start {
     };
     return {
       parts,
-      autotune: tuning && { ...tuning, settings, groupKnobs, say: announcer(settings, this.#place) },
+      autotune: tuning && { ...tuning, settings, groupTunables, say: announcer(settings, this.#place) },
       firstFailure: async () => failureTold,
       endStart: () => {
         this.#progress.end();
@@ -320,18 +321,18 @@ function introductionOf(settings: Settings): Introduction {
   return { ...whereabouts(givenName), wish, lack };
 }
 
-function groupKnobsOf(
+function groupTunablesOf(
   { word, saved }: Tuning,
   transport: OpenedTransport['transport'],
   hosts: HostMap,
   settings: Settings,
-): GroupKnobs {
+): GroupTunables {
   const defaults = {
     allreduce: settings.hierarchicalAllreduce ?? true,
     allgather: settings.hierarchicalAllgather ?? true,
   };
   const fixed = saved === undefined ? word.given : ['hierarchicalAllreduce', 'hierarchicalAllgather'];
-  return GroupKnobs.of(transport, hosts.hostOf, defaults, fixed);
+  return GroupTunables.of(transport, hosts.hostOf, defaults, fixed);
 }
 
 /** An uncaught error is about to end this process: other ranks and the launcher learn which one. */

@@ -77,8 +77,11 @@ test('while it looks for the others, the first rank of a host says where', () =>
   for (const localRank of ['0', '1']) {
     const { lines, log, step, progress } = setUp();
     const settings = readSettings({
-      ...{ HOROVOD_RANK: '0', HOROVOD_SIZE: '2', HOROVOD_LOCAL_RANK: localRank, HOROVOD_LOCAL_SIZE: '2' },
-      ...{ HOROVOD_RENDEZVOUS_ADDR: 'host1:4711' },
+      HOROVOD_RANK: '0',
+      HOROVOD_SIZE: '2',
+      HOROVOD_LOCAL_RANK: localRank,
+      HOROVOD_LOCAL_SIZE: '2',
+      HOROVOD_RENDEZVOUS_ADDR: 'host1:4711',
     });
     progress.joining(settings, log);
     step(3000);

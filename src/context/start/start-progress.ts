@@ -39,7 +39,9 @@ export class StartProgress {
     return (missing) => {
       const total = members.length;
       this.#phase?.report({
-        ...{ done: total - missing.length, total, unit: 'ranks' },
+        done: total - missing.length,
+        total,
+        unit: 'ranks',
         ...(missing.length === 0 ? {} : { detail: `waiting for ${ranksOf(missing)}` }),
       });
     };
@@ -58,7 +60,8 @@ export class StartProgress {
 
   #begin(log: Log, quietMs?: number): void {
     this.#phase = startPhase({
-      ...{ what: 'starting', log },
+      what: 'starting',
+      log,
       ...(quietMs === undefined ? {} : { quietMs }),
       ...(this.#clock === undefined ? {} : { clock: this.#clock }),
     });

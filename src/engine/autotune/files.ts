@@ -2,8 +2,8 @@
 // use. A file that cannot be written is a warning: training matters more.
 
 import { appendFileSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import type { KnobValue, KnobValues } from './knobs.ts';
 import type { Comparison } from './statistics.ts';
+import type { TunableValue, TunableValues } from './tunables.ts';
 
 type Warn = (text: string) => void;
 
@@ -20,7 +20,7 @@ export class TuningLog {
   }
 
   /** The first call writes the header. */
-  write(phase: string, columns: readonly string[], values: KnobValues, ms: number | undefined): void {
+  write(phase: string, columns: readonly string[], values: TunableValues, ms: number | undefined): void {
     if (this.#columns === undefined) {
       this.#columns = columns;
       this.#append(writeFileSync, ['phase', ...columns.map(snakeCase), 'step_ms', 'steps_per_second']);
@@ -60,7 +60,7 @@ export interface JobShape {
 export interface SavedResult {
   readonly format: 1;
   readonly shape: JobShape;
-  readonly values: KnobValues;
+  readonly values: TunableValues;
   readonly comparison?: Comparison | undefined;
 }
 
@@ -127,9 +127,9 @@ function isShape(shape: JobShape | undefined): boolean {
   );
 }
 
-function areValues(values: KnobValues | undefined): boolean {
+function areValues(values: TunableValues | undefined): boolean {
   if (typeof values !== 'object' || values === null) return false;
-  return Object.entries(values).every(([name, value]: [string, KnobValue]) =>
+  return Object.entries(values).every(([name, value]: [string, TunableValue]) =>
     typeof value === 'number'
       ? value >= 0 && value <= (name.endsWith('Ms') ? mostMs : mostBytes)
       : ['string', 'boolean'].includes(typeof value),

@@ -130,8 +130,8 @@ export class GaussianProcess {
     const dimensions = points[0]?.length ?? 0;
     const random = mulberry32(options.seed ?? 1);
     // Logarithms: a length of 0.1 and one of 0.2 differ as much as 1 and 2.
-    const least = [...new Array<number>(dimensions).fill(Math.log(0.12)), Math.log(1e-3)];
-    const most = [...new Array<number>(dimensions).fill(Math.log(4)), Math.log(4)];
+    const lowest = [...new Array<number>(dimensions).fill(Math.log(0.12)), Math.log(1e-3)];
+    const highest = [...new Array<number>(dimensions).fill(Math.log(4)), Math.log(4)];
     const free = options.noise === undefined ? dimensions + 1 : dimensions;
     const make = (logs: readonly number[]) =>
       GaussianProcess.withKernel(points, values, {
@@ -150,13 +150,15 @@ export class GaussianProcess {
     let best = make(bestLogs) as GaussianProcess;
     let bestMerit = merit(best, bestLogs);
     const consider = (logs: readonly number[]) => {
-      const bounded = logs.map((log, d) => Math.min(Math.max(log, least[d] as number), most[d] as number));
+      const bounded = logs.map((log, d) =>
+        Math.min(Math.max(log, lowest[d] as number), highest[d] as number),
+      );
       const process = make(bounded);
       if (process === undefined || merit(process, bounded) <= bestMerit) return;
       [best, bestLogs, bestMerit] = [process, bounded, merit(process, bounded)];
     };
     for (let i = 0; i < 40; i++) {
-      consider(least.map((low, d) => (d < free ? low + random() * ((most[d] as number) - low) : low)));
+      consider(lowest.map((low, d) => (d < free ? low + random() * ((highest[d] as number) - low) : low)));
     }
     for (const step of [0.7, 0.35, 0.15]) {
       for (let d = 0; d < free; d++) {

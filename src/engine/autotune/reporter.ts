@@ -1,9 +1,9 @@
 // Rank 0's side of tuning: asks the session what to try, and tells the user, the log and the result file what came of it.
 
 import { type JobShape, type SavedResult, TuningLog, writeResult } from './files.ts';
-import { type Knob, type KnobValues, sameValues, showValues } from './knobs.ts';
 import { type Sample, Session, type SessionOptions } from './session.ts';
 import { trimmedMean } from './statistics.ts';
+import { sameValues, showValues, type Tunable, type TunableValues } from './tunables.ts';
 import type { Decider, Decision } from './tuner.ts';
 
 export interface ReporterOptions extends SessionOptions {
@@ -19,10 +19,10 @@ export class Reporter implements Decider {
   readonly #session: Session;
   readonly #options: ReporterOptions;
   readonly #log: TuningLog;
-  #usualMs: number | undefined;
+  #defaultMs: number | undefined;
 
-  constructor(knobs: () => readonly Knob[], options: ReporterOptions) {
-    this.#session = new Session(knobs, options);
+  constructor(tunables: () => readonly Tunable[], options: ReporterOptions) {
+    this.#session = new Session(tunables, options);
     this.#options = options;
     this.#log = new TuningLog(options.logFile, options.warn);
   }
@@ -35,75 +35,75 @@ export class Reporter implements Decider {
   }
 
   agreed({ isOver }: Decision): void {
-    const { outcome, knobs } = this.#session;
+    const { outcome, tunables } = this.#session;
     if (!isOver || outcome === undefined) return;
     const { say, resultFile, shape, warn } = this.#options;
-    const { chosen, usual, comparison, samples } = outcome;
+    const { chosen, defaults, comparison, samples } = outcome;
     const afterMs =
       comparison === undefined
-        ? this.#usualMs
+        ? this.#defaultMs
         : comparison.isBetter
           ? comparison.afterMs
           : comparison.beforeMs;
-    this.#log.write('chosen', namesOf(knobs), chosen, afterMs);
-    say(summaryOf(knobs, outcome, this.#usualMs));
+    this.#log.write('chosen', namesOf(tunables), chosen, afterMs);
+    say(summaryOf(tunables, outcome, this.#defaultMs));
     if (resultFile === undefined || samples === 0) return;
-    const values: KnobValues = comparison?.isBetter === true ? chosen : usual;
+    const values: TunableValues = comparison?.isBetter === true ? chosen : defaults;
     const result: SavedResult = { format: 1, shape, values, comparison };
     if (writeResult(resultFile, result, warn))
       say(`keeps the result in ${resultFile}, for the next job of this shape.`);
   }
 
   #tell({ phase, values, ms, number, of }: Sample): void {
-    const { knobs, phase: nextPhase } = this.#session;
+    const { tunables, phase: nextPhase } = this.#session;
     const { say } = this.#options;
     if (phase === 'warming') {
       if (nextPhase === 'searching') {
         say(
-          `tries ${namesOf(knobs).join(', ')}; at most ${this.#options.maxSamples} samples, then a comparison.`,
+          `tries ${namesOf(tunables).join(', ')}; at most ${this.#options.maxSamples} samples, then a comparison.`,
         );
       } else if (number === 1) {
         say(`warms up: ${of} ${of === 1 ? 'sample' : 'samples'} that count for nothing; ${show(ms)} a step.`);
       }
       return;
     }
-    this.#log.write(phase, namesOf(knobs), values, ms);
-    if (number === 1 && phase === 'searching') this.#usualMs = ms;
-    say(`${phase} ${number}/${of}: ${show(ms)} a step with ${showValues(knobs, values)}.`);
+    this.#log.write(phase, namesOf(tunables), values, ms);
+    if (number === 1 && phase === 'searching') this.#defaultMs = ms;
+    say(`${phase} ${number}/${of}: ${show(ms)} a step with ${showValues(tunables, values)}.`);
   }
 }
 
-function namesOf(knobs: readonly Knob[]): string[] {
-  return knobs.map(({ name }) => name);
+function namesOf(tunables: readonly Tunable[]): string[] {
+  return tunables.map(({ name }) => name);
 }
 
 function summaryOf(
-  knobs: readonly Knob[],
-  { chosen, usual, comparison, samples }: NonNullable<Session['outcome']>,
-  usualMs: number | undefined,
+  tunables: readonly Tunable[],
+  { chosen, defaults, comparison, samples }: NonNullable<Session['outcome']>,
+  defaultMs: number | undefined,
 ): string {
-  if (knobs.length === 0) {
+  if (tunables.length === 0) {
     return 'is over: this program uses nothing that can be tuned, or every setting was given. Nothing was changed.';
   }
-  if (comparison === undefined || usualMs === undefined) {
-    return `is over: of ${samples} settings none looked better than the usual one (${showValues(knobs, usual)}); it stays.`;
+  if (comparison === undefined || defaultMs === undefined) {
+    return `is over: of ${samples} settings none looked better than the default one (${showValues(tunables, defaults)}); it stays.`;
   }
   const { beforeMs, afterMs, gain, noise, isBetter } = comparison;
   const figures = `before ${show(beforeMs)} a step, after ${show(afterMs)}: ${gain < 0 ? `${percent(-gain)} lost` : `${percent(gain)} saved`}, and up to ${percent(noise)} may be chance`;
   return isBetter
-    ? `is over: ${figures}. Kept: ${showChanges(knobs, usual, chosen)}.`
-    : `is over: ${figures}. That is no gain: the usual settings stay.`;
+    ? `is over: ${figures}. Kept: ${showChanges(tunables, defaults, chosen)}.`
+    : `is over: ${figures}. That is no gain: the default settings stay.`;
 }
 
 /** Only what differs, with what it was. */
-function showChanges(knobs: readonly Knob[], usual: KnobValues, chosen: KnobValues): string {
-  const changed = knobs.filter(
-    ({ name }) => !sameValues({ x: usual[name] ?? '' }, { x: chosen[name] ?? '' }),
+function showChanges(tunables: readonly Tunable[], defaults: TunableValues, chosen: TunableValues): string {
+  const changed = tunables.filter(
+    ({ name }) => !sameValues({ x: defaults[name] ?? '' }, { x: chosen[name] ?? '' }),
   );
   return changed
     .map(
-      (knob) =>
-        `${showValues([knob], chosen)} (was ${showValues([knob], usual).slice(knob.name.length + 1)})`,
+      (tunable) =>
+        `${showValues([tunable], chosen)} (was ${showValues([tunable], defaults).slice(tunable.name.length + 1)})`,
     )
     .join(', ');
 }

@@ -1,44 +1,54 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { decode, encode, type Knob, type KnobValues, showValues, usualValues } from './knobs.ts';
 import { mulberry32, normal } from './random.ts';
 import { Search } from './search.ts';
+import { decode, defaultValues, encode, showValues, type Tunable, type TunableValues } from './tunables.ts';
 
-const bucket: Extract<Knob, { kind: 'size' }> = {
+const bucket: Extract<Tunable, { kind: 'size' }> = {
   kind: 'size',
   name: 'bucketBytes',
-  least: 65_536,
-  most: 64 * 2 ** 20,
+  min: 65_536,
+  max: 64 * 2 ** 20,
   unit: 'bytes',
-  usual: 2 * 2 ** 20,
+  defaultValue: 2 * 2 ** 20,
 };
-const window: Knob = {
+const window: Tunable = {
   kind: 'size',
   name: 'cycleTimeMs',
-  least: 0.25,
-  most: 16,
+  min: 0.25,
+  max: 16,
   hasZero: true,
   unit: 'ms',
-  usual: 0,
+  defaultValue: 0,
 };
-const overlap: Knob = { kind: 'choice', name: 'overlap', choices: ['never', 'always'], usual: 'never' };
-const wire: Knob = { kind: 'choice', name: 'compression', choices: ['none', 'fp16', 'bf16'], usual: 'none' };
-const knobs = [bucket, window, overlap, wire];
+const overlap: Tunable = {
+  kind: 'choice',
+  name: 'overlap',
+  choices: ['never', 'always'],
+  defaultValue: 'never',
+};
+const wire: Tunable = {
+  kind: 'choice',
+  name: 'compression',
+  choices: ['none', 'fp16', 'bf16'],
+  defaultValue: 'none',
+};
+const tunables = [bucket, window, overlap, wire];
 
 describe('settings in the unit cube', () => {
   test('come back as they went, rounded to what can be set', () => {
     for (const values of [
-      usualValues(knobs),
+      defaultValues(tunables),
       { bucketBytes: 65_536, cycleTimeMs: 0.25, overlap: 'always', compression: 'bf16' },
       { bucketBytes: 64 * 2 ** 20, cycleTimeMs: 16, overlap: 'never', compression: 'fp16' },
     ]) {
-      const point = encode(knobs, values);
+      const point = encode(tunables, values);
       assert.equal(point.length, 6);
       assert.ok(
         point.every((x) => x >= 0 && x <= 1),
         String(point),
       );
-      assert.deepEqual(decode(knobs, point), values);
+      assert.deepEqual(decode(tunables, point), values);
     }
   });
 
@@ -46,7 +56,7 @@ describe('settings in the unit cube', () => {
     const random = mulberry32(1);
     for (let i = 0; i < 200; i++) {
       const values = decode(
-        knobs,
+        tunables,
         Array.from({ length: 6 }, () => random()),
       );
       const bytes = values['bucketBytes'] as number;
@@ -56,8 +66,8 @@ describe('settings in the unit cube', () => {
     }
   });
 
-  test('a knob that means nothing in a setting is as usual there', () => {
-    const needy: Knob = { ...bucket, needs: { name: 'overlap', values: ['always'] } };
+  test('a tunable that means nothing in a setting keeps its default there', () => {
+    const needy: Tunable = { ...bucket, needs: { name: 'overlap', values: ['always'] } };
     const at = (x: number) => decode([overlap, needy], [x, 0.1]);
     assert.deepEqual(at(0), { overlap: 'never', bucketBytes: 2 * 2 ** 20 });
     assert.equal((at(1)['bucketBytes'] as number) < 2 ** 20, true);
@@ -71,11 +81,16 @@ describe('settings in the unit cube', () => {
 
   test('are shown in words', () => {
     assert.equal(
-      showValues(knobs, { bucketBytes: 1_572_864, cycleTimeMs: 0.5, overlap: 'always', compression: 'none' }),
+      showValues(tunables, {
+        bucketBytes: 1_572_864,
+        cycleTimeMs: 0.5,
+        overlap: 'always',
+        compression: 'none',
+      }),
       'bucketBytes 1.5 MiB, cycleTimeMs 0.5 ms, overlap always, compression none',
     );
     assert.equal(
-      showValues([{ kind: 'choice', name: 'hierarchical', choices: [true, false], usual: true }], {
+      showValues([{ kind: 'choice', name: 'hierarchical', choices: [true, false], defaultValue: true }], {
         hierarchical: false,
       }),
       'hierarchical off',
@@ -84,16 +99,16 @@ describe('settings in the unit cube', () => {
 });
 
 describe('the search', () => {
-  const run = (search: Search, samples: number, time: (values: KnobValues) => number) => {
+  const run = (search: Search, samples: number, time: (values: TunableValues) => number) => {
     for (let i = 0; i < samples; i++) {
       const values = search.next();
       search.tell(values, time(values));
     }
   };
 
-  test('begins with the usual setting and tries none twice', () => {
-    const search = new Search(knobs);
-    assert.deepEqual(search.next(), usualValues(knobs));
+  test('begins with the default setting and tries none twice', () => {
+    const search = new Search(tunables);
+    assert.deepEqual(search.next(), defaultValues(tunables));
     run(search, 25, (values) => (values['bucketBytes'] as number) % 97);
     const seen = new Set(search.trials.map(({ values }) => JSON.stringify(values)));
     assert.equal(seen.size, 25);
@@ -101,7 +116,7 @@ describe('the search', () => {
 
   test('finds the bottom of a valley in the logarithm of a size, through noise', () => {
     const random = mulberry32(11);
-    const truth = (values: KnobValues) =>
+    const truth = (values: TunableValues) =>
       10 + 1.5 * (Math.log2(values['bucketBytes'] as number) - 23) ** 2 * 0.2;
     const search = new Search([bucket]);
     run(search, 20, (values) => truth(values) * (1 + 0.02 * normal(random)));
@@ -111,7 +126,7 @@ describe('the search', () => {
 
   test('finds the best of sizes and choices together, which depend on each other', () => {
     const random = mulberry32(7);
-    const truth = (values: KnobValues) => {
+    const truth = (values: TunableValues) => {
       const far = Math.log2(values['bucketBytes'] as number) - 20;
       const isOn = values['overlap'] === 'always';
       // Only with overlap does the size of the buckets matter; with bad buckets overlap is worse than none.
@@ -134,7 +149,7 @@ describe('the search', () => {
 
   test('is the same in every run', () => {
     const again = () => {
-      const search = new Search(knobs);
+      const search = new Search(tunables);
       run(search, 15, (values) => 1 + JSON.stringify(values).length);
       return search.trials;
     };

@@ -1,20 +1,20 @@
-// The search: which setting to try next. First the usual one, then a few that are spread over the cube, then where a
+// The search: which setting to try next. First the default one, then a few that are spread over the cube, then where a
 // Gaussian process over the logarithms of the times expects the largest improvement. Pure, and the same in every run.
 
 import { expectedImprovement, GaussianProcess } from './gaussian-process.ts';
+import { mulberry32 } from './random.ts';
 import {
   decode,
+  defaultValues,
   dimensionsOf,
   encode,
-  type Knob,
-  type KnobValues,
   sameValues,
-  usualValues,
-} from './knobs.ts';
-import { mulberry32 } from './random.ts';
+  type Tunable,
+  type TunableValues,
+} from './tunables.ts';
 
 export interface Trial {
-  readonly values: KnobValues;
+  readonly values: TunableValues;
   /** Time of a step. */
   readonly ms: number;
 }
@@ -30,17 +30,17 @@ const candidatesPerTrial = 512;
 const timesEach = 2;
 
 export class Search {
-  readonly knobs: readonly Knob[];
+  readonly tunables: readonly Tunable[];
   readonly #noise: number | undefined;
   readonly #random: () => number;
-  readonly #first: KnobValues[];
+  readonly #first: TunableValues[];
   readonly #trials: Trial[] = [];
 
-  constructor(knobs: readonly Knob[], options: SearchOptions = {}) {
-    this.knobs = knobs;
+  constructor(tunables: readonly Tunable[], options: SearchOptions = {}) {
+    this.tunables = tunables;
     this.#noise = options.noise;
     this.#random = mulberry32(options.seed ?? 5);
-    this.#first = firstSettings(knobs);
+    this.#first = firstSettings(tunables);
   }
 
   get trials(): readonly Trial[] {
@@ -52,7 +52,7 @@ export class Search {
     return this.#hasOnlyChoices && this.#all().every((values) => this.#countOf(values) >= timesEach);
   }
 
-  next(): KnobValues {
+  next(): TunableValues {
     const fresh = this.#untried(this.#first)[0];
     if (fresh !== undefined) return fresh;
     if (this.#hasOnlyChoices) {
@@ -60,7 +60,7 @@ export class Search {
     }
     const process = this.#model();
     const best = Math.min(...this.#trials.map(({ values }) => process.predict(this.#pointOf(values)).mean));
-    let chosen: { values: KnobValues; merit: number } | undefined;
+    let chosen: { values: TunableValues; merit: number } | undefined;
     for (const values of this.#untried(this.#candidates())) {
       const merit = expectedImprovement(process.predict(this.#pointOf(values)), best);
       if (chosen === undefined || merit > chosen.merit) chosen = { values, merit };
@@ -68,7 +68,7 @@ export class Search {
     return chosen?.values ?? this.best().values;
   }
 
-  tell(values: KnobValues, ms: number): void {
+  tell(values: TunableValues, ms: number): void {
     this.#trials.push({ values, ms });
   }
 
@@ -84,10 +84,10 @@ export class Search {
   }
 
   get #hasOnlyChoices(): boolean {
-    return this.knobs.every(({ kind }) => kind === 'choice');
+    return this.tunables.every(({ kind }) => kind === 'choice');
   }
 
-  #countOf(values: KnobValues): number {
+  #countOf(values: TunableValues): number {
     return this.#trials.filter((trial) => sameValues(trial.values, values)).length;
   }
 
@@ -100,17 +100,17 @@ export class Search {
     return GaussianProcess.fit(points, bounded, { noise: this.#noise, seed: this.#trials.length });
   }
 
-  #pointOf(values: KnobValues): number[] {
-    return encode(this.knobs, values);
+  #pointOf(values: TunableValues): number[] {
+    return encode(this.tunables, values);
   }
 
-  #untried(list: readonly KnobValues[]): KnobValues[] {
+  #untried(list: readonly TunableValues[]): TunableValues[] {
     return list.filter((values) => !this.#trials.some((trial) => sameValues(trial.values, values)));
   }
 
   /** Anywhere, and near the best. */
-  #candidates(): KnobValues[] {
-    const dimensions = this.knobs.reduce((sum, knob) => sum + dimensionsOf(knob), 0);
+  #candidates(): TunableValues[] {
+    const dimensions = this.tunables.reduce((sum, tunable) => sum + dimensionsOf(tunable), 0);
     const near = this.#pointOf(this.best().values);
     return Array.from({ length: candidatesPerTrial }, (_, i) => {
       const point = Array.from({ length: dimensions }, (_, d) =>
@@ -118,17 +118,17 @@ export class Search {
           ? this.#random()
           : Math.min(Math.max((near[d] as number) + (this.#random() - 0.5) * 0.5, 0), 1),
       );
-      return decode(this.knobs, point);
+      return decode(this.tunables, point);
     });
   }
 
   /** All combinations of choices. */
-  #all(): KnobValues[] {
-    let combinations: KnobValues[] = [{}];
-    for (const knob of this.knobs) {
-      if (knob.kind !== 'choice') continue;
+  #all(): TunableValues[] {
+    let combinations: TunableValues[] = [{}];
+    for (const tunable of this.tunables) {
+      if (tunable.kind !== 'choice') continue;
       combinations = combinations.flatMap((values) =>
-        knob.choices.map((choice) => ({ ...values, [knob.name]: choice })),
+        tunable.choices.map((choice) => ({ ...values, [tunable.name]: choice })),
       );
     }
     return combinations;
@@ -136,24 +136,24 @@ export class Search {
 }
 
 /**
- * The usual setting, each other choice alone, and points of a low-discrepancy sequence (Halton's): so many that each
+ * The default setting, each other choice alone, and points of a low-discrepancy sequence (Halton's): so many that each
  * dimension has been seen low, high and in between.
  */
-function firstSettings(knobs: readonly Knob[]): KnobValues[] {
-  const usual = usualValues(knobs);
-  const turned = knobs.flatMap((knob) =>
-    knob.kind === 'size'
+function firstSettings(tunables: readonly Tunable[]): TunableValues[] {
+  const defaults = defaultValues(tunables);
+  const turned = tunables.flatMap((tunable) =>
+    tunable.kind === 'size'
       ? []
-      : knob.choices
-          .filter((choice) => choice !== knob.usual)
-          .map((choice) => ({ ...usual, [knob.name]: choice })),
+      : tunable.choices
+          .filter((choice) => choice !== tunable.defaultValue)
+          .map((choice) => ({ ...defaults, [tunable.name]: choice })),
   );
-  const sizes = knobs.filter(({ kind }) => kind === 'size');
+  const sizes = tunables.filter(({ kind }) => kind === 'size');
   const spread = Array.from({ length: sizes.length === 0 ? 0 : sizes.length + 3 }, (_, i) => {
     const point = sizes.map((_, d) => halton(i + 1, primes[d % primes.length] as number));
-    return decode(knobs, encode(knobs, { ...usual, ...decode(sizes, point) }));
+    return decode(tunables, encode(tunables, { ...defaults, ...decode(sizes, point) }));
   });
-  return [usual, ...turned, ...spread];
+  return [defaults, ...turned, ...spread];
 }
 
 const primes = [2, 3, 5, 7, 11, 13];

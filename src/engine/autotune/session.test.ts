@@ -1,24 +1,29 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Knob, KnobValues } from './knobs.ts';
 import { mulberry32, normal } from './random.ts';
 import { type Phase, Session } from './session.ts';
 import { compare, median, spread, trimmedMean } from './statistics.ts';
+import type { Tunable, TunableValues } from './tunables.ts';
 
-const bucket: Knob = {
+const bucket: Tunable = {
   kind: 'size',
   name: 'bucketBytes',
-  least: 65_536,
-  most: 64 * 2 ** 20,
+  min: 65_536,
+  max: 64 * 2 ** 20,
   unit: 'bytes',
-  usual: 2 * 2 ** 20,
+  defaultValue: 2 * 2 ** 20,
 };
-const overlap: Knob = { kind: 'choice', name: 'overlap', choices: ['never', 'always'], usual: 'never' };
+const overlap: Tunable = {
+  kind: 'choice',
+  name: 'overlap',
+  choices: ['never', 'always'],
+  defaultValue: 'never',
+};
 
-function play(knobs: readonly Knob[], time: (values: KnobValues) => number, maxSamples = 15) {
-  const session = new Session(() => knobs, { warmupSamples: 3, maxSamples, noise: undefined });
+function play(tunables: readonly Tunable[], time: (values: TunableValues) => number, maxSamples = 15) {
+  const session = new Session(() => tunables, { warmupSamples: 3, maxSamples, noise: undefined });
   const phases: Phase[] = [];
-  const tried: KnobValues[] = [];
+  const tried: TunableValues[] = [];
   while (session.phase !== 'over') {
     phases.push(session.phase);
     tried.push(session.values);
@@ -29,19 +34,19 @@ function play(knobs: readonly Knob[], time: (values: KnobValues) => number, maxS
 }
 
 describe('a tuning session', () => {
-  const isOn = (values: KnobValues) => values['overlap'] === 'always';
+  const isOn = (values: TunableValues) => values['overlap'] === 'always';
 
   test('picks the better setting, and says by how much', () => {
     const random = mulberry32(2);
     const { outcome, phases } = play([overlap], (values) => (isOn(values) ? 8 : 10) + 0.05 * normal(random));
     assert.deepEqual(outcome?.chosen, { overlap: 'always' });
-    assert.deepEqual(outcome?.usual, { overlap: 'never' });
+    assert.deepEqual(outcome?.defaults, { overlap: 'never' });
     const { gain, noise, isBetter } = outcome?.comparison ?? { gain: 0, noise: 0, isBetter: false };
     assert.ok(isBetter && Math.abs(gain - 0.2) < 0.02 && noise < 0.05, `${gain} ± ${noise}`);
     assert.deepEqual(phases.slice(0, 3), ['warming', 'warming', 'warming']);
   });
 
-  test('compares in turns: the usual setting, the best one, the usual one …', () => {
+  test('compares in turns: the default setting, the best one, the default one …', () => {
     const { phases, tried } = play([overlap], (values) => (isOn(values) ? 8 : 10));
     const turns = tried.filter((_, i) => phases[i] === 'comparing').map(({ overlap: value }) => value);
     assert.deepEqual(
@@ -52,7 +57,7 @@ describe('a tuning session', () => {
 
   test('compares for longer where a gain may drown in noise, and then takes it', () => {
     const random = mulberry32(21);
-    const time = (values: KnobValues) => (isOn(values) ? 9 : 10) * (1 + 0.06 * normal(random));
+    const time = (values: TunableValues) => (isOn(values) ? 9 : 10) * (1 + 0.06 * normal(random));
     const lengths = Array.from({ length: 20 }, () => {
       const { phases, outcome } = play([overlap], time);
       return { turns: phases.filter((phase) => phase === 'comparing').length, outcome };
@@ -63,7 +68,7 @@ describe('a tuning session', () => {
     assert.ok(taken >= 15, `${taken} of 20`);
   });
 
-  test('keeps the usual setting where the gain drowns in noise', () => {
+  test('keeps the default setting where the gain drowns in noise', () => {
     const random = mulberry32(4);
     for (let round = 0; round < 10; round++) {
       const { outcome } = play([bucket, overlap], () => 10 * (1 + 0.1 * normal(random)));
@@ -83,13 +88,13 @@ describe('a tuning session', () => {
     assert.ok(fooled <= 9, `${fooled} of 60`);
   });
 
-  test('keeps the usual setting where nothing is better', () => {
+  test('keeps the default setting where nothing is better', () => {
     const { outcome } = play([overlap], (values) => (isOn(values) ? 12 : 10));
     assert.deepEqual(outcome?.chosen, { overlap: 'never' });
     assert.equal(outcome?.comparison, undefined);
   });
 
-  test('changes nothing while warming, and nothing at all without knobs', () => {
+  test('changes nothing while warming, and nothing at all without tunables', () => {
     const { phases, tried, outcome } = play([], () => 10);
     assert.deepEqual(phases, ['warming', 'warming', 'warming']);
     assert.deepEqual(tried, [{}, {}, {}]);
@@ -101,7 +106,7 @@ describe('a tuning session', () => {
     assert.equal(phases.filter((phase) => phase === 'searching').length, 7);
   });
 
-  test('an abandoned one goes back to the usual setting', () => {
+  test('an abandoned one goes back to the default setting', () => {
     const session = new Session(() => [overlap], { warmupSamples: 1, maxSamples: 9, noise: undefined });
     for (let i = 0; i < 2; i++) session.tell(1);
     assert.deepEqual(session.values, { overlap: 'always' });

@@ -2,12 +2,12 @@
 //
 //   warming     samples that count for nothing: caches, compilers and connections get warm; shows that the ranks keep step
 //   searching   one setting a sample, by search.ts
-//   comparing   the usual setting and the best one found, in turns, to tell a gain from chance
+//   comparing   the default setting and the best one found, in turns, to tell a gain from chance
 //   over        the setting stays
 
-import { type Knob, type KnobValues, sameValues, usualValues } from './knobs.ts';
 import { Search } from './search.ts';
 import { type Comparison, compare, leastGain } from './statistics.ts';
+import { defaultValues, sameValues, type Tunable, type TunableValues } from './tunables.ts';
 
 export interface SessionOptions {
   readonly warmupSamples: number;
@@ -23,7 +23,7 @@ export type Phase = 'warming' | 'searching' | 'comparing' | 'over';
 /** What a sample was taken of. */
 export interface Sample {
   readonly phase: Phase;
-  readonly values: KnobValues;
+  readonly values: TunableValues;
   readonly ms: number;
   /** From 1, within the phase. */
   readonly number: number;
@@ -31,58 +31,58 @@ export interface Sample {
 }
 
 export interface Outcome {
-  readonly usual: KnobValues;
-  readonly chosen: KnobValues;
-  /** Undefined: nothing looked better than the usual setting, so there was nothing to compare. */
+  readonly defaults: TunableValues;
+  readonly chosen: TunableValues;
+  /** Undefined: nothing looked better than the default setting, so there was nothing to compare. */
   readonly comparison: Comparison | undefined;
   readonly samples: number;
 }
 
 /** Enough for a standard error that means something, few enough to be over soon. */
-const usualPairs = 4;
+const defaultPairs = 4;
 /** So many times as many turns where the first ones do not tell. */
 const moreTimes = 3;
 
 export class Session {
   readonly #options: SessionOptions;
-  readonly #knobs: () => readonly Knob[];
+  readonly #tunables: () => readonly Tunable[];
   #pairs: number;
   #hasMore = false;
   #phase: Phase = 'warming';
   #taken = 0;
   #search: Search | undefined;
-  #values: KnobValues = {};
-  #usual: KnobValues = {};
-  #best: KnobValues = {};
+  #values: TunableValues = {};
+  #defaults: TunableValues = {};
+  #best: TunableValues = {};
   readonly #before: number[] = [];
   readonly #after: number[] = [];
   #comparison: Comparison | undefined;
 
-  /** `knobs` is asked once, after warming: by then it is known what the program uses. */
-  constructor(knobs: () => readonly Knob[], options: SessionOptions) {
-    this.#knobs = knobs;
+  /** `tunables` is asked once, after warming: by then it is known what the program uses. */
+  constructor(tunables: () => readonly Tunable[], options: SessionOptions) {
+    this.#tunables = tunables;
     this.#options = options;
-    this.#pairs = options.pairs ?? usualPairs;
+    this.#pairs = options.pairs ?? defaultPairs;
   }
 
   get phase(): Phase {
     return this.#phase;
   }
 
-  /** The setting the next sample is to be taken of; of knobs that are tuned only. Empty while warming. */
-  get values(): KnobValues {
+  /** The setting the next sample is to be taken of; of tunables that are tuned only. Empty while warming. */
+  get values(): TunableValues {
     return this.#values;
   }
 
-  get knobs(): readonly Knob[] {
-    return this.#search?.knobs ?? [];
+  get tunables(): readonly Tunable[] {
+    return this.#search?.tunables ?? [];
   }
 
   get outcome(): Outcome | undefined {
     if (this.#phase !== 'over') return undefined;
     const { trials = [] } = this.#search ?? {};
     return {
-      usual: this.#usual,
+      defaults: this.#defaults,
       chosen: this.#values,
       comparison: this.#comparison,
       samples: trials.length,
@@ -102,9 +102,9 @@ export class Session {
     return sample;
   }
 
-  /** Ends with the setting that is known to be good: the usual one. */
+  /** Ends with the setting that is known to be good: the default one. */
   abandon(): void {
-    this.#values = this.#usual;
+    this.#values = this.#defaults;
     this.#phase = 'over';
   }
 
@@ -120,10 +120,10 @@ export class Session {
 
   #warm(): void {
     if (this.#taken < this.#warmup) return;
-    const knobs = this.#knobs();
-    this.#usual = usualValues(knobs);
-    this.#search = new Search(knobs, { noise: this.#options.noise, seed: this.#options.seed });
-    this.#enter(knobs.length === 0 ? 'over' : 'searching', this.#usual);
+    const tunables = this.#tunables();
+    this.#defaults = defaultValues(tunables);
+    this.#search = new Search(tunables, { noise: this.#options.noise, seed: this.#options.seed });
+    this.#enter(tunables.length === 0 ? 'over' : 'searching', this.#defaults);
     if (this.#phase === 'searching') this.#values = this.#search.next();
   }
 
@@ -135,14 +135,14 @@ export class Session {
       return;
     }
     this.#best = search.best().values;
-    this.#enter(sameValues(this.#best, this.#usual) ? 'over' : 'comparing', this.#usual);
+    this.#enter(sameValues(this.#best, this.#defaults) ? 'over' : 'comparing', this.#defaults);
   }
 
   #weigh(ms: number): void {
     const isBest = this.#taken % 2 === 0;
     (isBest ? this.#after : this.#before).push(ms);
     if (this.#taken < 2 * this.#pairs) {
-      this.#values = isBest ? this.#usual : this.#best;
+      this.#values = isBest ? this.#defaults : this.#best;
       return;
     }
     this.#comparison = compare(this.#before, this.#after);
@@ -151,13 +151,13 @@ export class Session {
       // It may be a gain that drowns in noise. Asked once more only: who asks until the answer is yes, gets a yes.
       this.#hasMore = true;
       this.#pairs *= moreTimes;
-      this.#values = this.#usual;
+      this.#values = this.#defaults;
       return;
     }
-    this.#enter('over', this.#comparison.isBetter ? this.#best : this.#usual);
+    this.#enter('over', this.#comparison.isBetter ? this.#best : this.#defaults);
   }
 
-  #enter(phase: Phase, values: KnobValues): void {
+  #enter(phase: Phase, values: TunableValues): void {
     this.#phase = phase;
     this.#values = values;
     this.#taken = 0;

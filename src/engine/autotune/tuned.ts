@@ -3,7 +3,7 @@
 // gradients) looks at `version` and is made anew.
 
 import type { OverlapChoice } from '../../settings/table.ts';
-import type { KnobValue, KnobValues } from './knobs.ts';
+import type { TunableValue, TunableValues } from './tunables.ts';
 
 export interface TunableLimits {
   fusionThresholdBytes: number;
@@ -27,7 +27,7 @@ export class Tuned implements TunableLimits {
   hasBatches = false;
   /** Gradients have come in during backpropagation: when they start, and how many together, matters. */
   hasBuckets = false;
-  /** Names of compressors that the user lets autotune choose from; the first is the usual one. */
+  /** Names of compressors that the user lets autotune choose from; the first is the default one. */
   compressions: readonly string[] = [];
 
   constructor({ fusionThresholdBytes, cycleTimeMs, overlap, bucketBytes }: Readonly<TunableLimits>) {
@@ -38,7 +38,7 @@ export class Tuned implements TunableLimits {
   }
 
   /** Takes over what is meant for this object; says whether it changed anything. */
-  apply(values: KnobValues): boolean {
+  apply(values: TunableValues): boolean {
     const before = [
       this.fusionThresholdBytes,
       this.cycleTimeMs,
@@ -65,6 +65,6 @@ export class Tuned implements TunableLimits {
   }
 }
 
-function numberOr(value: KnobValue | undefined, otherwise: number): number {
+function numberOr(value: TunableValue | undefined, otherwise: number): number {
   return typeof value === 'number' ? value : otherwise;
 }

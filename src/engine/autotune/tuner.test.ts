@@ -9,7 +9,7 @@ import { allreduce, join as joinRanks } from '../../operations/collectives.ts';
 import { Sum } from '../../tensor/reduce-op.ts';
 import { runContexts } from '../../testing/run-contexts.ts';
 import { misfit, readResult, type SavedResult, writeResult } from './files.ts';
-import { tunableKnobs } from './tunable-knobs.ts';
+import { jobTunables } from './job-tunables.ts';
 import { type Decider, type Decision, Tuner } from './tuner.ts';
 import { jobShape, savedValues } from './word.ts';
 
@@ -81,7 +81,7 @@ describe('ranks that tune', () => {
   test('change nothing, and do not wait, where one marks more steps than the others', async () => {
     const results = await runContexts(3, async (context, rank) => {
       const { tuner, warnings } = makeTuner(context, rank === 0 ? scripted([1, 2, 3]) : undefined, 4);
-      const usual = context.tuned.fusionThresholdBytes;
+      const defaults = context.tuned.fusionThresholdBytes;
       for (let step = 1; step <= 150; step++) {
         await train(context);
         context.steps.mark();
@@ -90,7 +90,7 @@ describe('ranks that tune', () => {
         context.steps.mark();
         await tuner.settled();
       }
-      assert.equal(context.tuned.fusionThresholdBytes, usual);
+      assert.equal(context.tuned.fusionThresholdBytes, defaults);
       return warnings;
     });
     assert.match(String(results[0]), /the ranks do not end their steps at the same point/);
@@ -101,7 +101,7 @@ describe('ranks that tune', () => {
     const traces = await runContexts(2, async (context, rank) => {
       const decider = rank === 0 ? scripted([500, 600]) : undefined;
       const { tuner } = makeTuner(context, decider);
-      const usual = context.tuned.fusionThresholdBytes;
+      const defaults = context.tuned.fusionThresholdBytes;
       const step = async () => {
         const x = new Float32Array(2).fill(1);
         await allreduce(context, x, { op: Sum, name: 'gradient' });
@@ -111,7 +111,7 @@ describe('ranks that tune', () => {
       // Rank 1 has less data: it is away when the others come to the exchange.
       for (let i = 0; i < (rank === 0 ? 6 : 2); i++) await step();
       await joinRanks(context);
-      assert.equal(context.tuned.fusionThresholdBytes, usual);
+      assert.equal(context.tuned.fusionThresholdBytes, defaults);
       for (let i = 0; i < 40; i++) await step();
       return { value: context.tuned.fusionThresholdBytes, agreed: decider?.agreedOn.length };
     });
@@ -123,7 +123,7 @@ describe('ranks that tune', () => {
     await runContexts(2, async (context, rank) => {
       const decider = rank === 0 ? scripted([500, 600]) : undefined;
       const { tuner } = makeTuner(context, decider);
-      const usual = context.tuned.fusionThresholdBytes;
+      const defaults = context.tuned.fusionThresholdBytes;
       for (let i = 1; i <= 3; i++) {
         await train(context);
         context.steps.mark();
@@ -134,7 +134,7 @@ describe('ranks that tune', () => {
       context.steps.mark();
       const late = early ?? allreduce(context, new Float32Array(1), { name: 'early' });
       await Promise.all([late, tuner.settled()]);
-      assert.equal(context.tuned.fusionThresholdBytes, usual);
+      assert.equal(context.tuned.fusionThresholdBytes, defaults);
       for (let i = 1; i <= 8; i++) {
         await train(context);
         context.steps.mark();
@@ -295,15 +295,17 @@ describe('autotune on a context', () => {
   });
 });
 
-describe('knobs of a job', () => {
+describe('tunables of a job', () => {
   const facts = async (given: readonly string[], change: (tuned: HorovodContext['tuned']) => void) => {
     const [names] = await runContexts(1, ({ tuned }) => {
       change(tuned);
-      const knobs = tunableKnobs({
-        ...{ tuned, given: new Set(given), background: 'crowded' },
-        more: [{ kind: 'choice', name: 'hierarchicalAllreduce', choices: [true, false], usual: true }],
+      const tunables = jobTunables({
+        tuned,
+        given: new Set(given),
+        background: 'crowded',
+        more: [{ kind: 'choice', name: 'hierarchicalAllreduce', choices: [true, false], defaultValue: true }],
       });
-      return knobs.map(({ name, usual }) => `${name} ${usual}`);
+      return tunables.map(({ name, defaultValue }) => `${name} ${defaultValue}`);
     });
     return names;
   };

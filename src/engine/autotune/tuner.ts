@@ -10,7 +10,7 @@
 
 import { HorovodError } from '../../errors.ts';
 import type { StepMark } from '../step-clock.ts';
-import type { KnobValues } from './knobs.ts';
+import type { TunableValues } from './tunables.ts';
 
 /** What a tuner needs of its context. */
 export interface TunerHost {
@@ -19,7 +19,7 @@ export interface TunerHost {
   isIdle(): boolean;
   /** Gives a text and gets those of all ranks; undefined where it was given up. Blocking, where the transport can. */
   exchange(key: string, text: string): readonly string[] | undefined | Promise<readonly string[] | undefined>;
-  apply(values: KnobValues): void;
+  apply(values: TunableValues): void;
   nowMs(): number;
   warn(text: string): void;
 }
@@ -33,7 +33,7 @@ export interface Decider {
 }
 
 export interface Decision {
-  readonly values: KnobValues;
+  readonly values: TunableValues;
   readonly isOver: boolean;
 }
 

@@ -4,7 +4,7 @@
 import { packageVersion } from '../../settings/package.ts';
 import type { Settings } from '../../settings/table.ts';
 import { type JobShape, misfit, readResult, type SavedResult } from './files.ts';
-import type { KnobValues } from './knobs.ts';
+import type { TunableValues } from './tunables.ts';
 
 export interface AutotuneWord {
   readonly stepsPerSample: number;
@@ -37,7 +37,7 @@ export function savedValues(
   { saved, given }: AutotuneWord,
   shape: JobShape,
   say?: (text: string) => void,
-): KnobValues | undefined {
+): TunableValues | undefined {
   if (saved === undefined) return undefined;
   const reason = misfit(saved, shape);
   if (reason !== undefined) {
@@ -48,7 +48,7 @@ export function savedValues(
 }
 
 /** What of them a transport is opened with. */
-export function hierarchyOf(values: KnobValues | undefined): {
+export function hierarchyOf(values: TunableValues | undefined): {
   hierarchicalAllreduce?: boolean;
   hierarchicalAllgather?: boolean;
 } {

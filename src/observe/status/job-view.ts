@@ -113,7 +113,9 @@ function readRank(block: ControlBlock, rank: number): RankView {
   }
   const isKnown = isLocal || status !== undefined;
   return {
-    ...{ rank, isLocal, status },
+    rank,
+    isLocal,
+    status,
     presence: isKnown ? 'here' : 'starting',
     activity: isLocal ? activitySince(pid, status) : 'unknown',
   };

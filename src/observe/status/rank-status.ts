@@ -91,7 +91,16 @@ export function decodeRankStatus(text: string): RankStatus | undefined {
   const { waitMsPerStep, cpuMs } = value;
   const last = toLast(value['last']);
   return {
-    ...{ rank, host, pid, job, updatedAt, step, samples, collectives, bytes, rssBytes },
+    rank,
+    host,
+    pid,
+    job,
+    updatedAt,
+    step,
+    samples,
+    collectives,
+    bytes,
+    rssBytes,
     rates: toRates(value['rates']),
     pending: toPending(value['pending']),
     ...(last === undefined ? {} : { last }),

@@ -1,20 +1,20 @@
-// Knobs that belong to the group of all ranks: by host or flat, and up to which size tcp takes the way for small tensors. The
+// Tunables that belong to the group of all ranks: by host or flat, and up to which size tcp takes the way for small tensors. The
 // way through hosts is fixed when a group is opened; to try others, it is opened once for each. Other process sets stay as
 // they are.
 
 import { SwitchingGroup, waysThroughHosts } from '../../transport/group/switching-group.ts';
 import type { GroupSpec, Hierarchy, Transport, TransportGroup } from '../../transport/transport.ts';
-import type { Knob, KnobValues } from './knobs.ts';
+import type { Tunable, TunableValues } from './tunables.ts';
 
 /** As in native/src/tcp. */
-const usualSwitchBytes = 64 * 2 ** 10;
+const defaultSwitchBytes = 64 * 2 ** 10;
 
-export class GroupKnobs {
+export class GroupTunables {
   readonly #transport: Pick<Transport, 'name' | 'openGroup'>;
   readonly #ways: readonly Hierarchy[];
   #group: TransportGroup | undefined;
 
-  /** `ways`: those there are to try, the usual one first. */
+  /** `ways`: those there are to try, the default one first. */
   constructor(transport: Pick<Transport, 'name' | 'openGroup'>, ways: readonly Hierarchy[]) {
     this.#transport = transport;
     this.#ways = ways;
@@ -24,14 +24,14 @@ export class GroupKnobs {
   static of(
     transport: Transport,
     hostOf: readonly number[],
-    usual: Hierarchy,
+    defaults: Hierarchy,
     given: readonly string[],
-  ): GroupKnobs {
+  ): GroupTunables {
     const fixed = {
       allreduce: given.includes('hierarchicalAllreduce'),
       allgather: given.includes('hierarchicalAllgather'),
     };
-    return new GroupKnobs(transport, waysThroughHosts(hostOf, usual, fixed, hasOneSwitch(transport)));
+    return new GroupTunables(transport, waysThroughHosts(hostOf, defaults, fixed, hasOneSwitch(transport)));
   }
 
   readonly open = async (spec: GroupSpec): Promise<TransportGroup> => {
@@ -41,24 +41,28 @@ export class GroupKnobs {
     return this.#group;
   };
 
-  get knobs(): Knob[] {
-    const knobs: Knob[] = [];
-    const [usual] = this.#ways;
-    if (usual !== undefined && this.#ways.length > 1) {
-      const { allreduce, allgather } = usual;
-      knobs.push(choice('hierarchicalAllreduce', allreduce));
-      if (!hasOneSwitch(this.#transport)) knobs.push(choice('hierarchicalAllgather', allgather));
+  get tunables(): Tunable[] {
+    const tunables: Tunable[] = [];
+    const [defaults] = this.#ways;
+    if (defaults !== undefined && this.#ways.length > 1) {
+      const { allreduce, allgather } = defaults;
+      tunables.push(choice('hierarchicalAllreduce', allreduce));
+      if (!hasOneSwitch(this.#transport)) tunables.push(choice('hierarchicalAllgather', allgather));
     }
     if (this.#transport.name === 'tcp' && this.#group?.setSwitchBytes !== undefined) {
-      knobs.push({
-        ...{ kind: 'size', name: 'tcpSwitchBytes', unit: 'bytes', usual: usualSwitchBytes },
-        ...{ least: 16 * 2 ** 10, most: 2 * 2 ** 20 },
+      tunables.push({
+        kind: 'size',
+        name: 'tcpSwitchBytes',
+        unit: 'bytes',
+        defaultValue: defaultSwitchBytes,
+        min: 16 * 2 ** 10,
+        max: 2 * 2 ** 20,
       });
     }
-    return knobs;
+    return tunables;
   }
 
-  apply(values: KnobValues): void {
+  apply(values: TunableValues): void {
     const group = this.#group;
     const { hierarchicalAllreduce, hierarchicalAllgather, tcpSwitchBytes } = values as Record<
       string,
@@ -73,11 +77,11 @@ export class GroupKnobs {
   }
 }
 
-/** An transport of its own connects lanes or all members, not both. */
+/** These connect either lanes or all members, not both. */
 function hasOneSwitch({ name }: Pick<Transport, 'name'>): boolean {
   return name === 'mpi' || name === 'gloo';
 }
 
-function choice(name: string, usual: boolean): Knob {
-  return { kind: 'choice', name, choices: [usual, !usual], usual };
+function choice(name: string, defaultValue: boolean): Tunable {
+  return { kind: 'choice', name, choices: [defaultValue, !defaultValue], defaultValue };
 }
