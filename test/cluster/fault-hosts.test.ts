@@ -148,7 +148,7 @@ describe('a job on three hosts', { skip, concurrency: 4 }, () => {
     await box.assertNothingLeft();
   });
 
-  test('a rank with a wrong secret is refused from another host, and the job does not notice', async () => {
+  test('a rank with a wrong secret on another host is rejected, and the job does not notice', async () => {
     await using box = await startBox({ hosts: 3 });
     const job = startOnBox(box, clusterFixture('steps.ts'), { hosts: 'host1:1,host2:1', args: ['600'] });
     const [, address = ''] = await job.waitForOutput(/ready .*"rendezvous":"([^"]+)"/);

@@ -36,12 +36,12 @@ describe('a host that cannot take part', { skip }, () => {
     assert.equal(exitCode, 0, stderr);
   };
 
-  test('it refuses the ssh key', async () => {
+  test('it rejects the ssh key', async () => {
     await cover('host2', '/etc/ssh/authorized_keys', '/dev/null');
     assertReports(await run(), /host2/, /Permission denied/, /key/i);
   });
 
-  test('its host key is not known, and ssh is told to be strict', async () => {
+  test('its host key is unknown, and ssh is set to be strict', async () => {
     const strict = join(box.shared, 'ssh_config');
     writeFileSync(
       strict,

@@ -204,7 +204,7 @@ describe('horovodrun on several hosts', { skip }, () => {
     );
   });
 
-  test('the first failure is told with its host, last words included, and its exit is known to peers', async () => {
+  test('the report of the first failure has its host and last words, and peers know its exit code', async () => {
     const { exitCode, stdout, stderr } = await run([...three, fixture('host-control-block.ts')]);
     assert.equal(exitCode, 3, stderr);
     assert.match(stderr, /First failure:\n {2}rank 5 on host3 \(pid \d+\) exited with code 3/);

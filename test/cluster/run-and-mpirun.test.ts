@@ -18,7 +18,7 @@ describe('run() and mpirun over hosts', { skip }, () => {
   });
   after(() => box.close());
 
-  test('run() calls a function on every host, and an error comes from afar with its stack', async () => {
+  test('run() calls a function on every host, and a remote error keeps its stack', async () => {
     const argv = [process.execPath, path('run/over-hosts.ts'), 'host1:2,host2:2'];
     const { exitCode, stdout, stderr } = await box.exec('host1', argv);
     assert.equal(exitCode, 0, stderr);
@@ -36,7 +36,7 @@ describe('run() and mpirun over hosts', { skip }, () => {
     await box.assertNothingLeft();
   });
 
-  test('a host that mpirun could not reach is told in one line', {
+  test('a host that mpirun cannot reach is an error of one line', {
     skip: canUseBox({ commands: ['mpirun'] }) ?? false,
   }, async () => {
     const job = await runOnBox(box, report, { hosts: 'host1:1,host2:1,host9:1', flags: ['--mpi'] });

@@ -30,7 +30,7 @@ for (const form of ['sync', 'promise']) {
       assert.equal(stderr.split('The job has failed').length, 2, 'one report');
     });
 
-    test('a promise is rejected and nobody looks: the same', async (t) => {
+    test('an unhandled rejection has the same effect', async (t) => {
       const job = startFaultJob(t, 2, 'ending.ts', { args: ['reject', form] });
       const error = await job.said(0, 'caught');
       assert.equal(error.code, 'ERR_HVD_PEER_LOST', error.message);
@@ -49,7 +49,7 @@ for (const form of ['sync', 'promise']) {
     });
 
     for (const way of ['exit0', 'return']) {
-      test(`a rank ends well (${way}) while others count on it: they are told, and the job has failed`, async (t) => {
+      test(`a rank exits normally (${way}) while others wait for it: they get an error, and the job fails`, async (t) => {
         const job = startFaultJob(t, 3, 'ending.ts', { args: [way, form] });
         for (const rank of [0, 2]) {
           const { code, exitCode, rank: lost, message } = await job.said(rank, 'caught');

@@ -47,7 +47,7 @@ for (const form of ['largeSync', 'largePromise', 'largeShared', 'largePrepared']
   });
 }
 
-test('a rank is killed in a collective of a process set: also those outside the set are told', async (t) => {
+test('a rank is killed in a collective of a process set: ranks outside the set get the error, too', async (t) => {
   const job = startFaultJob(t, 4, 'inside.ts', { args: ['processSet', '2,3'] });
   await job.allSaid([0, 1, 2, 3], 'ready');
   await Promise.all([job.blocked(0), job.blocked(1)]);
@@ -59,7 +59,7 @@ test('a rank is killed in a collective of a process set: also those outside the 
 });
 
 for (const victim of [0, 1]) {
-  test(`rank ${victim} is killed before it comes to init(): those who wait there are told`, async (t) => {
+  test(`rank ${victim} is killed before init(): the ranks that wait there get the error`, async (t) => {
     const job = startFaultJob(t, 3, 'starting.ts', { args: [String(victim)] });
     const pid = (await job.said(victim, 'ready')).pid as number;
     const others = [0, 1, 2].filter((rank) => rank !== victim);
@@ -70,7 +70,7 @@ for (const victim of [0, 1]) {
   });
 }
 
-test('a rank is killed inside init(), after it has said who it is', async (t) => {
+test('a rank is killed inside init(), after its introduction', async (t) => {
   const job = startFaultJob(t, 3, 'starting.ts', { args: ['2'] });
   await job.allSaid([0, 1, 2], 'ready');
   await job.allSaid([0, 1], 'entered');

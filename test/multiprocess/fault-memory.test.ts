@@ -16,14 +16,14 @@ const launcher = join(repository, 'dist/launch/main.js');
 
 for (const size of ['64k', '1m']) {
   test(`/dev/shm has ${size} altogether: ERR_HVD_SHARED_MEMORY on every rank`, { skip }, async (t) => {
-    assertRefused(await runIn(t, `mount -t tmpfs -o size=${size} tmpfs /dev/shm`, 4));
+    assertRejected(await runIn(t, `mount -t tmpfs -o size=${size} tmpfs /dev/shm`, 4));
   });
 }
 
 test('/dev/shm has no page left for the control block: the same', { skip }, async (t) => {
   const fill =
     'mount -t tmpfs -o size=1m tmpfs /dev/shm; head -c 2m /dev/zero > /dev/shm/full 2>/dev/null; true';
-  assertRefused(await runIn(t, fill, 2));
+  assertRejected(await runIn(t, fill, 2));
 });
 
 test('/dev/shm is large enough for the control block and full before the segment: the same', {
@@ -31,7 +31,7 @@ test('/dev/shm is large enough for the control block and full before the segment
 }, async (t) => {
   // A segment takes far more than the 60 KiB that are left.
   const fill = 'mount -t tmpfs -o size=1m tmpfs /dev/shm; head -c 964k /dev/zero > /dev/shm/full';
-  assertRefused(await runIn(t, fill, 2));
+  assertRejected(await runIn(t, fill, 2));
 });
 
 test('HOROVOD_SHM_DIR names another memory file system, and the full /dev/shm does not matter', {
@@ -57,7 +57,7 @@ test('HOROVOD_SHM_DIR that does not exist is an error that names it', async (t) 
   assert.equal((await job.ended()).exitCode, 1);
 });
 
-function assertRefused({ code, stdout, stderr }: Ran): void {
+function assertRejected({ code, stdout, stderr }: Ran): void {
   assert.equal(code, 1, stderr);
   const errors = [...stdout.matchAll(/<stdout>:caught (\{.*\})$/gm)].map(([, text]) =>
     JSON.parse(text as string),

@@ -39,7 +39,7 @@ for (const transport of ['native', 'portable'] as const) {
   describe(`a start on two hosts, ${transport}`, { skip }, () => {
     for (const { stage, victim, how } of cases[transport]) {
       const what = how === 'kill' ? 'is killed' : 'fails';
-      test(`rank ${victim} ${what} at the stage "${stage}": the others are told`, async (t) => {
+      test(`rank ${victim} ${what} at the stage "${stage}": the others get the error`, async (t) => {
         const env = { HOROVOD_NATIVE: transport === 'native' ? '1' : '0' };
         const directory = mkdtempSync(join(tmpdir(), 'horovod-start-'));
         t.after(() => rmSync(directory, { recursive: true, force: true }));

@@ -53,7 +53,7 @@ describe('a frozen rank (SIGSTOP) is named when the deadline is over', { concurr
     });
   }
 
-  test('in a process set: also a rank outside of it is told', async (t) => {
+  test('in a process set: a rank outside of it gets the error, too', async (t) => {
     const job = startFaultJob(t, 4, 'inside.ts', { args: ['processSet', '2,3', String(deadlineMs)] });
     await job.allSaid([0, 1, 2, 3], 'ready');
     await freezeAndThaw(job);
@@ -108,7 +108,7 @@ test('an AbortSignal on an operation in flight ends it with the same error on al
 
 describe('a stall', { concurrency: 2 }, () => {
   for (const form of distinct('sync', 'preparedSync', 'promise')) {
-    test(`is told on stderr with the name of the missing rank, and ends well when it comes: ${form}`, async (t) => {
+    test(`a warning on stderr names the missing rank, and the operation completes when it arrives: ${form}`, async (t) => {
       const env = { HOROVOD_STALL_CHECK_TIME_SECONDS: '1' };
       const job = startFaultJob(t, 3, 'inside.ts', { args: [form, '2'], env });
       await job.allSaid([0, 1, 2], 'ready');
@@ -138,7 +138,7 @@ describe('a stall', { concurrency: 2 }, () => {
   }
 });
 
-test('every rank blocks in another Sync call: a deadlock, told to all at once, and they can go on', async (t) => {
+test('every rank blocks in a different Sync call: all get the deadlock error at once and can continue', async (t) => {
   // The deadline is the usual one of half an hour: nobody waits for it.
   const job = startFaultJob(t, 3, 'deadlock.ts');
   for (const rank of [0, 1, 2]) {

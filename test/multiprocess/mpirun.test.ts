@@ -103,7 +103,7 @@ for (const [family, program, kind] of [
   });
 }
 
-test('an mpirun that is not there is told in one sentence', deadline, async () => {
+test('a missing mpirun is an error of one line', deadline, async () => {
   const job = await spawnRanks(1, script, { flags: ['--mpi'], env: { HOROVOD_MPIRUN: 'no-such-mpirun' } });
   assert.equal(job.exitCode, 2);
   assert.match(job.stderr, /cannot start the job with mpirun: no-such-mpirun was not found on the PATH/);

@@ -118,7 +118,7 @@ test('a variable from outside the function is explained', deadline, async () => 
   assert.match(error.message, /outside is not defined\. The function is sent to the ranks as source text/);
 });
 
-test('a rank that is killed, leaves early or returns what cannot be sent is told', deadline, async () => {
+test('a rank that is killed, exits early or returns what cannot be sent is an error that says so', deadline, async () => {
   const [killed, left, unsendable, notFunction] = await Promise.all([
     failureOf(
       () => process.kill(process.pid, 'SIGKILL') && new Promise((done) => setTimeout(done, 9999)),

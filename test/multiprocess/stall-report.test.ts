@@ -31,7 +31,7 @@ async function dumpOf(directory: string, rank: number, reason: string): Promise<
   }
 }
 
-test('a stall is told with what the missing rank does instead, and leaves records that name the culprit', async (t) => {
+test('a stall warning says what the missing rank is doing, and the flight records name the culprit', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'horovod-stalls-'));
   const records = join(directory, 'records');
   t.after(() => rmSync(directory, { recursive: true, force: true }));

@@ -99,7 +99,7 @@ function isTraining(job: JobView | undefined): boolean {
 describe('horovod status', { concurrency: 3 }, () => {
   for (const native of [true, false]) {
     const skip = native && !loadNative().built ? 'the native addon is not built' : false;
-    test(`shows who waits for whom, and a killed rank is gone: ${native ? 'native' : 'portable'}`, {
+    test(`shows which rank waits for which, and that a killed rank is gone: ${native ? 'native' : 'portable'}`, {
       skip,
     }, async (t) => {
       const job = startLoop(t, native);
@@ -128,7 +128,7 @@ describe('horovod status', { concurrency: 3 }, () => {
     });
   }
 
-  test('shows ranks of another host, of which this one hears by its watch', async (t) => {
+  test('shows ranks of another host, whose status comes through the host watch', async (t) => {
     const job = startLoop(t, loadNative().built, ['-H', 'localhost:1,127.0.0.1:1']);
     job.letGo();
     await job.shown('both train', isTraining);

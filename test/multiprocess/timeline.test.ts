@@ -59,7 +59,7 @@ test('timelines go on and off, by flag and by call, with all ranks or one', asyn
   assert.deepEqual(ranksOf(checkTrace(join(directory, 'last.json')), 'last'), [0, 1]);
 });
 
-test('a file that cannot be written, by setting, is told once, and training goes on', async (t) => {
+test('a timeline file of the settings that cannot be written is one warning, and training continues', async (t) => {
   const directory = directoryOf(t);
   const flags = ['--timeline-filename', '/nonexistent/trace.json'];
   const job = await spawnRanks(2, fixture('rounds.ts'), { args: [directory], flags });

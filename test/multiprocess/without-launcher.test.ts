@@ -73,7 +73,7 @@ describe('the same command several times, and an address', { concurrency: 3 }, (
     assert.deepEqual(ranks.sort(), [0, 1, 2]);
   });
 
-  test('the end of a rank ends the others, with who it was', async () => {
+  test('the end of a rank ends the others, with an error that names it', async () => {
     const port = await freePort();
     const results = await Promise.all(
       [0, 1, 2].map((rank) => runCommand([node, mortal, '1'], addressOf(port, 3, rank))),
@@ -105,7 +105,7 @@ describe('the same command several times, and an address', { concurrency: 3 }, (
     }
   });
 
-  test('HOROVOD_SECRET_KEY keeps out who does not have it', async () => {
+  test('HOROVOD_SECRET_KEY keeps out processes that do not have it', async () => {
     const port = await freePort();
     const key = (digit: string) => ({ HOROVOD_SECRET_KEY: digit.repeat(64), HOROVOD_START_TIMEOUT: '2' });
     const results = await Promise.all([

@@ -106,6 +106,23 @@ describe('the tarball', () => {
     assert.deepEqual(unwanted, []);
   });
 
+  test('has of horovod/testing only what users may import, and what that needs', () => {
+    const files = packedPaths.filter((path) => /^dist\/testing\/.*\.js$/.test(path)).sort();
+    assert.deepEqual(files, [
+      'dist/testing/exchange.js',
+      'dist/testing/faults.js',
+      'dist/testing/index.js',
+      'dist/testing/inject-faults.js',
+      'dist/testing/run-contexts.js',
+      'dist/testing/run-ranks.js',
+      'dist/testing/spawn-ranks.js',
+    ]);
+    for (const path of packedPaths.filter((each) => /^dist\/.*\.(js|d\.ts)$/.test(each))) {
+      const text = readFileSync(join(installed, path), 'utf8');
+      assert.doesNotMatch(text, /\btest\/(fixtures|support|cluster|multiprocess)\b/, path);
+    }
+  });
+
   test('names no path of the machine it was built on', () => {
     const places = [checkout, homedir()].filter((place) => place.length > 1);
     for (const path of packedPaths) {
@@ -151,7 +168,7 @@ describe('a project that installed it', () => {
       types: ['node'],
       noEmit: true,
     };
-    writeProject('tsconfig.json', JSON.stringify({ compilerOptions, include: ['use.ts'] }));
+    writeProject('tsconfig.json', JSON.stringify({ compilerOptions, include: ['use.ts', 'use-testing.ts'] }));
     writeProject(
       'use.ts',
       `import * as hvd from 'horovod';
@@ -160,6 +177,21 @@ describe('a project that installed it', () => {
        const error: hvd.HorovodError = new hvd.HorovodError('ERR_HVD_TIMEOUT', 'text');
        console.log(sum, error.code, hvd.nativeBuilt());
        await hvd.shutdown();`,
+    );
+    writeProject(
+      'use-testing.ts',
+      `import * as hvd from 'horovod';
+       import { type Fault, type RankFunctions, RanksFailed, runRanks, spawnRanks } from 'horovod/testing';
+       // Code that takes its functions as a parameter runs in a script and in a test.
+       const total = async (of: RankFunctions, x: number): Promise<number | undefined> =>
+         (await of.allreduce(Float64Array.of(x), { op: of.Sum }))[0];
+       const fromScript: number | undefined = await total(hvd, 1);
+       const fromTest: (number | undefined)[] = await runRanks(2, (rank) => total(rank, rank.rank()));
+       const faults: Fault[] = [{ rank: 1, step: 3, kind: 'kill' }];
+       const { exitCode, ranks } = await spawnRanks(2, 'train.ts', { faults });
+       // @ts-expect-error a blocking call would stop the other ranks
+       await runRanks(2, (rank) => rank.allreduceSync(new Float32Array(1)));
+       console.log(fromScript, fromTest, exitCode, ranks[0]?.stdout, RanksFailed);`,
     );
     await succeed(project, 'npx', ['--no', '--', 'tsc', '-p', 'tsconfig.json']);
   });
@@ -226,6 +258,39 @@ describe('a project that installed it', () => {
     );
     const { stdout } = await succeed(project, 'npx', ['horovodrun', '-np', '2', 'ranks.ts']);
     assert.match(stdout, /ranks 0 1/);
+  });
+
+  test('tests its script with horovod/testing, and with a rank that is killed', async () => {
+    writeProject(
+      'steps.ts',
+      `import * as hvd from 'horovod';
+       await hvd.init();
+       for (let step = 1; step <= 3; step++) {
+         hvd.allreduceSync(new Float32Array(4));
+         hvd.markStep();
+         console.log('step ' + step);
+       }
+       await hvd.shutdown();`,
+    );
+    writeProject(
+      'steps.test.mjs',
+      `import assert from 'node:assert/strict';
+       import { test } from 'node:test';
+       import { runRanks, spawnRanks } from 'horovod/testing';
+       test('in one process', async () => {
+         const sums = await runRanks(3, async (hvd) => (await hvd.allreduce(Int32Array.of(hvd.rank()), { op: hvd.Sum }))[0]);
+         assert.deepEqual(sums, [3, 3, 3]);
+       });
+       test('as processes', async () => {
+         const { exitCode, ranks } = await spawnRanks(2, 'steps.ts');
+         assert.deepEqual([exitCode, ranks[1].stdout], [0, 'step 1\\nstep 2\\nstep 3\\n']);
+       });
+       test('with a fault', async () => {
+         const { exitCode, ranks } = await spawnRanks(2, 'steps.ts', { faults: [{ rank: 1, step: 2, kind: 'kill' }] });
+         assert.deepEqual([exitCode, ranks[1].stdout], [137, 'step 1\\n']);
+       });`,
+    );
+    await succeed(project, process.execPath, ['--test', 'steps.test.mjs']);
   });
 
   test('is told by Node that horovod/tensorflow needs @tensorflow/tfjs', async () => {
