@@ -118,23 +118,27 @@ test('a variable from outside the function is explained', deadline, async () => 
   assert.match(error.message, /outside is not defined\. The function is sent to the ranks as source text/);
 });
 
-test('a rank that is killed, exits early or returns what cannot be sent is an error that says so', deadline, async () => {
-  const [killed, left, unsendable, notFunction] = await Promise.all([
-    failureOf(
-      () => process.kill(process.pid, 'SIGKILL') && new Promise((done) => setTimeout(done, 9999)),
-      {},
-    ),
-    failureOf(() => process.exit(0), {}),
-    failureOf(() => () => 1, {}),
-    run(new URL('nothing.mjs', fixtures), hidden).catch((error: unknown) => error as HorovodError),
-  ]);
-  assert.equal(killed.code, 'ERR_HVD_RUN');
-  assert.match(killed.message, /ended without a result[\s\S]*SIGKILL/);
-  assert.equal(killed.rank, 0);
-  assert.match(left.message, /ended without a result/);
-  assert.match(unsendable.message, /the result cannot be sent back/);
-  assert.match((notFunction as HorovodError).message, /does not export a function as its default/);
-});
+test(
+  'a rank that is killed, exits early or returns what cannot be sent is an error that says so',
+  deadline,
+  async () => {
+    const [killed, left, unsendable, notFunction] = await Promise.all([
+      failureOf(
+        () => process.kill(process.pid, 'SIGKILL') && new Promise((done) => setTimeout(done, 9999)),
+        {},
+      ),
+      failureOf(() => process.exit(0), {}),
+      failureOf(() => () => 1, {}),
+      run(new URL('nothing.mjs', fixtures), hidden).catch((error: unknown) => error as HorovodError),
+    ]);
+    assert.equal(killed.code, 'ERR_HVD_RUN');
+    assert.match(killed.message, /ended without a result[\s\S]*SIGKILL/);
+    assert.equal(killed.rank, 0);
+    assert.match(left.message, /ended without a result/);
+    assert.match(unsendable.message, /the result cannot be sent back/);
+    assert.match((notFunction as HorovodError).message, /does not export a function as its default/);
+  },
+);
 
 test('a rank with something left to do is ended when its result is there', deadline, async () => {
   const results = await run(() => {
