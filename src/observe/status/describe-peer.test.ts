@@ -13,23 +13,19 @@ const last = {
   atMs: now - 61_000,
 } as const;
 const status = {
-  ...{
-    rank: 3,
-    host: 'b',
-    pid: 812,
-    job: 'j',
-    updatedAt: now - 400,
-    step: 120,
-    samples: 0,
-    collectives: 4711,
-  },
-  ...{
-    bytes: 0,
-    rates: { stepsPerSecond: 0, samplesPerSecond: 0, bytesPerSecond: 0 },
-    last,
-    pending: [],
-    rssBytes: 0,
-  },
+  rank: 3,
+  host: 'b',
+  pid: 812,
+  job: 'j',
+  updatedAt: now - 400,
+  step: 120,
+  samples: 0,
+  collectives: 4711,
+  bytes: 0,
+  rates: { stepsPerSecond: 0, samplesPerSecond: 0, bytesPerSecond: 0 },
+  last,
+  pending: [],
+  rssBytes: 0,
 } satisfies RankStatus;
 
 describe('what a missing rank is doing', () => {

@@ -28,7 +28,11 @@ function directoryOf(t: Scope): string {
 
 function placeOf(rank: number, block?: ControlBlock, options: Partial<TimelinePlace> = {}): TimelinePlace {
   return {
-    ...{ rank, size: 2, host: `host${rank}`, pid: 100 + rank, transport: 'memory' },
+    rank,
+    size: 2,
+    host: `host${rank}`,
+    pid: 100 + rank,
+    transport: 'memory',
     log: { write() {}, tell() {} },
     maxBytes: 1 << 20,
     block: block && {

@@ -157,8 +157,13 @@ function* combined(
     });
     yield [
       {
-        ...{ kind: 'allreduce', dtype: 'float64', op: Sum, prescale: 1, postscale: 1 },
-        ...{ inputs: [sums], outputs: [sums] },
+        kind: 'allreduce',
+        dtype: 'float64',
+        op: Sum,
+        prescale: 1,
+        postscale: 1,
+        inputs: [sums],
+        outputs: [sums],
       },
     ];
     level = pairs.map(([a, b], pair) => {

@@ -23,21 +23,23 @@ function dumpOf(
   changes: Partial<FlightDump> = {},
 ): FlightDump {
   return {
-    ...{ format: dumpFormat, job: 'abc', rank, size: 3, host: `host${rank}`, pid: 800 + rank, step: 7 },
-    ...{
-      atMs: 1_700_000_000_000,
-      clockMs: 100_000,
-      reason: 'stall',
-      transport: 'shm',
-      versions: { horovod: '1' },
-    },
-    ...{
-      processSets: [{ id: 0, ranks: [0, 1, 2] }],
-      pending: [],
-      others: [],
-      collectives: records.length,
-      records,
-    },
+    format: dumpFormat,
+    job: 'abc',
+    rank,
+    size: 3,
+    host: `host${rank}`,
+    pid: 800 + rank,
+    step: 7,
+    atMs: 1_700_000_000_000,
+    clockMs: 100_000,
+    reason: 'stall',
+    transport: 'shm',
+    versions: { horovod: '1' },
+    processSets: [{ id: 0, ranks: [0, 1, 2] }],
+    pending: [],
+    others: [],
+    collectives: records.length,
+    records,
     ...changes,
   };
 }
@@ -47,18 +49,21 @@ function records(...texts: readonly string[]): CollectiveRecord[] {
   return texts.map((text, i) => {
     const [name = '', shape = '[3]', state = 'done', processSet = '0'] = text.split(' ');
     return {
-      ...{
-        sequence: i + 1,
-        kind: 'allreduce',
-        name,
-        processSet: Number(processSet),
-        occurrence: 0,
-        dtype: 'float32',
-        op: 'Sum',
-        root: undefined,
-      },
-      ...{ shapes: [JSON.parse(shape) as number[]], bytes: 12, state: state as CollectiveRecord['state'] },
-      ...{ submittedAtMs: 39_000, finishedAtMs: 40_000, error: undefined, callSite: `train.mjs:${i}` },
+      sequence: i + 1,
+      kind: 'allreduce',
+      name,
+      processSet: Number(processSet),
+      occurrence: 0,
+      dtype: 'float32',
+      op: 'Sum',
+      root: undefined,
+      shapes: [JSON.parse(shape) as number[]],
+      bytes: 12,
+      state: state as CollectiveRecord['state'],
+      submittedAtMs: 39_000,
+      finishedAtMs: 40_000,
+      error: undefined,
+      callSite: `train.mjs:${i}`,
     };
   });
 }
