@@ -79,7 +79,7 @@ TEST("giving back twice, or something else, changes nothing") {
   CHECK_EQ(static_cast<void*>(taken(arena, page)), static_cast<void*>(a));
 }
 
-TEST("more than there is is refused, and the arena goes on") {
+TEST("an allocation that is too large fails, and the arena stays usable") {
   Arena arena;
   CHECK_EQ(arena.allocate(arena.capacity() + page), static_cast<void*>(nullptr));
   CHECK(taken(arena, page) != nullptr);

@@ -186,7 +186,7 @@ describe('reduceInto, by table', () => {
     assert.equal(output[0], 44);
   });
 
-  test('Average and scaled bools are refused: the caller turns one into a Sum and checks the other', () => {
+  test('Average and scaled bools are rejected: the caller turns one into a Sum and checks the other', () => {
     assert.throws(() => reduceInto(new Float32Array(1), [new Float32Array(1)], 'float32', Average, 1, 1));
     assert.throws(() => reduceInto(new Uint8Array(1), [new Uint8Array(1)], 'bool', Sum, 2, 1));
     assert.throws(() => scaleInto(new Uint8Array(1), new Uint8Array(1), 'bool', 2));

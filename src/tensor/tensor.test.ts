@@ -50,7 +50,7 @@ describe('tensor()', () => {
     });
   }
 
-  const refused: [string, () => unknown, string, RegExp][] = [
+  const rejected: [string, () => unknown, string, RegExp][] = [
     [
       'a shape that does not fit',
       () => tensor(new Float32Array(5), [2, 3]),
@@ -130,8 +130,8 @@ describe('tensor()', () => {
       /the array's buffer is detached/,
     ],
   ];
-  for (const [what, make, code, message] of refused) {
-    test(`refuses ${what}`, () => {
+  for (const [what, make, code, message] of rejected) {
+    test(`rejects ${what}`, () => {
       assert.throws(make, { name: 'HorovodError', code, message });
     });
   }
@@ -152,7 +152,7 @@ describe('operandOf()', () => {
   });
 
   for (const x of [undefined, null, 5, 'text', [1, 2], {}, { data: [1], shape: [1], dtype: 'float32' }]) {
-    test(`refuses ${JSON.stringify(x)}`, () => {
+    test(`rejects ${JSON.stringify(x)}`, () => {
       assert.throws(() => operandOf(x as unknown as TensorLike, 'allreduce "x"'), {
         name: 'HorovodError',
         message: /allreduce "x"/,

@@ -1,5 +1,5 @@
-// Starts ranks of the portable transport as processes (portable-rank.ts), on one "host" or several, each with a control block
-// of its own, and plays launcher and watch for them: passes texts on, records exits on every host.
+// Starts ranks of the portable transport as processes (portable-rank.ts), on one or several "hosts", each with its own
+// control block, and acts as their launcher and watch: forwards texts, and records exits on every host.
 
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';

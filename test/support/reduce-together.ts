@@ -1,5 +1,5 @@
-// Runs a reducing compressor for all members of a group at once, step by step, with plain arithmetic instead of a transport:
-// for tests of compressors, one's own too.
+// Runs a reducing compressor for all members of a group at once, step by step, with plain arithmetic instead of a
+// transport: for tests of compressors, including those that users write.
 
 import assert from 'node:assert/strict';
 import type { CompressibleTensor, ReducingCompressor } from '../../src/tensor/compression/compressor.ts';

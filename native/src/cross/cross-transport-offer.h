@@ -1,4 +1,4 @@
-// How the cross transports with an addon of their own (mpi, gloo) open, in two steps: every member makes an offer and tells
+// How the cross transports with a separate addon (mpi, gloo) open, in two steps: every member makes an offer and tells
 // the others its text; with the texts of all, each opens the transport. Each of those addons defines these functions once.
 #pragma once
 

@@ -137,7 +137,7 @@ describe('Compression.int8', () => {
     assert.deepEqual([...step([1, 2, 3, 127])], [1, 2, 3, 127]);
   });
 
-  test('refuses block sizes that make no sense', () => {
+  test('rejects invalid block sizes', () => {
     for (const blockSize of [0, 3, 1.5, -4, 2 ** 20, Number.NaN, '256' as unknown as number]) {
       assert.throws(() => int8With({ blockSize }), { code: 'ERR_HVD_INVALID_ARGUMENT' });
     }

@@ -159,7 +159,7 @@ describe('Compression.powersgd', () => {
     assert.ok(next[0]?.[0]?.data.some((value) => value !== 0));
   });
 
-  test('refuses ranks and rates that are none', () => {
+  test('rejects invalid ranks and rates', () => {
     for (const rank of [0, -1, 1.5, Number.NaN, '4' as unknown as number]) {
       assert.throws(() => powersgd(rank), { code: 'ERR_HVD_INVALID_ARGUMENT' });
     }

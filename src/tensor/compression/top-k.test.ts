@@ -138,7 +138,7 @@ describe('Compression.topk', () => {
     for (let t = 0; t < 10; t++) assert.ok(step(new Float32Array(n).fill(1)).every(Number.isFinite));
   });
 
-  test('refuses ratios that are none', () => {
+  test('rejects invalid ratios', () => {
     for (const ratio of [0, -0.1, 1.01, Number.NaN, Number.POSITIVE_INFINITY, '0.1' as unknown as number]) {
       assert.throws(() => topk(ratio), {
         code: 'ERR_HVD_INVALID_ARGUMENT',

@@ -29,8 +29,8 @@ export function hierarchyOf(spec: GroupSpec, options: ClusterOptions): Hierarchy
 }
 
 /**
- * Every member prepares something and sends it to all as JSON. If that fails on any member, all of them throw: the others
- * would wait for it in vain.
+ * Every member prepares something and sends it to all as JSON. If that fails on any member, all of them throw, instead of
+ * waiting for the member that failed.
  */
 export async function exchangePrepared<Prepared>(
   spec: GroupSpec,

@@ -170,7 +170,7 @@ describe('the native kernels of compression equal the definition in compression/
       });
     }
 
-  test('arrays that do not fit together, or are none, are refused, and nothing is written', () => {
+  test('wrong arguments are rejected, and nothing is written', () => {
     const floats = new Float32Array(16);
     const packet = new Uint8Array(32);
     const wrong: readonly (() => void)[] = [

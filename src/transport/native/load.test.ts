@@ -22,7 +22,7 @@ function reasonFor(search: Parameters<typeof loadNative>[0]): string {
   return result.built ? 'built' : result.reason;
 }
 
-test('an addon built from other sources is refused, and it is said what to do', () => {
+test('an addon built from other sources is rejected with advice', () => {
   for (const version of ['undefined', '1']) {
     withModule(`exports.interfaceVersion = ${version};`, (nativePath) => {
       assert.match(reasonFor({ nativePath }), /addon\.cjs was built from other sources; run npm run build$/);

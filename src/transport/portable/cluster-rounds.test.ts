@@ -28,7 +28,7 @@ describe('rounds of members on several hosts, driven in any order', () => {
     [0, 0, 0, 1],
     [1, 0, 1, 1, 0],
   ]) {
-    test(`give the result of the reference on the hosts ${hosts.join(' ')}`, deadline, async () => {
+    test(`give the result of runTogether() on the hosts ${hosts.join(' ')}`, deadline, async () => {
       const members = await openAll(hosts);
       try {
         let used = 0;
@@ -189,7 +189,7 @@ function openMember(
   });
 }
 
-/** All rounds of one member, some of them passively where somebody else is not. */
+/** All rounds of one member, some of them passively if another member is not. */
 function* play(
   rounds: ClusterRounds,
   programs: readonly (readonly TransportOperation[])[],
@@ -204,7 +204,7 @@ function* play(
   }
 }
 
-/** Resumes the generators in an order made of `choose`; one of them comes to its turn rarely. */
+/** Resumes the generators in an order made of `choose`; one of them rarely gets its turn. */
 function drive(generators: readonly Steps[], slowOne: number, choose: () => number): void {
   const active = new Map(generators.entries());
   for (let turns = 0; active.size > 0; turns++) {

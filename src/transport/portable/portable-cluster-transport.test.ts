@@ -1,4 +1,4 @@
-// The conformance suite with members on several "hosts" of this process, each with a control block of its own.
+// The conformance suite with members on several "hosts" of this process, each with its own control block.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

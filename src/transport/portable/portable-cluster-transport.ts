@@ -23,7 +23,7 @@ export class PortableClusterTransport extends PortableTransport<PortableClusterT
     const { members, index } = spec;
     const { rank: own, hosts, hostnames } = this.options;
     const hierarchy = hierarchyOf(spec, this.options);
-    // Flat: every member counts as a host of its own, so all members are connected with each other.
+    // Flat: every member counts as a separate host, so all members are connected with each other.
     const hostNumbers = members.map((rank) => (hierarchy.allreduce ? (hosts.get(rank) as number) : rank));
     const seats = seatsOf(hostNumbers, index);
     if (seats.hosts.length === 1) return super.openGroup(spec);

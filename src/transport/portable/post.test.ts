@@ -37,7 +37,7 @@ test('a post of which any byte is old or missing is not taken for one', () => {
   assert.ok(copy.isOf(7) && copy.agreesWith(post));
 });
 
-test('a header that claims any length is refused without reading past its area', () => {
+test('a header that claims any length is rejected without reading past its area', () => {
   const staging = new Uint8Array(256);
   const post = new Post(staging, 0, 2, 64);
   const words = new Int32Array(staging.buffer);

@@ -15,7 +15,7 @@ import { runRound } from './round.ts';
 const sizes = { eagerBytes: 64, slotBytes: 512 };
 
 describe('rounds of members that are driven in any order', () => {
-  test('give the result of the reference, whoever is slow and wherever', () => {
+  test('give the result of runTogether(), whichever member is slow', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 2, max: 4 }),
@@ -51,7 +51,7 @@ describe('rounds of members that are driven in any order', () => {
   });
 });
 
-/** All rounds of one member, the odd ones passively where somebody else is not. */
+/** All rounds of one member, the odd ones passively if another member is not. */
 function* member(
   files: GroupFiles,
   programs: readonly (readonly TransportOperation[])[],
@@ -66,7 +66,7 @@ function* member(
   }
 }
 
-/** Resumes the generators in an order made of `choose`; one of them comes to its turn rarely. */
+/** Resumes the generators in an order made of `choose`; one of them rarely gets its turn. */
 function drive(generators: readonly Steps[], slowOne: number, choose: () => number): void {
   const active = new Map(generators.entries());
   for (let turns = 0; active.size > 0; turns++) {
