@@ -393,7 +393,7 @@ export class HorovodContext implements QuickRunner {
     if (registered === undefined) {
       throw new HorovodError(
         'ERR_HVD_PROCESS_SET',
-        `${what}: ${set instanceof ProcessSet ? set : 'what is no ProcessSet'} is not registered, or has been removed. Give it to init({ processSets }) or addProcessSet().`,
+        `${what}: ${set instanceof ProcessSet ? set : 'a value that is not a ProcessSet'} is not registered, or has been removed. Give it to init({ processSets }) or addProcessSet().`,
       );
     }
     if (registered.members.index < 0) {

@@ -81,7 +81,7 @@ describe('a rank that is late', () => {
         gate.arrive();
         await sum;
         if (rank === 2) return;
-        assert.match(log.join('\n'), /allreduce "grad" has waited 0 s: rank 2 has not asked for it/);
+        assert.match(log.join('\n'), /allreduce "grad" has waited 0 s: rank 2 has not called it/);
       },
       { limits },
     );
@@ -99,7 +99,7 @@ describe('a rank that is late', () => {
         else await until(() => log.length > 0, 'a warning');
         gate.arrive();
         await (early ?? hvd.allreduce(context, of(1), { name: 'grad' }));
-        if (rank !== 1) assert.match(log.join('\n'), /"grad" has waited 0 s: rank 1 has not asked for it/);
+        if (rank !== 1) assert.match(log.join('\n'), /"grad" has waited 0 s: rank 1 has not called it/);
       },
       { limits },
     );

@@ -32,8 +32,8 @@ export function overdueError(
   return new HorovodError(
     'ERR_HVD_TIMEOUT',
     `rank ${rank} waited ${Number((timeoutMs / 1000).toPrecision(3))} s in ` +
-      `${labelOf(description)} and ${listRanks(missing)} did not ask for it. ` +
-      'Usually an if around a collective, or an operation with another name.',
+      `${labelOf(description)}, but ${listRanks(missing)} did not call it. ` +
+      'The usual cause is an if around a collective, or an operation with another name.',
     { rank: missing[0], tensor: nameOf(description) },
   );
 }

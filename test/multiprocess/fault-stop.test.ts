@@ -112,7 +112,7 @@ describe('a stall', { concurrency: 2 }, () => {
       const env = { HOROVOD_STALL_CHECK_TIME_SECONDS: '1' };
       const job = startFaultJob(t, 3, 'inside.ts', { args: [form, '2'], env });
       await job.allSaid([0, 1, 2], 'ready');
-      await job.errorOutput(/\[0\]<stderr>:.*has waited \d+ s: rank 2 has not asked for it/);
+      await job.errorOutput(/\[0\]<stderr>:.*has waited \d+ s: rank 2 has not called it/);
       job.signal(2, 'SIGUSR2');
       await job.allSaid([0, 1, 2], 'passed');
       assert.equal((await job.ended()).exitCode, 0);
@@ -129,7 +129,7 @@ describe('a stall', { concurrency: 2 }, () => {
         assert.deepEqual({ code, rank }, { code: 'ERR_HVD_TIMEOUT', rank: 2 }, message);
         assert.match(
           message ?? '',
-          /rank 2 has not asked for it.*longer than HOROVOD_STALL_SHUTDOWN_TIME_SECONDS/,
+          /rank 2 has not called it.*longer than HOROVOD_STALL_SHUTDOWN_TIME_SECONDS/,
         );
       }
       assertOneOf(errors[2] as Said, errors.slice(0, 2));

@@ -42,11 +42,11 @@ test('a stall warning says what the missing rank is doing, and the flight record
   await job.allSaid([0, 1], 'ready');
 
   await job.errorOutput(
-    /rank 0: allreduce \(unnamed.* has waited \d+ s: rank 1 has not asked for it\. Rank 1 \(\S+, pid \d+\).* is computing since \(CPU busy\).*horovod flight-report/,
+    /rank 0: allreduce \(unnamed.* has waited \d+ s: rank 1 has not called it\. Rank 1 \(\S+, pid \d+\).* has been computing since \(CPU busy\).*horovod flight-report/,
   );
   go('busy');
   await job.errorOutput(
-    /rank 0: allreduce "together" has waited.*Rank 1 .* finished allreduce \(number \d+\) \d+ s ago, at step 1, and sleeps since/,
+    /rank 0: allreduce "together" has waited.*Rank 1 .* finished allreduce \(number \d+\) \d+ s ago, at step 1, and has been sleeping since/,
   );
   const asked = await dumpOf(records, 1, 'asked');
   assert.equal(asked.step, 1);

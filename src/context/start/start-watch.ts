@@ -84,9 +84,6 @@ export function asStartFailure(error: unknown, rank: number): HorovodError {
 function errorOf(text: string): HorovodError {
   const record = decodeFailureRecord(Buffer.from(text));
   return record === undefined
-    ? new HorovodError(
-        'ERR_HVD_RENDEZVOUS',
-        'another rank has failed to start, and what it said is not readable.',
-      )
+    ? new HorovodError('ERR_HVD_RENDEZVOUS', 'another rank failed to start, and its error cannot be read.')
     : toError(record);
 }

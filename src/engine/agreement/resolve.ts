@@ -60,7 +60,7 @@ export function resolvePending(lists: readonly PendingList[], ranks: readonly nu
     const away = joined.filter(({ entries }) => !entries.has(key)).map(({ rank }) => rank);
     const mismatch = findMismatch(claims);
     if (mismatch !== undefined) {
-      errors.set(key, { code: 'ERR_HVD_MISMATCH', message: `${mismatch} All ranks must ask for the same.` });
+      errors.set(key, { code: 'ERR_HVD_MISMATCH', message: `${mismatch} It must be the same on all ranks.` });
     } else if (away[0] !== undefined && !canJoin(first)) {
       errors.set(key, {
         code: 'ERR_HVD_JOIN_UNSUPPORTED',
@@ -107,8 +107,8 @@ function deadlockText(lists: readonly PendingList[], ranks: readonly number[]): 
   const waits = lists.map((list, i) => `rank ${ranks[i]} waits for ${list.requests.map(labelOf).join(', ')}`);
   return (
     `all ranks are blocked and wait for different things: ${waits.join('; ')}. ` +
-    'Usually ranks take different branches, or call the same operations in another order; ' +
-    'give operations names, or use the promise forms where the order may differ.'
+    'The usual cause is that ranks take different branches, or call the same operations in a different order. ' +
+    'Give the operations names, or use the promise forms where the order may differ.'
   );
 }
 

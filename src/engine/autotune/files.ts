@@ -75,7 +75,9 @@ export function readResult(path: string, warn: Warn): SavedResult | undefined {
     text = readFileSync(path, 'utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') {
-      warn(`the result of autotune in ${path} cannot be read (${(error as Error).message}); tuning anew.`);
+      warn(
+        `the result of autotune in ${path} cannot be read (${(error as Error).message}); tuning starts over.`,
+      );
     }
     return undefined;
   }
@@ -85,7 +87,9 @@ export function readResult(path: string, warn: Warn): SavedResult | undefined {
       throw new TypeError('no result');
     return value;
   } catch {
-    warn(`${path} is no result of autotune that this version can read; tuning anew, and writing over it.`);
+    warn(
+      `${path} is not an autotune result that this version can read; tuning starts over and will overwrite it.`,
+    );
     return undefined;
   }
 }

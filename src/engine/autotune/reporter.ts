@@ -63,7 +63,9 @@ export class Reporter implements Decider {
           `tries ${namesOf(tunables).join(', ')}; at most ${this.#options.maxSamples} samples, then a comparison.`,
         );
       } else if (number === 1) {
-        say(`warms up: ${of} ${of === 1 ? 'sample' : 'samples'} that count for nothing; ${show(ms)} a step.`);
+        say(
+          `is warming up: ${of} ${of === 1 ? 'sample that does' : 'samples that do'} not count; ${show(ms)} a step.`,
+        );
       }
       return;
     }

@@ -281,7 +281,7 @@ describe('autotune on a context', () => {
     assert.deepEqual(warnings, []);
     writeFileSync(file, '{"format": 9}');
     assert.equal(readResult(file, warn), undefined);
-    assert.match(String(warnings), /is no result of autotune/);
+    assert.match(String(warnings), /is not an autotune result/);
     const result: SavedResult = { format: 1, shape: jobShape('shm', [0, 0]), values: { overlap: 'always' } };
     assert.equal(writeResult(file, result, assert.fail), true);
     assert.deepEqual(readResult(file, assert.fail), result);

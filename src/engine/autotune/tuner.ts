@@ -92,9 +92,9 @@ export class Tuner {
     this.#restart();
     if (++this.#inVain !== warnAfter || this.#host.rank !== 0) return;
     this.#host.warn(
-      'autotune cannot go on: the ranks do not end their steps at the same point. One of them has joined, marks more or ' +
-        'fewer steps than the others, or has collectives in flight at the end of a step. The settings stay as they are, ' +
-        'on all ranks alike; it tries again from time to time.',
+      'autotune is on hold: the ranks do not end their steps at the same point. A rank has joined, marks more or fewer ' +
+        'steps than the others, or has collectives in flight at the end of a step. All ranks keep their settings; ' +
+        'autotune tries again from time to time.',
     );
   }
 
@@ -128,7 +128,7 @@ export class Tuner {
     if (!HorovodError.is(error) || error.code !== 'ERR_HVD_SHUT_DOWN') throw error;
     this.#isOver = true;
     if (this.#host.rank === 0)
-      this.#host.warn(`autotune ends, and the settings stay as they are: ${error.message}`);
+      this.#host.warn(`autotune has ended and all ranks keep their settings: ${error.message}`);
   }
 
   #take(texts: readonly string[] | undefined): void {

@@ -41,7 +41,7 @@ export function savedValues(
   if (saved === undefined) return undefined;
   const reason = misfit(saved, shape);
   if (reason !== undefined) {
-    say?.(`does not use the result of an earlier job: ${reason}. Tunes anew.`);
+    say?.(`does not use the result of an earlier job: ${reason}. Tuning starts over.`);
     return undefined;
   }
   return Object.fromEntries(Object.entries(saved.values).filter(([name]) => !given.includes(name)));

@@ -48,7 +48,7 @@ export interface DumpedRequest {
   readonly name: string;
   readonly processSet: number;
   readonly waitedMs: number;
-  /** Ranks that had not asked for it, as far as this one knew. */
+  /** Ranks that had not called it, as far as this one knew. */
   readonly missing: readonly number[];
 }
 

@@ -106,7 +106,7 @@ export class FlightDumper implements OperationObserver {
       const level = isFirst && !place.isAnnounced && reason !== 'stall' ? 'error' : 'info';
       log.write(
         level,
-        `what this rank did is in ${place.directory.path}; ${this.command} compares the ranks.`,
+        `the flight record of this rank is in ${place.directory.path}; ${this.command} compares the ranks.`,
       );
     } catch (failure) {
       if (this.#hasWarned) return;

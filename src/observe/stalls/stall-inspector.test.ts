@@ -31,7 +31,7 @@ describe('inspectStalls()', () => {
     assert.equal(warnings.length, 1);
     assert.match(
       warnings[0]?.text ?? '',
-      /^allreduce "grad" has waited 61 s: ranks 1, 3 have not asked for it\./,
+      /^allreduce "grad" has waited 61 s: ranks 1, 3 have not called it\./,
     );
   });
 
@@ -44,7 +44,7 @@ describe('inspectStalls()', () => {
 
   test('an operation that all have asked for is called slow, not missing', () => {
     const { channel } = channelWith([], 0);
-    assert.match(inspect(channel, 60_000).warnings[0]?.text ?? '', /all ranks have asked for it/);
+    assert.match(inspect(channel, 60_000).warnings[0]?.text ?? '', /all ranks have called it/);
   });
 
   test('ends the job after stallShutdownMs', () => {
@@ -60,10 +60,7 @@ describe('inspectStalls()', () => {
   test('says what each missing rank does instead', () => {
     const { channel } = channelWith([1, 3], 0);
     const { warnings } = inspect(channel, 61_000, { describePeer: (rank) => `rank ${rank} sleeps` });
-    assert.match(
-      warnings[0]?.text ?? '',
-      /ranks 1, 3 have not asked for it\. Rank 1 sleeps\. Rank 3 sleeps\. /,
-    );
+    assert.match(warnings[0]?.text ?? '', /ranks 1, 3 have not called it\. Rank 1 sleeps\. Rank 3 sleeps\. /);
   });
 
   test('of all that wait the first one warns', () => {

@@ -108,13 +108,13 @@ function stallText(
   const seconds = Math.round(waitedMs / 1000);
   const label = labelOf(request.description);
   if (missing.length === 0) {
-    return `${label} has waited ${seconds} s: all ranks have asked for it and it has not ended.`;
+    return `${label} has waited ${seconds} s: all ranks have called it, but it has not finished.`;
   }
-  const who = `${listRanks(missing)} ${missing.length === 1 ? 'has' : 'have'} not asked for it`;
+  const who = `${listRanks(missing)} ${missing.length === 1 ? 'has' : 'have'} not called it`;
   const described = missing.slice(0, maxDescribed).map(describePeer);
   const instead = described.map((text) => ` ${text.charAt(0).toUpperCase()}${text.slice(1)}.`).join('');
   return (
     `${label} has waited ${seconds} s: ${who}.${instead} ` +
-    'Usually an if around a collective, a rank that is much slower, or one that is stuck.'
+    'The usual cause is an if around a collective, a rank that is much slower, or one that is stuck.'
   );
 }

@@ -39,22 +39,22 @@ describe('what a missing rank is doing', () => {
       'computes',
       {},
       'busy',
-      /^rank 3 \(b, pid 812\) finished allreduce "grad\.7" \(number 4711\) 61 s ago, at step 120, and is computing since \(CPU busy\)$/,
+      /^rank 3 \(b, pid 812\) finished allreduce "grad\.7" \(number 4711\) 61 s ago, at step 120, and has been computing since \(CPU busy\)$/,
     ],
-    ['sleeps', {}, 'idle', /, and sleeps since \(uses no CPU/],
+    ['sleeps', {}, 'idle', /, and has been sleeping since \(uses no CPU/],
     ['is stopped', {}, 'stopped', /, and is stopped by a signal \(SIGSTOP/],
     ['is on another host', {}, 'unknown', /61 s ago, at step 120$/],
     [
       'has not reported for long',
       { updatedAt: now - 60_000 },
       'busy',
-      /had finished allreduce "grad\.7" \(number 4711\), at step 120 when it last reported, 60 s ago, and is computing/,
+      /had finished allreduce "grad\.7" \(number 4711\), at step 120 when it last reported, 60 s ago, and has been computing/,
     ],
     [
       'waits elsewhere',
       { pending: [{ label: 'allgather "x"', waitedMs: 59_600, missing: [0, 1] }] },
       'idle',
-      /^rank 3 \(b, pid 812\) waits in allgather "x" for ranks 0, 1 since 60 s, at step 120$/,
+      /^rank 3 \(b, pid 812\) has been in allgather "x" for 60 s, waiting for ranks 0, 1, at step 120$/,
     ],
     ['has failed', { last: { ...last, state: 'failed' } }, 'unknown', /failed in allreduce "grad\.7"/],
     [
@@ -69,9 +69,14 @@ describe('what a missing rank is doing', () => {
       'unknown',
       /finished allreduce \(number 4711\)/,
     ],
-    ['has called nothing', { last: undefined, step: 0 }, 'idle', /has called no collective yet, and sleeps/],
+    [
+      'has called nothing',
+      { last: undefined, step: 0 },
+      'idle',
+      /has called no collective yet, and has been sleeping/,
+    ],
     ['has shut down', { hasLeft: true }, 'ended', /^rank 3 \(b, pid 812\) has shut down$/],
-    ['has never reported', undefined, 'unknown', /^rank 3 has not said what it does$/],
+    ['has never reported', undefined, 'unknown', /^rank 3 has not reported what it is doing$/],
     ['has never reported and is stopped', undefined, 'stopped', /^rank 3 is stopped by a signal/],
   ];
   for (const [what, changes, activity, expected] of cases) {

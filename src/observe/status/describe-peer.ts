@@ -1,4 +1,4 @@
-// What a rank is doing instead, in words: from its status page and from what the kernel says of its process.
+// Says what a rank is doing instead, from its status page and from what the kernel knows of its process.
 
 import type { Activity } from '../../control/process-activity.ts';
 import { listRanks } from '../../engine/agreement/resolve.ts';
@@ -12,11 +12,11 @@ export interface Peer {
   readonly activity: Activity;
 }
 
-/** `rank 3 (b, pid 812) finished allreduce "grad.7" (number 4711) 61 s ago, at step 120, and is computing since (CPU busy)` */
+/** `rank 3 (b, pid 812) finished allreduce "grad.7" (number 4711) 61 s ago, at step 120, and has been computing since (CPU busy)` */
 export function describePeer({ rank, status, activity }: Peer, nowMs: number): string {
   if (status === undefined) {
     const what = activities[activity];
-    return `rank ${rank} ${what === undefined ? 'has not said what it does' : what.alone}`;
+    return `rank ${rank} ${what === undefined ? 'has not reported what it is doing' : what.alone}`;
   }
   const who = `rank ${rank} (${status.host}, pid ${status.pid})`;
   if (status.hasLeft === true) return `${who} has shut down`;
@@ -25,8 +25,8 @@ export function describePeer({ rank, status, activity }: Peer, nowMs: number): s
   const [waiting] = status.pending;
   if (waiting !== undefined) {
     const waitedMs = waiting.waitedMs + Math.max(nowMs - status.updatedAt, 0);
-    const missing = waiting.missing.length === 0 ? '' : ` for ${listRanks(waiting.missing)}`;
-    return `${who} waits in ${waiting.label}${missing} since ${seconds(waitedMs)}${step}${halted}`;
+    const missing = waiting.missing.length === 0 ? '' : `, waiting for ${listRanks(waiting.missing)}`;
+    return `${who} has been in ${waiting.label} for ${seconds(waitedMs)}${missing}${step}${halted}`;
   }
   const what = activities[activity];
   const since = what === undefined ? '' : `, and ${what.since}`;
@@ -34,7 +34,7 @@ export function describePeer({ rank, status, activity }: Peer, nowMs: number): s
   if (last === undefined) return `${who} has called no collective yet${step}${since}`;
   const label = /\.noname\.\d+$/.test(last.name) ? last.kind : `${last.kind} "${last.name}"`;
   if (last.state === 'pending' || last.state === 'running') {
-    return `${who} was in ${label} (number ${last.sequence})${step} when it last said something, ${seconds(nowMs - status.updatedAt)} ago${since}`;
+    return `${who} was in ${label} (number ${last.sequence})${step} when it last reported, ${seconds(nowMs - status.updatedAt)} ago${since}`;
   }
   const verb = last.state === 'failed' ? 'failed in' : 'finished';
   const sinceMs = nowMs - status.updatedAt;
@@ -53,10 +53,10 @@ const freshMs = { here: 800, elsewhere: 2500 } as const;
 const activities: Record<Exclude<Activity, 'unknown'>, { alone: string; since: string }> & {
   unknown?: undefined;
 } = {
-  busy: { alone: 'is computing (CPU busy)', since: 'is computing since (CPU busy)' },
+  busy: { alone: 'is computing (CPU busy)', since: 'has been computing since (CPU busy)' },
   idle: {
-    alone: 'sleeps (uses no CPU)',
-    since: 'sleeps since (uses no CPU: it waits for a timer, input or a lock)',
+    alone: 'is sleeping (uses no CPU)',
+    since: 'has been sleeping since (uses no CPU: it waits for a timer, input or a lock)',
   },
   stopped: {
     alone: 'is stopped by a signal (kill -CONT continues it)',

@@ -51,7 +51,7 @@ export interface PendingCollective {
   /** 'allreduce "dense_2/kernel"' */
   readonly label: string;
   readonly waitedMs: number;
-  /** Ranks that have not asked for it. */
+  /** Ranks that have not called it. */
   readonly missing: readonly number[];
 }
 

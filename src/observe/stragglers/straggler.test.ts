@@ -77,7 +77,7 @@ describe('the straggler', () => {
     assert.deepEqual(found, { rank: 2, host: 'host2', pid: 802, lateMs: 43, share: 0.215 });
     assert.match(
       found ? stragglerText(found) : '',
-      /rank 2 \(host2, pid 802\) comes last.* 43 ms in each, 22 % of a step/,
+      /rank 2 \(host2, pid 802\) arrives last.* 43 ms per step for it \(22 % of a step\)/,
     );
   });
 

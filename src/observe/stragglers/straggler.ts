@@ -127,7 +127,7 @@ export function isTooLate({ lateMs, share }: Straggler, percent: number): boolea
 
 export function stragglerText({ rank, host, pid, lateMs, share }: Straggler): string {
   return (
-    `rank ${rank} (${host}, pid ${pid}) comes last: over the last ${stragglerSteps} steps the others waited for it ` +
-    `${lateMs.toFixed(lateMs < 10 ? 1 : 0)} ms in each, ${Math.round(share * 100)} % of a step`
+    `rank ${rank} (${host}, pid ${pid}) arrives last: over the last ${stragglerSteps} steps, the other ranks waited ` +
+    `${lateMs.toFixed(lateMs < 10 ? 1 : 0)} ms per step for it (${Math.round(share * 100)} % of a step)`
   );
 }

@@ -36,14 +36,14 @@ export class CollectorThread {
           onBroken();
           log.write(
             'warning',
-            `the timeline ${file} ends here: ${report.message}. What was written before is whole; training goes on.`,
+            `the timeline ${file} ends here: ${report.message}. The part written so far is valid; training continues.`,
           );
         }
       });
       this.#worker.on('error', (error) => {
         reject(cannotWriteError(file, { code: 'thread', message: String(error) }));
         if (!this.#isOver)
-          log.write('warning', `the timeline ${file} ends here: ${String(error)}. Training goes on.`);
+          log.write('warning', `the timeline ${file} ends here: ${String(error)}. Training continues.`);
         onBroken();
       });
       this.#worker.on('exit', () => {
@@ -92,7 +92,7 @@ function cannotWriteError(file: string, { code, message }: { code: string; messa
   };
   return new HorovodError(
     'ERR_HVD_TIMELINE',
-    `cannot write the timeline ${file}: ${hints[code] ?? message} Rank 0 writes it, on its host: name a file that can be written there.`,
+    `cannot write the timeline ${file}: ${hints[code] ?? message} Rank 0 writes it: name a file that can be written on its host.`,
     { rank: 0 },
   );
 }

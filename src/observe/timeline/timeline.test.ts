@@ -218,7 +218,7 @@ describe('ranks with a timeline', () => {
     await refused(
       join(directory, 'other.json'),
       'ERR_HVD_TIMELINE',
-      /on already, .*trace\.json.*stopTimeline/,
+      /already writing a timeline, .*trace\.json.*stopTimeline/,
     );
     await timeline.stop();
     await timeline.start(join(directory, 'other.json'));
@@ -230,7 +230,7 @@ describe('ranks with a timeline', () => {
     const log = { write: (level: string, text: string) => void lines.push(`${level}: ${text}`), tell() {} };
     const timeline = new Timeline(placeOf(0, undefined, { log }));
     await timeline.startBySettings('/nonexistent/t.json', false);
-    assert.match(lines.join(), /^error: .*cannot write the timeline .* training goes on\.$/);
+    assert.match(lines.join(), /^error: .*cannot write the timeline .* training continues\.$/);
     assert.equal(timeline.recorder, undefined);
     await timeline.startBySettings('DYNAMIC', false);
     await timeline.startBySettings(undefined, true);

@@ -90,8 +90,8 @@ export class Timeline implements OperationObserver {
     if (this.#running !== undefined || this.#starting !== undefined) {
       throw new HorovodError(
         'ERR_HVD_TIMELINE',
-        `startTimeline: rank ${rank} has a timeline on already, ${this.#running?.file ?? 'which is being started'}. ` +
-          'There can be one at a time: await stopTimeline() first.',
+        `startTimeline: rank ${rank} is already writing a timeline${this.#running === undefined ? '' : `, ${this.#running.file}`}. ` +
+          'Only one can run at a time: await stopTimeline() first.',
         { rank },
       );
     }
@@ -105,7 +105,7 @@ export class Timeline implements OperationObserver {
     }
   }
 
-  /** For HOROVOD_TIMELINE: what goes wrong is logged, and training goes on. */
+  /** For HOROVOD_TIMELINE: errors are logged, and training continues. */
   async startBySettings(file: string | undefined, markCycles: boolean): Promise<void> {
     if (file === undefined || file === '' || file === dynamicFile) return;
     try {
@@ -113,7 +113,7 @@ export class Timeline implements OperationObserver {
     } catch (error) {
       this.#place.log.write(
         'error',
-        `${(error as Error).message} There will be no timeline; training goes on.`,
+        `${(error as Error).message} No timeline is written; training continues.`,
       );
     }
   }
@@ -276,7 +276,7 @@ export class Timeline implements OperationObserver {
     if (ring.dropped > 0) {
       log.write(
         'warning',
-        `${ring.dropped} events of rank ${rank} are not in the timeline: they came faster than they could be written.`,
+        `${ring.dropped} events of rank ${rank} are missing from the timeline: they came faster than they could be written.`,
       );
     }
     ring.close();

@@ -161,7 +161,7 @@ function isPending(place: Place, dumps: readonly FlightDump[], rank: number): bo
   return requestsFor(place, dumps, [rank]).length > 0;
 }
 
-/** Ranks that had not asked for it, as far as those knew who have. */
+/** Ranks that had not called it, as far as those knew who have. */
 function missingFrom(place: Place, dumps: readonly FlightDump[]): Set<number> {
   const requests = requestsFor(place, dumps, [...place.records.keys()]);
   return new Set(requests.flatMap(({ missing }) => missing ?? []));
