@@ -30,7 +30,7 @@ export async function findLeftovers(runId, before) {
     await delay(100);
     left = leftNow(runId, before);
   }
-  for (const name of boxesOfTests().filter((each) => !before.boxes.has(each))) takeDown(name);
+  for (const name of newBoxes(runId, before)) takeDown(name);
   for (const each of horovodProcesses()) {
     if (each.environment.includes(`HVD_TEST_RUN=${runId}`)) kill(each.pid);
   }
@@ -54,10 +54,16 @@ function leftNow(runId, before) {
   const files = horovodFiles()
     .filter((name) => !before.files.has(name))
     .map((name) => `${memoryFileSystem}/${name}`);
-  const hosts = boxesOfTests()
-    .filter((name) => !before.boxes.has(name))
-    .map((name) => `hosts in the box ${name}`);
+  const hosts = newBoxes(runId, before).map((name) => `hosts in the box ${name}`);
   return [...processes, ...files, ...hosts];
+}
+
+/** Boxes that were made since, except those of a living process of another run: their names begin with the pid of their maker. */
+function newBoxes(runId, before) {
+  return boxesOfTests().filter((name) => {
+    const maker = environmentOf(/^t(\d+)-/.exec(name)[1]);
+    return !before.boxes.has(name) && (maker === undefined || maker.includes(`HVD_TEST_RUN=${runId}`));
+  });
 }
 
 /** Boxes of startBox(), by their folder or by their network if only that is left. */
@@ -82,17 +88,26 @@ function horovodProcesses() {
   const found = [];
   for (const name of list('/proc')) {
     if (!/^\d+$/.test(name) || Number(name) === process.pid) continue;
+    const environment = environmentOf(name);
+    // Set by us for every descendant, or by the launcher for a rank.
+    if (!environment?.some((entry) => /^(HOROVOD_|HVD_TEST_RUN=)/.test(entry))) continue;
     try {
-      const environment = readFileSync(`/proc/${name}/environ`, 'utf8').split('\0');
-      // Set by us for every descendant, or by the launcher for a rank.
-      if (!environment.some((entry) => /^(HOROVOD_|HVD_TEST_RUN=)/.test(entry))) continue;
       const command = readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
       found.push({ pid: Number(name), environment, command });
     } catch {
-      // it ended meanwhile, or belongs to another user
+      // it ended meanwhile
     }
   }
   return found;
+}
+
+/** The variables of a process; undefined if it has ended or belongs to another user. */
+function environmentOf(pid) {
+  try {
+    return readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0');
+  } catch {
+    return undefined;
+  }
 }
 
 function list(folder) {
