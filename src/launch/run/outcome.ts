@@ -2,6 +2,7 @@
 
 import { inspect } from 'node:util';
 import { deserialize, serialize } from 'node:v8';
+import { type ErrorCode, errorCodes, HorovodError } from '../../errors.ts';
 
 export type Outcome =
   | { readonly kind: 'value'; readonly value: unknown }
@@ -13,6 +14,8 @@ export interface ThrownError {
   readonly message: string;
   readonly stack: string;
   readonly code?: string | undefined;
+  /** Of a HorovodError: its message without the code. */
+  readonly detail?: string | undefined;
   /** Of a HorovodError: the rank it is about. */
   readonly rank?: number | undefined;
   readonly cause?: ThrownError | undefined;
@@ -47,11 +50,13 @@ export function decodeOutcome(bytes: Buffer): Outcome {
 /** The error as the rank had it, with its stack. */
 export function rebuildError(thrown: ThrownError): Error {
   const cause = thrown.cause === undefined ? undefined : { cause: rebuildError(thrown.cause) };
-  const error = new Error(thrown.message, cause);
-  error.name = thrown.name;
-  error.stack = thrown.stack;
-  if (thrown.code !== undefined) Object.assign(error, { code: thrown.code });
-  if (thrown.rank !== undefined) Object.assign(error, { rank: thrown.rank });
+  const { name, message, stack, code, detail, rank } = thrown;
+  const isOurs = detail !== undefined && code !== undefined && code in errorCodes;
+  const error = isOurs
+    ? new HorovodError(code as ErrorCode, detail, { ...cause, rank })
+    : Object.assign(new Error(message, cause), { name });
+  if (!isOurs && code !== undefined) Object.assign(error, { code });
+  error.stack = stack;
   return error;
 }
 
@@ -66,6 +71,7 @@ function describeThrown(error: unknown, depth = 0): ThrownError {
     message: error.message,
     stack: error.stack ?? `${error.name}: ${error.message}`,
     code: typeof code === 'string' ? code : undefined,
+    detail: HorovodError.is(error) ? error.detail : undefined,
     rank: typeof rank === 'number' ? rank : undefined,
     cause:
       error.cause === undefined || depth >= maxCauses ? undefined : describeThrown(error.cause, depth + 1),

@@ -70,6 +70,8 @@ test('an error keeps its stack, class, code and causes', () => {
   const rebuilt = rebuildError(outcome.error) as Error & { code?: string; rank?: number };
   assert.equal(rebuilt.stack, error.stack);
   assert.equal(rebuilt.name, 'HorovodError');
+  assert.ok(rebuilt instanceof HorovodError);
+  assert.equal(rebuilt.detail, 'shapes differ.');
   assert.equal(rebuilt.code, 'ERR_HVD_MISMATCH');
   assert.equal(rebuilt.rank, 3);
   assert.equal((rebuilt.cause as Error).name, 'RangeError');
