@@ -58,7 +58,7 @@ async function measure({ options, root, benchFolder, machine, peers, startBox, s
 function hasSeries(series, root) {
   const addon = { mpi: 'horovod-mpi', 'gloo-transport': 'horovod-gloo' }[series] ?? 'horovod.node';
   const built = path.join(root, 'native/build');
-  return series === 'portable' || readdirSync(built).some((name) => name.startsWith(addon));
+  return series.startsWith('portable') || readdirSync(built).some((name) => name.startsWith(addon));
 }
 
 async function prepareWire(benchFolder, signal) {

@@ -1,11 +1,14 @@
-// Turns a result of a bench into its page: docs/reference/bench-collectives.md, bench-training.md, bench-cluster.md or bench-runtime.md.
+// Turns a result of a bench into its page: docs/reference/bench-collectives.md, bench-training.md, bench-cluster.md,
+// bench-runtime.md, bench-recovery.md or bench-chaos.md.
 //
-// Usage: node bench/report.mjs [collectives | training | cluster | runtime | RESULT.json] [--output FILE]   (default: the newest of collectives)
+// Usage: node bench/report.mjs [collectives | training | cluster | runtime | recovery | chaos | RESULT.json] [--output FILE]   (default: the newest of collectives)
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { chaosTables } from './harness/chaos-results.mjs';
 import { buildClusterTables } from './harness/cluster-results.mjs';
 import { notes, renderNotes } from './harness/notes.mjs';
+import { buildRecoveryTables } from './harness/recovery-results.mjs';
 import { buildRuntimeTables } from './harness/runtime-results.mjs';
 import { buildTables, renderTable } from './harness/tables.mjs';
 import { buildTables as buildTrainingTables } from './harness/training-results.mjs';
@@ -29,6 +32,18 @@ const benches = {
     title: 'Observability, autotune and compression, measured',
     results: /^runtime-.*\.json$/,
     buildTables: buildRuntimeTables,
+    notes: (result) => result.notes,
+  },
+  recovery: {
+    title: 'Recovery of elastic jobs, measured',
+    results: /^recovery-.*\.json$/,
+    buildTables: buildRecoveryTables,
+    notes: (result) => result.notes,
+  },
+  chaos: {
+    title: 'Training with faults, measured',
+    results: /^chaos-.*\.json$/,
+    buildTables: chaosTables,
     notes: (result) => result.notes,
   },
 };

@@ -3,9 +3,10 @@
 import { clearEnvironment } from './harness/cluster-jobs.mjs';
 import { runBench } from './harness/main.mjs';
 import { benchOptions } from './harness/options.mjs';
-import { interleave } from './harness/rounds.mjs';
+import { gatherSamples, interleave } from './harness/rounds.mjs';
 import { planRuntimeJobs, TOPICS } from './harness/runtime-jobs.mjs';
-import { buildRuntimeTables, gatherRuntime, judgeRuntime, runtimeNotes } from './harness/runtime-results.mjs';
+import { buildRuntimeTables, judgeRuntime, runtimeNotes } from './harness/runtime-results.mjs';
+import { withBox } from './harness/with-box.mjs';
 
 await runBench({
   name: 'runtime',
@@ -28,24 +29,12 @@ on a line of 1 Gbit/s, and bytes, time and accuracy of every compressor. Interle
 
 async function measure({ options, root, benchFolder, say, signal }) {
   const samples = [];
-  const measured = await withBox(options, async (box) => {
+  const hosts = Math.max(...options.topics.map((topic) => TOPICS[topic].hosts));
+  const measured = await withBox(hosts, async (box) => {
     const jobs = planRuntimeJobs({ ...options, box, root, benchFolder });
     return await interleave(jobs, options.rounds, { say, signal }, (_job, result) => {
       samples.push(...result.samples);
     });
   });
-  return { series: gatherRuntime(samples), ...measured };
-}
-
-async function withBox({ topics }, use) {
-  if (!topics.some((topic) => TOPICS[topic].hosts > 1)) return await use(undefined);
-  const { canUseBox, startBox } = await import('../.dist-test/test/support/box.js');
-  const reason = canUseBox();
-  if (reason !== undefined) throw new Error(`${reason} (Use --topics to leave out those with hosts.)`);
-  const box = await startBox({ hosts: 2 });
-  try {
-    return await use(box);
-  } finally {
-    await box.close();
-  }
+  return { series: gatherSamples(samples), ...measured };
 }

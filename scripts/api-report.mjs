@@ -1,5 +1,5 @@
-// Writes the public surface, as declared in dist/, to docs/reference/api.d.ts, so that every change of it shows
-// in review: each exported name with its declaration, then the types those mention without exporting them.
+// Writes the public API, as declared in dist/, to docs/reference/api.d.ts, so that reviewers see every change of it. The report
+// lists each exported name with its declaration, then the types that these declarations use but that are not exported.
 //
 //   node scripts/api-report.mjs           write the report
 //   node scripts/api-report.mjs --check   fail, with the difference, if the report is not up to date
@@ -11,9 +11,9 @@ import { inRepository } from './lib/tools.mjs';
 const reportPath = inRepository('docs/reference/api.d.ts');
 const packageJson = JSON.parse(readFileSync(inRepository('package.json'), 'utf8'));
 const modules = new Map();
-/** Names and declarations that an entry has printed, with its title: later entries only name them. */
+/** Names and declarations that an entry point has printed, with its title. Later entry points only list their names. */
 const printed = new Map();
-/** The same, with declarations that an entry has printed because others mention them. */
+/** The same for declarations that an entry point has printed only because others use them. */
 const shown = new Set();
 
 const text = Object.entries(packageJson.exports)
@@ -28,7 +28,7 @@ if (process.argv.includes('--check')) {
     console.log('docs/reference/api.d.ts is up to date');
   } else {
     console.log(
-      'The public surface has changed. If that is meant, run `npm run api-report` and commit it:\n',
+      'The public API has changed. If this is intended, run `npm run api-report` and commit the report:\n',
     );
     for (const line of difference(committed, report)) console.log(line);
     process.exitCode = 1;
@@ -111,7 +111,7 @@ function resolve(file, name) {
   return star === undefined ? undefined : resolve(star, name);
 }
 
-/** [name, { file, name }] of everything a module exports; members of a namespace as `namespace.member`. */
+/** [name, { file, name }] of everything that a module exports. Members of a namespace are named `namespace.member`. */
 function exportsOf(file) {
   const { declarations, exports, namespaces, stars } = read(file);
   const declared = [...declarations].filter(([, texts]) => isExported(texts)).map(([name]) => name);
@@ -120,7 +120,7 @@ function exportsOf(file) {
     exportsOf(target).map(([name, origin]) => [`${namespace}.${name}`, origin]),
   );
   const starred = stars.flatMap((target) => exportsOf(target));
-  // What a module exports by name hides what `export *` brings under the same name.
+  // A name that a module exports itself hides the same name from `export *`.
   return [...new Map([...starred, ...own, ...nested])];
 }
 
@@ -188,7 +188,7 @@ function topLevelStatements(text) {
   for (const line of text.split('\n')) {
     if (line.startsWith('//# sourceMappingURL')) continue;
     current += `${line}\n`;
-    // A statement ends with `}` or `;` where no bracket is open. A comment alone waits for what it is about.
+    // A statement ends with `}` or `;` outside of brackets. A comment belongs to the statement after it.
     if (/[};]$/.test(line) && balance(current) === 0 && codeOf(current).trim() !== '') {
       statements.push(current);
       current = '';
@@ -202,12 +202,12 @@ function balance(text) {
   return (code.match(/[{([<]/g)?.length ?? 0) - (code.match(/[})\]>]/g)?.length ?? 0);
 }
 
-/** Without comments, also one that is still open, and strings. */
+/** The text without strings and comments, including a comment that is not closed yet. */
 function codeOf(text) {
   return text.replaceAll(/\/\*[\s\S]*?(?:\*\/|$(?![\s\S]))|\/\/.*$|'[^'\n]*'|"[^"\n]*"/gm, '');
 }
 
-/** Lines that only one of two texts has, in order, marked as diff does. Enough to see what changed. */
+/** Lines that only one of two texts contains, in order, marked as by diff. Enough to see what changed. */
 function difference(before, after) {
   const [old, fresh] = [before.split('\n'), after.split('\n')];
   const [oldSet, freshSet] = [new Set(old), new Set(fresh)];

@@ -4,9 +4,9 @@
 //   native/build/horovod-mpi-<family>.node  if there is an MPI compiler (mpicxx, or HOROVOD_MPICXX): openmpi, mpich
 //   native/build/horovod-gloo.node          if libgloo is installed
 //
-// They share their objects. HOROVOD_WITH_MPI=0 and HOROVOD_WITH_GLOO=0 leave an addon out; 1 makes it an error if it cannot be
-// built; by default that is only a message. Without a compiler, or on another system than Linux, the script prints a message and
-// exits with 0: the portable transport is used.
+// They share their object files. HOROVOD_WITH_MPI=0 and HOROVOD_WITH_GLOO=0 leave an addon out. If an addon cannot be built, the
+// script prints a message; with the value 1 it fails. Without a compiler, or on a system other than Linux, the script prints a
+// message and exits with 0, and the portable transport is used.
 //
 //   node scripts/build-native.mjs [--debug] [--out folder]
 
@@ -80,7 +80,7 @@ function say(what) {
   console.log(`horovod: ${what} in ${((performance.now() - began) / 1000).toFixed(1)} s`);
 }
 
-/** What can be built here besides the main addon: { name, tool, file, flags, env } or { name, reason }. */
+/** The other addons: { name, tool, file, flags, env } if it can be built here, else { name, reason }. */
 function transports() {
   const list = [];
   if (process.env.HOROVOD_WITH_MPI !== '0') list.push(...mpiTransports());
@@ -133,7 +133,7 @@ function glooTransport() {
       reason: 'libgloo is not installed (Debian, Ubuntu: libgloo-dev)',
     };
   }
-  // libgloo throws across its border: both sides have to have the same C++ runtime.
+  // libgloo throws exceptions into our code, so both must use the same C++ runtime.
   return {
     name: 'Gloo',
     setting: 'HOROVOD_WITH_GLOO',
@@ -167,7 +167,7 @@ async function buildTransport(transport, objects) {
       return;
     } catch (error) {
       console.error(error.message);
-      reason = `${transport.tool} could not; see above`;
+      reason = `${transport.tool} failed; see above`;
     }
   }
   const isDemanded = process.env[transport.setting] === '1';
@@ -177,7 +177,7 @@ async function buildTransport(transport, objects) {
   }
 }
 
-/** The objects of these sources, compiled where they are not what the sources would make now. */
+/** Compiles these sources if their object files are not up to date. Resolves to the object files. */
 async function compileAll(tool, names, folder, flags, env = process.env) {
   const objects = path.join(output, 'objects', options.debug ? 'debug' : 'release', folder);
   mkdirSync(objects, { recursive: true });
@@ -200,7 +200,7 @@ async function compileAll(tool, names, folder, flags, env = process.env) {
   return work.map(({ object }) => object);
 }
 
-/** False if there was nothing to do. */
+/** Resolves to false if there was nothing to do. */
 async function link(tool, objects, name, flags, env = process.env) {
   const file = path.join(output, name);
   const record = recordOf(path.join(output, 'objects', name));
@@ -213,16 +213,16 @@ async function link(tool, objects, name, flags, env = process.env) {
   return true;
 }
 
-// NOTE [Records]. Beside what was made lies a record: the command, the contents of everything it was made of, and its own
-// content. Times of change would not do: a header that changes while a compiler runs is older than the object, and not in it.
-// So contents count as they were when this build began, and what changed since leaves no record. Of two builds at a time one
-// may leave the file and the other the record: then the file's own content tells.
+// NOTE [Records]. Each output has a record beside it: the command, the digests of all its inputs, and its own digest. File times
+// would not be enough: a header that changes during compilation is older than the object file, which does not contain the change.
+// So the digests are those of the beginning of the build, and if an input has changed since, no record is written. If two builds
+// run at once, the output may come from one and the record from the other; the digest of the output detects this.
 
 function recordOf(file) {
   return `${file}.json`;
 }
 
-/** `inputs`: what it has to be made of, where that is known without a compiler. */
+/** `inputs`: the expected inputs, if they are known without asking the compiler. */
 function isFresh(file, record, command, inputs) {
   const text = readIfThere(record);
   if (text === undefined) return false;
@@ -246,7 +246,7 @@ function keep(part, file, record, command, inputs) {
   renameSync(`${record}.${process.pid}`, record);
 }
 
-/** Of our own files as they were when this build began; others' headers do not change under us, and objects are made since. */
+/** For our own files: as they were at the beginning of the build. Others: as they are now (system headers, new object files). */
 function contentAtStart(file) {
   return contentsAtStart.get(file) ?? contentOf(file);
 }
@@ -259,7 +259,7 @@ function contentOf(file) {
   return existsSync(file) ? createHash('sha256').update(readFileSync(file)).digest('base64') : undefined;
 }
 
-/** What a compiler wrote down with -MMD. */
+/** The dependencies that a compiler wrote with -MMD. */
 function dependenciesIn(file) {
   return readFileSync(file, 'utf8')
     .replace(/^[^:]*:/, '')

@@ -1,6 +1,6 @@
-// Compiles native/wasm/*.c into native/wasm/compiled/training-kernels.wasm. Run it after a change of a C file; it needs clang
-// and lld (`apt-get install clang lld`), which nothing else does. A custom section of the module, "sources", has the digest of
-// the files it was made from: a test compares it, so that nobody forgets to run this.
+// Compiles native/wasm/*.c into native/wasm/compiled/training-kernels.wasm. Run it after you change a C file. Only this script
+// needs clang and lld (`apt-get install clang lld`). The custom section "sources" of the module contains a digest of the C files,
+// which a test compares, so that nobody forgets to run this script.
 
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -15,7 +15,7 @@ const output = join(folder, 'training-kernels.wasm');
 try {
   const compile = '--target=wasm32 -O3 -msimd128 -mbulk-memory -ffreestanding -Wall -Wextra -Werror -c';
   const link = '--target=wasm32 -nostdlib -Wl,--no-entry,--import-memory,--strip-all';
-  const sources = ['training-kernels', 'winograd'];
+  const sources = ['training-kernels', 'convolution', 'winograd'];
   const objects = sources.map((name) => join(folder, `${name}.o`));
   const run = (...parameters) => execFileSync('clang', parameters, { cwd: repository, stdio: 'inherit' });
   for (const [i, name] of sources.entries()) {
@@ -25,7 +25,9 @@ try {
   const bytes = readFileSync(output);
   const usesStack = objects.some((object) => readFileSync(object).includes('__stack_pointer'));
   if (usesStack || sectionsOf(bytes).includes(dataSection)) {
-    throw new Error('The kernels use the stack in memory or static data; see the head of the C file.');
+    throw new Error(
+      'The kernels use a stack in memory or static data; see the beginning of training-kernels.c.',
+    );
   }
   const module = Buffer.concat([bytes, sourcesSection()]);
   writeFileSync(join(repository, 'native/wasm/compiled/training-kernels.wasm'), module);

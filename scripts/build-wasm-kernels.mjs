@@ -1,9 +1,9 @@
-// Assembles the WASM SIMD kernels that src/tensor/wasm-reduce.ts runs into native/wasm/compiled/reduce-kernels.wasm. Run it
-// after a change here: `node scripts/build-wasm-kernels.mjs`; `--check` only says whether the file is up to date.
+// Assembles the WASM SIMD kernels of src/tensor/wasm-reduce.ts into native/wasm/compiled/reduce-kernels.wasm. Run
+// `node scripts/build-wasm-kernels.mjs` after you change this file. `--check` only tests whether the module is up to date.
 //
-// The assembler is this file: an expression is a nested list ['f32x4.add', a, b], compiled operands first. A
-// kernel is a loop over vectors of 16 bytes; there is no loop for the rest of less than a vector, because the
-// staging memory the kernels work on is padded (see wasm-reduce.ts).
+// This file contains the assembler, too. An expression is a nested list ['f32x4.add', a, b]; operands are compiled first. A
+// kernel is a loop over vectors of 16 bytes. It needs no loop for a remainder, because the staging memory that the kernels work
+// on is padded (see wasm-reduce.ts).
 
 import { readFileSync, writeFileSync } from 'node:fs';
 
@@ -117,7 +117,7 @@ function binary(name, value, factor) {
   });
 }
 
-/** out[i] = value(a[i]); the steps say how many bytes of each a turn of the loop takes. */
+/** out[i] = value(a[i]). `steps`: bytes of each that one iteration processes. */
 function unary(name, body, steps, factor) {
   kernels.push({
     name,
@@ -173,7 +173,7 @@ unary('bfloat16Widen', [['v128.store', get('out'), shiftLeft(['v128.load16x4_u',
   out: 16,
   a: 8,
 });
-// A float16 pattern moved to a float32's place is its value · 2^-112, subnormals included; multiplying is exact.
+// The bits of a float16, shifted into a float32, have its value · 2^-112, including subnormals. Multiplying is exact.
 unary(
   'float16Widen',
   [
@@ -201,8 +201,8 @@ const bfloat16OfX = choose(
   ['v128.or', shiftRight(x, 16), word(0x40)],
   shiftRight(['i32x4.add', ['i32x4.add', x, word(0x7fff)], and(shiftRight(x, 16), 1)], 16),
 );
-// y is the magnitude. The same cases as float32BitsToFloat16Bits; a subnormal is rounded by adding 0.5, whose
-// unit in the last place is the smallest float16 subnormal.
+// y is the magnitude. The cases are those of float32BitsToFloat16Bits. Subnormals are rounded by adding 0.5, because its unit in
+// the last place is the smallest float16 subnormal.
 const float16Normal = shiftRight(
   ['i32x4.add', ['i32x4.sub', y, word(0x38000000 - 0xfff)], and(shiftRight(y, 13), 1)],
   13,

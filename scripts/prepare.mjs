@@ -7,7 +7,7 @@ import { removeStaleOutputs, repositoryRoot, runTool, toolPath } from './lib/too
 
 const isPacking = process.env['npm_command'] === 'pack' || process.env['npm_command'] === 'publish';
 
-// `npm pack --json` prints JSON on stdout, so everything said here goes to stderr.
+// `npm pack --json` prints JSON on stdout, so this script prints to stderr.
 const say = (line) => process.stderr.write(`horovod: ${line}\n`);
 
 const hasBuild = existsSync(new URL('../dist/index.js', import.meta.url));
@@ -18,7 +18,7 @@ if (!existsSync(new URL('../src/', import.meta.url))) {
   const advice = 'run `npm install --include=dev` to build.';
   if (hasBuild) say(`TypeScript is not installed, so dist/ stays as it is; ${advice}`);
   else say(`not built: TypeScript (a dev dependency) is not installed; ${advice}`);
-  // A package without code must not be packed; an install of production dependencies alone is legitimate.
+  // A package without code must not be packed, but installing only production dependencies is fine.
   if (isPacking && !hasBuild) process.exitCode = 1;
 } else {
   await build();

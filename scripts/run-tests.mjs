@@ -1,12 +1,13 @@
-// `npm test`: the one command that checks everything, stage by stage, and ends in the line
-// `N passed, N failed[, N skipped]`. A stage that cannot run here (no compiler, no network for another Node)
-// is skipped and says why; anything left behind after the run is a failure. `--help` lists the options.
+// `npm test` checks everything, stage by stage, and ends with the line `N passed, N failed[, N skipped]`. A stage that cannot run
+// here (no compiler, no network to download another Node) is skipped with a reason. Processes or files that are left behind fail
+// the run. `--help` lists the options.
 
 import { randomUUID } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import { affectedSince } from './lib/changes.mjs';
 import { findLeftovers, snapshot } from './lib/leftovers.mjs';
-import { planStage, runStage, stages } from './lib/test-stages.mjs';
+import { runInOrder } from './lib/stage-order.mjs';
+import { planStage, stages } from './lib/test-stages.mjs';
 import { summaryLines, totalOf } from './lib/test-summary.mjs';
 
 const help = `npm test -- [options]
@@ -53,25 +54,13 @@ async function main() {
   }
   const change = values.changed ? affectedSince(positionals[0]) : undefined;
   if (change !== undefined) describeChange(change);
-  // Everything started below inherits this variable, which is how a process left behind is recognised.
+  // All processes started below inherit this variable, so that we can find those that are left behind.
   const runId = randomUUID();
   process.env['HVD_TEST_RUN'] = runId;
   const before = snapshot();
 
-  const results = [];
   const chosen = chooseStages().map((stage) => ({ stage, plan: planStage(stage, change) }));
-  const fetches = new Map();
-  for (const [place, { stage, plan }] of chosen.entries()) {
-    console.log(`\n── ${stage.name}: ${stage.about}`);
-    const startedAt = performance.now();
-    // Downloads begin with the first stage that neither installs packages nor builds.
-    if (!chosen.slice(place).some((later) => later.stage.isRequired)) startFetches(chosen, fetches);
-    const fetched = fetches.get(stage);
-    const result = await runStage(stage, { ...plan, filter: values.filter ?? '', fetched });
-    results.push({ stage, result, seconds: (performance.now() - startedAt) / 1000 });
-    // Nothing after it could succeed, and its errors should be the last thing on the screen.
-    if (stage.isRequired && result.failed > 0) break;
-  }
+  const results = await runInOrder(chosen, { filter: values.filter ?? '' });
 
   const leftovers = await findLeftovers(runId, before);
   results.push({
@@ -81,15 +70,6 @@ async function main() {
   });
   for (const line of summaryLines(results)) console.log(line);
   return totalOf(results).failed === 0 ? 0 : 1;
-}
-
-function startFetches(chosen, fetches) {
-  for (const { stage, plan } of chosen) {
-    if (stage.fetch === undefined || plan.reason !== undefined || fetches.has(stage)) continue;
-    const fetched = stage.fetch();
-    fetched.catch(() => {}); // the stage reports it
-    fetches.set(stage, fetched);
-  }
 }
 
 function chooseStages() {

@@ -1,6 +1,6 @@
 // `npm run setup:tfjs-node`: installs @tensorflow/tfjs-node into node_modules without saving it as a dependency, even if the
-// official download does not work. It is built in .cache/tfjs-node and linked from node_modules, so that npm neither
-// prunes its parts nor installs a second TensorFlow.js: its `require('@tensorflow/tfjs')` finds the project's.
+// official download does not work. It is built in .cache/tfjs-node and linked from node_modules, so that npm neither prunes its
+// parts nor installs a second TensorFlow.js: its `require('@tensorflow/tfjs')` finds the copy of the project.
 //
 // TensorFlow's library comes from the official installer of tfjs-node if its download host answers at once. Otherwise it comes from
 // the tensorflow-cpu wheel of the Python index that pip uses, which has the same C API, and we compile the binding.
@@ -42,7 +42,7 @@ const libraries = join(cache, `tensorflow-${wheelVersion}`);
 const link = inRepository('node_modules/@tensorflow/tfjs-node');
 const binding = join(packageFolder, 'lib/napi-v8/tfjs_binding.node');
 
-/** A problem of this machine, not of this script: shown without a stack trace. */
+/** A problem of this machine, not of this script. It is printed without a stack trace. */
 class SetupError extends Error {}
 
 const { values } = parseArgs({
@@ -68,7 +68,7 @@ async function setUp() {
   if (!existsSync(inRepository('node_modules/@tensorflow/tfjs/package.json')))
     throw new SetupError('@tensorflow/tfjs is not installed; run npm install first.');
   if (existsSync(link) && !lstatSync(link).isSymbolicLink())
-    return say(`npm installed it; leaving it alone: ${await check()}`);
+    return say(`already installed by npm: ${await check()}`);
   if (existsSync(binding)) {
     if (values['no-link']) return say('already in .cache');
     makeLink();
@@ -92,7 +92,7 @@ function remove() {
   say('removed from node_modules and .cache.');
 }
 
-/** The npm package with its dependencies but TensorFlow.js, which must be the project's: two would not see each other. */
+/** The npm package with its dependencies, except TensorFlow.js: two copies in one project would not share their backends. */
 async function unpackPackage() {
   say(`fetching @tensorflow/tfjs-node ${tfjsVersion} from npm`);
   rmSync(packageFolder, { recursive: true, force: true });
@@ -106,7 +106,7 @@ async function unpackPackage() {
   await must('tar', ['-xzf', tarball, '-C', cache], { advice: 'Install tar.' });
   rmSync(tarball);
 
-  // Beside the package, not inside it: `npm install` of the project follows the link and would prune them.
+  // Beside the package and not inside it, because `npm install` in the project follows the link and would prune them.
   const { dependencies } = JSON.parse(readFileSync(join(packageFolder, 'package.json'), 'utf8'));
   delete dependencies['@tensorflow/tfjs'];
   const manifest = { private: true, dependencies };
@@ -115,7 +115,7 @@ async function unpackPackage() {
   await must('npm', args, { cwd: cache, advice: 'Is the npm registry reachable?' });
 }
 
-/** The official installer. False if its host does not answer at once or the installer fails. */
+/** Runs the official installer. Resolves to false if its host does not answer quickly or the installer fails. */
 async function downloadOfficial() {
   const env = process.env;
   const host =
@@ -195,7 +195,7 @@ wheel.extractall(sys.argv[2], [name for name in wheel.namelist() if wanted.match
   rmSync(wheels, { recursive: true, force: true });
 }
 
-/** Without node-gyp: two files, and Node-API's headers are a package of ours. */
+/** Without node-gyp: there are only two files, and the headers of Node-API are a dev dependency. */
 async function compileBinding() {
   const { compiler, reason } = await ensureCompiler();
   if (compiler === undefined) throw new SetupError(`${reason}.`);
@@ -222,14 +222,14 @@ async function check() {
   return version;
 }
 
-/** Loads it as a script of the project would and multiplies two matrices. */
+/** Loads the package as a script of the project would, and multiplies two matrices. */
 async function tryCheck() {
   const script = `
     import tfjs from '@tensorflow/tfjs';
     import tf from '@tensorflow/tfjs-node';
     const sum = tfjs.matMul(tfjs.ones([3, 5]), tfjs.ones([5, 2])).sum().dataSync()[0];
     if (tfjs.getBackend() !== 'tensorflow') throw new Error('the backend is ' + tfjs.getBackend());
-    if (sum !== 30) throw new Error('a product of matrices is wrong');
+    if (sum !== 30) throw new Error('the product of two matrices is wrong');
     console.log('tfjs-node ' + tf.version['tfjs-node'] + ' on TensorFlow ' + tf.backend().binding.TF_Version);`;
   const { code, text } = await capture(process.execPath, ['--input-type=module', '-e', script], {
     env: { ...process.env, TF_CPP_MIN_LOG_LEVEL: '2' },
@@ -240,7 +240,7 @@ async function tryCheck() {
   return { reason: /^\w*Error.*$/m.exec(text)?.[0] ?? lastLine(text) };
 }
 
-/** Runs a command. With advice, its failure is the machine's; without, it is this script's. */
+/** Runs a command. With `advice`, a failure is reported as a problem of this machine; without, as one of this script. */
 async function must(command, args, { cwd = inRepository(), advice, timeoutMs = 5 * minuteMs } = {}) {
   const Failure = advice === undefined ? Error : SetupError;
   const { code, text } = await capture(command, args, { cwd, timeoutMs }).catch((error) => {

@@ -1,5 +1,5 @@
-// Compiles and runs the C++ tests (native/test/*.test.cc) against everything in native/src that is free of
-// Node headers (and of MPI's and Gloo's): plain, under AddressSanitizer + UndefinedBehaviorSanitizer, and under ThreadSanitizer.
+// Compiles and runs the C++ tests (native/test/*.test.cc) with all files of native/src that include no headers of Node, MPI or
+// Gloo: plain, with AddressSanitizer and UndefinedBehaviorSanitizer, and with ThreadSanitizer.
 //
 //   node scripts/test-native.mjs [--flavour plain|address|thread] [--filter words]
 
@@ -16,16 +16,19 @@ export const flavours = {
   thread: ['-fsanitize=thread'],
 };
 
-// The last two as in build-native.mjs: they decide which bits a kernel computes.
-const commonFlags = ['-std=c++20', '-Wall', '-Wextra', '-Werror', '-O1', '-g', '-pthread'];
+// The last two as in build-native.mjs, because they affect the bits that a kernel computes.
+const commonFlags = ['-std=c++20', '-Wall', '-Wextra', '-Werror', '-O1', '-g1', '-pthread'];
 commonFlags.push('-ffp-contract=off', '-fno-math-errno');
 
-// Two sanitized compilers at a time are what a small CI machine has cores and memory for.
+// A small CI machine has cores and memory for two compilers with sanitizers at a time.
 const parallelCompilers = 2;
 const testTimeoutMs = 300_000;
 
-/** Runs one flavour; resolves to { passed, failed, text } and prints as it goes. */
-export async function testNative(flavour, { filter, print = (text) => process.stdout.write(text) } = {}) {
+/** Runs one flavour, prints its progress and resolves to { passed, failed }. `isPatient`: the compiler has low priority. */
+export async function testNative(
+  flavour,
+  { filter, print = (text) => process.stdout.write(text), isPatient = false } = {},
+) {
   const compiler = findCompiler();
   if (compiler === undefined) throw new Error('no C++ compiler (g++ or clang++) on PATH');
   const sources = filesBelow('native/src').filter(
@@ -36,13 +39,15 @@ export async function testNative(flavour, { filter, print = (text) => process.st
   mkdirSync(folder, { recursive: true });
 
   const flags = [...commonFlags, ...flavours[flavour], '-I', 'native/src', '-I', 'native/test'];
+  const runCompiler = (args) =>
+    isPatient ? capture('nice', ['-n', '10', compiler, ...args]) : capture(compiler, args);
   const objectOf = (path) => join(folder, `${path.replaceAll('/', '-')}.o`);
   const counts = { passed: 0, failed: 0 };
 
   const everything = [...sources, 'native/test/check-main.cc', ...testFiles];
   const broken = new Set();
   const compile = async (path) => {
-    const { code, text } = await capture(compiler, [...flags, '-c', path, '-o', objectOf(path)]);
+    const { code, text } = await runCompiler([...flags, '-c', path, '-o', objectOf(path)]);
     if (code === 0) return;
     broken.add(path);
     print(`  FAIL ${path} does not compile (${flavour})\n${text}`);
@@ -55,7 +60,7 @@ export async function testNative(flavour, { filter, print = (text) => process.st
     print(`${testFile} (${flavour})\n`);
     const program = join(folder, basename(testFile, '.cc'));
     const objects = [...sources, 'native/test/check-main.cc', testFile].map(objectOf);
-    const linked = await capture(compiler, [...flags, ...objects, '-o', program]);
+    const linked = await runCompiler([...flags, ...objects, '-o', program]);
     if (linked.code !== 0) {
       counts.failed += 1;
       print(`  FAIL ${testFile} does not link\n${linked.text}`);
@@ -66,14 +71,14 @@ export async function testNative(flavour, { filter, print = (text) => process.st
     print(text);
     const summary = /(\d+) passed, (\d+) failed\s*$/.exec(text);
     counts.passed += Number(summary?.[1] ?? 0);
-    // A crash or a sanitizer's report ends the program with another exit code and perhaps no summary.
+    // After a crash or a report of a sanitizer, the exit code is different and the summary may be missing.
     counts.failed += code !== 0 && !(Number(summary?.[2]) > 0) ? 1 : Number(summary?.[2] ?? 0);
     if (code !== 0) print(`  FAIL ${testFile} ended with code ${code}\n`);
   }
   return counts;
 }
 
-// ThreadSanitizer of GCC 12 rejects the address layout of kernels with more randomisation; setarch turns it off.
+// ThreadSanitizer of GCC 12 does not support the address randomisation of newer kernels; setarch turns it off.
 function launcher(flavour) {
   const setarch = flavour === 'thread' ? findCommand('setarch') : undefined;
   return setarch === undefined ? [] : [setarch, '-R'];

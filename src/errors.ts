@@ -1,5 +1,7 @@
 // The one error type users see, and the list of its codes. The text says what happened, where (rank, host, operation,
-// tensor) and what to do; programs match on the code.
+// tensor) and what to do; programs match on the code. Its stack begins at the user's call.
+
+import { showCaller } from './caller.ts';
 
 export const errorCodes = {
   ERR_HVD_NOT_INITIALIZED: 'A function was called before init().',
@@ -21,13 +23,22 @@ export const errorCodes = {
   ERR_HVD_WOULD_BLOCK: 'A Sync function was called where blocking would stop the ranks it waits for.',
   ERR_HVD_HOST: 'A host of the job cannot be reached, or cannot run its ranks.',
   ERR_HVD_RENDEZVOUS: 'The ranks could not find or authenticate each other.',
+  ERR_HVD_TAMPERED: 'A connection of the job carried bytes that the process at its other end did not send.',
+  ERR_HVD_VERSION: 'Ranks of the job run different versions of this package.',
   ERR_HVD_SHARED_MEMORY: 'The memory file system is full, too small or unusable.',
   ERR_HVD_OUT_OF_MEMORY: 'There is not enough memory for a result or for alloc().',
   ERR_HVD_SETTING: 'A setting (flag, environment variable or config file) has an invalid value.',
   ERR_HVD_MODEL_FILE: 'A saved model is missing, damaged or cannot be written.',
   ERR_HVD_TIMELINE: 'The timeline file cannot be written, or another timeline is already running.',
-  ERR_HVD_NATIVE: 'The native addon is missing, or it failed because of a bug or a broken system call.',
-  ERR_HVD_RUN: 'A rank of run() threw an error, or ended without a result.',
+  ERR_HVD_NATIVE:
+    'The native addon is missing, or it failed because of a bug, a broken system call or a rank that could not be stopped.',
+  ERR_HVD_RUN: 'A rank of run() threw an error or ended without a result, or a rank called run().',
+  ERR_HVD_HOSTS_UPDATED:
+    'The ranks of an elastic job are about to change; elastic.run() goes on with the new ones.',
+  ERR_HVD_REMOVED: 'This process is no longer in its elastic job.',
+  ERR_HVD_STALE: 'Something of an earlier generation of an elastic job was used.',
+  ERR_HVD_RESET_LIMIT: 'The ranks of an elastic job have changed more often than --reset-limit allows.',
+  ERR_HVD_TOO_FEW_RANKS: 'An elastic job had fewer ranks than --min-np for too long.',
   ERR_HVD_UNSUPPORTED: 'This version does not support the feature.',
 } as const;
 
@@ -46,6 +57,9 @@ export interface HorovodErrorDetails {
   exitCode?: number | undefined;
   cause?: unknown;
 }
+
+/** Of an error whose stack shows the user's call. */
+const showsCaller = Symbol('showsCaller');
 
 /**
  * Every function of this package throws it, or rejects with it. Match on `code`. Fields without a value are not there at
@@ -73,6 +87,7 @@ export class HorovodError extends Error {
     for (const name of ['rank', 'tensor', 'pid', 'signal', 'exitCode'] as const) {
       if (details[name] !== undefined) Object.assign(this, { [name]: details[name] });
     }
+    Object.defineProperty(this, showsCaller, { value: showCaller(this), writable: true });
   }
 
   /** The text of `message` without the code. */
@@ -84,4 +99,14 @@ export class HorovodError extends Error {
   static is(error: unknown): error is HorovodError {
     return error instanceof Error && error.name === 'HorovodError' && 'code' in error;
   }
+}
+
+/**
+ * Called where an error leaves this package, in a catch: an error that was made elsewhere, in a timer say, gets the stack of
+ * who waits for it. One that is thrown again and again shows the first call that met it. Returns the error.
+ */
+export function fromCaller<E>(error: E): E {
+  const made = error as { [showsCaller]?: boolean };
+  if (error instanceof HorovodError && made[showsCaller] === false) made[showsCaller] = showCaller(error);
+  return error;
 }

@@ -1,5 +1,6 @@
 // The public face of `horovod`. Everything a user may call is listed here; docs/reference/api.d.ts shows changes.
 
+export { shard, shardIndices } from './adapters/data/shard-list.ts';
 export {
   allgather,
   allgatherObject,
@@ -53,8 +54,11 @@ export {
 } from './context/default/default-membership.ts';
 export { startTimeline, stopTimeline } from './context/default/default-timeline.ts';
 export type { InitOptions } from './context/start/bootstrap.ts';
+export { type ShuffleOptions, shuffledIndices } from './data/order/shuffled-indices.ts';
+export type { ShardOptions, Uneven } from './data/order/uneven.ts';
+export * as elastic from './elastic/index.ts';
 export { type ErrorCode, HorovodError, type HorovodErrorDetails } from './errors.ts';
-export { type RunOptions, run } from './launch/run/run.ts';
+export { type DiscoveredHost, type RunOptions, run } from './launch/run/run.ts';
 export type { CollectiveRecord } from './observe/flight-recorder/flight-recorder.ts';
 export type { TimelineOptions } from './observe/timeline/timeline.ts';
 export type {

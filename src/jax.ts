@@ -21,6 +21,7 @@ export {
   type DistributedTransformation,
   type GradientOptions,
 } from './adapters/jax/distributed-optimizer.ts';
+export * as elastic from './adapters/jax/elastic/index.ts';
 export {
   type AdamOptions,
   type AdamState,

@@ -44,6 +44,7 @@ export {
   type Uneven,
   validationSteps,
 } from './adapters/tensorflow/dataset/index.ts';
+export * as elastic from './adapters/tensorflow/elastic/index.ts';
 export {
   getLearningRate,
   getMomentum,

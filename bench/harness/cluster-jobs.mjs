@@ -35,19 +35,25 @@ const QUICK_SIZES = {
 
 /** Ours in a job of their own, by topic: name, environment and the variant of ranks/collectives.mjs. */
 const flat = { HOROVOD_HIERARCHICAL_ALLREDUCE: '0', HOROVOD_HIERARCHICAL_ALLGATHER: '0' };
+const encrypted = { HOROVOD_TRANSPORT: 'tcp', HOROVOD_ENCRYPT: '1' };
 const OURS = {
   '2x1': [
     ['tcp', { HOROVOD_TRANSPORT: 'tcp' }],
+    ['tcp-encrypted', encrypted],
     ['mpi', { HOROVOD_TRANSPORT: 'mpi' }],
     ['gloo-transport', { HOROVOD_TRANSPORT: 'gloo' }],
     ['portable', { HOROVOD_TRANSPORT: 'portable' }],
+    ['portable-encrypted', { HOROVOD_TRANSPORT: 'portable', HOROVOD_ENCRYPT: '1' }],
   ],
   '2x1-1gbit': [
     ['tcp', { HOROVOD_TRANSPORT: 'tcp' }],
     ['tcp-fp16', { HOROVOD_TRANSPORT: 'tcp' }, 'fp16'],
     ['portable', { HOROVOD_TRANSPORT: 'portable' }],
   ],
-  '2x1-10gbit': [['tcp', { HOROVOD_TRANSPORT: 'tcp' }]],
+  '2x1-10gbit': [
+    ['tcp', { HOROVOD_TRANSPORT: 'tcp' }],
+    ['tcp-encrypted', encrypted],
+  ],
   '2x2': [
     ['hierarchical', { HOROVOD_TRANSPORT: 'tcp' }],
     ['flat', { HOROVOD_TRANSPORT: 'tcp', ...flat }],
@@ -75,6 +81,7 @@ export function planClusterJobs(setup) {
     }
     if (setup.peers.gloo?.ready && (isPair || topic === '2x2')) jobs.push(gloo(setup, topic, sizes));
     if (setup.peers.wire?.ready && isPair) jobs.push(wire(setup, topic, sizes));
+    if (topic === '2x1-10gbit') jobs.push(aes(setup, topic, sizes));
     for (const [series, env, variant = 'horovod'] of OURS[topic]) {
       if (setup.ours(series)) jobs.push(ours(setup, topic, { series, env, variant, sizes }));
     }
@@ -171,6 +178,15 @@ function wire(setup, topic, sizes) {
     ]);
     return connecting;
   });
+}
+
+/** What the cipher alone takes of one core: every rank encrypts and decrypts as many bytes as the tensor has. */
+function aes(setup, topic, sizes) {
+  const program = path.join(setup.benchFolder, 'peers', 'aes-limit.mjs');
+  const argv = [...onOwnCore(setup, topic, 'RANK'), process.execPath, program, ...sizes.map(String)];
+  return job(setup, topic, 'aes', async () =>
+    setup.box.exec('host1', argv, { ...limits, env: { RANK: '0' } }),
+  );
 }
 
 const limits = { timeoutMs: DEADLINE_MS };

@@ -15,6 +15,7 @@ const TARGETS = [
   { topic: '2x1', from: 4, to: Infinity, ours: 'tcp', other: 'gloo', limit: 1.15 },
   { topic: '2x1-1gbit', ...large, ours: 'tcp', other: 'line', limit: 0.93 },
   { topic: '2x1-10gbit', ...large, ours: 'tcp', other: 'line', limit: 0.85 },
+  { topic: '2x1-10gbit', ...large, ours: 'tcp-encrypted', other: 'line', limit: 0.6 },
   { topic: '2x1-1gbit', ...large, ours: 'tcp-fp16', other: 'tcp', limit: 1.8 },
   ...['2x2', '4x2'].flatMap((topic) => [
     { topic, ...grouped, ours: 'hierarchical', other: 'flat', limit: 1 },
@@ -55,12 +56,14 @@ export function judgeCluster(series) {
 
 const ORDER = [
   'tcp',
+  'tcp-encrypted',
   'hierarchical',
   'flat',
   'tcp-fp16',
   'mpi',
   'gloo-transport',
   'portable',
+  'portable-encrypted',
   'openmpi',
   'openmpi-tcp',
   'gloo',
@@ -69,6 +72,8 @@ const NAMES = {
   tcp: '**tcp**',
   hierarchical: '**hierarchical**',
   'tcp-fp16': 'tcp, fp16',
+  'tcp-encrypted': 'tcp, encrypted',
+  'portable-encrypted': 'portable, encrypted',
   mpi: 'our mpi transport',
   'gloo-transport': 'our gloo transport',
   openmpi: 'Open MPI',
@@ -76,6 +81,7 @@ const NAMES = {
   gloo: 'Gloo',
   wire: 'raw TCP',
   line: 'the line',
+  aes: 'AES alone',
 };
 
 export function buildClusterTables(result) {
@@ -90,7 +96,7 @@ export function buildClusterTables(result) {
 }
 
 function sizesTable(topic, title, series) {
-  const peers = [...ORDER, 'wire', 'line'].filter((peer) => series[peer] !== undefined);
+  const peers = [...ORDER, 'wire', 'line', 'aes'].filter((peer) => series[peer] !== undefined);
   const sizes = [...new Set(peers.flatMap((peer) => Object.keys(series[peer]).map(Number)))];
   sizes.sort((a, b) => a - b);
   const isShared = TOPICS[topic].slots > 1;
@@ -98,7 +104,7 @@ function sizesTable(topic, title, series) {
     title,
     text: isShared
       ? 'µs for one allreduce (float32, sum, in place), median over the rounds. All hosts share the cores of this machine; Open MPI with yield.'
-      : 'µs for one allreduce (float32, sum, in place), median over the rounds, and in brackets Gbit/s each way. Raw TCP: both sides send the same number of bytes at once.',
+      : 'µs for one allreduce (float32, sum, in place), median over the rounds, with Gbit/s in each direction in brackets. Raw TCP: both sides send the same number of bytes at the same time.',
     head: ['size', ...peers.map((peer) => NAMES[peer] ?? peer)],
     rows: sizes.map((bytes) => [
       formatBytes(bytes),
@@ -117,7 +123,7 @@ function startupTable(title, series) {
   const ms = ({ us }) => `${Math.round(us / 1000)}`;
   return {
     title,
-    text: 'ms by phase, as `horovodrun --verbose` says it; whole: the command from start to end, with ranks that join and leave.',
+    text: 'ms for each phase, as `horovodrun --verbose` prints them. Whole: the whole command, with ranks that join the job and leave.',
     head: ['phase', 'median', 'fastest', 'slowest'],
     rows: Object.entries(series).map(([phase, { 0: figure }]) => [
       phase,
@@ -131,7 +137,7 @@ function startupTable(title, series) {
 function targetsTable(targets) {
   return {
     title: 'Targets',
-    text: 'The other’s time over ours at the worst size, its range over the rounds (slowest against fastest), and the target.',
+    text: 'The other program’s time divided by ours at the worst size, its range over the rounds (slowest against fastest), and the target.',
     head: ['where', 'what', 'target', 'measured', 'at', 'range', 'met'],
     rows: targets.map(({ target, worst, met, ms }) => {
       const { topic, ours, other, limit } = target;
@@ -157,10 +163,10 @@ const word = (met) => (met === undefined ? '–' : met ? 'yes' : '**no**');
 export function clusterNotes({ peers, failures, runs, idleness, options }) {
   const notes = [...missingPeers(peers), ...failedJobs(failures)];
   notes.push(
-    'The hosts are namespaces of one machine, joined by a bridge. They share its cores, clock and caches: the figures compare programs and say nothing about a real network.',
+    'The hosts are network namespaces of one machine, connected by a bridge. They share its cores, clock and caches, so the figures compare programs and say nothing about a real network.',
     'With one rank per host, each rank of every program has its own core (taskset), since real hosts do not share cores.',
-    'Raw TCP is a baseline, not a limit: one thread and one socket with the default settings of the kernel. On an unlimited line, figures around 1 MiB have two modes for every program (buffers that suffice or not): compare over many rounds, or at other sizes.',
-    'A limited line (tbf) has 256 KiB of credit at each end: sizes up to 1 MiB can seem faster than the line.',
+    'Raw TCP is a baseline, not a limit: one thread and one socket with the default settings of the kernel. Without a bandwidth limit, figures around 1 MiB have two modes for every program (the socket buffers suffice or not). Compare over many rounds, or at other sizes.',
+    'A bandwidth limit (tbf) allows bursts of 256 KiB at each end, so sizes up to 1 MiB can seem faster than the line.',
   );
   // Processes of the hosts are not children of this one, so their time counts as foreign. Only steal is certain.
   const stolen = runs.filter(({ steal }) => steal > FOREIGN_LIMIT);

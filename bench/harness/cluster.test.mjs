@@ -25,6 +25,8 @@ test('every topic has its jobs: peers, ours, and the wire where there are two ra
     'wire, 2x1',
     'tcp, 2x1',
     'tcp-fp16, 2x1-1gbit',
+    'tcp-encrypted, 2x1-10gbit',
+    'aes, 2x1-10gbit',
     'flat, 4x2',
   ])
     assert.ok(names.includes(name), name);

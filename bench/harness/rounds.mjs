@@ -66,3 +66,32 @@ function nest(collected) {
   }
   return series;
 }
+
+/** Samples `{ topic, series, key, value }` by topic, series and key: the median over the rounds with the extremes beside it. */
+export function gatherSamples(samples) {
+  const series = {};
+  for (const { topic, series: name, key, value } of samples) {
+    series[topic] ??= {};
+    series[topic][name] ??= {};
+    series[topic][name][key] ??= [];
+    series[topic][name][key].push(value);
+  }
+  return mapLeaves(series, (values) => {
+    const { us: median, low, high, runs } = summarize(values);
+    return { median, low, high, runs };
+  });
+}
+
+function mapLeaves(series, summary) {
+  return Object.fromEntries(
+    Object.entries(series).map(([topic, names]) => [
+      topic,
+      Object.fromEntries(
+        Object.entries(names).map(([name, keys]) => [
+          name,
+          Object.fromEntries(Object.entries(keys).map(([key, values]) => [key, summary(values)])),
+        ]),
+      ),
+    ]),
+  );
+}

@@ -2,7 +2,6 @@
 import { compressorNames } from '../ranks/compressor-choice.mjs';
 import { disturbedRuns, failedJobs, fewRounds } from './notes.mjs';
 import { MiB } from './options.mjs';
-import { summarize } from './rounds.mjs';
 import { TOPICS } from './runtime-jobs.mjs';
 import { formatBytes, formatUs } from './tables.mjs';
 
@@ -10,35 +9,6 @@ import { formatBytes, formatUs } from './tables.mjs';
 const COST_LIMIT = 0.01;
 /** Points of accuracy that a compressor may cost on MNIST. */
 const ACCURACY_LIMIT = 0.3;
-
-/** By topic, series and key: the median over the rounds with the extremes beside it. */
-export function gatherRuntime(samples) {
-  const series = {};
-  for (const { topic, series: name, key, value } of samples) {
-    series[topic] ??= {};
-    series[topic][name] ??= {};
-    series[topic][name][key] ??= [];
-    series[topic][name][key].push(value);
-  }
-  return mapLeaves(series, (values) => {
-    const { us: median, low, high, runs } = summarize(values);
-    return { median, low, high, runs };
-  });
-}
-
-function mapLeaves(series, summary) {
-  return Object.fromEntries(
-    Object.entries(series).map(([topic, names]) => [
-      topic,
-      Object.fromEntries(
-        Object.entries(names).map(([name, keys]) => [
-          name,
-          Object.fromEntries(Object.entries(keys).map(([key, values]) => [key, summary(values)])),
-        ]),
-      ),
-    ]),
-  );
-}
 
 /** What `on` takes longer than `off`, as a share; rates turn round. */
 export function cost(series, topic, key) {
@@ -112,7 +82,8 @@ function autotuneTable(series) {
     String(keys.samples?.median ?? '–'),
     keys.seconds === undefined ? '–' : keys.seconds.median.toFixed(0),
   ]);
-  const text = 'A step before and after, measured in turn by the tuner; it ignores gains below the noise.';
+  const text =
+    'A step before and after tuning, measured alternately by the tuner, which ignores gains below the noise.';
   const head = ['workload', 'before, ms', 'after, ms', 'gain', 'noise', 'samples', 'seconds'];
   return { title: 'Autotune between 2 hosts, 1 Gbit/s', text, head, rows };
 }
@@ -137,7 +108,7 @@ function compressorTable(series, title) {
       });
   });
   const text =
-    'One allreduce of a square gradient, compression included; bytes as sent by the interface of a host, including headers; error of the mean of six calls.';
+    'One allreduce of a square gradient, including compression. MiB sent: bytes on the network interface of a host, including headers. Error: of the mean of six calls.';
   return { title, text, head: ['compressor', 'gradient', 'ms', 'faster', 'MiB sent', 'error'], rows };
 }
 

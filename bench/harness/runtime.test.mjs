@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { buildRuntimeTables, cost, gatherRuntime, judgeRuntime } from './runtime-results.mjs';
+import { gatherSamples } from './rounds.mjs';
+import { buildRuntimeTables, cost, judgeRuntime } from './runtime-results.mjs';
 import { renderTable } from './tables.mjs';
 
 const sample = (topic, series, key, value) => ({ topic, series, key, value });
@@ -19,7 +20,7 @@ const samples = [
 ];
 
 describe('the figures of bench:runtime', () => {
-  const series = gatherRuntime(samples);
+  const series = gatherSamples(samples);
 
   test('are medians over the rounds, with the extremes', () => {
     assert.deepEqual(series.timeline.off['images per second'], {

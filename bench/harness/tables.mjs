@@ -78,7 +78,7 @@ function allreduceTables(result) {
   return [
     {
       title: 'allreduceSync against Open MPI',
-      text: 'µs for one operation: 2 ranks, ordinary Float32Array, op Sum, in place. memcpy and add: the limit of the memory, both cores at once.',
+      text: 'µs for one operation: 2 ranks, ordinary Float32Array, op Sum, in place. memcpy and add: the limit of the memory, with both cores busy.',
       ...against('horovod', ['openmpi', 'openmpi-tuned'], ['memcpy', 'add']),
     },
     {
@@ -88,7 +88,7 @@ function allreduceTables(result) {
     },
     {
       title: 'alloc()ed tensors against Open MPI',
-      text: 'µs. The operation alone leaves part of the result in the other core’s cache, so the last two columns add one full read of it.',
+      text: 'µs. The operation leaves part of the result in the cache of the other core, so the last two columns include one full read of the result.',
       ...against('alloc', ['openmpi'], ['memcpy', 'add', 'read', 'alloc-read']),
     },
     {
@@ -158,7 +158,7 @@ function awaitTable(result) {
   });
   return {
     title: 'What await adds',
-    text: 'µs. Where no core is to spare, as here, operations of up to 4 MiB run inside the call if the peers are there, larger ones on the thread of the process set; from 1 MiB on the difference is less than the spread of the operation.',
+    text: 'µs. If there are no spare cores, as here, operations of up to 4 MiB run inside the call if the peers are ready; larger ones run on the thread of the process set. From 1 MiB on the difference is smaller than the spread of the operation.',
     head: ['size', nameOf('horovod'), nameOf('await'), 'added', 'target', 'met'],
     rows,
   };
@@ -171,8 +171,8 @@ function agreementTable(result) {
     return sync && less ? signed(sync.us - less.us) : '–';
   };
   const text = hasFingerprintSwitch
-    ? 'µs. No fingerprint: the ranks do not compare what they are about to do. Prepared: agreed once beforehand, and nothing checked or planned in the call.'
-    : 'µs. This build cannot leave the fingerprint out (HOROVOD_BENCH_NO_FINGERPRINT), so the cost is taken against a prepared operation, which was agreed once beforehand: the difference also holds the checks and planning of a call, and is an upper bound.';
+    ? 'µs. No fingerprint: the ranks do not compare their operations. Prepared: the ranks have agreed once beforehand, and the call checks and plans nothing.'
+    : 'µs. This build cannot leave out the fingerprint (HOROVOD_BENCH_NO_FINGERPRINT), so the cost is the difference to a prepared operation, which the ranks have agreed on beforehand. The difference also contains the checks and planning of a call, so it is an upper bound.';
   return {
     title: 'What agreement costs',
     text,
@@ -253,7 +253,7 @@ function startupTable(result) {
   };
   return {
     title: 'Start-up',
-    text: 'ms from start to exit of everything, 2 ranks.',
+    text: 'ms from the start of the command to the exit of all processes, 2 ranks.',
     head: ['what', 'ms', 'range of rounds', 'over bare node'],
     rows: [
       row('bare `node`, twice at once', 'node-twice'),
@@ -282,7 +282,7 @@ function targetTable(result) {
   });
   return {
     title: 'Targets',
-    text: 'The worst size of each. The range takes the slowest of our runs with the quickest of theirs and the other way round: a target within it is not decided by this bench alone.',
+    text: 'The worst size for each target. The range compares our slowest run with their fastest and the other way round. If a target lies within its range, this benchmark alone does not decide it.',
     head: ['ours', 'against', 'target', 'worst', 'its range', 'met'],
     rows,
   };

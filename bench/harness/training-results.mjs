@@ -15,7 +15,7 @@ const BACKENDS = {
 const WAY_NAMES = {
   alone: '1 process, no Horovod',
   ranks: '**2 ranks**',
-  apart: '2 processes apart',
+  apart: '2 separate processes',
   threads: '1 process, 2 threads',
   ddp: '2 ranks, DistributedDataParallel',
   horovod: '2 ranks, Python Horovod',
@@ -137,7 +137,7 @@ export function buildTables(result) {
     });
     tables.push({
       title: `${title}, batch of 64 per process`,
-      text: `Images per second of all processes together, ${result.options.optimizer.toUpperCase()}, synthetic data. Efficiency: compared with the same multiple of one process. Two processes apart are the limit of the machine.`,
+      text: `Images per second of all processes together, ${result.options.optimizer.toUpperCase()}, synthetic data. Efficiency: compared with the same multiple of one process. Two separate processes show the limit of the machine.`,
       head: ['backend', 'how', 'images/s', 'range', 'ms per step', 'efficiency'],
       rows,
     });

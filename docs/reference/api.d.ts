@@ -111,7 +111,7 @@ export interface CollectiveRecord {
     readonly finishedAtMs: number;
     /** Code of the error it ended with. */
     readonly error: string | undefined;
-    /** file:line of the call outside of this package, or of the last call of that name; undefined: not taken. */
+    /** file:line of the call outside of this package as it was written, or of the last call of that name; undefined: not taken. */
     readonly callSite: string | undefined;
 }
 
@@ -176,7 +176,220 @@ export declare function crossSize(): number;
 /** Always false: this version has no CUDA support. */
 export declare function cudaBuilt(): boolean;
 
+export interface DiscoveredHost {
+    readonly name: string;
+    readonly slots: number;
+}
+
 export type DType = 'uint8' | 'int8' | 'uint16' | 'int16' | 'int32' | 'int64' | 'float16' | 'float32' | 'float64' | 'bool' | 'bfloat16';
+
+/** What one rank takes in one step. */
+export declare class ElasticBatch {
+    #private;
+    readonly indices: Int32Array;
+    /**
+     * What to multiply this rank's mean loss with, so that the average over the ranks is the mean over all samples of the step. 1
+     * where all ranks have equally many.
+     */
+    readonly weight: number;
+    /** Samples of all ranks in this step. */
+    readonly globalSize: number;
+    constructor(indices: Int32Array, weight: number, globalSize: number, take: SamplerParts['take']);
+    /** The samples of this batch, from a list or typed array of all samples, or from an object of such. */
+    take<T>(data: T): T;
+}
+
+export interface ElasticFile {
+    readonly path: string;
+    /** How many records it has. */
+    readonly records: number;
+}
+
+/** Deals records of files: `locate(batch)` says which records of which files a batch has. */
+export declare class ElasticFileSampler extends ElasticSampler {
+    #private;
+    constructor(options: ElasticFileSamplerOptions, parts?: Partial<SamplerParts>);
+    /** The records of a batch, in the order of its indices. */
+    locate(batch: ElasticBatch): RecordPlace[];
+}
+
+export interface ElasticFileSamplerOptions extends Omit<ElasticSamplerOptions, 'length' | 'shuffle'> {
+    /** The same list on all ranks. */
+    readonly files: readonly ElasticFile[];
+    /** 'blocks' (default): blocks of records in another order in each epoch. 'files': whole files. false: as listed. */
+    readonly shuffle?: 'blocks' | 'files' | false | undefined;
+    /** Records in a block. Default: 256. */
+    readonly blockRecords?: number | undefined;
+}
+
+/** Deals samples by index. See ElasticFileSampler for records of files. */
+export declare class ElasticSampler {
+    #private;
+    constructor(options: ElasticSamplerOptions, parts?: Partial<SamplerParts>);
+    get length(): number;
+    get epoch(): number;
+    /** How many samples of this epoch are done, by all ranks together. */
+    get position(): number;
+    /** Samples of this rank per step now; where shares differ, the largest share. */
+    get batchSize(): number;
+    /** Samples of all ranks per step now. */
+    get globalBatchSize(): number;
+    /** Steps from here to the end of the epoch, with the ranks that there are now. */
+    get stepsLeft(): number;
+    /**
+     * The batches of this rank, from the position to the end of the epoch. All ranks get equally many. Call record() when a batch is
+     * done. If ranks come or go, or the sampler goes elsewhere, the iterator ends with ERR_HVD_STALE.
+     */
+    batches(): Generator<ElasticBatch, void, undefined>;
+    /** A step with this batch is done: the next commit counts it. Without a batch: the step that comes next. */
+    record(batch?: ElasticBatch): void;
+    /** Starts an epoch, with its own order. */
+    setEpoch(epoch: number): void;
+}
+
+export interface ElasticSamplerOptions {
+    /** Number of samples. */
+    readonly length: number;
+    /** Samples of each rank per step. Default: 1, or as globalBatchSize says. */
+    readonly batchSize?: number | undefined;
+    /** Samples of all ranks together per step: the same for any number of ranks. */
+    readonly globalBatchSize?: number | undefined;
+    /** Another order in each epoch. Default: true. */
+    readonly shuffle?: boolean | undefined;
+    /** Of the order; the same on all ranks. Default: 0. */
+    readonly seed?: number | undefined;
+    /**
+     * What happens where samples cannot be divided evenly. 'pad' (default): some are used twice. 'drop': fewer than one per rank
+     * are left out at the end of the epoch. 'keep': shares differ by one and may be empty. 'exact': each sample once, a rank
+     * without one gets any sample with weight 0; multiply the mean loss by the weight of the batch.
+     */
+    readonly uneven?: ElasticUneven | undefined;
+}
+
+/** What happens where the samples of a window cannot be divided evenly. */
+export type ElasticUneven = 'pad' | 'drop' | 'keep' | 'exact';
+
+/** The number of the current membership, from 1; 0 before the first one, and in a job that is not elastic. */
+export declare function generation(): number;
+
+/** Ranks were lost: elastic.run() goes back to the last commit and goes on with the others. HorovodInternalError in Horovod. */
+export declare function isFailure(error: unknown): error is HorovodError;
+
+/** Ranks come or go, and nothing is lost: elastic.run() goes on with the new ones. HostsUpdatedInterrupt in Horovod. */
+export declare function isHostsUpdated(error: unknown): error is HorovodError;
+
+/** A rank that the job has lost. */
+export interface LostRank {
+    /** Its rank in the generation before. */
+    readonly rank: number;
+    readonly host: string;
+    /** What is known of the cause: "was killed by SIGKILL". */
+    readonly how: string;
+}
+
+/**
+ * A state of numbers, texts, lists, plain objects, typed arrays and samplers. Each commit keeps a copy of them. Fields become
+ * properties of the state.
+ */
+export type ObjectState<F extends object> = State & F;
+export declare const ObjectState: new <F extends object>(fields: F) => ObjectState<F>;
+
+/** Where a record is. */
+export interface RecordPlace {
+    readonly path: string;
+    /** Its number in the file, from 0. */
+    readonly record: number;
+}
+
+/** What has changed when training starts again. */
+export interface Reset {
+    /** The number of this membership; the first one is 1. */
+    readonly generation: number;
+    readonly rank: number;
+    readonly size: number;
+    /** Undefined on a rank that was not there before. */
+    readonly previousRank: number | undefined;
+    readonly previousSize: number;
+    /** Ranks, as they are numbered now, that were not there before. */
+    readonly joined: readonly number[];
+    readonly lost: readonly LostRank[];
+    /** Why the generation before has ended, on a rank that saw it fail. */
+    readonly cause?: HorovodError | undefined;
+}
+
+/**
+ * Trains with as many ranks as there are. `train` is called once, and again whenever ranks were lost or are to be added. The
+ * promise has its result when it has returned on all ranks. Errors that are no fault of other ranks leave run(). In a job that
+ * is not elastic, `train` is called once.
+ */
+export declare function run<S extends State, R>(train: TrainFunction<S, R>): (state: S) => Promise<R>;
+export declare function run<S extends State, R>(train: TrainFunction<S, R>, state: S): Promise<R>;
+
+export declare abstract class State {
+    #private;
+    constructor();
+    /** The number of the last commit; the same on all ranks. */
+    get commits(): number;
+    /**
+     * Saves the state: the job goes back to here if it loses ranks. Now and then it also checks for new or removed hosts, as
+     * checkHostUpdates() does. Call it at the same points on all ranks. Does nothing in the middle of gradient aggregation.
+     */
+    commit(): Promise<void>;
+    /** The blocking form of commit(). */
+    commitSync(): void;
+    /**
+     * Throws ERR_HVD_HOSTS_UPDATED, on all ranks at once, if ranks are to join or leave. Let it pass: run() forms the job anew and
+     * calls the training function again. Collective; does nothing outside of run().
+     */
+    checkHostUpdates(): Promise<void>;
+    /** The blocking form of checkHostUpdates(). */
+    checkHostUpdatesSync(): void;
+    /** commit() without the check. */
+    save(): void;
+    /** Goes back to the last commit. Before the first one there is nothing to go back to, and the state stays as it is. */
+    restore(): void;
+    /** Takes over the state of rank 0 and saves it. Collective. run() does this where it is needed. */
+    sync(): Promise<void>;
+    /**
+     * Calls this function whenever ranks have come or gone, before the state is synchronized: to change a learning rate, say. Returns a
+     * function that ends it.
+     */
+    onReset(callback: (reset: Reset) => void | Promise<void>): () => void;
+    /** onReset() of several functions, as in Python Horovod. */
+    registerResetCallbacks(callbacks: readonly (() => void | Promise<void>)[]): void;
+    /** What the state is made of: the same parts, in the same order, on all ranks and at every call. */
+    protected abstract parts(): readonly StatePart[];
+}
+
+/** One kind of state. State calls its methods in the same order on all ranks. */
+export interface StatePart {
+    /** Keeps what there is now, instead of what was kept before. */
+    save(): void;
+    /** Goes back to what was kept. Called only after save(). */
+    restore(): void;
+    /**
+     * Collective. Takes over the root's values; what is kept stays as it is, because the root may be lost meanwhile. save()
+     * follows when all parts have succeeded. Large values need not be sent if `plan.lacking` is empty.
+     */
+    sync(root: number, plan: SyncPlan): Promise<void>;
+    /** Something short that is equal on all ranks if the values are. */
+    digest?(): string;
+    /** Whether this is a point to which the job can go back. The same answer on all ranks; commit() does nothing if false. */
+    canSave?(): boolean;
+}
+
+/** Who takes part in a synchronization, as every rank knows it. */
+export interface SyncPlan {
+    /** Whose state counts. */
+    readonly root: number;
+    /** Ranks that do not have the root's commit, in ascending order. Empty: only small values are sent, to be sure. */
+    readonly lacking: readonly number[];
+    /** Whether this rank was not in the generation before: it has no state of its own. */
+    readonly isNewcomer: boolean;
+}
+
+/** A training function. It is called again after every change of the ranks, with the state of the last commit. */
+export type TrainFunction<S extends State, R> = (state: S) => R | Promise<R>;
 
 export type ErrorCode = keyof typeof errorCodes;
 
@@ -412,7 +625,7 @@ export declare function removeProcessSet(set: ProcessSet, options?: {
  * Starts ranks, calls a function on each of them, and resolves to their results in the order of ranks. The function is sent
  * as source text, without the variables around it: import inside the function, with `await import('horovod')`, and pass
  * values as `args`. If a rank fails, the others are stopped and the promise rejects with ERR_HVD_RUN; its `rank` and `cause`
- * say which rank failed and why.
+ * say which rank failed and why. In an elastic job (`minNp` or `discover`), the results are those of the ranks of the last generation.
  */
 export declare function run<A extends readonly unknown[], R>(fn: (...args: A) => R, options?: RunOptions<A>): Promise<Awaited<R>[]>;
 /** The same for the default export of a module (.js, .mjs, .ts …), given by the path of its file. */
@@ -421,6 +634,12 @@ export declare function run<R = unknown>(module: string | URL, options?: RunOpti
 export interface RunOptions<A extends readonly unknown[] = readonly unknown[]> {
     /** Number of ranks. Default: all slots of `hosts` or `hostfile`, or else one. */
     np?: number | undefined;
+    /** Makes the job elastic, like --min-np of horovodrun: the function has to train inside elastic.run(). */
+    minNp?: number | undefined;
+    /** Of an elastic job. Default: all slots. */
+    maxNp?: number | undefined;
+    /** Makes the job elastic: a script, like --host-discovery-script, or a function that is asked every second. */
+    discover?: string | (() => Promise<readonly DiscoveredHost[]>) | undefined;
     /** `host1:2,host2:2`, like -H of horovodrun. */
     hosts?: string | undefined;
     hostfile?: string | undefined;
@@ -438,6 +657,8 @@ export interface RunOptions<A extends readonly unknown[] = readonly unknown[]> {
     networkInterfaces?: readonly string[] | undefined;
     /** What moves the tensors (HOROVOD_TRANSPORT). With 'mpi', mpirun starts the ranks. */
     transport?: TransportChoice | undefined;
+    /** Encrypt tensors between hosts (HOROVOD_ENCRYPT). Default: false. Not with 'mpi' or 'gloo'. */
+    encrypt?: boolean | undefined;
     /** Print the output of the ranks. Default: true. */
     showOutput?: boolean | undefined;
     /** Print `[rank]<stdout>:` before each line of output. Default: true. */
@@ -446,6 +667,32 @@ export interface RunOptions<A extends readonly unknown[] = readonly unknown[]> {
     signal?: AbortSignal | undefined;
     /** Print on stderr what is being done. */
     verbose?: boolean | undefined;
+}
+
+/** This rank's part of a typed array or list. */
+export declare function shard<A extends TypedArray>(data: A, options?: ShardOptions): A;
+export declare function shard<T>(data: readonly T[], options?: ShardOptions): T[];
+
+/** This rank's part of an order of samples: of shuffledIndices(), or of 0 … length − 1. */
+export declare function shardIndices(order: number | ArrayLike<number>, options?: ShardOptions): Int32Array;
+
+export interface ShardOptions {
+    /** Number of shards. Default: size(). */
+    count?: number | undefined;
+    /** Which one. Default: rank(). */
+    index?: number | undefined;
+    /** Default: 'pad'. */
+    uneven?: Uneven | undefined;
+}
+
+/** The numbers 0 … length − 1 in an order that depends on seed and epoch only. */
+export declare function shuffledIndices(length: number, options?: ShuffleOptions): Int32Array;
+
+export interface ShuffleOptions {
+    /** Whole number (0). The same on all ranks. */
+    seed?: number | undefined;
+    /** Whole number (0). The same on all ranks. */
+    epoch?: number | undefined;
 }
 
 /** Leaves the job. Operations in flight fail with ERR_HVD_SHUT_DOWN, also on other ranks that wait for this one. */
@@ -504,6 +751,13 @@ export declare function transportName(): TransportName;
 export type TransportName = 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portable' | 'memory';
 
 export type TypedArray = Uint8Array | Int8Array | Uint8ClampedArray | Uint16Array | Int16Array | Int32Array | Uint32Array | BigInt64Array | BigUint64Array | Float32Array | Float64Array;
+
+/**
+ * What happens to a short last deal. 'pad': it is filled up with the first samples, as Horovod's samplers do, so no sample
+ * is left out and up to n − 1 are seen twice. 'drop': it is left out. 'keep': some ranks get one sample more; for
+ * evaluation, and for loops that end with join().
+ */
+export type Uneven = 'pad' | 'drop' | 'keep';
 
 /** When the generator continues, the operations it yielded are done and their outputs filled in. */
 export type Wire<R> = Generator<readonly WireOperation[], R, void>;
@@ -583,13 +837,20 @@ export declare const errorCodes: {
     readonly ERR_HVD_WOULD_BLOCK: 'A Sync function was called where blocking would stop the ranks it waits for.';
     readonly ERR_HVD_HOST: 'A host of the job cannot be reached, or cannot run its ranks.';
     readonly ERR_HVD_RENDEZVOUS: 'The ranks could not find or authenticate each other.';
+    readonly ERR_HVD_TAMPERED: 'A connection of the job carried bytes that the process at its other end did not send.';
+    readonly ERR_HVD_VERSION: 'Ranks of the job run different versions of this package.';
     readonly ERR_HVD_SHARED_MEMORY: 'The memory file system is full, too small or unusable.';
     readonly ERR_HVD_OUT_OF_MEMORY: 'There is not enough memory for a result or for alloc().';
     readonly ERR_HVD_SETTING: 'A setting (flag, environment variable or config file) has an invalid value.';
     readonly ERR_HVD_MODEL_FILE: 'A saved model is missing, damaged or cannot be written.';
     readonly ERR_HVD_TIMELINE: 'The timeline file cannot be written, or another timeline is already running.';
-    readonly ERR_HVD_NATIVE: 'The native addon is missing, or it failed because of a bug or a broken system call.';
-    readonly ERR_HVD_RUN: 'A rank of run() threw an error, or ended without a result.';
+    readonly ERR_HVD_NATIVE: 'The native addon is missing, or it failed because of a bug, a broken system call or a rank that could not be stopped.';
+    readonly ERR_HVD_RUN: 'A rank of run() threw an error or ended without a result, or a rank called run().';
+    readonly ERR_HVD_HOSTS_UPDATED: 'The ranks of an elastic job are about to change; elastic.run() goes on with the new ones.';
+    readonly ERR_HVD_REMOVED: 'This process is no longer in its elastic job.';
+    readonly ERR_HVD_STALE: 'Something of an earlier generation of an elastic job was used.';
+    readonly ERR_HVD_RESET_LIMIT: 'The ranks of an elastic job have changed more often than --reset-limit allows.';
+    readonly ERR_HVD_TOO_FEW_RANKS: 'An elastic job had fewer ranks than --min-np for too long.';
     readonly ERR_HVD_UNSUPPORTED: 'This version does not support the feature.';
 };
 
@@ -597,6 +858,16 @@ export declare const errorCodes: {
 export declare function float32In(bytes: Uint8Array): Float32Array;
 
 export type HalfContext = 'float32' | 'float64' | undefined;
+
+/** What samplers of a framework, and tests, replace. */
+export interface SamplerParts {
+    /** Who this rank is now. */
+    world(): World;
+    /** The samples with these indices. */
+    take(data: unknown, indices: Int32Array): unknown;
+    /** The order of samples in an epoch. */
+    order(epoch: number): Int32Array;
+}
 
 /** Runs both at the same time, step by step: one round trip instead of two. */
 export declare function together<A, B>(first: Wire<A>, second: Wire<B>): Wire<readonly [A, B]>;
@@ -610,9 +881,16 @@ export type TransportChoice = 'auto' | 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portabl
 /** The bytes as uint32; their number must be a multiple of 4. */
 export declare function uint32In(bytes: Uint8Array): Uint32Array;
 
+export interface World {
+    readonly rank: number;
+    readonly size: number;
+    /** Another object for another membership. */
+    readonly membership: object;
+}
+
 // ── horovod/tensorflow: those of horovod ──
 
-// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DType, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, ReducingCompressor, removeProcessSet, run, RunOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Wire, wire, WireOperation
+// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DiscoveredHost, DType, elastic.ElasticBatch, elastic.ElasticFile, elastic.ElasticFileSampler, elastic.ElasticFileSamplerOptions, elastic.ElasticSamplerOptions, elastic.ElasticUneven, elastic.generation, elastic.isFailure, elastic.isHostsUpdated, elastic.LostRank, elastic.ObjectState, elastic.RecordPlace, elastic.Reset, elastic.run, elastic.State, elastic.StatePart, elastic.SyncPlan, elastic.TrainFunction, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, ReducingCompressor, removeProcessSet, run, RunOptions, shardIndices, ShardOptions, shuffledIndices, ShuffleOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Uneven, Wire, wire, WireOperation
 
 // ── horovod/tensorflow: exported ──
 
@@ -715,6 +993,35 @@ export interface DistributedOptimizerOptions extends GradientOptions, Aggregatio
      */
     shardOptimizerState?: boolean | 'element-wise' | undefined;
 }
+
+/** Deals samples by index, and takes them from tensors. */
+export declare class ElasticSampler extends CoreSampler {
+    constructor(options: ElasticSamplerOptions);
+    /**
+     * What this rank has left of the epoch, batch after batch, as new tensors of the same structure: for
+     * `fit(x, y, { batchSize: sampler.batchSize, shuffle: false })`. The tensors given still belong to the caller.
+     */
+    tensors<T extends Tensors>(data: T): T;
+    /**
+     * The batches of this rank for fitDataset(): `element` gives a sample as { xs, ys }, of tensors, numbers or lists, and the samples of a
+     * batch are stacked. Each pass over the dataset goes from the sampler's position to the end of its epoch.
+     */
+    dataset<E extends tf.TensorContainerObject>(element: (index: number) => E): tf.data.Dataset<tf.TensorContainer>;
+}
+
+export interface TensorFlowParts {
+    /** Default: all trainable variables that there are when the state is made. */
+    readonly variables?: readonly AnyVariable[] | undefined;
+    /** Default: none, and its accumulators are not saved. */
+    readonly optimizer?: tf.Optimizer | readonly tf.Optimizer[] | undefined;
+}
+
+/**
+ * A state of variables and optimizers of TensorFlow.js, and of fields as ObjectState has them. Keep variables that exist only on some ranks out
+ * of it.
+ */
+export type TensorFlowState<F extends object = object> = State & Omit<F, keyof TensorFlowParts>;
+export declare const TensorFlowState: new <F extends object>(content: TensorFlowParts & F) => TensorFlowState<F>;
 
 /** What all ranks have not sent yet. It can be cloned (structuredClone); saveModel() writes it beside the model. */
 export interface ErrorFeedbackState {
@@ -831,18 +1138,6 @@ export declare function shard<T extends tf.TensorContainer>(data: tf.data.Datase
 export declare function shard<A extends TypedArray>(data: A, options?: ShardOptions): A;
 export declare function shard<T>(data: readonly T[], options?: ShardOptions): T[];
 
-/** This rank's part of an order of samples: of shuffledIndices(), or of 0 … length − 1. */
-export declare function shardIndices(order: number | ArrayLike<number>, options?: ShardOptions): Int32Array;
-
-export interface ShardOptions {
-    /** Number of shards. Default: size(). */
-    count?: number | undefined;
-    /** Which one. Default: rank(). */
-    index?: number | undefined;
-    /** Default: 'pad'. */
-    uneven?: Uneven | undefined;
-}
-
 /**
  * This rank's part of the samples, as new tensors of the same structure, for model.fit(). The tensors given still belong to
  * the caller.
@@ -852,16 +1147,6 @@ export declare function shardTensors<T extends Tensors>(tensors: T, options?: Sh
 export interface ShardTensorsOptions extends ShardOptions {
     /** The order of all samples, the same on all ranks: shuffledIndices(). Otherwise as they come. */
     order?: ArrayLike<number> | undefined;
-}
-
-/** The numbers 0 … length − 1 in an order that depends on seed and epoch only. */
-export declare function shuffledIndices(length: number, options?: ShuffleOptions): Int32Array;
-
-export interface ShuffleOptions {
-    /** Whole number (0). The same on all ranks. */
-    seed?: number | undefined;
-    /** Whole number (0). The same on all ranks. */
-    epoch?: number | undefined;
 }
 
 /**
@@ -884,13 +1169,6 @@ export type Tensors = tf.Tensor | readonly tf.Tensor[] | {
 };
 
 export type TensorSource = tf.Tensor | tf.LayerVariable;
-
-/**
- * What happens to a short last deal. 'pad': it is filled up with the first samples, as Horovod's samplers do, so no sample
- * is left out and up to n − 1 are seen twice. 'drop': it is left out. 'keep': some ranks get one sample more; for
- * evaluation, and for loops that end with join().
- */
-export type Uneven = 'pad' | 'drop' | 'keep';
 
 /**
  * Batches per rank of a validation on batches drawn at random: Horovod's rule, 3 × the steps of one rank / ranks.
@@ -949,7 +1227,79 @@ export declare class DistributedGradientTape {
     protected addLocalLayers(layers: LocalLayers | undefined): void;
 }
 
+/** What one rank takes in one step. */
+export declare class ElasticBatch {
+    #private;
+    readonly indices: Int32Array;
+    /**
+     * What to multiply this rank's mean loss with, so that the average over the ranks is the mean over all samples of the step. 1
+     * where all ranks have equally many.
+     */
+    readonly weight: number;
+    /** Samples of all ranks in this step. */
+    readonly globalSize: number;
+    constructor(indices: Int32Array, weight: number, globalSize: number, take: SamplerParts['take']);
+    /** The samples of this batch, from a list or typed array of all samples, or from an object of such. */
+    take<T>(data: T): T;
+}
+
+/** Deals samples by index. See ElasticFileSampler for records of files. */
+export declare class ElasticSampler {
+    #private;
+    constructor(options: ElasticSamplerOptions, parts?: Partial<SamplerParts>);
+    get length(): number;
+    get epoch(): number;
+    /** How many samples of this epoch are done, by all ranks together. */
+    get position(): number;
+    /** Samples of this rank per step now; where shares differ, the largest share. */
+    get batchSize(): number;
+    /** Samples of all ranks per step now. */
+    get globalBatchSize(): number;
+    /** Steps from here to the end of the epoch, with the ranks that there are now. */
+    get stepsLeft(): number;
+    /**
+     * The batches of this rank, from the position to the end of the epoch. All ranks get equally many. Call record() when a batch is
+     * done. If ranks come or go, or the sampler goes elsewhere, the iterator ends with ERR_HVD_STALE.
+     */
+    batches(): Generator<ElasticBatch, void, undefined>;
+    /** A step with this batch is done: the next commit counts it. Without a batch: the step that comes next. */
+    record(batch?: ElasticBatch): void;
+    /** Starts an epoch, with its own order. */
+    setEpoch(epoch: number): void;
+}
+
+export interface ElasticSamplerOptions {
+    /** Number of samples. */
+    readonly length: number;
+    /** Samples of each rank per step. Default: 1, or as globalBatchSize says. */
+    readonly batchSize?: number | undefined;
+    /** Samples of all ranks together per step: the same for any number of ranks. */
+    readonly globalBatchSize?: number | undefined;
+    /** Another order in each epoch. Default: true. */
+    readonly shuffle?: boolean | undefined;
+    /** Of the order; the same on all ranks. Default: 0. */
+    readonly seed?: number | undefined;
+    /**
+     * What happens where samples cannot be divided evenly. 'pad' (default): some are used twice. 'drop': fewer than one per rank
+     * are left out at the end of the epoch. 'keep': shares differ by one and may be empty. 'exact': each sample once, a rank
+     * without one gets any sample with weight 0; multiply the mean loss by the weight of the batch.
+     */
+    readonly uneven?: ElasticUneven | undefined;
+}
+
+/** What happens where the samples of a window cannot be divided evenly. */
+export type ElasticUneven = 'pad' | 'drop' | 'keep' | 'exact';
+
 export type LocalLayers = tf.layers.Layer | readonly tf.layers.Layer[];
+
+/** A rank that the job has lost. */
+export interface LostRank {
+    /** Its rank in the generation before. */
+    readonly rank: number;
+    readonly host: string;
+    /** What is known of the cause: "was killed by SIGKILL". */
+    readonly how: string;
+}
 
 /** A DistributedGradientTape for models with local layers. */
 export declare class PartialDistributedGradientTape extends DistributedGradientTape {
@@ -970,6 +1320,75 @@ export interface ReductionOptions {
     processSet?: ProcessSet | undefined;
 }
 
+/** What has changed when training starts again. */
+export interface Reset {
+    /** The number of this membership; the first one is 1. */
+    readonly generation: number;
+    readonly rank: number;
+    readonly size: number;
+    /** Undefined on a rank that was not there before. */
+    readonly previousRank: number | undefined;
+    readonly previousSize: number;
+    /** Ranks, as they are numbered now, that were not there before. */
+    readonly joined: readonly number[];
+    readonly lost: readonly LostRank[];
+    /** Why the generation before has ended, on a rank that saw it fail. */
+    readonly cause?: HorovodError | undefined;
+}
+
+export declare abstract class State {
+    #private;
+    constructor();
+    /** The number of the last commit; the same on all ranks. */
+    get commits(): number;
+    /**
+     * Saves the state: the job goes back to here if it loses ranks. Now and then it also checks for new or removed hosts, as
+     * checkHostUpdates() does. Call it at the same points on all ranks. Does nothing in the middle of gradient aggregation.
+     */
+    commit(): Promise<void>;
+    /** The blocking form of commit(). */
+    commitSync(): void;
+    /**
+     * Throws ERR_HVD_HOSTS_UPDATED, on all ranks at once, if ranks are to join or leave. Let it pass: run() forms the job anew and
+     * calls the training function again. Collective; does nothing outside of run().
+     */
+    checkHostUpdates(): Promise<void>;
+    /** The blocking form of checkHostUpdates(). */
+    checkHostUpdatesSync(): void;
+    /** commit() without the check. */
+    save(): void;
+    /** Goes back to the last commit. Before the first one there is nothing to go back to, and the state stays as it is. */
+    restore(): void;
+    /** Takes over the state of rank 0 and saves it. Collective. run() does this where it is needed. */
+    sync(): Promise<void>;
+    /**
+     * Calls this function whenever ranks have come or gone, before the state is synchronized: to change a learning rate, say. Returns a
+     * function that ends it.
+     */
+    onReset(callback: (reset: Reset) => void | Promise<void>): () => void;
+    /** onReset() of several functions, as in Python Horovod. */
+    registerResetCallbacks(callbacks: readonly (() => void | Promise<void>)[]): void;
+    /** What the state is made of: the same parts, in the same order, on all ranks and at every call. */
+    protected abstract parts(): readonly StatePart[];
+}
+
+/** One kind of state. State calls its methods in the same order on all ranks. */
+export interface StatePart {
+    /** Keeps what there is now, instead of what was kept before. */
+    save(): void;
+    /** Goes back to what was kept. Called only after save(). */
+    restore(): void;
+    /**
+     * Collective. Takes over the root's values; what is kept stays as it is, because the root may be lost meanwhile. save()
+     * follows when all parts have succeeded. Large values need not be sent if `plan.lacking` is empty.
+     */
+    sync(root: number, plan: SyncPlan): Promise<void>;
+    /** Something short that is equal on all ranks if the values are. */
+    digest?(): string;
+    /** Whether this is a point to which the job can go back. The same answer on all ranks; commit() does nothing if false. */
+    canSave?(): boolean;
+}
+
 /** Makes the layer, as tf.layers.batchNormalization() does; `new` is allowed. */
 interface SyncBatchNormalizationFactory {
     (config?: SyncBatchNormalizationConfig): tf.layers.Layer;
@@ -977,13 +1396,23 @@ interface SyncBatchNormalizationFactory {
     readonly className: string;
 }
 
+/** Who takes part in a synchronization, as every rank knows it. */
+export interface SyncPlan {
+    /** Whose state counts. */
+    readonly root: number;
+    /** Ranks that do not have the root's commit, in ascending order. Empty: only small values are sent, to be sure. */
+    readonly lacking: readonly number[];
+    /** Whether this rank was not in the generation before: it has no state of its own. */
+    readonly isNewcomer: boolean;
+}
+
 // ── horovod/keras: those of horovod/tensorflow ──
 
-// allgather, allgatherSync, allreduce, allreduceSync, alltoall, alltoallSync, AnyVariable, BackendName, BackendOptions, broadcast, broadcastGlobalVariables, broadcastGlobalVariablesSync, broadcastOptimizerState, broadcastOptimizerStateSync, broadcastSync, broadcastVariables, broadcastVariablesSync, CollectiveInput, CollectiveResult, CollectiveResults, Distributed, DistributedGradientTape, DistributedOptimizer, DistributedOptimizerOptions, ErrorFeedbackState, gatherErrorFeedback, getLearningRate, getMomentum, GradientOptions, GradientTapeOptions, groupedAllgather, groupedAllgatherSync, groupedAllreduce, groupedAllreduceSync, groupedReducescatter, groupedReducescatterSync, isDistributed, PartialDistributedGradientTape, PartialDistributedOptimizer, PartialDistributedOptimizerOptions, PartialGradientTapeOptions, reducescatter, reducescatterSync, restoreErrorFeedback, SavedTensor, setBackend, setLearningRate, setMomentum, shard, shardIndices, ShardOptions, shardTensors, ShardTensorsOptions, shuffledIndices, ShuffleOptions, stepsPerEpoch, SyncBatchNormalization, SyncBatchNormalizationConfig, Tensors, TensorSource, Uneven, validationSteps, ValueAndGradients, VariableGradient, VariableList
+// allgather, allgatherSync, allreduce, allreduceSync, alltoall, alltoallSync, AnyVariable, BackendName, BackendOptions, broadcast, broadcastGlobalVariables, broadcastGlobalVariablesSync, broadcastOptimizerState, broadcastOptimizerStateSync, broadcastSync, broadcastVariables, broadcastVariablesSync, CollectiveInput, CollectiveResult, CollectiveResults, Distributed, DistributedGradientTape, DistributedOptimizer, DistributedOptimizerOptions, elastic.ElasticSampler, elastic.TensorFlowParts, elastic.TensorFlowState, ErrorFeedbackState, gatherErrorFeedback, getLearningRate, getMomentum, GradientOptions, GradientTapeOptions, groupedAllgather, groupedAllgatherSync, groupedAllreduce, groupedAllreduceSync, groupedReducescatter, groupedReducescatterSync, isDistributed, PartialDistributedGradientTape, PartialDistributedOptimizer, PartialDistributedOptimizerOptions, PartialGradientTapeOptions, reducescatter, reducescatterSync, restoreErrorFeedback, SavedTensor, setBackend, setLearningRate, setMomentum, shard, shardTensors, ShardTensorsOptions, stepsPerEpoch, SyncBatchNormalization, SyncBatchNormalizationConfig, Tensors, TensorSource, validationSteps, ValueAndGradients, VariableGradient, VariableList
 
 // ── horovod/keras: those of horovod ──
 
-// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DType, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, ReducingCompressor, removeProcessSet, run, RunOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Wire, wire, WireOperation
+// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DiscoveredHost, DType, elastic.ElasticBatch, elastic.ElasticFile, elastic.ElasticFileSampler, elastic.ElasticFileSamplerOptions, elastic.ElasticSamplerOptions, elastic.ElasticUneven, elastic.generation, elastic.isFailure, elastic.isHostsUpdated, elastic.LostRank, elastic.ObjectState, elastic.RecordPlace, elastic.Reset, elastic.run, elastic.State, elastic.StatePart, elastic.SyncPlan, elastic.TrainFunction, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, ReducingCompressor, removeProcessSet, run, RunOptions, shardIndices, ShardOptions, shuffledIndices, ShuffleOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Uneven, Wire, wire, WireOperation
 
 // ── horovod/keras: exported ──
 
@@ -1102,8 +1531,55 @@ export interface TensorBoardOptions {
 /** Classes by the name they have in model.json. */
 export type CustomObjects = Record<string, tf.serialization.SerializableConstructor<tf.serialization.Serializable>>;
 
+/** A state that counts batches. */
+export type BatchState = State & {
+    batch: number;
+};
+
+/** The three callbacks, in the right order. Before callbacks that end the training (early stopping). */
+export declare function callbacks(state: BatchState & EpochState, options?: CommitStateOptions): HorovodCallback[];
+
+export declare const CommitStateCallback: CallableClass<typeof CommitStateClass>;
+export type CommitStateCallback = CommitStateClass;
+
+export interface CommitStateOptions {
+    /** Default: 1. */
+    readonly batchesPerCommit?: number | undefined;
+}
+
+/** A state that counts epochs. */
+export type EpochState = State & {
+    epoch: number;
+};
+
+export interface KerasParts {
+    /** With all its layers, so that it has its weights. */
+    readonly model: tf.LayersModel;
+    /** Default: that of compile(). */
+    readonly optimizer?: tf.Optimizer | undefined;
+}
+
+/** A state of a model, with all its weights, its optimizer, and of fields as ObjectState has them. */
+export type KerasState<F extends object = object> = State & Omit<F, keyof KerasParts> & {
+    readonly model: tf.LayersModel;
+};
+export declare const KerasState: new <F extends object>(content: KerasParts & F) => KerasState<F>;
+
+export declare const UpdateBatchStateCallback: CallableClass<typeof UpdateBatchStateClass>;
+export type UpdateBatchStateCallback = UpdateBatchStateClass;
+
+export declare const UpdateEpochStateCallback: CallableClass<typeof UpdateEpochStateClass>;
+export type UpdateEpochStateCallback = UpdateEpochStateClass;
+
 /** A tf.io handler for a path, a file:// URL or a URL object. */
 export declare function fileHandler(location: string | URL, extras?: ModelExtras): tf.io.IOHandler;
+
+/**
+ * The highest epoch for which there is a model at `filepath`, whose {epoch} stands for the number, as in BestModelCheckpoint; 0 if
+ * there is none. A folder whose first save was interrupted has no model. Not collective: ask on the rank that can read the files, and
+ * broadcast the answer.
+ */
+export declare function lastSavedEpoch(filepath: string): Promise<number>;
 
 /**
  * Loads a model from a path, a file:// URL or a tf.io handler. If it was saved with its optimizer, that is restored with state
@@ -1137,10 +1613,10 @@ export interface SaveModelOptions {
 
 export declare class BestModelCheckpoint extends HorovodCallback {
     #private;
-    /** The best value so far. */
+    /** The best value so far, of the model that was trained last. */
     best: number;
     constructor(options: BestModelCheckpointOptions, membership?: Membership);
-    onTrainBegin(_logs?: FitLogs): Promise<void>;
+    onTrainBegin(logs?: FitLogs): Promise<void>;
     onEpochEnd(epoch: number, logs?: FitLogs): Promise<void>;
 }
 
@@ -1149,7 +1625,16 @@ export declare class BroadcastGlobalVariablesCallback extends HorovodCallback {
     constructor(rootRank?: number, options?: BroadcastGlobalVariablesOptions);
     /** From now on every rank keeps its value of this weight. */
     registerLocalVar(variable: AnyVariable): void;
+    onTrainBegin(logs?: FitLogs): Promise<void>;
+}
+
+/** Commits the state after every batch, or every few batches, and at the end of every epoch. After the callbacks that count. */
+export declare class CommitStateCallback extends HorovodCallback {
+    #private;
+    constructor(state: State, options?: CommitStateOptions);
+    onTrainBegin(logs?: FitLogs): Promise<void>;
     onBatchEnd(batch: number, logs?: FitLogs): Promise<void>;
+    onEpochEnd(epoch: number, logs?: FitLogs): Promise<void>;
 }
 
 /** Of the file that error-feedback-file.ts reads. */
@@ -1171,14 +1656,28 @@ export type FitLogs = {
     [metric: string]: number | tf.Scalar;
 };
 
+/** What fit() calls. */
+export declare const hooks: readonly ['onTrainBegin', 'onTrainEnd', 'onEpochBegin', 'onEpochEnd', 'onBatchBegin', 'onBatchEnd', 'onYield'];
+
 export declare abstract class HorovodCallback extends tf.Callback {
     #private;
     protected readonly membership: Membership;
     constructor(membership?: Membership);
+    /** What fit() calls first, for each callback of its list; then setModel(), before it returns to the event loop. */
+    setParams(params: never): void;
+    setModel(model: never): void;
+    /** Subclasses that override it call it, first. */
+    onTrainBegin(_logs?: FitLogs): Promise<void>;
+    /** Subclasses that override it call it, first. */
+    onEpochBegin(epoch: number, _logs?: FitLogs): Promise<void>;
+    /** Subclasses that override it call it, first. */
+    onEpochEnd(_epoch: number, _logs?: FitLogs): Promise<void>;
+    /** Subclasses that override it call it, first. */
+    onTrainEnd(_logs?: FitLogs): Promise<void>;
     /** Reports how many samples the step will have. Subclasses that override it call it. */
     onBatchBegin(_batch: number, logs?: FitLogs): Promise<void>;
     /** Subclasses that override it call it. */
-    onBatchEnd(_batch: number, _logs?: FitLogs): Promise<void>;
+    onBatchEnd(batch: number, _logs?: FitLogs): Promise<void>;
     /** The optimizer of the model being trained. */
     protected get optimizer(): tf.Optimizer;
     protected invalid(reason: string): HorovodError;
@@ -1191,11 +1690,11 @@ export declare class LearningRateScheduleCallback extends HorovodCallback {
     protected readonly endEpoch: number;
     protected stepsPerEpoch: number | undefined;
     constructor(options: LearningRateScheduleOptions, membership?: Membership);
-    onTrainBegin(_logs?: FitLogs): Promise<void>;
-    onEpochBegin(epoch: number, _logs?: FitLogs): Promise<void>;
+    onTrainBegin(logs?: FitLogs): Promise<void>;
+    onEpochBegin(epoch: number, logs?: FitLogs): Promise<void>;
     onBatchBegin(batch: number, logs?: FitLogs): Promise<void>;
     onBatchEnd(batch: number, logs?: FitLogs): Promise<void>;
-    onEpochEnd(_epoch: number, logs?: FitLogs): Promise<void>;
+    onEpochEnd(epoch: number, logs?: FitLogs): Promise<void>;
     /** What initialLr is multiplied by. */
     protected multiplierAt(epoch: number): number;
 }
@@ -1215,7 +1714,7 @@ export interface Membership {
 export declare class MetricAverageCallback extends HorovodCallback {
     #private;
     constructor(options?: MetricAverageOptions);
-    onEpochEnd(_epoch: number, logs?: FitLogs): Promise<void>;
+    onEpochEnd(epoch: number, logs?: FitLogs): Promise<void>;
 }
 
 /** What is saved with a model besides what TensorFlow.js saves. */
@@ -1232,9 +1731,9 @@ export type Multiplier = (epoch: number) => number;
 export declare class ProgressCallback extends HorovodCallback {
     #private;
     constructor(options?: ProgressOptions, membership?: Membership);
-    onEpochBegin(epoch: number, _logs?: FitLogs): Promise<void>;
+    onEpochBegin(epoch: number, logs?: FitLogs): Promise<void>;
     onBatchEnd(batch: number, logs?: FitLogs): Promise<void>;
-    onEpochEnd(_epoch: number, logs?: FitLogs): Promise<void>;
+    onEpochEnd(epoch: number, logs?: FitLogs): Promise<void>;
 }
 
 export declare function sha256(bytes: Uint8Array): string;
@@ -1246,9 +1745,28 @@ export declare class TensorBoard extends HorovodCallback {
     onEpochEnd(epoch: number, logs?: FitLogs): Promise<void>;
 }
 
+/**
+ * Keeps state.batch: how many batches of the epoch are done. If training starts again within an epoch, the first epoch is as much shorter.
+ * Samplers among the fields of the state are moved on too; then fit() is given what is left by the sampler, and is not cut short.
+ */
+export declare class UpdateBatchStateCallback extends HorovodCallback {
+    #private;
+    constructor(state: BatchState);
+    onTrainBegin(logs?: FitLogs): Promise<void>;
+    onBatchEnd(batch: number, logs?: FitLogs): Promise<void>;
+    onEpochEnd(epoch: number, logs?: FitLogs): Promise<void>;
+}
+
+/** Keeps state.epoch: how many epochs have ended. Start fit() with `initialEpoch: state.epoch`. */
+export declare class UpdateEpochStateCallback extends HorovodCallback {
+    #private;
+    constructor(state: EpochState);
+    onEpochEnd(epoch: number, logs?: FitLogs): Promise<void>;
+}
+
 // ── horovod/jax: those of horovod ──
 
-// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, alltoall, AlltoallOptions, AlltoallResult, alltoallSync, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DType, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, groupedAllgather, groupedAllgatherSync, groupedAllreduce, groupedAllreduceSync, groupedReducescatter, groupedReducescatterSync, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, reducescatter, reducescatterSync, ReducingCompressor, removeProcessSet, run, RunOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Wire, wire, WireOperation
+// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, alltoall, AlltoallOptions, AlltoallResult, alltoallSync, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DiscoveredHost, DType, elastic.ElasticBatch, elastic.ElasticFile, elastic.ElasticFileSampler, elastic.ElasticFileSamplerOptions, elastic.ElasticSampler, elastic.ElasticSamplerOptions, elastic.ElasticUneven, elastic.generation, elastic.isFailure, elastic.isHostsUpdated, elastic.LostRank, elastic.ObjectState, elastic.RecordPlace, elastic.Reset, elastic.run, elastic.State, elastic.StatePart, elastic.SyncPlan, elastic.TrainFunction, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, groupedAllgather, groupedAllgatherSync, groupedAllreduce, groupedAllreduceSync, groupedReducescatter, groupedReducescatterSync, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, reducescatter, reducescatterSync, ReducingCompressor, removeProcessSet, run, RunOptions, shard, shardIndices, ShardOptions, shuffledIndices, ShuffleOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Uneven, Wire, wire, WireOperation
 
 // ── horovod/jax: exported ──
 
@@ -1346,6 +1864,20 @@ export interface DistributedTransformation<Params, State> extends GradientTransf
     shardState(state: State): State;
 }
 
+export interface JaxParts<T extends object = Trees> {
+    /** Each step replaces them: `state.trees.params = applyUpdates(state.trees.params, updates)`. */
+    readonly trees: T;
+}
+
+/** A state of trees of jax-js arrays, and of fields as ObjectState has them. */
+export type JaxState<T extends object = Trees, F extends object = object> = State & Omit<F, 'trees'> & {
+    readonly trees: T;
+};
+export declare const JaxState: new <T extends object, F extends object>(content: JaxParts<T> & F) => JaxState<T, F>;
+
+/** Trees by name: lists and plain objects around arrays. */
+export type Trees = Record<string, unknown>;
+
 /** How gradients of several ranks become one. */
 export type GradientOptions = ReductionOptions;
 
@@ -1387,6 +1919,216 @@ export declare function valueAndGradSync<F extends Differentiable, const Argnums
 type Differentiable = (...args: any[]) => jax.JsTree<jax.Array>;
 
 type Differentiated<F extends Differentiable, Argnums extends undefined | number | number[], HasAux extends boolean> = ReturnType<typeof jax.valueAndGrad<F, Argnums, HasAux>>;
+
+// ── horovod/elastic: exported ──
+
+/** What one rank takes in one step. */
+export declare class ElasticBatch {
+    #private;
+    readonly indices: Int32Array;
+    /**
+     * What to multiply this rank's mean loss with, so that the average over the ranks is the mean over all samples of the step. 1
+     * where all ranks have equally many.
+     */
+    readonly weight: number;
+    /** Samples of all ranks in this step. */
+    readonly globalSize: number;
+    constructor(indices: Int32Array, weight: number, globalSize: number, take: SamplerParts['take']);
+    /** The samples of this batch, from a list or typed array of all samples, or from an object of such. */
+    take<T>(data: T): T;
+}
+
+export interface ElasticFile {
+    readonly path: string;
+    /** How many records it has. */
+    readonly records: number;
+}
+
+/** Deals records of files: `locate(batch)` says which records of which files a batch has. */
+export declare class ElasticFileSampler extends ElasticSampler {
+    #private;
+    constructor(options: ElasticFileSamplerOptions, parts?: Partial<SamplerParts>);
+    /** The records of a batch, in the order of its indices. */
+    locate(batch: ElasticBatch): RecordPlace[];
+}
+
+export interface ElasticFileSamplerOptions extends Omit<ElasticSamplerOptions, 'length' | 'shuffle'> {
+    /** The same list on all ranks. */
+    readonly files: readonly ElasticFile[];
+    /** 'blocks' (default): blocks of records in another order in each epoch. 'files': whole files. false: as listed. */
+    readonly shuffle?: 'blocks' | 'files' | false | undefined;
+    /** Records in a block. Default: 256. */
+    readonly blockRecords?: number | undefined;
+}
+
+/** Deals samples by index. See ElasticFileSampler for records of files. */
+export declare class ElasticSampler {
+    #private;
+    constructor(options: ElasticSamplerOptions, parts?: Partial<SamplerParts>);
+    get length(): number;
+    get epoch(): number;
+    /** How many samples of this epoch are done, by all ranks together. */
+    get position(): number;
+    /** Samples of this rank per step now; where shares differ, the largest share. */
+    get batchSize(): number;
+    /** Samples of all ranks per step now. */
+    get globalBatchSize(): number;
+    /** Steps from here to the end of the epoch, with the ranks that there are now. */
+    get stepsLeft(): number;
+    /**
+     * The batches of this rank, from the position to the end of the epoch. All ranks get equally many. Call record() when a batch is
+     * done. If ranks come or go, or the sampler goes elsewhere, the iterator ends with ERR_HVD_STALE.
+     */
+    batches(): Generator<ElasticBatch, void, undefined>;
+    /** A step with this batch is done: the next commit counts it. Without a batch: the step that comes next. */
+    record(batch?: ElasticBatch): void;
+    /** Starts an epoch, with its own order. */
+    setEpoch(epoch: number): void;
+}
+
+export interface ElasticSamplerOptions {
+    /** Number of samples. */
+    readonly length: number;
+    /** Samples of each rank per step. Default: 1, or as globalBatchSize says. */
+    readonly batchSize?: number | undefined;
+    /** Samples of all ranks together per step: the same for any number of ranks. */
+    readonly globalBatchSize?: number | undefined;
+    /** Another order in each epoch. Default: true. */
+    readonly shuffle?: boolean | undefined;
+    /** Of the order; the same on all ranks. Default: 0. */
+    readonly seed?: number | undefined;
+    /**
+     * What happens where samples cannot be divided evenly. 'pad' (default): some are used twice. 'drop': fewer than one per rank
+     * are left out at the end of the epoch. 'keep': shares differ by one and may be empty. 'exact': each sample once, a rank
+     * without one gets any sample with weight 0; multiply the mean loss by the weight of the batch.
+     */
+    readonly uneven?: ElasticUneven | undefined;
+}
+
+/** What happens where the samples of a window cannot be divided evenly. */
+export type ElasticUneven = 'pad' | 'drop' | 'keep' | 'exact';
+
+/** The number of the current membership, from 1; 0 before the first one, and in a job that is not elastic. */
+export declare function generation(): number;
+
+/** Ranks were lost: elastic.run() goes back to the last commit and goes on with the others. HorovodInternalError in Horovod. */
+export declare function isFailure(error: unknown): error is HorovodError;
+
+/** Ranks come or go, and nothing is lost: elastic.run() goes on with the new ones. HostsUpdatedInterrupt in Horovod. */
+export declare function isHostsUpdated(error: unknown): error is HorovodError;
+
+/** A rank that the job has lost. */
+export interface LostRank {
+    /** Its rank in the generation before. */
+    readonly rank: number;
+    readonly host: string;
+    /** What is known of the cause: "was killed by SIGKILL". */
+    readonly how: string;
+}
+
+/**
+ * A state of numbers, texts, lists, plain objects, typed arrays and samplers. Each commit keeps a copy of them. Fields become
+ * properties of the state.
+ */
+export type ObjectState<F extends object> = State & F;
+export declare const ObjectState: new <F extends object>(fields: F) => ObjectState<F>;
+
+/** Where a record is. */
+export interface RecordPlace {
+    readonly path: string;
+    /** Its number in the file, from 0. */
+    readonly record: number;
+}
+
+/** What has changed when training starts again. */
+export interface Reset {
+    /** The number of this membership; the first one is 1. */
+    readonly generation: number;
+    readonly rank: number;
+    readonly size: number;
+    /** Undefined on a rank that was not there before. */
+    readonly previousRank: number | undefined;
+    readonly previousSize: number;
+    /** Ranks, as they are numbered now, that were not there before. */
+    readonly joined: readonly number[];
+    readonly lost: readonly LostRank[];
+    /** Why the generation before has ended, on a rank that saw it fail. */
+    readonly cause?: HorovodError | undefined;
+}
+
+/**
+ * Trains with as many ranks as there are. `train` is called once, and again whenever ranks were lost or are to be added. The
+ * promise has its result when it has returned on all ranks. Errors that are no fault of other ranks leave run(). In a job that
+ * is not elastic, `train` is called once.
+ */
+export declare function run<S extends State, R>(train: TrainFunction<S, R>): (state: S) => Promise<R>;
+export declare function run<S extends State, R>(train: TrainFunction<S, R>, state: S): Promise<R>;
+
+export declare abstract class State {
+    #private;
+    constructor();
+    /** The number of the last commit; the same on all ranks. */
+    get commits(): number;
+    /**
+     * Saves the state: the job goes back to here if it loses ranks. Now and then it also checks for new or removed hosts, as
+     * checkHostUpdates() does. Call it at the same points on all ranks. Does nothing in the middle of gradient aggregation.
+     */
+    commit(): Promise<void>;
+    /** The blocking form of commit(). */
+    commitSync(): void;
+    /**
+     * Throws ERR_HVD_HOSTS_UPDATED, on all ranks at once, if ranks are to join or leave. Let it pass: run() forms the job anew and
+     * calls the training function again. Collective; does nothing outside of run().
+     */
+    checkHostUpdates(): Promise<void>;
+    /** The blocking form of checkHostUpdates(). */
+    checkHostUpdatesSync(): void;
+    /** commit() without the check. */
+    save(): void;
+    /** Goes back to the last commit. Before the first one there is nothing to go back to, and the state stays as it is. */
+    restore(): void;
+    /** Takes over the state of rank 0 and saves it. Collective. run() does this where it is needed. */
+    sync(): Promise<void>;
+    /**
+     * Calls this function whenever ranks have come or gone, before the state is synchronized: to change a learning rate, say. Returns a
+     * function that ends it.
+     */
+    onReset(callback: (reset: Reset) => void | Promise<void>): () => void;
+    /** onReset() of several functions, as in Python Horovod. */
+    registerResetCallbacks(callbacks: readonly (() => void | Promise<void>)[]): void;
+    /** What the state is made of: the same parts, in the same order, on all ranks and at every call. */
+    protected abstract parts(): readonly StatePart[];
+}
+
+/** One kind of state. State calls its methods in the same order on all ranks. */
+export interface StatePart {
+    /** Keeps what there is now, instead of what was kept before. */
+    save(): void;
+    /** Goes back to what was kept. Called only after save(). */
+    restore(): void;
+    /**
+     * Collective. Takes over the root's values; what is kept stays as it is, because the root may be lost meanwhile. save()
+     * follows when all parts have succeeded. Large values need not be sent if `plan.lacking` is empty.
+     */
+    sync(root: number, plan: SyncPlan): Promise<void>;
+    /** Something short that is equal on all ranks if the values are. */
+    digest?(): string;
+    /** Whether this is a point to which the job can go back. The same answer on all ranks; commit() does nothing if false. */
+    canSave?(): boolean;
+}
+
+/** Who takes part in a synchronization, as every rank knows it. */
+export interface SyncPlan {
+    /** Whose state counts. */
+    readonly root: number;
+    /** Ranks that do not have the root's commit, in ascending order. Empty: only small values are sent, to be sure. */
+    readonly lacking: readonly number[];
+    /** Whether this rank was not in the generation before: it has no state of its own. */
+    readonly isNewcomer: boolean;
+}
+
+/** A training function. It is called again after every change of the ranks, with the state of the last commit. */
+export type TrainFunction<S extends State, R> = (state: S) => R | Promise<R>;
 
 // ── horovod/testing: exported ──
 
@@ -1477,7 +2219,7 @@ export interface SpawnRanksResult {
     /** The whole output of horovodrun. Lines of ranks start with their prefix, such as `[1]<stdout>:`. */
     readonly stdout: string;
     readonly stderr: string;
-    /** What each rank wrote, without prefixes. */
+    /** What each rank wrote, without prefixes. An uncaught error that several ranks end with is with the first of them. */
     readonly ranks: readonly {
         readonly stdout: string;
         readonly stderr: string;
@@ -1492,3 +2234,7 @@ export declare function startHorovodrun(args: readonly string[], options?: Pick<
 declare const bound: readonly ['allgather', 'allgatherObject', 'allreduce', 'alltoall', 'barrier', 'broadcast', 'broadcastObject', 'groupedAllgather', 'groupedAllreduce', 'groupedReducescatter', 'join', 'reducescatter'];
 
 declare const kinds: readonly ['kill', 'stop', 'throw', 'delay'];
+
+// ── horovod/typescript: exported ──
+
+

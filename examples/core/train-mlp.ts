@@ -113,7 +113,7 @@ function checksum(arrays: readonly Float32Array[]): number {
   return hash.digest().readInt32LE(0);
 }
 
-/** Shows a progress bar on a terminal, and nothing in a log. */
+/** Shows a progress bar on a terminal, and nothing in a log. (With horovod/keras, ProgressCallback does it.) */
 function showBar(epoch: number, share: number): void {
   if (!isLeader || !process.stdout.isTTY) return;
   const width = 30;

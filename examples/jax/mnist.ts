@@ -126,10 +126,11 @@ function takeBatch(digits: Digits, order: Uint32Array, first: number): [JaxArray
 function countCorrect({ count, images, labels }: Digits): number {
   const atOnce = 500;
   let correct = 0;
-  for (let first = 0; first + atOnce <= count; first += atOnce) {
-    const part = images.slice(first * pixels, (first + atOnce) * pixels);
-    const likeliest = predict(tree.ref(params), np.array(part, { shape: [atOnce, pixels] })).dataSync();
-    for (let i = 0; i < atOnce; i++) if (likeliest[i] === labels[first + i]) correct++;
+  for (let first = 0; first < count; first += atOnce) {
+    const length = Math.min(atOnce, count - first); // the last part may be shorter
+    const part = images.slice(first * pixels, (first + length) * pixels);
+    const likeliest = predict(tree.ref(params), np.array(part, { shape: [length, pixels] })).dataSync();
+    for (let i = 0; i < length; i++) if (likeliest[i] === labels[first + i]) correct++;
   }
   return correct;
 }

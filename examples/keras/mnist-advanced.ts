@@ -5,7 +5,6 @@
 //   npx horovodrun -np 2 examples/keras/mnist-advanced.ts --checkpoints mnist-run --epochs 12  resume
 //   npx horovodrun -np 2 examples/keras/mnist-advanced.ts --steps 20 --epochs 2                a quick try
 
-import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import * as hvd from 'horovod/keras';
@@ -51,7 +50,8 @@ const stepsPerEpoch =
     : wholeNumber('--steps', options.steps);
 
 // Only rank 0 needs access to the files. It tells the other ranks which epoch to start from.
-const startEpoch = await hvd.broadcastObject(isLeader ? lastSavedEpoch() : 0, 0);
+const lastEpoch = checkpoints === undefined ? 0 : hvd.lastSavedEpoch(checkpointOf('{epoch}'));
+const startEpoch = await hvd.broadcastObject(isLeader ? await lastEpoch : 0, 0);
 const learningRate = 0.001 * hvd.size();
 const model =
   isLeader && startEpoch > 0 ? await hvd.loadModel(checkpointOf(startEpoch)) : createCompiledModel();
@@ -165,13 +165,6 @@ function augmentedBatches(): tf.data.Dataset<tf.TensorContainer> {
   return tf.data.generator(batches);
 }
 
-function checkpointOf(epoch: number): string {
+function checkpointOf(epoch: number | string): string {
   return join(checkpoints as string, `epoch-${epoch}`);
-}
-
-function lastSavedEpoch(): number {
-  if (checkpoints === undefined || !existsSync(checkpoints)) return 0;
-  const saved = readdirSync(checkpoints).map((name) => Number(/^epoch-(\d+)$/.exec(name)?.[1] ?? 0));
-  // If a run was interrupted during its first save, its folder has no model. Ignore such folders.
-  return Math.max(0, ...saved.filter((epoch) => existsSync(join(checkpointOf(epoch), 'model.json'))));
 }

@@ -3,15 +3,22 @@
 #include "shm/arena.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <thread>
 #include <vector>
 
 #include "check.h"
+#include "shm/peer-memory.h"
 
 using hvd::Arena;
+using hvd::arena_bit;
+using hvd::Member;
+using hvd::PeerMemory;
 
 namespace {
 constexpr size_t page = 4096;
@@ -39,7 +46,7 @@ TEST("a block is zeroed, page-aligned, known to the arena, and apart from the ot
   CHECK(arena.contains(a, 5000));
   CHECK(!arena.contains(&arena, 1));
   CHECK(!arena.contains(a, arena.capacity() + 1));
-  CHECK_EQ(arena.offset_of(b) - arena.offset_of(a), uint64_t{2 * page});
+  CHECK_EQ(arena.offset_of(b, 1) - arena.offset_of(a, 1), uint64_t{2 * page});
 }
 
 TEST("no bytes are a block too") {
@@ -77,6 +84,19 @@ TEST("giving back twice, or something else, changes nothing") {
   arena.release(a);
   arena.release(a);
   CHECK_EQ(static_cast<void*>(taken(arena, page)), static_cast<void*>(a));
+}
+
+TEST("a retired block is never used again, and other memory cannot be retired") {
+  Arena arena;
+  char* a = taken(arena, 2 * page);
+  CHECK(arena.retire(a + page));
+  CHECK(arena.retire(a));
+  arena.release(a);
+  std::memset(a, 7, 2 * page);
+  CHECK(taken(arena, page) >= a + 2 * page);
+  CHECK_EQ(a[0], 7);
+  CHECK(!arena.retire(a + 100 * page));
+  CHECK(!arena.retire(&arena));
 }
 
 TEST("an allocation that is too large fails, and the arena stays usable") {
@@ -131,9 +151,9 @@ TEST("adopted memory keeps its address and contents, and is the file's from then
   CHECK(!arena.contains(heap.start, 2 * page + 1));
   CHECK(!arena.contains(heap.start + 2 * page, 1));
   CHECK_EQ(heap.start[page + 5], 42);
-  CHECK_EQ(read_file(arena, arena.offset_of(heap.start + page + 5)), 42);
+  CHECK_EQ(read_file(arena, arena.offset_of(heap.start + page + 5, 1)), 42);
   heap.start[7] = 9;
-  CHECK_EQ(read_file(arena, arena.offset_of(heap.start + 7)), 9);
+  CHECK_EQ(read_file(arena, arena.offset_of(heap.start + 7, 1)), 9);
 }
 
 TEST("adopted memory that has grown is adopted further, in one piece") {
@@ -144,8 +164,8 @@ TEST("adopted memory that has grown is adopted further, in one piece") {
   CHECK(arena.adopt(heap.start, 4 * page));
   CHECK(arena.adopt(heap.start, 4 * page));
   CHECK(arena.contains(heap.start, 4 * page));
-  CHECK_EQ(arena.offset_of(heap.start + 3 * page) - arena.offset_of(heap.start), uint64_t{3 * page});
-  CHECK_EQ(read_file(arena, arena.offset_of(heap.start + 3 * page)), 3);
+  CHECK_EQ(arena.offset_of(heap.start + 3 * page, 1) - arena.offset_of(heap.start, 1), uint64_t{3 * page});
+  CHECK_EQ(read_file(arena, arena.offset_of(heap.start + 3 * page, 1)), 3);
 }
 
 TEST("blocks and adopted memory do not overlap") {
@@ -184,5 +204,48 @@ TEST("the memory outlives the arena that adopted it, and may be adopted by anoth
   Arena next;
   CHECK(next.adopt(heap.start, 2 * page));
   CHECK_EQ(heap.start[1], 8);
-  CHECK_EQ(read_file(next, next.offset_of(heap.start + 1)), 8);
+  CHECK_EQ(read_file(next, next.offset_of(heap.start + 1, 1)), 8);
+}
+
+TEST("an arena takes address space when it is needed, in few pieces") {
+  Arena arena;
+  CHECK_EQ(arena.used_end(), uint64_t{0});
+  std::vector<char*> blocks;
+  for (size_t megabytes : {1, 20, 3, 60, 1, 200}) {
+    blocks.push_back(taken(arena, megabytes << 20));
+    std::memset(blocks.back(), static_cast<int>(blocks.size()), page);
+  }
+  for (size_t i = 0; i < blocks.size(); i++) {
+    CHECK_EQ(blocks[i][0], static_cast<char>(i + 1));
+    CHECK_EQ(read_file(arena, arena.offset_of(blocks[i], page)), static_cast<char>(i + 1));
+    CHECK(arena.used_end() >= arena.offset_of(blocks[i], 1));
+  }
+  // No block lies across two regions, and neighbours in different regions do not merge.
+  for (char* block : blocks) arena.release(block);
+  for (size_t megabytes : {16, 16, 100, 200}) CHECK(is_zero(taken(arena, megabytes << 20), page));
+}
+
+TEST("the arena of a peer is mapped only if it is an unnamed file of this user, as large as the peer says") {
+  Arena arena;
+  CHECK(arena.allocate(page) != nullptr);
+  std::unique_ptr<Member[]> members(new Member[2]());
+  members[1].pid = getpid();
+  char name[] = "/tmp/hvd-arena-XXXXXX";
+  int named = mkstemp(name);
+  int pipes[2];
+  CHECK(named >= 0 && ftruncate(named, page) == 0 && pipe(pipes) == 0);
+  auto maps = [&](int fd, uint64_t bytes) {
+    struct stat file;
+    CHECK_EQ(fstat(fd, &file), 0);
+    members[1].arena_fd = fd;
+    members[1].arena_id = file.st_ino;
+    return PeerMemory(members.get(), 2, 0, nullptr).reach(1, bytes);
+  };
+  CHECK(maps(arena.fd(), arena.used_end()));
+  CHECK(!maps(arena.fd(), arena.used_end() + page));
+  CHECK(!maps(named, page));
+  CHECK(!maps(pipes[0], page));
+  CHECK_EQ(unlink(name), 0);
+  CHECK(maps(named, page));
+  for (int fd : {named, pipes[0], pipes[1]}) close(fd);
 }

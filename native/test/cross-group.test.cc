@@ -221,6 +221,21 @@ TEST("nothing depends on what comes with the posts") {
   }
 }
 
+TEST("nothing depends on whether the connections are encrypted") {
+  for (long carried : {-1L, 0L})
+    for (auto [size, wire] : {std::pair{2, Wire::tcp}, {2, Wire::pair}, {3, Wire::tcp}, {4, Wire::pair}}) {
+      Crossing crossing(size, carried, wire, true);
+      for (size_t count : {size_t{1}, size_t{1023}, size_t{8192}, size_t{16'385}, size_t{100'003}}) {
+        check_allreduce(crossing, count, count % 2 == 0);
+        check_reducescatter(crossing, count);
+        check_allgather(crossing, count);
+        check_broadcast(crossing, count, size / 2);
+        check_alltoall(crossing, count / 4);
+      }
+      check_allreduce(crossing, 1'000'003, false);
+    }
+}
+
 TEST("every dtype and operator gives every member the same bits, the right ones") {
   for (int size : {2, 3, 4}) {
     for (long carried : {-1L, 0L}) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -36,6 +37,21 @@ inline std::pair<int, int> connect_two(Wire wire) {
   return {first, second};
 }
 
+// The library that Node carries: here it has to be installed (Debian, Ubuntu: the package openssl).
+inline void load_libcrypto() {
+  static void* const library = dlopen("libcrypto.so.3", RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr) check::fail(__FILE__, __LINE__, dlerror());
+}
+
+// Keys of member `from` for its connection with `to`.
+inline hvd::SealedStream::Keys keys_between(int from, int to) {
+  load_libcrypto();
+  hvd::SealedStream::Keys keys;
+  keys.send.fill(static_cast<char>(16 * from + to));
+  keys.receive.fill(static_cast<char>(16 * to + from));
+  return keys;
+}
+
 // The descriptors of a full mesh; [i][j] is member i's socket to member j.
 class Wires {
  public:
@@ -56,13 +72,17 @@ class Wires {
   std::shared_ptr<hvd::Mesh> mesh(int index, hvd::Control& control, std::vector<int> ranks = {},
                                   int64_t silence_ns = 10 * second_ns) const {
     std::vector<bool> accepted;
+    hvd::Mesh::Keys keys(is_encrypted ? sockets.size() : 0);
+    for (int i = 0; i < static_cast<int>(keys.size()); i++)
+      if (i != index) keys[static_cast<size_t>(i)] = keys_between(index, i);
     for (int i = 0; i < static_cast<int>(sockets.size()); i++) {
       if (ranks.size() < sockets.size()) ranks.push_back(i);
       accepted.push_back(i < index);
     }
     return std::make_shared<hvd::Mesh>(sockets[static_cast<size_t>(index)], accepted, ranks, index, control,
-                                       silence_ns);
+                                       silence_ns, keys);
   }
+  bool is_encrypted = false;
   std::vector<std::vector<int>> sockets;
 };
 
@@ -73,7 +93,9 @@ struct Crossing {
   std::vector<std::unique_ptr<hvd::CrossGroup>> groups;
 
   // `carried`: most bytes that come with a post; -1: as in life.
-  explicit Crossing(int count, long carried = -1, Wire wire = Wire::pair) : block(count), wires(count, wire) {
+  explicit Crossing(int count, long carried = -1, Wire wire = Wire::pair, bool is_encrypted = false)
+      : block(count), wires(count, wire) {
+    wires.is_encrypted = is_encrypted;
     const size_t most = carried < 0 ? hvd::CrossGroup::default_carried_bytes(count) : static_cast<size_t>(carried);
     for (int i = 0; i < count; i++) controls.push_back(std::make_unique<hvd::Control>(block.fd(), i, count));
     for (int i = 0; i < count; i++) {

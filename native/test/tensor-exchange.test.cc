@@ -4,7 +4,7 @@
 
 #include "check.h"
 
-TEST("a process without TensorFlow is told so") {
+TEST("a process without TensorFlow gets an error that says so") {
   CHECK_EQ(hvd::tensorflow::connect().problem, std::string("TensorFlow is not loaded in this process"));
   CHECK(hvd::tensorflow::collect() == nullptr);
 }

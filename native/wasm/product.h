@@ -1,4 +1,4 @@
-// Packed products of matrices, for the training kernels of this folder; see training-kernels.c.
+// Matrix products of packed blocks, shared by the training kernels of this folder; see training-kernels.c.
 
 #pragma once
 
@@ -10,6 +10,8 @@ typedef unsigned int size;
 
 enum { tileRows = 4, tileColumns = 8, blockRows = 384, blockColumns = 512, blockDepth = 256 };
 
+static inline size roundUp(size value, size step) { return (value + step - 1) / step * step; }
+
 static inline void clear(float *out, size count) {
   size i = 0;
   for (; i + 4 <= count; i += 4) wasm_v128_store(out + i, wasm_f32x4_const_splat(0));
@@ -17,8 +19,8 @@ static inline void clear(float *out, size count) {
 }
 
 // ---- matrix product -----------------------------------------------------------------------------------
-// Blocks of both operands are first *packed*: A into panels of 4 rows, B into panels of 8 columns, depth by depth, so
-// that the tile reads both from end to end. Packing is also where transposes and convolution windows are resolved.
+// Blocks of both operands are first *packed*: A into panels of 4 rows, B into panels of 8 columns, one depth after the
+// other, so that a tile reads both sequentially. Packing also takes care of transposes and convolution windows.
 
 /** c[4][8] = (or +=) the product of a panel of A with a panel of B. */
 static inline __attribute__((always_inline)) void tile(const float *a, const float *b, size depth, float *c,
@@ -64,7 +66,7 @@ static inline __attribute__((always_inline)) void tile(const float *a, const flo
   wasm_v128_store(c + 3 * stride + 4, c31);
 }
 
-/** All tiles of a packed block; those at the rim go through `rim`, a tile of scratch. */
+/** Multiplies all tiles of a packed block. Incomplete tiles at its edges are computed in `rim`, one tile of scratch. */
 static inline void multiplyBlock(const float *packedA, const float *packedB, size rows, size columns, size depth, float *c,
                           size stride, int adds, float *rim) {
   for (size j = 0; j < columns; j += tileColumns) {
@@ -98,7 +100,7 @@ static inline __attribute__((always_inline)) void pack(float *out, const float *
         for (size i = 0; i < panel; i += 4)
           wasm_v128_store(out + k * panel + i, wasm_v128_load(from + k * depthStep + i));
     } else if (lines - first >= panel) {
-      // Four lines by four depths at a time, turned in registers.
+      // 4 lines × 4 depths at a time, transposed in registers.
       for (size i = 0; i < panel; i += 4) {
         const float *r0 = from + i * lineStep, *r1 = r0 + lineStep, *r2 = r1 + lineStep, *r3 = r2 + lineStep;
         float *to = out + i;

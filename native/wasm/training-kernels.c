@@ -1,12 +1,12 @@
-// Training kernels for TensorFlow.js' WASM backend: what its own C++ lacks or does slowly. They work in the backend's
-// memory; scripts/build-training-kernels.mjs compiles them into native/wasm/compiled/training-kernels.wasm.
+// Training kernels for the WASM backend of TensorFlow.js, for what its own C++ code lacks or does slowly. They work in the
+// backend's memory. scripts/build-training-kernels.mjs compiles them into native/wasm/compiled/training-kernels.wasm.
 //
-// Nothing here uses the stack in memory or static data (the build checks it): both would lie on the backend's own.
-// All offsets are in elements of float; images are [batch, height, width, channels].
+// The kernels must not use a stack in memory or static data, because both would overwrite data of the backend. The build
+// checks it. All offsets count floats; images are [batch, height, width, channels].
 
 #include "product.h"
 
-/** Floats of scratch that matMul and convFilterGradient need. */
+/** Floats of scratch that matMul needs. */
 EXPORT(scratchFloats) size scratchFloats(void) {
   return blockDepth * (blockRows + blockColumns) + tileRows * tileColumns;
 }
@@ -35,68 +35,7 @@ void matMul(float *c, const float *a, const float *b, size rows, size columns, s
   }
 }
 
-// ---- convolution --------------------------------------------------------------------------------------
-
-/**
- * Gradient of a convolution for its filter, [filterHeight, filterWidth, channels, outChannels]: the product of the
- * windows of x, turned, with dy. The windows are never written out but for the block at hand.
- */
-EXPORT(convFilterGradient)
-void convFilterGradient(float *dw, const float *x, const float *dy, size batch, int height, int width, size channels,
-                        size outHeight, size outWidth, size outChannels, size filterHeight, size filterWidth,
-                        int strideHeight, int strideWidth, int top, int left, float *scratch) {
-  float *packedA = scratch;
-  float *packedB = packedA + blockRows * blockDepth;
-  float *rim = packedB + blockColumns * blockDepth;
-  const size rows = filterHeight * filterWidth * channels;
-  const size depth = batch * outHeight * outWidth;
-  for (size j = 0; j < outChannels; j += blockColumns) {
-    const size columns = outChannels - j < blockColumns ? outChannels - j : blockColumns;
-    for (size k = 0; k < depth; k += blockDepth) {
-      const size deep = depth - k < blockDepth ? depth - k : blockDepth;
-      pack(packedB, dy + k * outChannels + j, columns, deep, 1, outChannels, tileColumns);
-      for (size i = 0; i < rows; i += blockRows) {
-        const size block = rows - i < blockRows ? rows - i : blockRows;
-        size ow = k % outWidth, oh = k / outWidth % outHeight, n = k / outWidth / outHeight;
-        for (size d = 0; d < deep; d++) {
-          size c = i % channels, kw = i / channels % filterWidth, kh = i / channels / filterWidth;
-          const int y0 = (int)oh * strideHeight - top, x0 = (int)ow * strideWidth - left;
-          float *out = packedA + d * tileRows;
-          if (channels % 4 == 0) {
-            for (size m = 0; m < block; out += deep * tileRows) {
-              const int y = y0 + (int)kh, xx = x0 + (int)kw;
-              const int isInside = y >= 0 && y < height && xx >= 0 && xx < width;
-              const float *from = x + ((n * height + y) * width + xx) * channels;
-              // To the end of this place of the window, or of the block.
-              for (; c < channels && m < block; c += 4, m += 4) {
-                wasm_v128_store(out, isInside ? wasm_v128_load(from + c) : wasm_f32x4_const_splat(0));
-                if (c + 4 < channels && m + 4 < block) out += deep * tileRows;
-              }
-              c = 0;
-              if (++kw == filterWidth) kw = 0, kh++;
-            }
-          } else {
-            for (size m = 0; m < block; m += tileRows, out += deep * tileRows)
-              for (size lane = 0; lane < tileRows; lane++) {
-                const int y = y0 + (int)kh, xx = x0 + (int)kw;
-                const int isInside = m + lane < block && y >= 0 && y < height && xx >= 0 && xx < width;
-                out[lane] = isInside ? x[((n * height + y) * width + xx) * channels + c] : 0;
-                if (++c == channels) {
-                  c = 0;
-                  if (++kw == filterWidth) kw = 0, kh++;
-                }
-              }
-          }
-          if (++ow == outWidth) {
-            ow = 0;
-            if (++oh == outHeight) oh = 0, n++;
-          }
-        }
-        multiplyBlock(packedA, packedB, block, columns, deep, dw + i * outChannels + j, outChannels, k > 0, rim);
-      }
-    }
-  }
-}
+// ---- depthwise convolution --------------------------------------------------------------------------------------
 
 /** Gradient of a depthwise convolution for its filter, [filterHeight, filterWidth, channels, multiplier]. */
 EXPORT(depthwiseFilterGradient)
@@ -156,7 +95,7 @@ void depthwiseInputGradient(float *dx, const float *filter, const float *dy, siz
 
 // ---- pooling and sums ---------------------------------------------------------------------------------
 
-/** Gradient of max pooling: each window's goes to its largest value, the first among equals, none if all are NaN. */
+/** Gradient of max pooling. The gradient of a window goes to its first largest value; if all are NaN, to none. */
 EXPORT(maxPoolGradient)
 void maxPoolGradient(float *dx, const float *x, const float *dy, size batch, int height, int width, size channels,
                      size outHeight, size outWidth, int filterHeight, int filterWidth, int strideHeight,
@@ -201,7 +140,18 @@ void maxPoolGradient(float *dx, const float *x, const float *dy, size batch, int
     }
 }
 
-/** out[columns] = the sum of the rows of x. Adds up 64 rows before it adds them to the total: less rounding. */
+/** Adds `row` to each row of x, as a bias. */
+EXPORT(addToRows)
+void addToRows(float *x, const float *row, size rows, size columns) {
+  for (size r = 0; r < rows; r++, x += columns) {
+    size c = 0;
+    for (; c + 4 <= columns; c += 4)
+      wasm_v128_store(x + c, wasm_f32x4_add(wasm_v128_load(x + c), wasm_v128_load(row + c)));
+    for (; c < columns; c++) x[c] += row[c];
+  }
+}
+
+/** out[columns] = the sum of the rows of x. Each 64 rows are summed before they are added to the total, which rounds less. */
 EXPORT(sumRows)
 void sumRows(float *out, const float *x, size rows, size columns) {
   size c = 0;

@@ -1,15 +1,14 @@
-// Convolutions with 3 × 3 filters and stride 1 after Winograd, F(2 × 2, 3 × 3): Lavin and Gray, "Fast Algorithms for
+// Convolutions with 3 × 3 filters and stride 1 by Winograd's algorithm F(2 × 2, 3 × 3): Lavin and Gray, "Fast Algorithms for
 // Convolutional Neural Networks" (2015). A tile of 4 × 4 inputs gives 2 × 2 outputs with 16 multiplications instead of 36:
-// the inputs, the filter and the outputs are transformed by matrices of 0, ±1 and ½, and between them lie 16 matrix
-// products over the channels. Channels are multiples of 4. Tiles are done 64 at a time, to stay in the cache.
+// input and filter are transformed by matrices of 0, ±1 and ½, multiplied in 16 matrix products over the channels (one for
+// each *place* of the tile), and the products are transformed into the output. The number of channels is a multiple of 4.
+// Tiles are processed 64 at a time, so that they stay in the cache.
 
 #include "product.h"
 
 enum { places = 16, tilesAtOnce = 64 };
 
-static inline size roundUp(size value, size step) { return (value + step - 1) / step * step; }
-
-/** From one place to the next of all tiles at once. Not a power of two: 16 such streams would share cache lines. */
+/** Floats from one place of a tile to the next. Not a power of two, because the 16 places would share cache sets. */
 static inline size placeStep(size channels) { return tilesAtOnce * channels + 32; }
 
 static inline v128_t plus(v128_t a, v128_t b) { return wasm_f32x4_add(a, b); }
@@ -22,7 +21,7 @@ EXPORT(winogradScratchFloats) size winogradScratchFloats(size channels, size out
          tilesAtOnce * (roundUp(channels, tileRows) + wide) + tileRows * tileColumns;
 }
 
-/** One tile, whose corner is at (y0, x0) of the image; `inside` says that all of it lies in the image. */
+/** Transforms the tile with its corner at (y0, x0). `inside`: the whole tile lies in the image. */
 static inline __attribute__((always_inline)) void transformTile(float *to, size step, const float *image, int y0, int x0,
                                                                 int height, int width, size channels, int inside) {
   for (size c = 0; c < channels; c += 4) {
@@ -52,7 +51,7 @@ static inline __attribute__((always_inline)) void transformTile(float *to, size 
   }
 }
 
-/** transformed[place][tile][channel] of `count` tiles from `first` on. */
+/** Transforms `count` tiles, beginning with `first`, into transformed[place][tile][channel]. */
 static void transformInput(float *transformed, const float *x, size first, size count, int height, int width,
                            size channels, size tilesY, size tilesX, int top, int left) {
   const size step = placeStep(channels);
@@ -70,7 +69,7 @@ static void transformInput(float *transformed, const float *x, size first, size 
 
 /**
  * out[batch, outHeight, outWidth, outChannels] = x convolved with filter[3, 3, channels, outChannels]; or, if `turned`,
- * with filter[3, 3, outChannels, channels] turned by 180 degrees, which is the gradient for the input.
+ * with filter[3, 3, outChannels, channels] rotated by 180 degrees, which gives the gradient for the input.
  */
 EXPORT(winogradConvolution)
 void winogradConvolution(float *out, const float *x, const float *filter, size batch, int height, int width,
@@ -144,7 +143,7 @@ void winogradConvolution(float *out, const float *x, const float *filter, size b
   }
 }
 
-/** dw[3, 3, channels, outChannels]: the gradient of such a convolution for its filter. */
+/** dw[3, 3, channels, outChannels]: the gradient of the convolution for its filter. */
 EXPORT(winogradFilterGradient)
 void winogradFilterGradient(float *dw, const float *x, const float *dy, size batch, int height, int width,
                             size channels, size outHeight, size outWidth, size outChannels, int top, int left,

@@ -1,21 +1,22 @@
-// Which files a change affects, for `npm test -- --changed`. A graph says what each file depends on: what it imports (values and
-// types) and the files it names in a string, such as a fixture that a test starts. `affected` follows the graph backwards.
+// Finds the files that a change affects, for `npm test -- --changed`. A graph contains what each file depends on: its imports (values
+// and types) and the files that it names in strings, such as a fixture that a test starts. `affected` follows the graph backwards.
 
 import { dirname, join, normalize } from 'node:path';
 
-/** Every stage depends on these: how we install, compile and run tests. */
+/** Every stage depends on these files, which decide how we install, compile and run tests. */
 const concernsEverything =
   /^(package(-lock)?\.json|tsconfig\.json|test\/tsconfig\.json|test\/types\/.*tsconfig\.json|scripts\/.*)$/;
 /** Only stages that always run read these. */
 const concernsLintOnly = /^(biome\.json|\.gitignore|\.ci\/.*|LICENSE)$/;
 /** Files outside the graph that are inputs of stages or of the tests in test/house, which always run. */
 const isInput = /^(docs|examples|native|bench|bin)\/|^[A-Z]+\.md$/;
-/** The addon is loaded here, so that what imports this file depends on the C++ sources. */
+/** This file loads the addon, so everything that imports it depends on the C++ sources. */
 const addonLoader = 'src/transport/native/load.ts';
-/** Package names of this repository's own entries, as users import them. */
+/** The entry points of this package, by the names under which users import them. */
 const ownEntries = new Map([
   ['horovod', 'src/index.ts'],
   ['horovod/testing', 'src/testing/index.ts'],
+  ['horovod/typescript', 'src/launch/typescript/register.ts'],
 ]);
 
 /**
@@ -39,8 +40,8 @@ export function dependencyGraph(sources, others = []) {
 }
 
 /**
- * The changed files and all that depend on them, or `{ everything: reason }` if the change concerns every stage, as an unknown
- * kind of file does.
+ * The changed files and everything that depends on them, or `{ everything: reason }` if the change affects every stage. Unknown
+ * kinds of files do.
  */
 export function affected(changed, graph) {
   const reach = new Set();
@@ -61,14 +62,19 @@ export function affected(changed, graph) {
 function pathsIn(text) {
   const code = text.replaceAll(/\/\*[\s\S]*?\*\//g, '').replaceAll(/^\s*\/\/.*$/gm, '');
   const strings = [...code.matchAll(/['"`]([\w@./-]+)['"`]/g)].map((match) => match[1]);
-  return [...new Set(strings.filter((each) => /[\w-]\.\w+$/.test(each) || /^horovod(\/\w+)?$/.test(each)))];
+  const files = strings.filter((each) => /[\w-]\.\w+$/.test(each));
+  // Elsewhere, 'horovod' is the name of the command.
+  const own = [...code.matchAll(/(?:from|import)\s*\(?\s*['"](horovod(?:\/\w+)?)['"]/g)].map(
+    (match) => match[1],
+  );
+  return [...new Set([...files, ...own])];
 }
 
 function targetsOf(name, from, known, byName) {
   if (/^horovod(\/\w+)?$/.test(name)) {
     return [ownEntries.get(name) ?? name.replace('horovod/', 'src/').concat('.ts')];
   }
-  // An import of a file that is gone still counts: the one that imports it is affected.
+  // An import of a deleted file still counts, because the importing file is affected.
   if (name.startsWith('.') && !name.startsWith('.dist-test/')) {
     return [sourceOf(normalize(join(dirname(from), name)), known)];
   }
@@ -76,7 +82,7 @@ function targetsOf(name, from, known, byName) {
   if (known.has(wanted)) return [wanted];
   const candidates = byName.get(wanted.slice(wanted.lastIndexOf('/') + 1)) ?? [];
   const matching = candidates.filter((path) => path.endsWith(`/${wanted}`));
-  // A bare name is common (main.ts, index.md); we take it for a fixture or a script of tests, which are named so.
+  // Names without a folder (main.ts, index.md) are common. Only fixtures and scripts of tests are referred to in this way.
   return wanted.includes('/')
     ? matching
     : matching.filter((path) => /^test\/(fixtures|cluster)\//.test(path));
@@ -90,8 +96,8 @@ function sourceOf(path, known) {
 }
 
 /**
- * Some fixtures are named piece by piece. One whose name begins like that of a script beside it (sum.cases.txt, sum.ts) belongs
- * to that script; all tests of whole jobs depend on the others.
+ * The names of some fixtures are put together at run time. A fixture whose name begins like that of a script beside it
+ * (sum.cases.txt, sum.ts) belongs to that script. All tests of whole jobs depend on the others.
  */
 function addUnnamedFixtures(graph, known) {
   const named = new Set([...graph.values()].flatMap((targets) => [...targets]));

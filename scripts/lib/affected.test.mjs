@@ -95,7 +95,7 @@ describe('what a change affects', () => {
 describe('stages after a change', () => {
   const stage = (name) => stages.find((each) => each.name === name);
   const table = [
-    // change, stages that have something to do, stages that have not
+    // change, stages that must run, stages that can be skipped
     [
       'docs/guide/index.md',
       ['lint', 'build', 'unit', 'reference'],

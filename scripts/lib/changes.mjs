@@ -1,4 +1,4 @@
-// What `npm test -- --changed` asks git and the file system: which files differ from a revision, and what depends on them.
+// For `npm test -- --changed`: finds out from git which files differ from a revision, and which files depend on them.
 
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -48,7 +48,7 @@ function changedFiles(base) {
     .filter((name) => name !== '');
 }
 
-/** Where the current branch left main; on main itself that is HEAD. */
+/** The commit at which the current branch left main; HEAD on main itself. */
 function defaultBase() {
   for (const main of ['main', 'origin/main']) {
     try {

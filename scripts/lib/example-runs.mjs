@@ -1,28 +1,44 @@
-// Every example for a short while on two ranks: what `npm test` runs, and what must be in the output. An example is a
-// file below examples/ that calls init(); one without an entry here is a failure, so that none is forgotten.
+// The runs of each example in `npm test`, short and on two ranks, and what they must print. An example is a file below examples/
+// that calls init(). An example without an entry here fails, so that none is forgotten.
 
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { capture, filesBelow, inRepository } from './tools.mjs';
 
-// Against hanging only; each takes a few seconds.
+// Only for runs that hang; each should take a few seconds.
 const timeoutMs = 120_000;
 const accuracy = /test accuracy +\d+\.\d+ %/;
 const rate = /Total img\/sec on 2 rank\(s\): \d+\.\d \+-\d+\.\d/;
 const wasm = ['--backend', 'wasm'];
+const elastic = ['--min-np', '1'];
 const quick = ['--num-warmup-batches', '1', '--num-batches-per-iter', '2', '--num-iters', '2', ...wasm];
 
-/** Every example prints its help, from one rank only. */
+/** Every example prints its help, on one rank only. */
 const help = {
   args: ['--help'],
   shows: [/^(?!.*\[options\].*\[options\]).*examples\/\S+ \[options\].* {2}--\S+ </s],
 };
 
-/** Path below examples/ → its runs. `{}` in an argument becomes a folder that is removed at the end; `finds` is made in it. */
+/** Path below examples/ → its runs. `flags` are for horovodrun. `{}` in an argument is a temporary folder, in which `finds` is created before the run. */
 const runs = {
   'core/train-mlp.ts': [
     { args: ['--epochs', '1', '--samples', '6000'], shows: [accuracy, /same weights on all 2 ranks/] },
+  ],
+  'elastic/custom-loop.ts': [
+    // Rank 1 kills itself in the middle; horovodrun reports that, and every sample is used all the same.
+    {
+      flags: elastic,
+      args: ['--epochs', '1', '--lose', '20'],
+      shows: [/rank 1 .* was killed by SIGKILL/, /6000 samples in 1 epochs, [23] generation/],
+    },
+  ],
+  'elastic/mnist.ts': [
+    {
+      flags: elastic,
+      args: ['--epochs', '1', '--images', '1280', ...wasm],
+      shows: [accuracy, /2 rank\(s\), epoch 1, from image 0/],
+    },
   ],
   'jax/mnist.ts': [{ args: ['--epochs', '1', '--steps', '10'], shows: [accuracy, /step #10\s+Loss: \d/] }],
   'keras/mnist.ts': [
@@ -34,7 +50,7 @@ const runs = {
       shows: [accuracy, /finished gradual learning rate warmup to 0\.002/],
     },
     {
-      // A run that was stopped while it saved epoch 7 leaves a folder without a model.
+      // A run that is stopped while it saves epoch 7 leaves a folder without a model.
       finds: 'run/epoch-7',
       args: ['--epochs', '2', '--steps', '5', '--warmup-epochs', '1', '--checkpoints', '{}/run', ...wasm],
       shows: [accuracy, /resuming after epoch 1/],
@@ -65,14 +81,14 @@ export async function runExamples({ filter }) {
   return counts;
 }
 
-/** Undefined, or what went wrong. */
+/** Resolves to undefined or to what went wrong. */
 async function runExample(path) {
   const folder = mkdtempSync(join(tmpdir(), 'hvd-example-'));
   try {
-    for (const { args, shows, finds = '' } of [...runs[path], help]) {
+    for (const { args, shows, finds = '', flags = [] } of [...runs[path], help]) {
       mkdirSync(join(folder, finds), { recursive: true });
       const given = args.map((arg) => arg.replace('{}', folder));
-      const command = ['bin/horovodrun.js', '-np', '2', `examples/${path}`, ...given];
+      const command = ['bin/horovodrun.js', '-np', '2', ...flags, `examples/${path}`, ...given];
       const startedAt = performance.now();
       const { code, text } = await capture(process.execPath, command, { cwd: inRepository(), timeoutMs });
       const missing = shows.find((pattern) => !pattern.test(text));

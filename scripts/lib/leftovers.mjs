@@ -1,5 +1,5 @@
-// What a test run must not leave behind: rank and launcher processes, files on the memory file system, and hosts in a box
-// with their network.
+// Finds what a test run must not leave behind: processes of ranks and launchers, files in /dev/shm, and hosts in a box with their
+// network.
 
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -10,10 +10,10 @@ const memoryFileSystem = '/dev/shm';
 const boxes = '/var/tmp/ciab';
 const networkNamespaces = '/run/netns';
 
-// A killed process may take a moment to be reaped; what is still there after this long was left behind.
+// It may take a moment until a killed process is gone. What still exists after this time was left behind.
 const graceMs = 5_000;
 
-/** Processes and files of horovod that exist now. */
+/** The processes, files and boxes of Horovod that exist now. */
 export function snapshot() {
   return {
     processes: new Map(horovodProcesses().map((each) => [each.pid, each])),
@@ -22,7 +22,7 @@ export function snapshot() {
   };
 }
 
-/** Descriptions of what this run left, after a grace period. Processes that are surely ours are ended. */
+/** Describes what this run has left behind, after a grace period. Kills processes that certainly belong to this run. */
 export async function findLeftovers(runId, before) {
   const deadline = performance.now() + graceMs;
   let left = leftNow(runId, before);
@@ -41,12 +41,12 @@ function kill(pid) {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // it ended by itself
+    // it has exited by itself
   }
 }
 
 function leftNow(runId, before) {
-  // A developer's machine may run other jobs; a CI machine runs nothing but us, so there all of them count.
+  // A developer's machine may run other jobs. A CI machine runs only this one, so all processes count there.
   const isOurs = (each) => each.environment.includes(`HVD_TEST_RUN=${runId}`) || process.env['CI'] === 'true';
   const processes = horovodProcesses()
     .filter((each) => !before.processes.has(each.pid) && isOurs(each))
@@ -58,7 +58,7 @@ function leftNow(runId, before) {
   return [...processes, ...files, ...hosts];
 }
 
-/** Boxes that were made since, except those of a living process of another run: their names begin with the pid of their maker. */
+/** New boxes, except those of a living process of another run. The name of a box begins with the pid that created it. */
 function newBoxes(runId, before) {
   return boxesOfTests().filter((name) => {
     const maker = environmentOf(/^t(\d+)-/.exec(name)[1]);
@@ -66,7 +66,7 @@ function newBoxes(runId, before) {
   });
 }
 
-/** Boxes of startBox(), by their folder or by their network if only that is left. */
+/** Boxes of startBox(), found by their folder, or by their network if only that is left. */
 function boxesOfTests() {
   const names = [
     ...list(boxes),
@@ -89,13 +89,13 @@ function horovodProcesses() {
   for (const name of list('/proc')) {
     if (!/^\d+$/.test(name) || Number(name) === process.pid) continue;
     const environment = environmentOf(name);
-    // Set by us for every descendant, or by the launcher for a rank.
+    // We set it for all processes that we start; the launcher sets it for ranks.
     if (!environment?.some((entry) => /^(HOROVOD_|HVD_TEST_RUN=)/.test(entry))) continue;
     try {
       const command = readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
       found.push({ pid: Number(name), environment, command });
     } catch {
-      // it ended meanwhile
+      // it has exited in the meantime
     }
   }
   return found;

@@ -22,7 +22,7 @@ for (const { title, text } of results.flatMap(({ failures }) => failures))
 process.send?.(results);
 process.exitCode = results.some(({ failed }) => failed > 0) ? 1 : 0;
 
-/** One run per file: a test may be declared by a helper in another file, so its events do not say which file it belongs to. */
+/** One run per file, because events do not tell which file they belong to if a helper in another file declares the test. */
 async function runFile(path) {
   const file = sourceOf(relative(repositoryRoot, path));
   const result = { file, passed: 0, failed: 0, skipped: 0, seconds: 0, failures: [] };
@@ -40,7 +40,7 @@ async function runFile(path) {
       if (data.details?.type === 'suite') return;
       const reason = data.skip ?? data.todo;
       if (data.name === path) {
-        // A file that ran without reporting a single test proves nothing; with a filter it is what was asked for.
+        // A file without any test proves nothing. With a filter, none of its tests may match.
         if (filter === '') fail(file, 'the file contains no test');
       } else if (reason === undefined) {
         result.passed += 1;
@@ -56,7 +56,7 @@ async function runFile(path) {
     },
     'test:fail': (data) => {
       const error = data.details?.error;
-      // A suite or file fails because of a test in it, which has been counted.
+      // A suite or file fails because of one of its tests, which has been counted already.
       if (error?.failureType === 'subtestsFailed') return;
       screen.line('✖', data, took(data));
       fail(data.name === path ? file : `${file} › ${screen.titleOf(data)}`, error);
@@ -78,7 +78,7 @@ async function runFile(path) {
   return result;
 }
 
-/** What one file prints: at once if files run one after the other, together at its end if several run at a time. */
+/** The output of one file: printed immediately if files run one by one, or at its end if several run at a time. */
 function openScreen(file) {
   let text = '';
   let printedDepth = 0;

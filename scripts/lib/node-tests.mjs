@@ -1,5 +1,5 @@
-// The tests that node:test runs: which files there are for each stage, running them, and the second attempt of those that need
-// real processes and real time.
+// Tests that run with node:test: finds the files of each stage, runs them, and gives tests with real processes and real time a
+// second attempt.
 
 import { fork } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -8,13 +8,13 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { filesBelow, inRepository } from './tools.mjs';
 
-// Against hanging only. A file of multi-process tests may start a hundred ranks.
-const fileTimeoutMs = 300_000;
-/** Failures in more files than this are no accident: they are not tried again. */
+// Only for tests that hang. A file of multi-process tests may start a hundred ranks, on a machine that has other things to do.
+const fileTimeoutMs = 600_000;
+/** If more files than this fail, it is not by chance, and none is tried again. */
 const maxFilesAgain = 3;
 const startsProcesses = /from 'node:child_process'|\bspawnRanks\b|\bstartHorovodrun\b|\bstartFaultJob\b/;
 
-/** Test files by where they run. Sources decide, so that a compiled test whose source is gone does not run. */
+/** Test files by stage. Based on the sources, so that a compiled test whose source was deleted does not run. */
 export function testFiles() {
   const sources = [...filesBelow('src'), ...filesBelow('test')].filter((path) => path.endsWith('.test.ts'));
   const scripts = [...filesBelow('bench'), ...filesBelow('scripts')].filter((path) =>
@@ -39,22 +39,22 @@ export async function runTests(paths, options) {
 }
 
 /**
- * For tests with real processes and real time: files in which something failed run once more. What passes then is flaky. It is
- * shown with its first error at the end of the run; on CI it fails the run.
+ * For tests with real processes and real time: files with a failure run a second time. A test that passes then is flaky. It is
+ * shown with its first error at the end of the run, and fails the run on CI.
  */
 export async function runTestsTwice(paths, options) {
   const first = await runFiles(paths, options);
   const again = first.filter(({ failed }) => failed > 0).map(({ file }) => file);
   if (again.length === 0 || again.length > maxFilesAgain) return addUp(first);
-  console.log(`\n── once more: ${again.join(', ')}`);
-  const second = await runFiles(again, options);
+  console.log(`\n── second attempt: ${again.join(', ')}`);
+  const second = await runFiles(again, { ...options, concurrency: 1 });
   const { files, flaky } = mergeAttempts(first, second, { flakyFails: process.env['CI'] === 'true' });
   return { ...addUp(files), flaky };
 }
 
 /**
- * One result per file: that of the second attempt where there was one, so that no test counts twice. `flaky` are the failures of
- * the first attempt that the second does not have; with `flakyFails` they count as failed.
+ * One result per file: that of the second attempt, if there was one, so that no test counts twice. `flaky` contains failures of
+ * the first attempt that did not happen again; with `flakyFails` they count as failed.
  */
 export function mergeAttempts(first, second, { flakyFails }) {
   const flaky = [];
@@ -90,7 +90,7 @@ function compiledPath(path) {
 function runFiles(paths, { filter, concurrency, env = {}, execPath = process.execPath }) {
   const runner = fileURLToPath(new URL('./node-test-runner.mjs', import.meta.url));
   const files = paths.map((path) => inRepository(compiledPath(path)));
-  // Ranks that fail in tests leave their flight records here, and not in the user's temporary directory.
+  // Ranks that fail in tests leave their flight records here instead of in the user's temporary directory.
   const records = mkdtempSync(join(tmpdir(), 'horovod-test-flight-'));
   const environment = { HOROVOD_FLIGHT_DIR: records, ...process.env, ...env };
   return new Promise((resolve, reject) => {

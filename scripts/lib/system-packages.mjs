@@ -8,7 +8,7 @@ import { capture, findCommand, run } from './tools.mjs';
 /** Exit code of a script that cannot install something here: no network, no tool, no space. */
 export const cannotInstallHere = 3;
 
-/** The compiler to use, or undefined. CXX wins, as everywhere. */
+/** The compiler to use, or undefined. CXX takes precedence, as in other build tools. */
 export function findCompiler() {
   const chosen = process.env['CXX'];
   if (chosen !== undefined && chosen !== '') return chosen;
@@ -18,6 +18,8 @@ export function findCompiler() {
 /** Finds a compiler, on CI after installing one; resolves to { compiler } or { reason }. */
 export async function ensureCompiler() {
   if (findCompiler() === undefined) await installOnCi(['g++', 'libc6-dev']);
+  // Its libcrypto takes the place of Node's in the C++ tests of encryption.
+  if (findCommand('openssl') === undefined) await installOnCi(['openssl']);
   const compiler = findCompiler();
   return compiler === undefined
     ? { reason: 'no C++ compiler on PATH (Debian, Ubuntu: apt-get install g++)' }
@@ -48,7 +50,7 @@ async function installOnCi(packages) {
   await run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], options);
 }
 
-/** By purpose: a missing package disables only the tests of its line. */
+/** Packages by purpose. A missing package disables only the tests that need its line. */
 const clusterPackages = {
   'hosts in a box': ['iproute2', 'procps', 'openssh-server', 'openssh-client', 'nftables', 'python3'],
   'Open MPI': ['openmpi-bin', 'libopenmpi-dev'],
@@ -59,7 +61,7 @@ const clusterPackages = {
 };
 
 /**
- * Installs what the cluster tests and the addons for MPI and Gloo need and is not there. Resolves to
+ * Installs the missing packages for the cluster tests and for the MPI and Gloo addons. Resolves to
  * { installed: names } or { missing: names, reason }.
  */
 export async function ensureClusterPackages() {
@@ -92,7 +94,7 @@ async function missingPackages(names) {
   return names.filter((name) => !there.has(name));
 }
 
-/** All at once; if that fails, with fresh lists; if that fails, line by line. Resolves to the last complaint. */
+/** Installs all at once; if that fails, with new package lists; then line by line. Resolves to the last error. */
 async function installByGroup(missing) {
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
   const install = async (names) => {
@@ -111,7 +113,7 @@ async function installByGroup(missing) {
   return text.trim().split('\n').at(-1) ?? '';
 }
 
-// Tests start their daemons inside their hosts. Installing a package must start none on this machine.
+// Tests start daemons on their own hosts. Installing a package must not start any on this machine.
 async function withoutStartingServices(work) {
   const policy = '/usr/sbin/policy-rc.d';
   if (existsSync(policy)) return await work();

@@ -1,5 +1,5 @@
-// The stages of `npm test`, in order. A stage resolves to { passed, failed, skipped, reason? }; one that throws has failed. What a
-// stage downloads first (`fetch`) is downloaded while others run. For `npm test -- --changed` a stage says what it depends on:
+// The stages of `npm test`, in order. A stage resolves to { passed, failed, skipped, reason? }; one that throws has failed. A stage
+// that is patient (`isPatient`) runs beside those after it. What a stage downloads first (`fetch`) is downloaded while others run. For `npm test -- --changed` a stage says what it depends on:
 // `tests` are its test files, `inputs` matches other files; a stage with neither always runs.
 
 import { existsSync, lstatSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -11,20 +11,21 @@ import { runTests, runTestsTwice, testFiles } from './node-tests.mjs';
 import { cannotInstallHere, ensureClusterPackages, ensureCompiler } from './system-packages.mjs';
 import { capture, inRepository, removeStaleOutputs, run, runTool } from './tools.mjs';
 
-// Two cores are what CI has; tests that start processes run alone, so that ranks get the cores.
-const unitConcurrency = 2;
+// CI has two cores. Tests that start processes share them with more ranks than cores, but wait for much of their time.
+const concurrency = 2;
 
 const ok = { passed: 1, failed: 0, skipped: 0 };
 const bad = { passed: 0, failed: 1, skipped: 0 };
 const skip = (reason) => ({ passed: 0, failed: 0, skipped: 1, reason });
 const fromCode = (code) => (code === 0 ? ok : bad);
 
-/** Tests that try both transports by themselves, or are about who starts ranks. */
+/** Tests that choose their transports themselves, or are about starting ranks. */
 const choosesItsTransport =
-  /\/(fault-launcher|fault-start|logs|mpi-transport|mpirun|run|status|two-names|without-launcher)\.test\.ts$/;
-/** What takes long and has little to do with the version of Node: transports between hosts, kernels, searches. */
-const isIndependentOfNode = /\/transport\/hierarchical\/|\/(tensorflow\/backend|tensor|autotune)\//;
-/** The modules that users import, and the commands. Whatever they depend on affects them. */
+  /\/(divergence|elastic-training|fault-(late-writer|launcher|limits|start|versions)|logs|mpi-transport|mpirun|one-mistake|resume-recipe|run|status|two-names|without-launcher)\.test\.ts$/;
+/** Slow tests that hardly depend on the version of Node: transports between hosts, kernels, searches. */
+const isIndependentOfNode =
+  /\/transport\/hierarchical\/|\/(tensorflow\/backend|tensor|autotune)\/|\/(opening|portable-cluster-\w+)\.test/;
+/** The modules that users import, and the commands. They are affected by all their dependencies. */
 const publicFaces = /^(src\/(\w+|testing\/index)\.ts|bin\/.*)$/;
 
 const unitTests = () => testFiles().unit;
@@ -43,6 +44,8 @@ export const stages = [
     onRequest: flavour === 'plain',
     repeats: flavour === 'thread' ? 'native-address' : undefined,
     takesFilter: true,
+    // Compilers use every core, while the tests of processes and hosts mostly wait.
+    isPatient: flavour !== 'plain',
     inputs: /^native\//,
     run: (context) => nativeTests(flavour, context),
   })),
@@ -51,26 +54,25 @@ export const stages = [
     about: 'tests beside the code, in one process each',
     takesFilter: true,
     tests: unitTests,
-    run: ({ filter, tests }) => runTests(tests, { filter, concurrency: unitConcurrency }),
+    run: ({ filter, tests }) => runTests(tests, { filter, concurrency }),
   },
   {
     name: 'processes',
     about: 'tests that start ranks, launchers and signals',
     takesFilter: true,
     tests: processTests,
-    run: ({ filter, tests }) => runTestsTwice(tests, { filter, concurrency: 1 }),
+    run: ({ filter, tests }) => runTestsTwice(tests, { filter, concurrency }),
   },
   {
     name: 'processes-portable',
-    about: 'those of them that move bytes, with HOROVOD_NATIVE=0',
+    about: 'the same tests without the native addon (HOROVOD_NATIVE=0), if they move bytes',
     takesFilter: true,
     repeats: 'processes',
     tests: () =>
       processTests().filter(
         (path) => path.startsWith('test/multiprocess/') && !choosesItsTransport.test(path),
       ),
-    run: ({ filter, tests }) =>
-      runTestsTwice(tests, { filter, concurrency: 1, env: { HOROVOD_NATIVE: '0' } }),
+    run: ({ filter, tests }) => runTestsTwice(tests, { filter, concurrency, env: { HOROVOD_NATIVE: '0' } }),
   },
   {
     name: 'cluster',
@@ -81,19 +83,19 @@ export const stages = [
   },
   {
     name: 'types',
-    about: 'the public types, and the examples as their users',
+    about: 'the public types and the examples',
     inputs: /^(test\/types|examples)\/.*\.ts$/,
     run: typeTests,
   },
   {
     name: 'api',
-    about: 'docs/reference/api.d.ts is the public surface',
+    about: 'docs/reference/api.d.ts is up to date',
     inputs: /^(src\/(\w+|testing\/index)\.ts|docs\/reference\/api\.d\.ts)$/,
     run: async () => fromCode(await runTool(null, inRepository('scripts/api-report.mjs'), ['--check'])),
   },
   {
     name: 'reference',
-    about: 'docs/reference/*.md come from the tables',
+    about: 'docs/reference/*.md are up to date',
     inputs: /^(src\/settings\/|src\/errors\.ts$|docs\/)/,
     run: referencePages,
   },
@@ -106,14 +108,14 @@ export const stages = [
   },
   {
     name: 'example',
-    about: 'every example for a short while on two ranks',
+    about: 'a short run of every example on two ranks',
     takesFilter: true,
     inputs: /^(examples\/.*\.ts|bin\/.*)$/,
     run: runExamples,
   },
   {
     name: 'node24',
-    about: 'the unit tests once more on Node 24',
+    about: 'the unit tests on Node 24',
     takesFilter: true,
     repeats: 'unit',
     tests: () => unitTests().filter((path) => !isIndependentOfNode.test(path)),
@@ -131,8 +133,8 @@ export const stages = [
 ];
 
 /**
- * What a stage has to do after a change: { tests } are its test files that `change.files` affects, { reason } says why it can be
- * skipped. Without a change it does everything. The tests in test/house read all files, so they always run.
+ * What a stage has to do after a change: { tests } lists its test files that `change.files` affects; { reason } says why it can be
+ * skipped. Without `change`, it runs everything. The tests in test/house read all files, so they always run.
  */
 export function planStage(stage, change) {
   const tests = stage.tests?.();
@@ -143,17 +145,6 @@ export function planStage(stage, change) {
   }
   const isAffected = [...change.files].some((path) => stage.inputs.test(path));
   return isAffected ? {} : { reason: 'the change affects nothing that it checks' };
-}
-
-/** Runs a stage; a thrown error becomes a failure with its text on screen. */
-export async function runStage(stage, context) {
-  if (context.reason !== undefined) return skip(context.reason);
-  try {
-    return await stage.run(context);
-  } catch (error) {
-    console.log(`✖ ${stage.name}: ${error.stack ?? error}`);
-    return bad;
-  }
 }
 
 async function lint() {
@@ -171,7 +162,7 @@ async function build() {
   return fromCode(await runTool(null, inRepository('scripts/build-native.mjs'), []));
 }
 
-// Before the build, which links with MPI and Gloo where they are.
+// Before the build, which uses MPI and Gloo if they are installed.
 async function systemPackages() {
   const { installed, reason } = await ensureClusterPackages();
   if (reason !== undefined) return skip(reason);
@@ -183,13 +174,17 @@ async function onBoxHosts({ filter, tests }) {
   const { canUseBox } = await import(inRepository('.dist-test/test/support/box.js'));
   const reason = canUseBox();
   if (reason !== undefined) return skip(incomplete === undefined ? reason : `${reason}; ${incomplete}`);
-  return await runTestsTwice(tests, { filter, concurrency: 1 });
+  return await runTestsTwice(tests, { filter, concurrency });
 }
 
-async function nativeTests(flavour, { filter }) {
+async function nativeTests(flavour, { filter, print }) {
   const { reason } = await ensureCompiler();
   if (reason !== undefined) return skip(reason);
-  const counts = await testNative(flavour, filter === '' ? {} : { filter });
+  const counts = await testNative(flavour, {
+    ...(filter === '' ? {} : { filter }),
+    // Beside other stages, which come first.
+    ...(print === undefined ? {} : { print, isPatient: true }),
+  });
   return { ...counts, skipped: 0 };
 }
 
@@ -213,7 +208,7 @@ async function referencePages() {
   return { passed: 2 - stale.length, failed: stale.length, skipped: 0 };
 }
 
-// Node's own binaries are published as npm packages. About 200 MB, hence fetched here and not a dependency.
+// The binaries of Node are published as npm packages. Not a dependency, because they take about 200 MB.
 async function fetchNode24() {
   const folder = mkdtempSync(join(tmpdir(), 'hvd-node24-'));
   const wanted = `node24@npm:node-${process.platform}-${process.arch}@24`;
@@ -232,7 +227,7 @@ async function onNode24({ filter, tests, fetched }) {
   try {
     if (reason !== undefined) return skip(reason);
     await run(execPath, ['--version']);
-    return await runTests(tests, { filter, concurrency: unitConcurrency, execPath });
+    return await runTests(tests, { filter, concurrency, execPath });
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -243,7 +238,7 @@ function setupTfjsNode(...args) {
   return capture(process.execPath, [script, ...args], { timeoutMs: 600_000 });
 }
 
-// Last of all: other stages are to see what a fresh checkout has. 850 MB, hence not a dependency.
+// The last stage, so that all others run as in a fresh checkout. Not a dependency, because it takes 850 MB.
 async function onTfjsNode({ filter, tests, fetched }) {
   const link = inRepository('node_modules/@tensorflow/tfjs-node');
   const wasThere = lstatSync(link, { throwIfNoEntry: false }) !== undefined;

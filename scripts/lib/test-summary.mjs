@@ -4,8 +4,8 @@ const maxErrorLines = 40;
 const slowestCount = 10;
 
 /**
- * What all stages add up to. A stage that repeats the tests of another under other conditions (Node 24, no addon, another
- * sanitizer) adds its failures, but its tests are counted only if the other stage did not run.
+ * The sum over all stages. If a stage repeats the tests of another under other conditions (Node 24, no addon, another sanitizer),
+ * its failures count, but its tests count only if the other stage did not run.
  */
 export function totalOf(results) {
   const total = { passed: 0, failed: 0, skipped: 0 };
@@ -65,7 +65,7 @@ function slowestLines(results) {
   ];
 }
 
-/** The whole text is printed where the stage ran; at the end of a long output its beginning is enough. */
+/** The stage has printed the whole text. In the summary its beginning is enough. */
 function shorten(text) {
   const lines = text.split('\n');
   return lines.length <= maxErrorLines ? text : `${lines.slice(0, maxErrorLines).join('\n')}\n  …`;

@@ -1,5 +1,4 @@
-// What several scripts need: where things are, and running a tool of node_modules or of the system with its
-// output passed on.
+// Shared by the scripts: paths of the repository, and running a tool of node_modules or of the system.
 
 import { spawn } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -11,7 +10,7 @@ export const repositoryRoot = fileURLToPath(new URL('../..', import.meta.url)).r
 /** Absolute path of a file of the repository. */
 export const inRepository = (...parts) => join(repositoryRoot, ...parts);
 
-/** The script behind a package's command, without npx (which would fetch what is missing). */
+/** The script of a package's command. Without npx, which would download missing packages. */
 export function toolPath(packageName, command) {
   const folder = inRepository('node_modules', packageName);
   if (!existsSync(join(folder, 'package.json'))) return undefined;
@@ -20,7 +19,7 @@ export function toolPath(packageName, command) {
   return path === undefined ? undefined : join(folder, path);
 }
 
-/** Is there a command of that name on PATH? */
+/** The path of a command on PATH, or undefined. */
 export function findCommand(name) {
   return (process.env['PATH'] ?? '')
     .split(delimiter)
@@ -58,7 +57,7 @@ export function run(
     child.on('error', reject);
     child.on('close', (code, signal) => {
       clearTimeout(timer);
-      if (timedOut) onOutput?.(`\n${command} was ended after ${timeoutMs / 1000} s\n`);
+      if (timedOut) onOutput?.(`\n${command} was killed after ${timeoutMs / 1000} s\n`);
       resolve(code ?? (signal === 'SIGKILL' ? 137 : 143));
     });
   });
@@ -71,7 +70,7 @@ export function runTool(packageName, command, args, options) {
   return run(process.execPath, [script, ...args], options);
 }
 
-/** Runs a command and resolves to { code, text }, text being stdout and stderr as they came. */
+/** Runs a command and resolves to { code, text }; `text` is stdout and stderr in the order of their arrival. */
 export async function capture(command, args, options = {}) {
   let text = '';
   const code = await run(command, args, { ...options, output: 'pipe', onOutput: (part) => (text += part) });
@@ -97,7 +96,7 @@ export function sourceOf(path) {
     .replace(/(\.d\.ts|\.js|\.js\.map)$/, '.ts');
 }
 
-/** Deletes compiled files whose source is gone: tsc leaves them, and a stale one would be packed. */
+/** Deletes compiled files whose source was deleted. tsc keeps them, and they would be packed. */
 export function removeStaleOutputs() {
   for (const path of [...filesBelow('dist'), ...filesBelow('.dist-test')]) {
     const source = sourceOf(path);

@@ -2,7 +2,7 @@
 // A HorovodContext has all of AdapterContext; adapters know nothing else of it.
 
 import { createLog, type Log } from '../console/log.ts';
-import { defaultContext, isInitialized } from '../context/default/default-context.ts';
+import { defaultContext, defaultWorld, openContext } from '../context/default/default-context.ts';
 import { HorovodError } from '../errors.ts';
 import type { AllreduceOptions } from '../operations/options.ts';
 import type { PreparedCollective } from '../operations/prepared.ts';
@@ -13,7 +13,7 @@ import { readSettings } from '../settings/read-settings.ts';
 import type { TensorLike } from '../tensor/tensor.ts';
 
 export * as core from '../context/default/default-collectives.ts';
-export { globalProcessSet } from '../context/default/default-context.ts';
+export { globalProcessSet, isInitialized } from '../context/default/default-context.ts';
 
 export interface AdapterContext extends OperationRunner {
   /** How gradients are reduced. Autotune may change it between steps. */
@@ -36,6 +36,25 @@ export interface AdapterContext extends OperationRunner {
   adoptMemory(memory: { readonly buffer: ArrayBufferLike }): void;
   /** Numbers the reducers of gradients of a process set, by their first use: 1, 2 … */
   nextReducer(set: ProcessSet | undefined): number;
+  /** Whether to compare weights and data of the ranks (HOROVOD_DIVERGENCE_CHECK). */
+  readonly checksDivergence: boolean;
+  /**
+   * Gives a text and gets those of the members. Undefined if not all of them ask for it at the same point of their work: nobody
+   * waits for a member that does something else.
+   */
+  exchangeCheck(key: string, text: string, set?: ProcessSet): Promise<readonly string[] | undefined>;
+  exchangeCheckSync(key: string, text: string, set?: ProcessSet): readonly string[] | undefined;
+  /** Where in its training this rank is, for errors that compare the ranks. */
+  readonly steps: {
+    /** A training step begins, or its gradients are about to be reduced. */
+    begin(): void;
+    /** Counted from 1. */
+    beginEpoch(epoch: number): void;
+    /** So many batches of this epoch have ended. */
+    endBatch(batches: number): void;
+    endEpoch(): void;
+    endTraining(): void;
+  };
   /** A training step has ended, with this many samples of this rank if known. Ignored once the user calls markStep(). */
   reportStep(samples?: number): void;
 }
@@ -46,11 +65,16 @@ export function currentContext(): AdapterContext {
 }
 
 export function rank(): number {
-  return currentContext().world.rank;
+  return defaultWorld().rank;
 }
 
 export function size(): number {
-  return currentContext().world.size;
+  return defaultWorld().size;
+}
+
+/** The steps of the context of this process; undefined where it has none: before init() and after shutdown(). */
+export function trainingSteps(): AdapterContext['steps'] | undefined {
+  return openContext()?.steps;
 }
 
 /** How many ranks reduce together with this one; 1 if this rank is alone or not a member of the process set. */
@@ -61,8 +85,7 @@ export function groupSize({
   readonly what: string;
   readonly processSet: ProcessSet | undefined;
 }): number {
-  const { world } = currentContext();
-  if (processSet === undefined) return world.size;
+  if (processSet === undefined) return size();
   if (processSet.included() !== null) return processSet.included() ? (processSet.size() ?? 1) : 1;
   // Training would go on, with every rank alone.
   throw new HorovodError(
@@ -73,10 +96,8 @@ export function groupSize({
 
 /** Where rank 0 writes what all ranks would say alike; undefined on other ranks. Works before init() too. */
 export function logOfRankZero(): Log | undefined {
-  if (isInitialized()) {
-    const { world, log } = currentContext();
-    return world.rank === 0 ? log : undefined;
-  }
+  const context = openContext();
+  if (context !== undefined) return context.world.rank === 0 ? context.log : undefined;
   const settings = readSettings(processEnvironment());
   return settings.rank === 0 ? createLog(settings, 0) : undefined;
 }

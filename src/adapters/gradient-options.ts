@@ -1,6 +1,7 @@
 // The options of how gradients of several ranks become one, and their checks: shared by TensorFlow.js and jax-js.
 
 import { HorovodError } from '../errors.ts';
+import { invalid, readFlag } from '../operations/check-options.ts';
 import { ProcessSet } from '../operations/process-set.ts';
 import {
   type AnyCompressor,
@@ -11,7 +12,6 @@ import {
 import { isReducing } from '../tensor/compression/compressor.ts';
 import { Adasum, Average, type ReduceOp, Sum } from '../tensor/reduce-op.ts';
 import { describe } from '../tensor/tensor.ts';
-import { invalid, readFlag } from './check-options.ts';
 
 export interface ReductionOptions {
   /** Average (default), Sum or Adasum. With Adasum, an optimizer combines its updates instead of gradients. */

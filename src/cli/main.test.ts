@@ -35,8 +35,8 @@ describe('the command horovod', () => {
     [['stauts'], /unknown command "stauts"\. The commands are status/],
     [['help', 'stauts'], /unknown command "stauts"/],
     [['--np', '2'], /unknown option --np\./],
-    [['train.ts'], /use `horovodrun -np 4 train\.ts`/],
-    [['status', '--wacht'], /horovod status: Unknown option[\s\S]*See `horovod status --help`/],
+    [['train.ts'], /use `(npx )?horovodrun -np 4 train\.ts`/],
+    [['status', '--wacht'], /horovod status: Unknown option[\s\S]*See `(npx )?horovod status --help`/],
   ] as const) {
     test(`does not know ${argv.join(' ')}, and gives a hint`, async () => {
       const { exitCode, error } = await horovod(...argv);

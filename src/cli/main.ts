@@ -3,6 +3,7 @@
 import { fileURLToPath } from 'node:url';
 import { HorovodError } from '../errors.ts';
 import { ConsoleWriter, ownOutput } from '../launch/output/console-writer.ts';
+import { typedCommand } from '../settings/command-name.ts';
 import { packageVersion } from '../settings/package.ts';
 import type { CommandOutput } from './subcommand.ts';
 import { subcommands } from './subcommands.ts';
@@ -47,8 +48,8 @@ async function runNamed(name: string, argv: readonly string[], output: CommandOu
     output.error(`horovod: unknown ${what}. The commands are ${names.join(', ')}.\n`);
     output.error(
       isScript(name)
-        ? `horovod: To run a script, use \`horovodrun -np 4 ${name}\`.\n`
-        : 'horovod: See `horovod --help`.\n',
+        ? `horovod: To run a script, use \`${typedCommand('horovodrun')} -np 4 ${name}\`.\n`
+        : `horovod: See \`${typedCommand('horovod')} --help\`.\n`,
     );
     return usageExitCode;
   }
@@ -58,7 +59,7 @@ async function runNamed(name: string, argv: readonly string[], output: CommandOu
     if (!HorovodError.is(error)) throw error;
     output.error(`horovod ${name}: ${error.detail}\n`);
     const isUsage = error.code === 'ERR_HVD_SETTING' || error.code === 'ERR_HVD_UNSUPPORTED';
-    if (isUsage) output.error(`horovod ${name}: See \`horovod ${name} --help\`.\n`);
+    if (isUsage) output.error(`horovod ${name}: See \`${typedCommand('horovod')} ${name} --help\`.\n`);
     return isUsage ? usageExitCode : 1;
   }
 }

@@ -5,15 +5,12 @@ import type { GroupTunables } from '../engine/autotune/group-tunables.ts';
 import { jobTunables } from '../engine/autotune/job-tunables.ts';
 import { Reporter } from '../engine/autotune/reporter.ts';
 import type { TunableValues } from '../engine/autotune/tunables.ts';
-import { Tuner } from '../engine/autotune/tuner.ts';
+import { exchangeKey, Tuner, type TunerHost } from '../engine/autotune/tuner.ts';
 import { type AutotuneWord, savedValues } from '../engine/autotune/word.ts';
 import { nowMs } from '../engine/clock.ts';
-import { HorovodError } from '../errors.ts';
-import { textsOf } from '../operations/collectives/allgather.ts';
-import type { Plan } from '../operations/plan.ts';
 import type { Settings } from '../settings/table.ts';
-import type { AllgatherOperation } from '../transport/transport.ts';
 import type { HorovodContext } from './context.ts';
+import { exchangeOptional, exchangeOptionalSync } from './optional-exchange.ts';
 
 export interface Autotune {
   /** Rank 0's. */
@@ -75,10 +72,12 @@ export function attachAutotune(context: HorovodContext, autotune: Autotune): Tun
       context.tuned.apply(decided);
       groupTunables?.apply(decided);
     },
-    exchange: (key: string, text: string) => exchangeOptional(context, key, text),
+    exchange: (key: string, text: string) => exchangeSettings(context, key, text),
   };
   const tuner = new Tuner(host, decider, word.stepsPerSample);
-  context.tuned.onGivenUp = () => tuner.onGivenUp();
+  context.tuned.onGivenUp = (key) => {
+    if (key.startsWith(exchangeKey)) tuner.onGivenUp();
+  };
   const stop = context.steps.subscribe((mark) => {
     tuner.onStep(mark);
     if (tuner.isOver) stop();
@@ -86,29 +85,14 @@ export function attachAutotune(context: HorovodContext, autotune: Autotune): Tun
   return tuner;
 }
 
-/** Undefined where it was given up: not all ranks were at this point. */
-export function exchangeOptional(
+/** Blocking, where the transport can. */
+export function exchangeSettings(
   context: HorovodContext,
   key: string,
   text: string,
-): readonly string[] | undefined | Promise<readonly string[] | undefined> {
-  const operation: AllgatherOperation = { kind: 'allgather', input: Buffer.from(text) };
-  const plan: Plan<readonly string[]> = {
-    kind: 'autotune',
-    operands: [],
-    operations: [operation],
-    result: () => textsOf(operation),
-  };
-  const givenUp = (error: unknown): undefined => {
-    if (HorovodError.is(error) && error.code === 'ERR_HVD_ABORTED') return undefined;
-    throw error;
-  };
-  if (!context.transport.canBlock) return context.run(plan, {}, 'autotune', key).catch(givenUp);
-  try {
-    return context.runSync(plan, {}, 'autotune', key);
-  } catch (error) {
-    return givenUp(error);
-  }
+): ReturnType<TunerHost['exchange']> {
+  const exchange = context.transport.canBlock ? exchangeOptionalSync : exchangeOptional;
+  return exchange(context, 'autotune', key, text);
 }
 
 function describeSaved(values: TunableValues, { comparison }: SavedResult): string {

@@ -2,6 +2,7 @@
 
 import type { Log } from '../console/log.ts';
 import type { TunableLimits } from '../engine/autotune/tuned.ts';
+import type { StepClock } from '../engine/step-clock.ts';
 import type { HorovodError } from '../errors.ts';
 import type { FlightPlace } from '../observe/flight-recorder/flight-dumper.ts';
 import type { StallLimits } from '../observe/stalls/stall-inspector.ts';
@@ -27,6 +28,8 @@ export interface ContextLimits extends StallLimits, Readonly<TunableLimits> {
   readonly flightRecords: number;
   /** Undefined: 0, no warnings. */
   readonly stragglerPercent?: number | undefined;
+  /** Whether adapters compare weights and data of the ranks. Undefined: true. */
+  readonly divergenceCheck?: boolean | undefined;
   readonly timelineMaxMb?: number;
   readonly timelineOperationsPerSecond?: number;
   readonly shmDirectory?: string | undefined;
@@ -56,6 +59,12 @@ export interface ContextParts {
   readonly timelineBlock?: TimelineBlock | undefined;
   /** Where this rank leaves its flight record; undefined: nowhere. */
   readonly flight?: FlightPlace | undefined;
+  /** The ranks of the job may change: sets that were different with more ranks may be equal now. */
+  readonly isElastic?: boolean | undefined;
+  /** Of a worker that was in generations before this one. Default: a new one. */
+  readonly steps?: StepClock | undefined;
+  /** Whether the driver of an elastic job wants another membership. */
+  hasNotice?(): boolean;
   /** Process of a rank of this host; 0 or undefined: of another, or not known. */
   pidOf?(rank: number): number;
   /** Tells all ranks that the job has failed. */
@@ -64,4 +73,10 @@ export interface ContextParts {
   leave(): void;
   /** After everything else has been closed. */
   close(): void;
+}
+
+export interface CreateOptions {
+  readonly processSets?: readonly ProcessSet[];
+  readonly signal?: AbortSignal | undefined;
+  readonly timeoutMs?: number;
 }

@@ -11,7 +11,7 @@ import { labelOf } from '../engine/description.ts';
 import { ObservedOperation, Observers, waitingPeriodMs } from '../engine/observer.ts';
 import type { Request } from '../engine/request.ts';
 import { StepClock } from '../engine/step-clock.ts';
-import { HorovodError } from '../errors.ts';
+import { fromCaller, HorovodError } from '../errors.ts';
 import type { CollectiveRecord } from '../observe/flight-recorder/flight-recorder.ts';
 import type { ObservedRank } from '../observe/observed-rank.ts';
 import type { StatusWriter } from '../observe/status/status-writer.ts';
@@ -23,12 +23,20 @@ import { ProcessSet } from '../operations/process-set.ts';
 import { quickAllreduce, quickAllreduceSync } from '../operations/quick-allreduce.ts';
 import { QuickCall, type QuickRunner, type SlowOperation } from '../operations/quick-call.ts';
 import type { TensorLike } from '../tensor/tensor.ts';
-import type { GrowingMemory, Transport, TransportGroup, TransportName } from '../transport/transport.ts';
-import type { ContextLimits, ContextParts, World } from './context-parts.ts';
+import {
+  type GrowingMemory,
+  type Transport,
+  type TransportGroup,
+  type TransportName,
+  transportText,
+} from '../transport/transport.ts';
+import { closedError, shutDownError, staleError } from './closed-errors.ts';
+import type { ContextLimits, ContextParts, CreateOptions, World } from './context-parts.ts';
 import { GradientSettings } from './gradient-settings.ts';
 import { ProcessSetChanges } from './membership/process-set-changes.ts';
 import { checkDistinct, ProcessSetTable, type RegisteredSet } from './membership/process-set-table.ts';
 import { type ContextObservers, createObservers } from './observers.ts';
+import { exchangeOptional, exchangeOptionalSync } from './optional-exchange.ts';
 import { abortedError, abortOn, requestOf, zeroRequest } from './requests.ts';
 import { asStartFailure, eitherOf } from './start/start-watch.ts';
 
@@ -44,7 +52,7 @@ export class HorovodContext implements QuickRunner {
   /** Those of them that adapters use. */
   readonly gradients: GradientSettings;
   /** Training steps of this rank. */
-  readonly steps: StepClock = new StepClock();
+  readonly steps: StepClock;
   /** For quick-allreduce.ts. */
   readonly quickCall: QuickCall = new QuickCall();
   readonly #parts: ContextParts;
@@ -52,8 +60,11 @@ export class HorovodContext implements QuickRunner {
   readonly #changes: ProcessSetChanges;
   readonly #observers: Observers;
   readonly #watching: ContextObservers;
+  readonly #forgetSteps: () => void;
   #failure: HorovodError | undefined;
-  #isClosed = false;
+  /** Why it is closed; undefined: it is open. */
+  #closure: HorovodError | undefined;
+  #hasWarnedUneven = false;
 
   private constructor(parts: ContextParts) {
     this.#parts = parts;
@@ -61,6 +72,7 @@ export class HorovodContext implements QuickRunner {
     this.transport = parts.transport;
     this.log = parts.log;
     this.limits = parts.limits;
+    this.steps = parts.steps ?? new StepClock();
     this.tuned = new Tuned(parts.limits);
     this.gradients = new GradientSettings(this.tuned, parts.transport);
     this.#sets = new ProcessSetTable(parts.world.rank, parts.hostOf, parts.transport.kernels);
@@ -73,7 +85,7 @@ export class HorovodContext implements QuickRunner {
     this.#observers = new Observers(parts.log);
     this.#watching = createObservers(this.#asObserved(), parts);
     this.#observers.attach(...this.#watching.all);
-    this.steps.subscribe((mark) => this.#observers.step(mark));
+    this.#forgetSteps = this.steps.subscribe((mark) => this.#observers.step(mark));
   }
 
   #asObserved(): ObservedRank {
@@ -83,7 +95,7 @@ export class HorovodContext implements QuickRunner {
       size: world.size,
       host: status?.host ?? hostname(),
       job: status?.job ?? 'alone',
-      transport: transport.name,
+      transport: transportText(transport),
       log,
       steps: this.steps,
       processSets: () =>
@@ -94,14 +106,7 @@ export class HorovodContext implements QuickRunner {
   }
 
   /** Collective over all ranks. Takes over `parts`: they are closed if it fails. */
-  static async create(
-    parts: ContextParts,
-    options: {
-      processSets?: readonly ProcessSet[];
-      signal?: AbortSignal | undefined;
-      timeoutMs?: number;
-    } = {},
-  ): Promise<HorovodContext> {
+  static async create(parts: ContextParts, options: CreateOptions = {}): Promise<HorovodContext> {
     const context = new HorovodContext(parts);
     const { world } = parts;
     try {
@@ -175,20 +180,47 @@ export class HorovodContext implements QuickRunner {
     this.steps.report(samples);
   }
 
+  get checksDivergence(): boolean {
+    return this.limits.divergenceCheck ?? true;
+  }
+
+  exchangeCheck(key: string, text: string, set?: ProcessSet): Promise<readonly string[] | undefined> {
+    return exchangeOptional(this, 'check', key, text, set);
+  }
+
+  exchangeCheckSync(key: string, text: string, set?: ProcessSet): readonly string[] | undefined {
+    return exchangeOptionalSync(this, 'check', key, text, set);
+  }
+
   /** Everything still in flight ends with ERR_HVD_SHUT_DOWN. Calling it twice is fine. */
   close(): void {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
-    const error = new HorovodError(
-      'ERR_HVD_SHUT_DOWN',
-      `rank ${this.world.rank} has called shutdown(); call init() before using collectives again.`,
-    );
+    this.#close(shutDownError(this.world.rank));
+  }
+
+  /** Its generation of an elastic job is over, and the process goes on: whatever belongs to this context is stale. */
+  retire(generation: number): void {
+    this.#close(staleError(generation));
+  }
+
+  #close(error: HorovodError): void {
+    if (this.#closure !== undefined) return;
+    this.#closure = error;
     this.#failure ??= error;
+    this.#forgetSteps();
     this.#observers.close();
+    // Also after a failure, which the others have heard of before: whoever ends without a word counts as dead.
     this.#parts.leave();
-    this.#sets.removeAll(error);
-    this.transport.close();
-    this.#parts.close();
+    try {
+      this.#sets.removeAll(error);
+    } finally {
+      this.transport.close();
+      this.#parts.close();
+    }
+  }
+
+  /** Whether the driver of an elastic job wants another membership. */
+  get hasNotice(): boolean {
+    return this.#parts.hasNotice?.() ?? false;
   }
 
   /** Nothing of this rank is in flight, in any process set. */
@@ -267,7 +299,7 @@ export class HorovodContext implements QuickRunner {
       },
     });
     this.#submit(channel, () => channel.runSync(request), name ?? options.name);
-    if (failure !== undefined) throw failure;
+    if (failure !== undefined) throw fromCaller(failure);
     return this.#resultOf(plan, request);
   }
 
@@ -284,7 +316,7 @@ export class HorovodContext implements QuickRunner {
     this.#submit(channel, () => channel.start(request), name ?? options.name);
     return () => {
       if (!request.isSettled) channel.waitSync(request);
-      if (failure !== undefined) throw failure;
+      if (failure !== undefined) throw fromCaller(failure);
       return this.#resultOf(plan, request);
     };
   }
@@ -310,7 +342,11 @@ export class HorovodContext implements QuickRunner {
         "process sets can be added after init() only with init({ processSets: 'dynamic' }) or HOROVOD_DYNAMIC_PROCESS_SETS=1.",
       );
     }
-    await this.#changes.add(set, options);
+    try {
+      await this.#changes.add(set, options);
+    } catch (error) {
+      throw fromCaller(error);
+    }
   }
 
   /** False for a set that is not registered, and for the one of all ranks. */
@@ -323,18 +359,27 @@ export class HorovodContext implements QuickRunner {
         "process sets can be removed only with init({ processSets: 'dynamic' }) or HOROVOD_DYNAMIC_PROCESS_SETS=1.",
       );
     }
-    await this.#changes.remove(set, options);
+    try {
+      await this.#changes.remove(set, options);
+    } catch (error) {
+      throw fromCaller(error);
+    }
     const text = `the process set of ranks ${set.ranks.join(', ')} has been removed.`;
     this.#sets.remove(set, new HorovodError('ERR_HVD_PROCESS_SET', text));
     return true;
   }
 
-  /** The job has failed: every channel here, every rank elsewhere. */
-  fail(error: HorovodError): void {
+  /**
+   * The job has failed: every channel here, every rank elsewhere. What is in flight ends when other ranks no longer write into
+   * the memory of this one.
+   */
+  fail(cause: HorovodError): void {
     if (this.#failure !== undefined) return;
+    this.#failure = cause;
+    this.log.write('debug', `the job fails: ${cause}`, { topic: 'engine' });
+    this.#parts.failJob(cause);
+    const error = this.transport.fence?.(cause) ?? cause;
     this.#failure = error;
-    this.log.write('debug', `the job fails: ${error}`, { topic: 'engine' });
-    this.#parts.failJob(error);
     this.#observers.failed(error);
     for (const channel of this.#sets.channels()) channel.fail(error);
   }
@@ -349,7 +394,7 @@ export class HorovodContext implements QuickRunner {
       submit();
     } catch (error) {
       if (name === undefined) channel.returnUnnamed();
-      throw error;
+      throw fromCaller(error);
     }
   }
 
@@ -376,7 +421,9 @@ export class HorovodContext implements QuickRunner {
       get cycleTimeMs() {
         return tuned.cycleTimeMs;
       },
-      onGivenUp: () => tuned.onGivenUp?.(),
+      onGivenUp: (key) => tuned.onGivenUp?.(key),
+      position: () => this.steps.position,
+      onUneven: (text) => this.#warnUneven(text),
       onBatch: () => {
         tuned.hasBatches ||= areAll;
       },
@@ -385,6 +432,14 @@ export class HorovodContext implements QuickRunner {
       fail: (error) => this.fail(error),
       zeroRequest: (description) => zeroRequest(description, ranks.length, this.limits.operationTimeoutMs),
     };
+  }
+
+  /** All ranks hear of it; one says it, once. */
+  #warnUneven(text: string): void {
+    if (this.#hasWarnedUneven) return;
+    this.#hasWarnedUneven = true;
+    const warning = `the ranks average gradients of different epochs. ${text}`;
+    this.log.write(this.world.rank === 0 ? 'warning' : 'info', warning);
   }
 
   #registered(set: ProcessSet | undefined, what: string): RegisteredSet {
@@ -412,13 +467,8 @@ export class HorovodContext implements QuickRunner {
   }
 
   #checkOpen(what: string): void {
-    if (this.#isClosed) {
-      throw new HorovodError(
-        'ERR_HVD_SHUT_DOWN',
-        `${what}: rank ${this.world.rank} has shut down; call init() again first.`,
-      );
-    }
-    if (this.#failure !== undefined) throw this.#failure;
+    if (this.#closure !== undefined) throw closedError(what, this.world.rank, this.#closure);
+    if (this.#failure !== undefined) throw fromCaller(this.#failure);
   }
 
   #requestOf<R>(

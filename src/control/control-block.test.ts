@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { writeSync } from 'node:fs';
+import { readSync, writeSync } from 'node:fs';
 import { test } from 'node:test';
 import { HorovodError } from '../errors.ts';
 import {
@@ -50,6 +50,18 @@ async function attachedProcess(t: Scope, block: ControlBlock, rank: number): Pro
   return child;
 }
 
+test('a notice of the launcher is seen by every rank, and a failure leaves it as it is', () => {
+  const block = ControlBlock.create(2);
+  const launcher = ControlBlock.open(block.path);
+  assert.equal(block.notice, false);
+  block.fail({ code: 'ERR_HVD_PEER_LOST', message: 'x'.repeat(3000), rank: 1 });
+  assert.deepEqual([block.notice, block.isClosed], [false, false]);
+  launcher.setNotice();
+  assert.deepEqual([block.notice, block.isClosed, block.failure()?.rank], [true, false, 1]);
+  launcher.close();
+  block.close();
+});
+
 test('a rank is absent, then attached, then left', async (t) => {
   const block = newBlock(t);
   assert.equal(block.state(1), 'absent');
@@ -65,6 +77,19 @@ test('a rank is absent, then attached, then left', async (t) => {
   const loss = block.lossOf(1);
   assert.equal(loss?.code, 'ERR_HVD_SHUT_DOWN');
   assert.match(String(loss?.message), /rank 1 \(pid \d+\) has shut down/);
+});
+
+test('a failure record leaves the words alone that native code writes between head and text', (t) => {
+  const block = newBlock(t);
+  const { closed } = controlLayout.job;
+  const words = Buffer.alloc(16, 0xff);
+  writeSync(block.fd, words, 0, words.length, closed);
+  assert.equal(block.isClosed, true);
+  block.fail({ code: 'ERR_HVD_TIMEOUT', message: 'x'.repeat(10_000) });
+  const after = Buffer.alloc(words.length);
+  readSync(block.fd, after, 0, after.length, closed);
+  assert.deepEqual(after, words);
+  assert.equal(block.failure()?.code, 'ERR_HVD_TIMEOUT');
 });
 
 test('a rank killed by a signal is a lost peer, with pid and signal, as soon as it is dead', async (t) => {

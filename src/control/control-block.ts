@@ -4,20 +4,26 @@
 //
 // Layout, little-endian, one page for the job and one for each rank:
 //   page 0        0 u32 magic   4 u32 ranks   8 u32 failure state (0 none, 1 being written, 2 written)
-//                 12 u32 bytes of failure text   512… failure text (JSON of a FailureRecord)
+//                 16 u32 closed   20 u32 notice   24 reserved   28 u32 layoutVersion
+//                 32 two words, who collects timelines (observe/timeline/ring-registry.ts)
+//                 508 u32 bytes of failure text   512… failure text (JSON of a FailureRecord)
 //   page 1+rank   0 u32 state   4 u32 pid   8 u32 life word   12 u32 exit kind   16 i32 exit value
 //                 20 u32 bytes of last words   24 u32 start ticks   28 u32 pid on another host
-//                 32 u32 bytes of that host's name   64… its name   512… last words (JSON of an ErrorRecord)
+//                 32 u32 bytes of that host's name   64… its name   384 u32 touching   388 u32 killed by the fence
+//                 512… last words (JSON of an ErrorRecord)
 //   page 1+ranks+rank   what the rank is doing (status-page.ts); the native transport does not know of these
 // Who writes what: page 0 the rank that fails first; a rank's page that rank, but for `exit kind/value`,
 // which the launcher writes when the process has ended. The life word belongs to the native transport: a robust
 // futex, in which the kernel sets bit 30 when the process dies. `start ticks` is when the process of `pid` was
 // started (0: unknown): a process id may be given to somebody else after a death.
+// `closed` and `touching` are the fence around the memory that ranks write into directly (NOTE [Hands off] in
+// native/src/group/control.h). Only native code writes them: a pwrite orders nothing. `touching` has a cache line of its own.
+// `notice` is written by the launcher of an elastic job: its driver wants another membership.
 // Each host has a block of its own, with pages for all ranks of the job. The page of a rank of another host is empty
 // until that rank leaves or dies; then context/host-watch mirrors it here (`mirror`). Its `pid` stays 0: that number means
 // nothing to this host's /proc.
 
-import { readSync, writeSync } from 'node:fs';
+import { fstatSync, readSync, writeSync } from 'node:fs';
 import { HorovodError } from '../errors.ts';
 import {
   causeOf,
@@ -28,7 +34,8 @@ import {
   type FailureRecord,
   toErrorRecord,
 } from './failure-record.ts';
-import { createMemoryFile, type MemoryFile, openMemoryFile } from './memory-file.ts';
+import { layoutVersion } from './layout-version.ts';
+import { createMemoryFile, type MemoryFile, type OpenOptions, openMemoryFile } from './memory-file.ts';
 import {
   decodeWaitStatus,
   type ProcessEnd,
@@ -48,8 +55,8 @@ export {
 
 export const controlLayout = {
   pageBytes: 4096,
-  magic: 0x31445648,
-  job: { magic: 0, ranks: 4, failureState: 8, failureBytes: 12 },
+  magic: 0x32445648,
+  job: { magic: 0, ranks: 4, failureState: 8, closed: 16, notice: 20, layoutVersion: 28, failureBytes: 508 },
   rank: {
     state: 0,
     pid: 4,
@@ -61,6 +68,8 @@ export const controlLayout = {
     remotePid: 28,
     hostBytes: 32,
     host: 64,
+    touching: 384,
+    killedByFence: 388,
   },
   hostLimit: 255,
   textOffset: 512,
@@ -77,8 +86,13 @@ export type RankState = keyof typeof rankState;
 
 const stateNames: readonly RankState[] = ['absent', 'attached', 'left'];
 const headerBytes = 320;
-/** How long a death without a known reason, or a failure being written, is waited for. */
-const settleMs = 20;
+/** As much of the job's page as is written once. */
+const headBytes = 32;
+/**
+ * How long the reason of a death, or a failure that is being written, is waited for. It is there within a millisecond on
+ * an idle machine; a launcher on a crowded one may take long to get a core.
+ */
+const settleMs = 250;
 
 /** A rank that has left or died, as other hosts learn of it. */
 export interface Departure {
@@ -103,30 +117,35 @@ export class ControlBlock {
 
   /** A new block in a memory file; it lives as long as somebody has it open. */
   static create(ranks: number, options: { directory?: string | undefined } = {}): ControlBlock {
-    const file = createMemoryFile((1 + 2 * ranks) * controlLayout.pageBytes, {
-      ...options,
-      label: 'control',
-    });
-    const head = Buffer.alloc(8);
+    const file = createMemoryFile(blockBytes(ranks), { ...options, label: 'control' });
+    const head = Buffer.alloc(headBytes);
+    head.writeUInt32LE(layoutVersion, controlLayout.job.layoutVersion);
     head.writeUInt32LE(controlLayout.magic, controlLayout.job.magic);
     head.writeUInt32LE(ranks, controlLayout.job.ranks);
     writeSync(file.fd, head, 0, head.length, 0);
     return new ControlBlock(file, ranks);
   }
 
-  /** The block at `path`, which another process has created. */
-  static open(path: string, access: 'read and write' | 'read' = 'read and write'): ControlBlock {
-    const file = openMemoryFile(path, access);
-    const head = Buffer.alloc(8);
-    const bytes = readSync(file.fd, head, 0, head.length, 0);
-    if (bytes < head.length || head.readUInt32LE(0) !== controlLayout.magic) {
+  /** The block at `path`, which another process has created. `ranks`: how many it must be for, where that is known. */
+  static open(
+    path: string,
+    { ranks: wanted, ...options }: Pick<OpenOptions, 'access' | 'pids'> & { readonly ranks?: number } = {},
+  ): ControlBlock {
+    const file = openMemoryFile(path, options);
+    try {
+      const head = Buffer.alloc(headBytes);
+      readSync(file.fd, head, 0, head.length, 0);
+      const ranks = head.readUInt32LE(controlLayout.job.ranks);
+      const theirs = head.readUInt32LE(controlLayout.job.layoutVersion);
+      const isBlock = head.readUInt32LE(controlLayout.job.magic) === controlLayout.magic;
+      if (isBlock && theirs !== layoutVersion) throw otherLayout(path, theirs);
+      const hasSize = fstatSync(file.fd).size === blockBytes(ranks) && ranks === (wanted ?? ranks);
+      if (!isBlock || !hasSize) throw notABlock(path);
+      return new ControlBlock(file, ranks);
+    } catch (error) {
       file.close();
-      throw new HorovodError(
-        'ERR_HVD_RENDEZVOUS',
-        `${path} is not the control block of a Horovod job. Do all ranks run the same version of horovod?`,
-      );
+      throw error;
     }
-    return new ControlBlock(file, head.readUInt32LE(controlLayout.job.ranks));
   }
 
   /** For ControlBlock.open() in other processes. */
@@ -178,9 +197,9 @@ export class ControlBlock {
     // State 1 that stays: its writer was killed between the two writes, and the record is ours to write.
     if (this.#poll(() => this.#failureState() !== 1) && this.#failureState() === 2) return false;
     const text = encodeRecord(record, controlLayout.textBytes);
-    const lengthAndText = Buffer.alloc(controlLayout.textOffset - job.failureBytes + text.length);
-    lengthAndText.writeUInt32LE(text.length, 0);
-    text.copy(lengthAndText, controlLayout.textOffset - job.failureBytes);
+    const length = Buffer.alloc(controlLayout.textOffset - job.failureBytes);
+    length.writeUInt32LE(text.length);
+    const lengthAndText = Buffer.concat([length, text]);
     this.#writeWord(job.failureState, 1);
     writeSync(this.fd, lengthAndText, 0, lengthAndText.length, job.failureBytes);
     this.#writeWord(job.failureState, 2);
@@ -196,6 +215,35 @@ export class ControlBlock {
       return record !== undefined;
     });
     return record;
+  }
+
+  /** Whether ranks have stopped writing into each other's memory, because the job has failed. */
+  get isClosed(): boolean {
+    return this.#read(controlLayout.job.closed) !== 0;
+  }
+
+  /** Whether the driver of an elastic job wants another membership: the ranks ask at their commits. */
+  get notice(): boolean {
+    return this.#read(controlLayout.job.notice) !== 0;
+  }
+
+  /** For the launcher of an elastic job. It stays for as long as the block does. */
+  setNotice(): void {
+    this.#writeWord(controlLayout.job.notice, 1);
+  }
+
+  /** Whether `rank` may be writing into the memory of another one. */
+  isTouching(rank: number): boolean {
+    return this.#read(this.#page(rank) + controlLayout.rank.touching) !== 0;
+  }
+
+  /** Says that `rank` is about to be killed because others wait for it with the fence. */
+  markKilledByFence(rank: number): void {
+    this.#write(rank, controlLayout.rank.killedByFence, 1);
+  }
+
+  wasKilledByFence(rank: number): boolean {
+    return this.#read(this.#page(rank) + controlLayout.rank.killedByFence) !== 0;
   }
 
   /** What this rank has to say before it dies: the error it dies of. */
@@ -369,8 +417,12 @@ export class ControlBlock {
   }
 
   #failureState(): number {
+    return this.#read(controlLayout.job.failureState);
+  }
+
+  #read(position: number): number {
     const word = Buffer.alloc(4);
-    readSync(this.fd, word, 0, 4, controlLayout.job.failureState);
+    readSync(this.fd, word, 0, 4, position);
     return word.readUInt32LE();
   }
 
@@ -407,4 +459,21 @@ export function describeEnd(end: ProcessEnd | undefined, hadJoined = true): stri
   if ('signal' in end) return `was killed by ${end.signal}`;
   if (end.code !== 0) return `exited with code ${end.code}`;
   return hadJoined ? 'exited with code 0 without calling shutdown()' : 'exited with code 0 before init()';
+}
+
+function blockBytes(ranks: number): number {
+  return (1 + 2 * ranks) * controlLayout.pageBytes;
+}
+
+function notABlock(path: string): HorovodError {
+  const text = `${path} is not the control block of this Horovod job. Do all ranks run the same version of horovod?`;
+  return new HorovodError('ERR_HVD_RENDEZVOUS', text);
+}
+
+function otherLayout(path: string, theirs: number): HorovodError {
+  return new HorovodError(
+    'ERR_HVD_VERSION',
+    `${path} is the control block of a job whose horovod has memory layout ${theirs}; this process has layout ` +
+      `${layoutVersion}. Use the same version of horovod for the ranks, horovodrun and the command horovod.`,
+  );
 }

@@ -2,12 +2,22 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readSync, rmSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  fchownSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readSync,
+  rmSync,
+  writeSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { describe, test } from 'node:test';
 import { HorovodError } from '../errors.ts';
-import { createMemoryFile, openMemoryFile } from './memory-file.ts';
+import { createMemoryFile, type OpenOptions, openMemoryFile } from './memory-file.ts';
 
 const moduleUrl = new URL('./memory-file.js', import.meta.url).href;
 
@@ -60,10 +70,64 @@ test('a directory that does not exist is named in the error, with the way out', 
 
 test('opening the file of a process that has ended says so', () => {
   assert.throws(
-    () => openMemoryFile('/nowhere/at/all'),
+    () => openMemoryFile('/proc/999999999/fd/3'),
     (error) =>
       HorovodError.is(error) && error.code === 'ERR_HVD_SHARED_MEMORY' && /ended/.test(error.message),
   );
+});
+
+describe('a path that another process has named is not opened', () => {
+  const rejects = (path: string, options: OpenOptions, text: RegExp) =>
+    assert.throws(
+      () => openMemoryFile(path, options),
+      (error) => HorovodError.is(error) && error.code === 'ERR_HVD_SHARED_MEMORY' && text.test(error.message),
+    );
+  const skip = existsSync('/proc/self/fd') ? false : 'there is no /proc';
+
+  test('if it is not a descriptor of a process', { skip }, () => {
+    for (const path of [
+      '/etc/passwd',
+      '/proc/self/fd/0',
+      '/proc/1/fd/../mem',
+      '/proc/1/mem',
+      ' /proc/1/fd/2',
+      '',
+    ])
+      rejects(path, {}, /this is not a descriptor of a process/);
+  });
+
+  test('if the process is not one of the job', { skip }, (t) => {
+    const file = createMemoryFile(10, { label: 'probe' });
+    t.after(() => file.close());
+    rejects(file.path, { pids: [1, 2] }, new RegExp(`process ${process.pid} is not one of this job`));
+    openMemoryFile(file.path, { pids: [1, process.pid], bytes: 10 }).close();
+  });
+
+  test('if it has another size', { skip }, (t) => {
+    const file = createMemoryFile(10, { label: 'probe' });
+    t.after(() => file.close());
+    rejects(file.path, { bytes: 4096 }, /it has 10 bytes instead of 4096/);
+  });
+
+  test('if the file has a name, or is none', { skip }, (t) => {
+    const name = join(temporaryDirectory(t), 'named');
+    const fd = openSync(name, 'wx+');
+    t.after(() => closeSync(fd));
+    rejects(`/proc/${process.pid}/fd/${fd}`, {}, /the file has a name/);
+    const directory = openSync('/proc/self', 'r');
+    t.after(() => closeSync(directory));
+    rejects(`/proc/${process.pid}/fd/${directory}`, { access: 'read' }, /it is not a file/);
+  });
+
+  const asRoot = process.geteuid?.() === 0 ? skip : 'only root can be another user';
+  test('if it belongs to another user', { skip: asRoot }, (t) => {
+    const file = createMemoryFile(10, { label: 'probe' });
+    t.after(() => file.close());
+    fchownSync(file.fd, 54_321, 54_321);
+    rejects(file.path, {}, /belongs to user 54321, and this process to user 0/);
+    // horovod status of root looks at the jobs of all users.
+    openMemoryFile(file.path, { access: 'read' }).close();
+  });
 });
 
 test('a file system that is too small is an error at creation, with its free space, and is left empty', (t) => {

@@ -2,9 +2,22 @@
 // from its first moment on (it is unlinked before it is filled), so that nothing is left behind however its
 // owner ends; other processes of the same user reach it through /proc/<pid>/fd/<fd> while the owner holds it.
 // Every page is really written at creation: a full file system is an error now, and never a SIGBUS later.
+//
+// A path comes from another process. It is opened only if it is the descriptor of a process of the job, and what is there is
+// a memory file: a regular file of this user, without a name, of the size that it must have. Otherwise a peer could make
+// this process write into any file that its user may write.
 
 import { randomBytes } from 'node:crypto';
-import { closeSync, constants, existsSync, openSync, statfsSync, unlinkSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  existsSync,
+  fstatSync,
+  openSync,
+  statfsSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { HorovodError } from '../errors.ts';
@@ -43,7 +56,7 @@ export function createMemoryFile(bytes: number, options: MemoryFileOptions): Mem
   } catch (error) {
     throw unusable(directory, bytes, options.label, space, error);
   }
-  const hasName = !existsSync('/proc/self/fd');
+  const hasName = !hasDescriptorPaths();
   try {
     if (!hasName) unlinkSync(name);
     writeZeros(fd, bytes);
@@ -55,13 +68,23 @@ export function createMemoryFile(bytes: number, options: MemoryFileOptions): Mem
   return hasName ? held(fd, name, name) : held(fd, `/proc/${process.pid}/fd/${fd}`);
 }
 
-/** Opens a memory file of another process by its `path`. */
-export function openMemoryFile(
-  path: string,
-  access: 'read and write' | 'read' = 'read and write',
-): MemoryFile {
+export interface OpenOptions {
+  /** Default: both. */
+  readonly access?: 'read and write' | 'read' | undefined;
+  /** The size that it must have; left out where the file itself says it and the caller compares. */
+  readonly bytes?: number | undefined;
+  /** The processes that may hold it; left out where the caller has found it in /proc by itself. */
+  readonly pids?: readonly number[] | undefined;
+}
+
+/** Opens a memory file of another process by its `path`; ERR_HVD_SHARED_MEMORY for what is none. */
+export function openMemoryFile(path: string, { access, bytes, pids }: OpenOptions = {}): MemoryFile {
+  const isRead = access === 'read';
+  checkPath(path, pids);
+  let fd: number;
   try {
-    return held(openSync(path, access === 'read' ? constants.O_RDONLY : constants.O_RDWR), path);
+    // Without waiting for the other end, should it be a pipe.
+    fd = openSync(path, (isRead ? constants.O_RDONLY : constants.O_RDWR) | constants.O_NONBLOCK);
   } catch (error) {
     throw new HorovodError(
       'ERR_HVD_SHARED_MEMORY',
@@ -70,6 +93,44 @@ export function openMemoryFile(
       { cause: error },
     );
   }
+  const wrong = whatIsWrong(fd, isRead, bytes);
+  if (wrong === undefined) return held(fd, path);
+  closeSync(fd);
+  throw notAMemoryFile(path, wrong);
+}
+
+function checkPath(path: string, pids: readonly number[] | undefined): void {
+  // Where there is no /proc, memory files have names.
+  if (!hasDescriptorPaths()) return;
+  const match = /^\/proc\/([1-9]\d{0,9})\/fd\/\d{1,9}$/.exec(path);
+  if (match === null) throw notAMemoryFile(path, 'this is not a descriptor of a process');
+  if (pids !== undefined && !pids.includes(Number(match[1])))
+    throw notAMemoryFile(path, `process ${match[1]} is not one of this job on this host`);
+}
+
+function whatIsWrong(fd: number, isRead: boolean, bytes: number | undefined): string | undefined {
+  const stat = fstatSync(fd);
+  const { uid, nlink, size } = stat;
+  const user = process.geteuid?.() ?? uid;
+  if (!stat.isFile()) return 'it is not a file';
+  // Root looks at the jobs of everybody, with horovod status.
+  if (uid !== user && !(isRead && user === 0))
+    return `it belongs to user ${uid}, and this process to user ${user}`;
+  if (nlink > 0 && hasDescriptorPaths()) return 'the file has a name';
+  if (bytes !== undefined && size !== bytes) return `it has ${size} bytes instead of ${bytes}`;
+  return undefined;
+}
+
+function notAMemoryFile(path: string, why: string): HorovodError {
+  return new HorovodError(
+    'ERR_HVD_SHARED_MEMORY',
+    `${JSON.stringify(path)}, which another process of the job named as its memory file, was not opened: ${why}. ` +
+      'Do all ranks run the same version of horovod, as the same user?',
+  );
+}
+
+function hasDescriptorPaths(): boolean {
+  return existsSync('/proc/self/fd');
 }
 
 function held(fd: number, path: string, unlinkAtClose?: string): MemoryFile {

@@ -16,7 +16,7 @@ export interface ActivitySample {
 /** Linux counts in these, whatever the kernel was built with. */
 const msPerTick = 10;
 /** Of the time between two looks: one that sleeps uses less, and one that computes may have to share its core with many. */
-const busyShare = 0.05;
+export const busyShare = 0.05;
 
 /** Undefined: no such process, or no /proc here. */
 export function sampleActivity(pid: number, nowMs: number): ActivitySample | undefined {

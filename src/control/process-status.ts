@@ -17,8 +17,10 @@ export function processStatus(pid: number): ProcessStatus {
   let text: string;
   try {
     text = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  } catch {
-    return existsSync('/proc/self/stat') ? { state: 'ended' } : statusBySignal(pid);
+  } catch (error) {
+    // Any other error says nothing about the process: this one may have no descriptor left to look.
+    const isGone = /^(ENOENT|ESRCH)$/.test((error as NodeJS.ErrnoException).code ?? '');
+    return isGone && existsSync('/proc/self/stat') ? { state: 'ended' } : statusBySignal(pid);
   }
   return parseStat(text);
 }

@@ -60,7 +60,7 @@ describe('a status page', () => {
   test('of a block that can only be read is read, and a write to it fails', () => {
     withBlock((block) => {
       block.writeStatus(0, 1, Buffer.from('hello'));
-      const reader = ControlBlock.open(block.path, 'read');
+      const reader = ControlBlock.open(block.path, { access: 'read' });
       try {
         assert.equal(reader.readStatus(0)?.text, 'hello');
         assert.throws(() => reader.writeStatus(0, 2, Buffer.from('x')), { code: 'EBADF' });

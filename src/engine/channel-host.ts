@@ -4,6 +4,7 @@ import type { HorovodError } from '../errors.ts';
 import type { Description } from './description.ts';
 import type { Observers } from './observer.ts';
 import type { Request } from './request.ts';
+import type { TrainingPosition } from './step-clock.ts';
 
 export interface ChannelHost {
   /** Global rank of this process. */
@@ -25,6 +26,10 @@ export interface ChannelHost {
   fail(error: HorovodError): void;
   /** Called on all ranks for an optional request that not all of them asked for at the same time. */
   onGivenUp?(key: string): void;
+  /** Where in its training the rank is. */
+  position?(): TrainingPosition | undefined;
+  /** Called on all ranks: they are at different points of their training, and their operations fit all the same. */
+  onUneven?(text: string): void;
   /** Several requests are in flight: they might go together. */
   onBatch?(): void;
   /** The part of a rank that has joined: the same operation with zeros. */

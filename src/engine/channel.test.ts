@@ -106,7 +106,7 @@ function requestOf(key: string, fields: Partial<Request> = {}, description = des
 
 /** What the other rank says it waits for. */
 function listOf(descriptions: readonly Description[], isBlocked = false, unnamed = 0): PendingList {
-  return { isBlocked, unnamed, requests: descriptions.map((each) => ({ ...each, submittedAtMs: 0 })) };
+  return { isBlocked, unnamed, operations: 0, requests: descriptions };
 }
 
 const labels = (batches: readonly Batch[]) => batches.map(({ label }) => label);
@@ -426,6 +426,24 @@ describe('after a mismatch', () => {
     group.end('mismatch');
     group.endExchange(listOf([descriptionOf('grad')]));
     assert.deepEqual([tune.ended.how, givenUp, channel.isIdle], ['ERR_HVD_ABORTED', ['t'], true]);
+  });
+
+  test('epochs of different ranks that would fit together are noticed by a check that is given up', async () => {
+    const texts: string[] = [];
+    const { channel, group } = channelOf({
+      position: () => ({ steps: 3, isInStep: false, epoch: 1, batches: 3, isEpochOver: true }),
+      onUneven: (text) => void texts.push(text),
+    });
+    channel.submit(requestOf('c', {}, descriptionOf('c', { kind: 'check' })).request);
+    await tick();
+    group.end('mismatch');
+    const training = { steps: 3, isInStep: true, epoch: 1, batches: 3 };
+    group.endExchange({ ...listOf([descriptionOf('grad')]), training });
+    assert.match(
+      texts.join(),
+      /^Rank 0 ended epoch 1 after 3 batches, and rank 1 is in batch 4 of epoch 1\./,
+    );
+    assert.equal(channel.uneven, texts[0]);
   });
 
   test('a request keeps its deadline, however often others pass it over', async () => {

@@ -14,6 +14,7 @@ import { HorovodError } from '../errors.ts';
 import { BatchTrace } from '../transport/trace.ts';
 import type { Batch, Outcome, QuickAllreduce, TransportGroup } from '../transport/transport.ts';
 import type { PendingList } from './agreement/pending-list.ts';
+import type { Uneven } from './agreement/resolve.ts';
 import type { ChannelHost } from './channel-host.ts';
 import { nowUs } from './clock.ts';
 import { labelOf } from './description.ts';
@@ -37,8 +38,11 @@ export class Channel {
   #blockedOn: Request | undefined;
   #broken: HorovodError | undefined;
   #unnamed = 0;
+  /** Operations that this rank has taken part in, since all had joined. */
+  #operations = 0;
   /** Of the last resolution, by member. */
   #lists: readonly PendingList[] = [];
+  #uneven: Uneven | undefined;
 
   constructor(group: TransportGroup, host: ChannelHost) {
     this.group = group;
@@ -72,6 +76,11 @@ export class Channel {
 
   get pending(): Iterable<Request> {
     return this.#pending.values();
+  }
+
+  /** For stall warnings: that the ranks were at different points of their training when they last compared what they wait for. */
+  get uneven(): string | undefined {
+    return this.#uneven?.text;
   }
 
   /** For stall warnings: the global ranks that have not asked for this. */
@@ -127,6 +136,7 @@ export class Channel {
   /** Before a quick operation. */
   beginQuick(operation: ObservedOperation, quick: QuickAllreduce): void {
     operation.isTraced = false;
+    this.#operations++;
     this.#observers.beforeQuick(operation);
     if (quick.isTraced !== operation.isTraced) quick.isTraced = operation.isTraced;
   }
@@ -182,6 +192,7 @@ export class Channel {
   #admit(request: Request): void {
     const { description } = request;
     const { processSet, rank } = this.#host;
+    const isNew = request.operation === undefined;
     if (request.operation === undefined) {
       request.operation = ObservedOperation.of(description, processSet);
       request.operation.submittedAtMs = request.submittedAtMs;
@@ -195,6 +206,7 @@ export class Channel {
       this.#tellRejected(request, error);
       throw error;
     }
+    if (isNew) this.#operations++;
     this.#pending.set(description.key, request);
   }
 
@@ -357,6 +369,7 @@ export class Channel {
     resolve(requests, this.#host, {
       isBlocked: this.#blockedOn !== undefined,
       unnamed: this.#unnamed,
+      operations: this.#operations,
       launch: (batch, end) => {
         const { stallAfterMs } = this.#host;
         const watched = { ...batch, stallAfterMs, onStall: () => this.#onStall() };
@@ -364,12 +377,14 @@ export class Channel {
       },
       batchOf: (agreed) => (this.#areIntact(agreed) ? this.#batchOf(agreed) : undefined),
       settle: (request, error) => this.#settle(request, error),
-      onLists: (lists) => {
+      onLists: (lists, uneven) => {
         this.#lists = lists;
+        this.#uneven = uneven;
       },
       // Those who joined early have not counted what the others did since: from here on all count alike.
       onAllJoined: (unnamed) => {
         this.#unnamed = Math.max(this.#unnamed, unnamed);
+        this.#operations = 0;
       },
       onEnd: () => this.#endResolution(requests),
     });

@@ -17,6 +17,7 @@ export const requestKinds = [
   'prepareAllreduce',
   'processSet',
   'autotune',
+  'check',
 ] as const;
 export type RequestKind = (typeof requestKinds)[number];
 
@@ -48,7 +49,12 @@ export function canJoin({ kind, detail }: Pick<Description, 'kind' | 'detail'>):
 
 /** Whether nobody ever has to come to it: where not all ranks ask for it at one time, it is given up. */
 export function isOptional({ kind }: Pick<Description, 'kind'>): boolean {
-  return kind === 'autotune';
+  return kind === 'autotune' || kind === 'check';
+}
+
+/** Whether it is of this package itself: users have not called it. */
+export function isInternal({ kind }: Pick<Description, 'kind'>): boolean {
+  return kind === 'processSet' || isOptional({ kind });
 }
 
 export function unnamedKey(count: number): string {

@@ -4,7 +4,7 @@
 import { HorovodError } from '../errors.ts';
 import type { AllgatherOperation, Batch, Outcome } from '../transport/transport.ts';
 import { decodePendingLists, encodePendingList, type PendingList } from './agreement/pending-list.ts';
-import { type Resolution, resolvePending } from './agreement/resolve.ts';
+import { type Resolution, resolvePending, type Uneven } from './agreement/resolve.ts';
 import type { ChannelHost } from './channel-host.ts';
 import { type Description, nameOf } from './description.ts';
 import { ObservedOperation } from './observer.ts';
@@ -16,11 +16,13 @@ export interface ResolvingChannel {
   readonly isBlocked: boolean;
   /** How many requests without a name this rank has counted. */
   readonly unnamed: number;
+  /** How many operations this rank has taken part in, since all had joined. */
+  readonly operations: number;
   launch(batch: Omit<Batch, 'stallAfterMs'>, end: (outcome: Outcome) => void): void;
   /** Undefined: it cannot run, and the job has been failed. */
   batchOf(requests: readonly Request[]): Batch | undefined;
   settle(request: Request, error: HorovodError | undefined): void;
-  onLists(lists: readonly PendingList[]): void;
+  onLists(lists: readonly PendingList[], uneven: Uneven | undefined): void;
   /** `unnamed`: the highest count of any rank. */
   onAllJoined(unnamed: number): void;
   /** Requests that are not settled by now wait on. */
@@ -35,7 +37,9 @@ export function resolve(requests: readonly Request[], host: ChannelHost, channel
   const list: PendingList = {
     isBlocked: channel.isBlocked,
     unnamed: channel.unnamed,
-    requests: requests.map(({ description, submittedAtMs }) => ({ ...description, submittedAtMs })),
+    operations: channel.operations,
+    training: host.position?.(),
+    requests: requests.map(({ description }) => description),
   };
   const operation: AllgatherOperation = { kind: 'allgather', input: encodePendingList(list) };
   const exchange = {
@@ -54,8 +58,9 @@ export function resolve(requests: readonly Request[], host: ChannelHost, channel
       host.fail(error as HorovodError);
       return;
     }
-    channel.onLists(lists);
-    carryOut(resolvePending(lists, host.members), lists, requests, host, channel);
+    const resolution = resolvePending(lists, host.members);
+    channel.onLists(lists, resolution.uneven);
+    carryOut(resolution, lists, requests, host, channel);
   });
 }
 
@@ -72,6 +77,8 @@ function carryOut(
     if (request.operation !== undefined) request.operation.exchanges++;
   }
   for (const key of givenUp) host.onGivenUp?.(key);
+  // Nobody will find out by waiting: the operations of other batches fit as well.
+  if (givenUp.length > 0 && resolution.uneven?.isProven === true) host.onUneven?.(resolution.uneven.text);
   if (lastJoined !== undefined) channel.onAllJoined(Math.max(...lists.map(({ unnamed }) => unnamed)));
   for (const request of requests) {
     const error = errorOf(request.description, resolution, host.rank);

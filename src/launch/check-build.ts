@@ -1,7 +1,7 @@
 // `horovodrun --check-build`: what this installation supports, and why not the rest, in Python Horovod's layout.
 
 import type { Settings } from '../settings/table.ts';
-import { describeNative } from '../transport/native/load.ts';
+import { describeNative, loadNative, type NativeSearch } from '../transport/native/load.ts';
 import { describeMpi, findMpirun } from './mpirun/mpi-family.ts';
 
 export async function checkBuild(
@@ -30,13 +30,20 @@ ${addon('Gloo', gloo, '--gloo')}
 
 Available Tensor Operations:
 ${addon('shm (native)', native)}
-${addon('tcp (native)', native, 'between hosts')}
-${box(true, 'portable', 'TypeScript and WebAssembly')}
+${addon('tcp (native)', native, `between hosts; --encrypt ${encryptionOf(search)}`)}
+${box(true, 'portable', 'TypeScript and WebAssembly; between hosts, --encrypt works')}
 ${box(false, 'NCCL', 'not supported')}
 ${addon('MPI: Open MPI', openMpi)}
 ${addon('MPI: MPICH', mpich)}
 ${addon('Gloo', gloo)}
 `;
+}
+
+/** Whether the addon finds a cipher in this Node. */
+function encryptionOf(search: NativeSearch): string {
+  const native = loadNative(search);
+  const lack = native.built ? native.addon.encryptionLack : '';
+  return lack === '' ? 'works' : `does not work: this Node does not export ${lack} of OpenSSL`;
 }
 
 /** With its path or `remark`, or the reason why it is missing. */

@@ -19,14 +19,31 @@ export function resolveCommand(
   return {
     file: execPath,
     args: [
-      // Two ranks cannot listen on one debugger port.
-      ...execArgv.filter((option) => !option.startsWith('--inspect')),
-      ...(/ts$/.test(extname(file)) ? ['--enable-source-maps', '--import', loader] : []),
+      ...nodeOptionsForRanks(execArgv),
+      ...(/ts$/.test(extname(file)) ? ['--import', loader] : []),
       // A file name may look like an option.
       isAbsolute(file) || file.startsWith('.') ? file : `./${file}`,
       ...args,
     ],
   };
+}
+
+/**
+ * Options of Node that belong to this process alone. Two ranks cannot listen on one debugger port. The others say what this
+ * process runs (code, tests, a prompt, files to watch): a rank with `-e` would run the launcher's code instead of its script,
+ * and start another job.
+ */
+const launcherOnly =
+  /^(-e|-p|-pe|-i|--eval|--print|--interactive|--input-type|--(inspect|test|watch)(-.*)?)(=|$)/;
+
+/** What ranks get of `process.execArgv`. */
+export function nodeOptionsForRanks(execArgv: readonly string[]): string[] {
+  let isDropped = false;
+  return execArgv.filter((word) => {
+    // Node accepts no value that starts with a dash, so any other word belongs to the option before it.
+    if (word.startsWith('-')) isDropped = launcherOnly.test(word);
+    return !isDropped;
+  });
 }
 
 function isScript(file: string): boolean {

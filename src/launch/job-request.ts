@@ -1,6 +1,7 @@
 // A launch is what horovodrun or run() was asked to do. This file turns it into a job request: which rank runs where, which
 // hosts are other machines and how to reach them, and which cores and GPUs each rank gets.
 
+import { listLocalAddresses } from '../net/addresses.ts';
 import type { ForwardingRules } from '../settings/environment.ts';
 import { settingError } from '../settings/setting.ts';
 import type { LaunchOptions, Settings } from '../settings/table.ts';
@@ -25,6 +26,8 @@ export interface Launch {
   readonly driverEnvironment: NodeJS.ProcessEnv;
   readonly stdout: ConsoleWriter;
   readonly stderr: ConsoleWriter;
+  /** The width of the terminal that `stdout` is; undefined: it is none. */
+  readonly terminalColumns?: number | undefined;
   /** Prints a message of the launcher, one or more lines. */
   readonly say: (text: string) => void;
   /** Runs since the start of horovodrun; for --verbose. */
@@ -47,10 +50,12 @@ export interface JobOutput extends Pick<Launch, 'stdout' | 'stderr' | 'say'> {
 
 export interface JobRequest
   extends JobOutput,
-    Pick<Launch, 'command' | 'driverEnvironment' | 'environment' | 'clock'> {
+    Pick<Launch, 'command' | 'driverEnvironment' | 'environment' | 'clock' | 'terminalColumns'> {
   readonly slots: readonly Slot[];
   /** Which variables of `driverEnvironment` go to the ranks. */
   readonly forwarding?: ForwardingRules | undefined;
+  /** HOROVOD_ENCRYPT, and there are several hosts. */
+  readonly isEncrypted?: boolean | undefined;
   /** Of this machine. */
   readonly corePinning?: CorePinning | undefined;
   /** CUDA_VISIBLE_DEVICES for each local rank of this machine. */
@@ -99,10 +104,12 @@ export function listedHosts({
   return hostfile === undefined ? undefined : readHostfile(hostfile);
 }
 
-/** Throws if cores or GPUs cannot be assigned. */
+/** Throws if cores or GPUs cannot be assigned, or if there is no such network interface. */
 export function jobRequest(launch: Launch): JobRequest {
   const { plan, command, options, settings, environment, driverEnvironment, say, clock } = launch;
   const { slots, remoteNames } = plan;
+  // Throws if none of them is here. On one host nobody else would notice: its ranks use loopback only.
+  listLocalAddresses(settings.networkInterfaces);
   const localSlots = slots.filter(({ hostname }) => !remoteNames.has(hostname));
   const localSize = Math.max(0, ...localSlots.map((slot) => slot.localSize));
   const isLocal = localSize > 0;
@@ -113,8 +120,10 @@ export function jobRequest(launch: Launch): JobRequest {
     environment,
     driverEnvironment,
     clock,
+    terminalColumns: launch.terminalColumns,
     flightDirectory: settings.flightDirectory,
     forwarding: forwardingRules(options),
+    isEncrypted: settings.encrypt && remoteNames.size > 0,
     // If -H has two names for this machine, they share its cores.
     corePinning: isLocal && settings.pinCores ? new CorePinning(localSlots.length, say) : undefined,
     gpus:

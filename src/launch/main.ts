@@ -3,13 +3,17 @@
 import { fileURLToPath } from 'node:url';
 import { HorovodError } from '../errors.ts';
 import { parseCommandLine } from '../settings/command-line.ts';
+import { typedCommand } from '../settings/command-name.ts';
 import { processEnvironment } from '../settings/environment.ts';
 import { helpText } from '../settings/help.ts';
 import { packageVersion } from '../settings/package.ts';
 import { settingError } from '../settings/setting.ts';
+import { isElastic } from './elastic/is-elastic.ts';
 import { Job } from './job.ts';
-import { jobRequest, planHosts } from './job-request.ts';
-import { ConsoleWriter, ownOutput } from './output/console-writer.ts';
+import { jobRequest, type Launch, planHosts } from './job-request.ts';
+import type { ConsoleWriter } from './output/console-writer.ts';
+import { openConsole } from './output/terminal-writer.ts';
+import { crowdedHint } from './spawn/allowed-cores.ts';
 import { StartClock } from './start-clock.ts';
 
 const usageExitCode = 2;
@@ -19,38 +23,37 @@ export async function main(argv: readonly string[]): Promise<never> {
   let job: Pick<Job, 'interrupt'> | undefined;
   // If the reader of our output has gone (`horovodrun … | head`), we end as other programs do.
   const onBroken = () => job?.interrupt('SIGPIPE');
-  const stdout = new ConsoleWriter(ownOutput('stdout'), onBroken);
-  const stderr = new ConsoleWriter(ownOutput('stderr'), onBroken);
+  const console = openConsole(onBroken, processEnvironment()['TERM']);
+  const { stdout, stderr } = console;
   const say = (text: string) => void stderr.write(`horovodrun: ${text}\n`);
   const onStart = (started: Started) => {
     job = started;
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
       process.on(signal, () => started.interrupt(signal));
     process.on('SIGUSR2', () => started.askForRecords?.());
+    console.watch((columns) => started.resizeTerminal?.(columns));
   };
   let exitCode: number;
   try {
-    exitCode = await run(argv, { stdout, stderr, say, onStart });
+    exitCode = await run(argv, { stdout, stderr, terminalColumns: console.columns, say, onStart });
   } catch (error) {
     if (!HorovodError.is(error)) throw error;
     say(error.detail);
-    if (isUsageError(error)) say('See `horovodrun --help`.');
+    if (isUsageError(error)) say(`See \`${typedCommand('horovodrun')} --help\`.`);
     exitCode = isUsageError(error) ? usageExitCode : 1;
   }
   await Promise.all([stdout.flush(), stderr.flush()]);
   process.exit(exitCode);
 }
 
-interface Surroundings {
-  readonly stdout: ConsoleWriter;
-  readonly stderr: ConsoleWriter;
-  readonly say: (text: string) => void;
+interface Surroundings extends Pick<Launch, 'stdout' | 'stderr' | 'terminalColumns' | 'say'> {
   readonly onStart: (job: Started) => void;
 }
 
-type Started = Pick<Job, 'interrupt'> & Partial<Pick<Job, 'askForRecords'>>;
+type Started = Pick<Job, 'interrupt'> & Partial<Pick<Job, 'askForRecords' | 'resizeTerminal'>>;
 
-async function run(argv: readonly string[], { stdout, stderr, say, onStart }: Surroundings): Promise<number> {
+async function run(argv: readonly string[], surroundings: Surroundings): Promise<number> {
+  const { stdout, stderr, terminalColumns, say, onStart } = surroundings;
   const driverEnvironment = processEnvironment();
   const { options, command, environment, settings, notices } = parseCommandLine(argv, driverEnvironment);
   if (options.help) return print(stdout, helpText());
@@ -67,10 +70,7 @@ async function run(argv: readonly string[], { stdout, stderr, say, onStart }: Su
   clock.mark('launcher');
   if (options.processes !== undefined && command.length === 0)
     throw settingError('the command to run is missing.');
-  const plan = await planHosts(options, settings.startTimeoutMs);
-  clock.mark('resolve');
-  const launch = {
-    plan,
+  const surrounded = {
     command,
     options,
     settings,
@@ -78,9 +78,24 @@ async function run(argv: readonly string[], { stdout, stderr, say, onStart }: Su
     driverEnvironment,
     stdout,
     stderr,
+    terminalColumns,
     say,
     clock,
   };
+  if (isElastic(settings)) {
+    const { startElasticJob } = await import('./elastic/start.ts');
+    const job = await startElasticJob(surrounded);
+    onStart(job);
+    return job.finish();
+  }
+  const plan = await planHosts(options, settings.startTimeoutMs);
+  clock.mark('resolve');
+  // --pin-cores has a warning of its own, and mpirun counts cores itself.
+  const isOurs = settings.transport !== 'mpi' && !settings.pinCores;
+  const localRanks = plan.slots.filter(({ hostname }) => !plan.remoteNames.has(hostname)).length;
+  const hint = isOurs ? crowdedHint(localRanks) : undefined;
+  if (hint !== undefined) say(hint);
+  const launch = { ...surrounded, plan };
   const job = await (settings.transport === 'mpi'
     ? (await import('./mpirun/start.ts')).startMpirunJob(launch)
     : Job.start(jobRequest(launch)));

@@ -87,6 +87,11 @@ export function isLoopback(address: string): boolean {
   return /^(127\.|::1$|::ffff:127\.)/.test(address) || address === 'localhost';
 }
 
+/** The addresses, host:port, under which another machine may reach this one: there, loopback would be that machine itself. */
+export function withoutLoopback(addresses: readonly string[]): readonly string[] {
+  return addresses.filter((address) => !isLoopback(parseAddress(address)?.host ?? ''));
+}
+
 /** Is `address` in the block `cidr` (10.0.0.0/8)? False where that is none. */
 export function isInSubnet(address: string, cidr: string): boolean {
   const [network = '', digits = ''] = cidr.split('/');

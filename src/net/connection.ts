@@ -2,6 +2,7 @@
 // the bytes wait in the kernel, where native code that is given the descriptor finds them.
 
 import type { Socket } from 'node:net';
+import type { KeyPair, KeyUse } from './connection-keys.ts';
 
 export interface Connection {
   /** Paused; resume() starts it for an owner in TypeScript. */
@@ -10,8 +11,8 @@ export interface Connection {
   readonly accepted: boolean;
   /** Of the other side, as this one sees it: '10.0.0.2:4000'. */
   readonly address: string;
-  /** What both sides have agreed on in the handshake; see `Verdict`. */
-  readonly transcript: Buffer;
+  /** Known to the two ends of this connection only. */
+  keysFor(use: KeyUse): KeyPair;
   /** For the addon, which duplicates it; call release() afterwards. */
   takeDescriptor(): number;
   /** Ends Node's side without shutting the connection down: a duplicate goes on. */
@@ -27,7 +28,7 @@ export const readyByte = 0x52;
 /** To be called at once when the last byte of the handshake has come. */
 export function handOver(
   socket: Socket,
-  details: Pick<Connection, 'accepted' | 'address' | 'transcript'>,
+  details: Pick<Connection, 'accepted' | 'address' | 'keysFor'>,
 ): Connection {
   stopReading(socket);
   return {

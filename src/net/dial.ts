@@ -5,6 +5,7 @@
 import { createConnection, type Socket } from 'node:net';
 import { parseAddress } from './addresses.ts';
 import { type Connection, handOver } from './connection.ts';
+import { deriveKeys, type KeyUse } from './connection-keys.ts';
 import { type Claim, converse, type Identity, introduce, take, type Verdict } from './handshake.ts';
 import { inSeconds } from './wait.ts';
 
@@ -48,6 +49,8 @@ const weights: Readonly<Record<Sight['kind'], number>> = {
   impostor: 3,
   rejected: 3,
   other: 3,
+  version: 3,
+  taken: 3,
 };
 
 export class Dial {
@@ -144,7 +147,9 @@ export class Dial {
         }
         this.#sockets.delete(socket);
         this.cancel();
-        onConnection(handOver(socket, { accepted: false, address, transcript: verdict.transcript }));
+        const keysFor = (use: KeyUse) =>
+          deriveKeys(identity, claim.purpose, verdict.transcript, 'dialer', use);
+        onConnection(handOver(socket, { accepted: false, address, keysFor }));
       });
     });
   }
@@ -183,7 +188,7 @@ export class Dial {
       case 'silent':
         return `no answer within ${inSeconds(this.#attemptTimeoutMs)}`;
       case 'closed':
-        return 'it closed the connection';
+        return 'it closed the connection at once; perhaps it has no file descriptors left (ulimit -n)';
       case 'invalid':
         return 'not an address';
       case 'error':
@@ -194,6 +199,10 @@ export class Dial {
         return 'rejected: another job, or a different secret';
       case 'impostor':
         return 'what is listening there does not know the secret of this job';
+      case 'version':
+        return `another version of horovod, with protocol ${sight.theirs} (this process: ${sight.ours})`;
+      case 'taken':
+        return `rank ${claim.from} is connected there already`;
       case 'other':
         if (sight.number === claim.to) return `it does not know rank ${claim.from}`;
         return sight.number === claim.from ? 'this rank itself' : `rank ${sight.number} is listening there`;

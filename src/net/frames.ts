@@ -1,5 +1,6 @@
 // Frames: how messages are cut out of a stream of bytes. A frame is four bytes of length, big-endian, and a body. Stores,
-// host watches and agents each put messages of a type they define, and check, into the bodies.
+// host watches and agents each put messages of a type they define, and check, into the bodies. On connections of the
+// network the bodies are authenticated as well (sealed-frames.ts).
 
 /** Thrown for bytes that are no frame, or no message of the reader's protocol. The connection is of no use any more. */
 export class ProtocolError extends Error {}
@@ -26,6 +27,11 @@ export class FrameReader {
 
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
+  }
+
+  /** No frame has come in part. */
+  get isEmpty(): boolean {
+    return this.#bytes === 0;
   }
 
   /** A length beyond the limit throws before any byte of that frame is kept. Bodies may share memory with `piece`. */

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { JobSecret } from '../settings/job-secret.ts';
 import {
+  type Acceptance,
   type Claim,
   challenge,
   channelDigest,
@@ -21,7 +22,7 @@ interface Play {
   readonly identity?: Identity;
   readonly claim?: Claim;
   readonly number?: number;
-  readonly accepts?: () => boolean;
+  readonly accepts?: () => Acceptance;
   /** What becomes of a message: 0 the hello, 1 the answer, 2 the verdict. */
   readonly alter?: (message: Buffer, which: number) => Buffer;
 }
@@ -84,7 +85,8 @@ describe('two sides of one job', () => {
 
   test('learn that the other is somebody else, or does not want them', () => {
     assert.deepEqual(play({ number: 5 }).verdict, { kind: 'other', number: 5 });
-    assert.deepEqual(play({ accepts: () => false }).verdict, { kind: 'other', number: 1 });
+    assert.deepEqual(play({ accepts: () => 'no' }).verdict, { kind: 'other', number: 1 });
+    assert.deepEqual(play({ accepts: () => 'taken' }).verdict, { kind: 'taken' });
     assert.equal(play({ number: 5 }).judgement?.kind, 'rejected');
   });
 });
@@ -144,5 +146,13 @@ describe('a stranger', () => {
     assert.deepEqual(dialer.next(Buffer.from('HTTP')).value, { kind: 'stranger' });
     listener.next();
     assert.deepEqual(listener.next(Buffer.from('GET ')).value, { kind: 'stranger' });
+  });
+
+  test('of another version of the package is recognised as such', () => {
+    const [dialer, listener] = [introduce(identity, claim), challenge(identity, 'ranks', 1)];
+    dialer.next();
+    assert.deepEqual(dialer.next(Buffer.from('HVD1')).value, { kind: 'version', theirs: 1, ours: 2 });
+    listener.next();
+    assert.deepEqual(listener.next(Buffer.from('HVD1')).value, { kind: 'stranger' });
   });
 });

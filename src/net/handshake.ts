@@ -1,13 +1,17 @@
 // The mutual challenge at the start of every connection of a job. The *listener* waits for connections; the *dialer*
 // makes them and *claims* who it is, whom it wants and what for. Both prove that they know the job's secret.
-//   listener → dialer   magic 4 · listener's nonce 32
-//   dialer → listener   magic 4 · from 4 · to 4 · channel 32 · dialer's nonce 32 · proof 32
+//   listener → dialer   magic 3, version 1 · listener's nonce 32
+//   dialer → listener   magic 3, version 1 · from 4 · to 4 · channel 32 · dialer's nonce 32 · proof 32
 //   listener → dialer   verdict 1 · listener's number 4 · proof 32
 //   dialer → listener   'taken' 1   of all connections that the dialer has tried, this is the one it uses
 //   listener → dialer   'done' 1    the connection has an owner on the listener's side
 // Sizes are fixed and nobody may speak out of turn: a stranger can make the other side read a few bytes and no more. A
 // proof is an HMAC with the secret over purpose, direction, job id, claim and both nonces. Nonces are new for every
-// connection, so recorded bytes prove nothing, and neither side can send the other's proof back to it.
+// connection, so recorded bytes prove nothing, and neither side can send the other's proof back to it. What follows is
+// bound to the handshake by the keys that are derived from it (connection-keys.ts).
+//
+// The version is that of everything on the wire. It changes with the handshake, with frames and with messages, so that two
+// versions of the package that do not understand each other say so.
 //
 // Each side is a generator that says and hears bytes, and knows nothing of sockets; converse() connects it to one.
 
@@ -41,7 +45,7 @@ export interface ReceivedClaim {
 }
 
 export type Verdict =
-  /** `transcript`: claim and both nonces; with the secret, what keys for this connection can be derived from. */
+  /** `transcript`: claim and both nonces, from which the keys of the connection are derived. */
   | { readonly kind: 'welcome'; readonly transcript: Buffer }
   /** It does not speak this protocol. */
   | { readonly kind: 'stranger' }
@@ -50,7 +54,14 @@ export type Verdict =
   /** It cannot prove that it knows the secret. */
   | { readonly kind: 'impostor' }
   /** It belongs to the job, but is not the one we want, or does not want us. */
-  | { readonly kind: 'other'; readonly number: number };
+  | { readonly kind: 'other'; readonly number: number }
+  /** It has a connection from one that claims to be us. */
+  | { readonly kind: 'taken' }
+  /** It is of a version that speaks otherwise. */
+  | { readonly kind: 'version'; readonly theirs: number; readonly ours: number };
+
+/** 'taken': not while it has another connection of the same dialer. */
+export type Acceptance = 'yes' | 'no' | 'taken';
 
 export type Judgement =
   | { readonly kind: 'member'; readonly claim: ReceivedClaim; readonly transcript: Buffer }
@@ -61,14 +72,17 @@ export type Judgement =
 /** One side: says something, and goes on when it has heard so many bytes. */
 export type Talk<Result> = Generator<{ readonly say?: Buffer; readonly hear: number }, Result, Buffer>;
 
-const magic = Buffer.from('HVD1');
+const magic = Buffer.from('HVD');
+/** Counted from the digit '1'. */
+const wireVersion = 2;
+const greeting = Buffer.concat([magic, Buffer.from(String(wireVersion))]);
 const nonceBytes = 32;
 const proofBytes = 32;
 const claimBytes = 4 + 4 + 32;
 const verdictHeadBytes = 1 + 4;
 const takenByte = 0x54;
 const doneByte = 0x44;
-const verdicts = { rejected: 0, welcome: 1, other: 2 } as const;
+const verdicts = { rejected: 0, yes: 1, no: 2, taken: 3 } as const;
 
 /** Names `channel` to those who know the secret. */
 export function channelDigest({ secret, jobId }: Identity, channel: string): Buffer {
@@ -77,14 +91,16 @@ export function channelDigest({ secret, jobId }: Identity, channel: string): Buf
 
 /** The dialer's side, up to the verdict. */
 export function* introduce(identity: Identity, claim: Claim): Talk<Verdict> {
-  const theirMagic = yield { hear: magic.length };
-  if (!theirMagic.equals(magic)) return { kind: 'stranger' };
+  const theirGreeting = yield { hear: greeting.length };
+  if (!theirGreeting.subarray(0, magic.length).equals(magic)) return { kind: 'stranger' };
+  const theirs = theirGreeting.readUInt8(magic.length) - 0x30;
+  if (theirs !== wireVersion) return { kind: 'version', theirs, ours: wireVersion };
   const listenerNonce = yield { hear: nonceBytes };
   const ours = Buffer.concat([encodeClaim(identity, claim), randomBytes(nonceBytes)]);
   const transcript = Buffer.concat([listenerNonce, ours]);
   const proof = prove(identity, claim.purpose, 'dialer', transcript);
   const verdict = yield {
-    say: Buffer.concat([magic, ours, proof]),
+    say: Buffer.concat([greeting, ours, proof]),
     hear: verdictHeadBytes + proofBytes,
   };
   const head = verdict.subarray(0, verdictHeadBytes);
@@ -92,9 +108,8 @@ export function* introduce(identity: Identity, claim: Claim): Talk<Verdict> {
   if (code === verdicts.rejected) return { kind: 'rejected' };
   const theirProof = prove(identity, claim.purpose, 'listener', transcript, head);
   if (!timingSafeEqual(verdict.subarray(verdictHeadBytes), theirProof)) return { kind: 'impostor' };
-  return code === verdicts.welcome && number === claim.to
-    ? { kind: 'welcome', transcript }
-    : { kind: 'other', number };
+  if (number !== claim.to || code === verdicts.no) return { kind: 'other', number };
+  return code === verdicts.yes ? { kind: 'welcome', transcript } : { kind: 'taken' };
 }
 
 /** The dialer's side after a welcome: takes the connection and waits for its owner on the other side. */
@@ -111,11 +126,11 @@ export function* challenge(
   identity: Identity,
   purpose: Purpose,
   number: number,
-  accepts: (claim: ReceivedClaim) => boolean = () => true,
+  accepts: (claim: ReceivedClaim) => Acceptance = () => 'yes',
 ): Talk<Judgement> {
   const listenerNonce = randomBytes(nonceBytes);
-  const theirMagic = yield { say: Buffer.concat([magic, listenerNonce]), hear: magic.length };
-  if (!theirMagic.equals(magic)) return { kind: 'stranger' };
+  const theirGreeting = yield { say: Buffer.concat([greeting, listenerNonce]), hear: greeting.length };
+  if (!theirGreeting.equals(greeting)) return { kind: 'stranger' };
   const answer = yield { hear: claimBytes + nonceBytes + proofBytes };
   const transcript = Buffer.concat([listenerNonce, answer.subarray(0, -proofBytes)]);
   const theirProof = answer.subarray(-proofBytes);
@@ -126,12 +141,12 @@ export function* challenge(
     return { kind: 'rejected', farewell: nothing };
   }
   const claim = decodeClaim(answer);
-  const isAccepted = claim.to === number && accepts(claim);
+  const acceptance = claim.to === number ? accepts(claim) : 'no';
   const head = Buffer.alloc(verdictHeadBytes);
-  head.writeUInt8(isAccepted ? verdicts.welcome : verdicts.other, 0);
+  head.writeUInt8(verdicts[acceptance], 0);
   head.writeUInt32BE(number, 1);
   const verdict = Buffer.concat([head, prove(identity, purpose, 'listener', transcript, head)]);
-  if (!isAccepted) return { kind: 'rejected', farewell: verdict };
+  if (acceptance !== 'yes') return { kind: 'rejected', farewell: verdict };
   const taken = yield { say: verdict, hear: 1 };
   return taken[0] === takenByte ? { kind: 'member', claim, transcript } : { kind: 'stranger' };
 }

@@ -1,11 +1,13 @@
 // What strangers can and cannot do at a listener, over real sockets of this machine.
 
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createConnection, createServer, type Socket } from 'node:net';
+import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { JobSecret } from '../settings/job-secret.ts';
-import type { Connection } from './connection.ts';
+import { type Connection, readyByte } from './connection.ts';
 import { Dial } from './dial.ts';
 import { Listener, type ListenerOptions } from './listener.ts';
 
@@ -70,7 +72,7 @@ test('garbage, truncated and oversized answers are rejected within a few bytes',
     'GET / HTTP/1.1\r\n\r\n',
     Buffer.alloc(answerBytes, 7),
     Buffer.alloc(1 << 20, 7),
-    Buffer.concat([Buffer.from('HVD1'), Buffer.alloc(answerBytes, 7)]),
+    Buffer.concat([Buffer.from('HVD2'), Buffer.alloc(answerBytes, 7)]),
   ];
   for (const answer of answers) {
     const stranger = strangerTo(t, listener);
@@ -82,7 +84,7 @@ test('garbage, truncated and oversized answers are rejected within a few bytes',
   assert.ok((await bytesUntilClose(truncated)).length <= helloBytes);
   // One that looks right gets a verdict of "no": nothing else ever comes.
   const forger = strangerTo(t, listener);
-  forger.write(Buffer.concat([Buffer.from('HVD1'), Buffer.alloc(answerBytes - 4, 7)]));
+  forger.write(Buffer.concat([Buffer.from('HVD2'), Buffer.alloc(answerBytes - 4, 7)]));
   const heard = await bytesUntilClose(forger);
   assert.equal(heard.length, helloBytes + verdictBytes);
   assert.equal(heard[helloBytes], 0);
@@ -112,7 +114,7 @@ test('recorded bytes of a rank do not open the door again', async (t) => {
 test('who takes too long to prove itself is dropped, byte by byte or silent', async (t) => {
   const listener = await listen(t, { handshakeTimeoutMs: 200 });
   const [silent, slow] = [strangerTo(t, listener), strangerTo(t, listener)];
-  const answer = Buffer.from('HVD1'.padEnd(50));
+  const answer = Buffer.from('HVD2'.padEnd(50));
   let at = 0;
   const dripping = setInterval(() => slow.write(answer.subarray(at, ++at)), 20);
   t.after(() => clearInterval(dripping));
@@ -141,7 +143,7 @@ test('a flood of strangers does not keep the ranks out', async (t) => {
 });
 
 test('a dialer whose claim is not accepted is rejected, whatever it proves', async (t) => {
-  const listener = await listen(t, { accepts: ({ from }) => from !== 1 });
+  const listener = await listen(t, { accepts: ({ from }) => (from === 1 ? 'no' : 'yes') });
   const claim = { purpose: 'ranks', from: 1, to: 0, channel: 'a' } as const;
   const seen = await new Promise<Dial>((resolve) => {
     const attempt: Dial = new Dial({
@@ -154,4 +156,69 @@ test('a dialer whose claim is not accepted is rejected, whatever it proves', asy
     t.after(() => attempt.cancel());
   });
   assert.deepEqual(seen.sights, [{ kind: 'other', number: 0 }]);
+});
+
+test('a process without file descriptors says so, and accepts the ranks that keep trying when it has some again', async (t) => {
+  const script = `
+    const base = ${JSON.stringify(new URL('./', import.meta.url).href)};
+    const { Listener } = await import(base + 'listener.js');
+    const { JobSecret } = await import(base + '../settings/job-secret.js');
+    const fs = await import('node:fs');
+    const listener = await Listener.open({ secret: JobSecret.fromText('s'), jobId: 'j', purpose: 'ranks', number: 0,
+      listenOn: 'loopback', onIncoming: ({ accept }) => {
+        const { socket } = accept();
+        socket.once('data', () => socket.end('here')).resume();
+      } });
+    process.on('warning', ({ message }) => {
+      for (const fd of held) fs.closeSync(fd);
+      process.stdin.once('data', () => process.exit()).ref();
+      console.log(message);
+    });
+    const held = [];
+    process.stdin.once('data', () => {
+      try { for (;;) held.push(fs.openSync('/dev/null')); } catch {}
+      console.log('full');
+    });
+    console.log(listener.port);`;
+  const command = [
+    '-c',
+    'ulimit -n 64 && exec "$0" "$@"',
+    process.execPath,
+    '--input-type=module',
+    '-e',
+    script,
+  ];
+  const child = spawn('sh', command, { stdio: ['pipe', 'pipe', 'ignore'] });
+  t.after(() => child.kill('SIGKILL'));
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const line = async () => String((await lines.next()).value);
+  const port = await line();
+  child.stdin.write('fill\n');
+  assert.equal(await line(), 'full');
+  const there = { secret: JobSecret.fromText('s'), jobId: 'j' };
+  const claim = { purpose: 'ranks', from: 1, to: 0, channel: 'a' } as const;
+  const seen: string[] = [];
+  const connected = new Promise<Connection>((onConnection) => {
+    const attempt: Dial = new Dial({
+      identity: there,
+      claim,
+      addresses: [`127.0.0.1:${port}`],
+      onConnection,
+      onSight: () => seen.push(attempt.describe()),
+    });
+    t.after(() => attempt.cancel());
+  });
+  assert.match(
+    await line(),
+    new RegExp(`cannot accept .* at port ${port} \\(EMFILE\\).*raise the limit \\(ulimit -n\\)`),
+  );
+  const { socket } = await connected;
+  // The owner on the listener's side speaks only then.
+  socket.write(Buffer.of(readyByte));
+  socket.resume();
+  assert.equal(String((await once(socket, 'data'))[0]), 'here');
+  for (const text of seen)
+    assert.match(text, /it closed the connection at once; perhaps it has no file descriptors left/);
+  child.stdin.write('end\n');
+  await once(child, 'exit');
 });

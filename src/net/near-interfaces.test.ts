@@ -1,4 +1,4 @@
-// Interfaces that lead to the other hosts, and what MPI is told of them.
+// Interfaces that lead to the other hosts, and the settings of MPI that follow from them.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -31,7 +31,7 @@ test('nothing is said where a host is behind a router, or there is none', () => 
   assert.equal(nearInterfaces([], own), undefined);
 });
 
-test('MPI is told in the variables of each library, and what the user has set stays', () => {
+test('the variables of each MPI library name them, and what the user has set stays', () => {
   const env: NodeJS.ProcessEnv = {};
   limitMpiInterfaces([eth0], false, env);
   assert.deepEqual(env, {

@@ -5,9 +5,12 @@ import { type DType, dtypes, type TypedArrayConstructor } from '../tensor/dtype.
 import { checkShape, describe, elementsIn, type Tensor } from '../tensor/tensor.ts';
 import type { OperationRunner } from './runner.ts';
 
+/** A rank, or a process that will be one. */
+export type AllocatingRank = Pick<OperationRunner, 'alloc' | 'world'>;
+
 /** A zeroed tensor; garbage collected like any other. */
 export function alloc(
-  context: OperationRunner,
+  context: AllocatingRank,
   lengthOrShape: number | readonly number[],
   dtype: DType = 'float32',
 ): Tensor {
@@ -23,7 +26,7 @@ export function alloc(
   return { data: new (arrays[0] as TypedArrayConstructor)(buffer, 0, length), shape, dtype };
 }
 
-function allocated(context: OperationRunner, bytes: number): ArrayBufferLike {
+function allocated(context: AllocatingRank, bytes: number): ArrayBufferLike {
   try {
     return context.alloc(bytes);
   } catch (error) {

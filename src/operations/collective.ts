@@ -1,6 +1,7 @@
 // A collective as a value: its name, its arguments and how a call of it becomes a plan. The functions that users call
 // are its *forms*: one returns a promise, the Sync form blocks. Forms are made once, when a module loads.
 
+import { fromCaller } from '../errors.ts';
 import type { TensorLike } from '../tensor/tensor.ts';
 import { runPlan, runPlanSync } from './composite.ts';
 import { type CollectiveOptions, labelOf } from './options.ts';
@@ -74,8 +75,12 @@ export function promiseForm<A extends readonly unknown[], O extends CollectiveOp
   collective: Collective<A, O, P>,
 ): (runner: OperationRunner, ...args: [...A, options?: O]) => Promise<never> {
   return async (runner, ...args) => {
-    const planned = await runPlan(runner, ...submissionOf(collective, runner, args));
-    return resultOf(collective, planned);
+    try {
+      const planned = await runPlan(runner, ...submissionOf(collective, runner, args));
+      return resultOf(collective, planned);
+    } catch (error) {
+      throw fromCaller(error);
+    }
   };
 }
 

@@ -70,7 +70,7 @@ describe('a composite', () => {
     });
   });
 
-  test('that differs between ranks is told as one thing, and the job goes on', async () => {
+  test('that differs between ranks is one error, and the job goes on', async () => {
     await runContexts(2, async (context, rank) => {
       const failed = runPlan(context, planOf(1, rank === 0 ? 'twice' : 'thrice'), { name: 'x' }, 'twice');
       const error = await errorOf(failed);

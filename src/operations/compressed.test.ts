@@ -316,7 +316,7 @@ describe('what cannot be', () => {
     }
   });
 
-  test('ranks with different compressors, or different parameters, are told', async () => {
+  test('ranks with different compressors, or different parameters, get an error', async () => {
     const errors = await runContexts(2, async (context, rank) => {
       const compression = Compression.topk(rank === 0 ? 0.1 : 0.2);
       return errorOf(allreduce(context, wave(10, 0), { compression, name: 'x' }));
@@ -328,7 +328,7 @@ describe('what cannot be', () => {
     }
   });
 
-  test('a rank that has joined cannot take part, and the others are told', async () => {
+  test('a rank that has joined cannot take part, and the others get an error', async () => {
     const results = await runContexts(2, async (context, rank) => {
       if (rank === 1) return join(context);
       const error = await errorOf(

@@ -2,7 +2,7 @@
 // bytes. It works in place on the buffers given, like MPI-4's persistent collectives.
 
 import { ObservedOperation, waitingPeriodMs } from '../engine/observer.ts';
-import { HorovodError } from '../errors.ts';
+import { fromCaller, HorovodError } from '../errors.ts';
 import type { TypedArray } from '../tensor/dtype.ts';
 import { operandOf, type TensorLike } from '../tensor/tensor.ts';
 import type { Round } from '../transport/transport.ts';
@@ -42,7 +42,7 @@ export async function prepareAllreduce<T extends TensorLike | readonly TensorLik
   try {
     await context.run(agreement, options, what, `${key}.prepare`);
   } catch (error) {
-    throw uncounted(context, options, what, error);
+    throw uncounted(context, options, what, fromCaller(error));
   }
   return finish();
 }
@@ -137,7 +137,11 @@ function preparedOf<T extends TensorLike | readonly TensorLike[]>(
   return {
     async run(limits = {}) {
       check();
-      await runPlan(context, currentPlan(), { ...common, ...limits }, what, key);
+      try {
+        await runPlan(context, currentPlan(), { ...common, ...limits }, what, key);
+      } catch (error) {
+        throw fromCaller(error);
+      }
       return xs;
     },
     runSync() {

@@ -4,7 +4,7 @@
 
 import type { Channel } from '../engine/channel.ts';
 import { unnamedKey } from '../engine/description.ts';
-import type { HorovodError } from '../errors.ts';
+import { fromCaller, type HorovodError } from '../errors.ts';
 import type { DType, TypedArray } from '../tensor/dtype.ts';
 import { Average, Sum } from '../tensor/reduce-op.ts';
 import type { TensorLike } from '../tensor/tensor.ts';
@@ -63,18 +63,29 @@ export function quickAllreduce<T extends TensorLike>(
     channel.endQuick(operation, quick);
     return Promise.resolve(result);
   }
-  return new Promise((resolve, reject) => {
+  return new Promise((resolve) => {
     const request = context.requestFor({
       plan: planOf(call),
       options,
       key: unnamedKey(call.count),
       sequence: operation.sequence,
       resolve: () => resolve(result),
-      reject,
+      reject: (error) => resolve(rejectAtCaller(error)),
     });
     if (status === undefined) channel.adoptQuick(request, quick);
     else channel.settleQuick(request, quick, status);
   });
+}
+
+/**
+ * A promise that resolves to this rejects with `error`, whose stack shows the line that awaits it. Only failures pay for it:
+ * an async function around the operation would do the same, and makes small tensors 10 % slower.
+ */
+async function rejectAtCaller(error: HorovodError): Promise<never> {
+  // V8 finds the awaiting line by way of the promises that wait for this one, and the first of them does so two jobs from now.
+  await undefined;
+  await undefined;
+  throw fromCaller(error);
 }
 
 function wrap<T extends TensorLike>(data: TypedArray, shape: readonly number[] | undefined, dtype: DType): T {
@@ -118,5 +129,5 @@ export function finishSlowly<R>(
     },
   });
   channel.settleQuickSync(request, quick, status);
-  if (failure !== undefined) throw failure;
+  if (failure !== undefined) throw fromCaller(failure);
 }

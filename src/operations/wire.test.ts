@@ -122,7 +122,7 @@ for (const [name, dtype] of [
   });
 }
 
-test('ranks that compress differently, or not all, are told so', async () => {
+test('ranks that compress differently, or not all, get an error that says so', async () => {
   for (const other of [undefined, Compression.bf16]) {
     await runContexts(2, async (context, rank) => {
       const compression = rank === 0 ? Compression.fp16 : other;

@@ -8,12 +8,9 @@ import { JobSecret } from '../settings/job-secret.ts';
 import type { LauncherEnvironment } from '../settings/launcher-environment.ts';
 import type { Settings } from '../settings/table.ts';
 import { MemoryStore } from './store/memory-store.ts';
+import type { StoreChannel } from './store/messages.ts';
 import type { Store } from './store/store.ts';
 import { TcpStore } from './store/tcp-store.ts';
-import { meet } from './without-launcher/meet.ts';
-import { meetingPlace } from './without-launcher/meeting-places.ts';
-import { pmiMeetingPlace } from './without-launcher/pmi-meeting-place.ts';
-import { meetBySignpost } from './without-launcher/signpost.ts';
 
 export interface JoinedJob {
   readonly store: Store;
@@ -27,11 +24,23 @@ export interface JoinedJob {
   close(): void;
 }
 
-export async function joinJob(settings: Settings, wait: WaitOptions): Promise<JoinedJob> {
+/** `channel`: what the connection to the store is for; a rank has one of each at a time. */
+export async function joinJob(
+  settings: Settings,
+  wait: WaitOptions,
+  channel: StoreChannel = '',
+): Promise<JoinedJob> {
   const { launcher } = settings;
   const { signal, timeoutMs = settings.startTimeoutMs } = wait;
-  if (launcher.kind === 'horovodrun') return joinLauncher(settings, { signal, timeoutMs });
+  if (launcher.kind === 'horovodrun') return joinLauncher(settings, { signal, timeoutMs }, channel);
   if (launcher.kind === 'alone' || launcher.size === 1) return alone(launcher.kind);
+  // Most jobs have a launcher: they do not load the code of the others.
+  const [{ meet }, { meetingPlace }, { pmiMeetingPlace }, { meetBySignpost }] = await Promise.all([
+    import('./without-launcher/meet.ts'),
+    import('./without-launcher/meeting-places.ts'),
+    import('./without-launcher/pmi-meeting-place.ts'),
+    import('./without-launcher/signpost.ts'),
+  ]);
   const place =
     launcher.kind === 'pmi'
       ? await pmiMeetingPlace(launcher, settings, { signal, timeoutMs })
@@ -54,6 +63,7 @@ export async function joinJob(settings: Settings, wait: WaitOptions): Promise<Jo
 async function joinLauncher(
   settings: Settings,
   { signal, timeoutMs }: { signal: AbortSignal | undefined; timeoutMs: number },
+  channel: StoreChannel,
 ): Promise<JoinedJob> {
   const { rendezvousAddress: address, secret, jobId, rank, size } = settings;
   if (size === 1 && address === undefined) return alone('horovodrun');
@@ -65,7 +75,7 @@ async function joinLauncher(
         'HOROVOD_RENDEZVOUS=host:port on every rank, with a host of the job.',
     );
   }
-  const store = await TcpStore.connect({ address, secret, jobId, rank, signal, timeoutMs });
+  const store = await TcpStore.connect({ address, secret, jobId, rank, channel, signal, timeoutMs });
   return { store, rank, size, secret, jobId, launcher: 'horovodrun', close: () => store.close() };
 }
 

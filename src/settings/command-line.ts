@@ -8,6 +8,7 @@ import { type ForeignFlag, foreignFlags } from './foreign-flags.ts';
 import { parseSetting, readSettings } from './read-settings.ts';
 import { settingError } from './setting.ts';
 import {
+  cannotEncrypt,
   type Flag,
   type LaunchOptions,
   launchTable,
@@ -40,7 +41,7 @@ type Owner =
 /** Throws ERR_HVD_SETTING for wrong values and ERR_HVD_UNSUPPORTED for flags that are not supported. */
 export function parseCommandLine(argv: readonly string[], env: NodeJS.ProcessEnv): CommandLine {
   const owners = flagOwners();
-  const { flags, command } = splitCommand(argv, owners);
+  const { flags, command, isMarked } = splitCommand(joinPairs(argv, owners), owners);
   const launchTexts = new Map<string, string>();
   const workerTexts = new Map<string, string>();
   const notices: string[] = [];
@@ -73,6 +74,8 @@ export function parseCommandLine(argv: readonly string[], env: NodeJS.ProcessEnv
     environment[settingsTable[key as keyof TableSettings].env as string] = text;
   }
   notices.push(...noticesAboutEnvironment(env));
+  // Whoever writes `--` before the command knows where our flags end.
+  if (!isMarked) notices.push(...noticesAboutCommand(command, owners));
   return { options, command, environment, settings: driverSettings(env, environment), notices };
 }
 
@@ -120,16 +123,31 @@ function parserOptions(
   return options;
 }
 
+/** A flag with two values becomes one word: `--cooldown-range=1 60`. Its second value would be taken for the command. */
+function joinPairs(argv: readonly string[], owners: ReadonlyMap<string, Owner>): readonly string[] {
+  const args = argv.map((argument) => rewrite(argument, owners));
+  const { tokens } = parseArgs({ args, options: parserOptions(owners) ?? {}, strict: false, tokens: true });
+  const at = tokens.findIndex((token) => token.kind !== 'option');
+  const [flag, second] = [tokens[at - 1], tokens[at]];
+  if (flag?.kind !== 'option' || flag.inlineValue !== false || second?.kind !== 'positional') return argv;
+  const owner = owners.get(flag.rawName);
+  const isPair = owner?.kind !== 'foreign' && owner?.flag !== undefined && 'isPair' in owner.flag;
+  if (!isPair) return argv;
+  const joined = `${flag.rawName}=${flag.value} ${second.value}`;
+  return joinPairs([...argv.slice(0, flag.index), joined, ...argv.slice(second.index + 1)], owners);
+}
+
 function splitCommand(
   argv: readonly string[],
   owners: ReadonlyMap<string, Owner>,
-): { flags: string[]; command: string[] } {
+): { flags: string[]; command: string[]; isMarked: boolean } {
   const args = argv.map((argument) => rewrite(argument, owners));
   const { tokens } = parseArgs({ args, options: parserOptions(owners) ?? {}, strict: false, tokens: true });
   const start = tokens.find((token) => token.kind !== 'option');
-  if (start === undefined) return { flags: args, command: [] };
-  const commandAt = start.kind === 'option-terminator' ? start.index + 1 : start.index;
-  return { flags: args.slice(0, start.index), command: argv.slice(commandAt) };
+  if (start === undefined) return { flags: args, command: [], isMarked: false };
+  const isMarked = start.kind === 'option-terminator';
+  const command = argv.slice(isMarked ? start.index + 1 : start.index);
+  return { flags: args.slice(0, start.index), command, isMarked };
 }
 
 function readFlags(
@@ -197,7 +215,10 @@ export function driverSettings(
   // In a job within a job, the outer job's variables about this process do not apply to the inner one.
   for (const setting of Object.values(settingsTable))
     if (setting.isGiven) delete merged[setting.env as string];
-  return readSettings({ ...merged, HOROVOD_RANK: '0', HOROVOD_SIZE: '1' });
+  const settings = readSettings({ ...merged, HOROVOD_RANK: '0', HOROVOD_SIZE: '1' });
+  const { encrypt, transport } = settings;
+  if (encrypt && (transport === 'mpi' || transport === 'gloo')) throw cannotEncrypt(transport);
+  return settings;
 }
 
 function noticesAboutEnvironment(env: NodeJS.ProcessEnv): string[] {
@@ -206,6 +227,24 @@ function noticesAboutEnvironment(env: NodeJS.ProcessEnv): string[] {
     if (text === undefined || text === '' || text === '0') return [];
     return [`${foreign.env} has no effect: ${foreign.reason}.`];
   });
+}
+
+/** Flags that many programs have. */
+const commonFlags: ReadonlySet<string> = new Set(['--help', '--version', '--verbose']);
+
+/** Flags of ours among the arguments of the command: it gets them, and they have no effect on the job. */
+function noticesAboutCommand(
+  [program = '', ...args]: readonly string[],
+  owners: ReadonlyMap<string, Owner>,
+): string[] {
+  const end = args.indexOf('--');
+  const names = args.slice(0, end < 0 ? undefined : end).map((word) => word.split('=', 1)[0] as string);
+  const ours = names.filter((name) => owners.has(name) && !/^-\w$/.test(name) && !commonFlags.has(name));
+  return [...new Set(ours)].map(
+    (name) =>
+      `${name} stands after the command, so ${program} gets it and horovodrun does not. Put it before ${program}; if it is meant ` +
+      `for ${program}, write -- before ${program}.`,
+  );
 }
 
 /** The candidate that differs in the fewest letters, if it is close enough to be a typo. */

@@ -46,6 +46,9 @@ export type RankIdentity = Pick<
   'rank' | 'size' | 'localRank' | 'localSize' | 'crossRank' | 'crossSize' | 'hostname'
 > & {
   readonly localCores: number | undefined;
+  /** Of an elastic job. */
+  readonly worker?: number | undefined;
+  readonly terminal?: string | undefined;
   readonly rendezvousAddress: string;
   readonly jobId: string;
   readonly secret: JobSecret;

@@ -24,21 +24,10 @@ function withoutEffect(names: readonly string[], reason: string, details: Detail
   return { names, reason, takesValue: true, treatment: 'without effect', ...details };
 }
 
-const elasticFlags = [
-  ['--min-np', '--min-num-proc'],
-  ['--max-np', '--max-num-proc'],
-  ['--slots-per-host'],
-  ['--elastic-timeout'],
-  ['--reset-limit'],
-  ['--blacklist-cooldown-range'],
-  ['--host-discovery-script'],
-];
-
 export const foreignFlags: readonly ForeignFlag[] = [
   rejected(['--jsrun'], 'jsrun (LSF) is not supported; use --mpi, or ssh, which is the default', {
     takesValue: false,
   }),
-  ...elasticFlags.map((names) => rejected(names, 'elastic training is not supported yet')),
   rejected(
     ['--torus-allreduce'],
     'torus allreduce (NCCL) is not supported; --hierarchical-allreduce is, and is the default',

@@ -1,8 +1,8 @@
 // The secret that the launcher and the ranks of a job share. It never appears in argv, logs, error messages, JSON or
-// util.inspect (which does not see private fields). It leaves this object only as an HMAC, and once as hex, for the
-// environment of the ranks.
+// util.inspect (which does not see private fields). It leaves this object only as an HMAC or a derived key, and once as
+// hex, for the environment of the ranks.
 
-import { createHash, createHmac, randomBytes } from 'node:crypto';
+import { createHash, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 
 const secretBytes = 32;
 
@@ -42,6 +42,11 @@ export class JobSecret {
       hmac.update(length).update(bytes);
     }
     return hmac.digest();
+  }
+
+  /** HKDF-SHA256: a key of 32 bytes for one use of one connection. `salt` is what both sides contributed to it. */
+  deriveKey(salt: Uint8Array, use: string): Buffer {
+    return Buffer.from(hkdfSync('sha256', this.#key, salt, use, secretBytes));
   }
 
   /** For the environment of a rank that is about to be started, and nothing else. */

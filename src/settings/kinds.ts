@@ -40,6 +40,22 @@ export function seconds(options: { zero: boolean }): Kind<number> {
   };
 }
 
+/** Two numbers of seconds, the smaller first. */
+export const secondsRange: Kind<{ readonly minMs: number; readonly maxMs: number }> = {
+  accepts: 'two numbers of seconds, MIN and MAX, such as 1 60',
+  parse(text) {
+    const [min, max, ...rest] = text
+      .replaceAll(/[[\]]/g, ' ')
+      .trim()
+      .split(/[\s,]+/)
+      .map(decimal);
+    if (min === undefined || max === undefined || rest.length > 0 || min > max || max * 1000 > maxMs)
+      return undefined;
+    return { minMs: min * 1000, maxMs: max * 1000 };
+  },
+  format: ({ minMs, maxMs }) => `${minMs / 1000} ${maxMs / 1000}`,
+};
+
 export const milliseconds: Kind<number> = {
   accepts: 'a number of milliseconds ≥ 0, such as 5 or 0.5',
   parse(text) {

@@ -40,6 +40,8 @@ export type Flag =
       readonly toText?: (text: string) => string;
       /** If repeated, values are joined with commas; otherwise the last one counts. */
       readonly isList?: true;
+      /** Takes two values: `--cooldown-range 1 60`. */
+      readonly isPair?: true;
     }
   /** Takes no value and stands for `text`. */
   | { readonly names: readonly string[]; readonly text: string; readonly isHidden?: true };
@@ -48,6 +50,7 @@ export type Flag =
 export const settingGroups = [
   'Launching',
   'Hosts',
+  'Elastic training',
   'Output',
   'Transport and network',
   'Collectives',

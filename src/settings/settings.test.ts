@@ -282,7 +282,8 @@ test('every spelling of every flag of the table is understood', () => {
         '--log-format': 'json',
         '--transport': 'tcp',
       };
-      const value = 'operand' in flag ? [words[name] ?? '1'] : [];
+      const one = words[name] ?? '1';
+      const value = !('operand' in flag) ? [] : 'isPair' in flag ? [one, one] : [one];
       assert.deepEqual(parseCommandLine([name, ...value, 'command'], {}).command, ['command'], name);
     }
   }

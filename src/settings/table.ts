@@ -7,6 +7,7 @@ import type { LauncherEnvironment } from './launcher-environment.ts';
 import type { SettingsOf } from './setting.ts';
 import { type AutotuneSettings, autotuneSettings } from './table/autotune.ts';
 import { type CollectiveSettings, collectiveSettings } from './table/collectives.ts';
+import { type ElasticSettings, elasticSettings } from './table/elastic.ts';
 import { type GivenSettings, givenSettings } from './table/given.ts';
 import { type MonitoringSettings, monitoringSettings } from './table/monitoring.ts';
 import { type NetworkSettings, networkSettings } from './table/network.ts';
@@ -17,7 +18,7 @@ export { type Flag, type Setting, settingGroups } from './setting.ts';
 export type { OverlapChoice } from './table/collectives.ts';
 export { type LaunchOptions, launchTable } from './table/launch-options.ts';
 export type { LogFormat, LogLevel } from './table/monitoring.ts';
-export type { TransportChoice } from './table/network.ts';
+export { cannotEncrypt, type TransportChoice } from './table/network.ts';
 
 /** Settings that are entries of the table. */
 export interface TableSettings
@@ -27,6 +28,7 @@ export interface TableSettings
     AutotuneSettings,
     MonitoringSettings,
     TimelineSettings,
+    ElasticSettings,
     GivenSettings {}
 
 /** What one rank knows about its job and how it is to behave. */
@@ -44,5 +46,6 @@ export const settingsTable: SettingsOf<TableSettings> = {
   ...autotuneSettings,
   ...monitoringSettings,
   ...timelineSettings,
+  ...elasticSettings,
   ...givenSettings,
 };

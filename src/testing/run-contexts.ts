@@ -91,7 +91,7 @@ interface Member {
   open(): Promise<HorovodContext>;
 }
 
-const defaultLimits: ContextLimits = {
+export const defaultLimits: ContextLimits = {
   operationTimeoutMs: 30_000,
   startTimeoutMs: 30_000,
   fusionThresholdBytes: 128 * 1024 * 1024,

@@ -26,7 +26,7 @@ export interface SpawnRanksResult {
   /** The whole output of horovodrun. Lines of ranks start with their prefix, such as `[1]<stdout>:`. */
   readonly stdout: string;
   readonly stderr: string;
-  /** What each rank wrote, without prefixes. */
+  /** What each rank wrote, without prefixes. An uncaught error that several ranks end with is with the first of them. */
   readonly ranks: readonly { readonly stdout: string; readonly stderr: string }[];
 }
 

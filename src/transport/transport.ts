@@ -113,6 +113,8 @@ export interface Batch {
   readonly label: string;
   /** If a member shuts down instead of taking part, that ends this group only and does not fail the job. */
   readonly isOptional?: boolean | undefined;
+  /** The first batch of a group. If it fails, this group does not open on this member; the job has not failed. */
+  readonly isOpening?: boolean | undefined;
   /** Filled by the transport while a timeline is on. */
   readonly trace?: BatchTrace;
 }
@@ -193,6 +195,7 @@ export interface GroupSpec {
   readonly index: number;
   /** Every member passes a text and gets those of all members, in index order. Each member calls it once. */
   exchange(text: string): Promise<readonly string[]>;
+  /** Ends the opening: it throws, and nothing of the group is left. */
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs: number;
   /** Default: as set when the transport was created. */
@@ -221,6 +224,8 @@ export interface Transport {
   /** False where a blocked thread would stop other members, because several ranks share the process. */
   readonly canBlock: boolean;
   readonly background: Background;
+  /** Bytes between hosts are encrypted. */
+  readonly isEncrypted?: boolean;
   /** Kernels for lossy compression. Default: those of tensor/compression/kernels.ts. */
   readonly kernels?: CompressionKernels | undefined;
   /** Collective over the members. */
@@ -232,5 +237,16 @@ export interface Transport {
    * that. Call it again after the memory has grown; repeated calls are cheap. The transport keeps the memory alive until close().
    */
   adopt(memory: GrowingMemory): void;
+  /**
+   * Call it when the job has failed and the failure is recorded. Blocks, two seconds at most, until no other process writes
+   * into the memory of operations in flight, or can begin to. Returns the error to end them with: the failure, unless that
+   * cannot be promised. Only where ranks write into each other's memory; repeated calls are cheap.
+   */
+  fence?(failure: HorovodError): HorovodError;
   close(): void;
+}
+
+/** For people: 'tcp', or 'tcp, encrypted between hosts'. */
+export function transportText({ name, isEncrypted }: Pick<Transport, 'name' | 'isEncrypted'>): string {
+  return isEncrypted === true ? `${name}, encrypted between hosts` : name;
 }

@@ -1,6 +1,6 @@
 // Collectives over the ranks of several hosts: every transport, several layouts of ranks over hosts, with and without
 // hierarchy, and networks that mislead. The cases are in test/fixtures/cluster/hosts-cases.ts; Horovod's own cases run
-// once on each transport.
+// once on each transport. encrypted.test.ts runs the cases on 2 hosts × 2 ranks over tcp.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, type TestContext, test } from 'node:test';
@@ -22,15 +22,15 @@ describe('collectives on three hosts', { skip }, () => {
 
   const cases = async (t: TestContext, script: string, transport: string, options: BoxJobOptions) => {
     const job = await runOnBox(box, fixturePath(script), { ...options, timeoutMs: 240_000 });
-    await reportCases(t, job, { transport, cases: script.replace(/\.ts$/, '') });
+    const list = script.replace(/\.ts$/, options.args === undefined ? '' : `-${options.args}`);
+    await reportCases(t, job, { transport, cases: list });
     await box.assertNothingLeft();
   };
 
   for (const { transport, env, skip: why } of transports) {
-    const isOwn = /tcp|portable/.test(transport);
     const layouts = [
       { title: '1, 3 and 2 ranks', hosts: 'host1:1,host2:3,host3:2' },
-      ...(isOwn ? [{ title: '2 hosts × 2 ranks', hosts: 'host1:2,host2:2' }] : []),
+      ...(transport === 'portable' ? [{ title: '2 hosts × 2 ranks', hosts: 'host1:2,host2:2' }] : []),
     ];
     for (const { title, hosts } of layouts) {
       test(`${transport}: ${title}`, { skip: why }, (t) =>
@@ -53,7 +53,7 @@ describe('collectives on three hosts', { skip }, () => {
   }
 
   test('the launcher may run on a host without ranks', { skip: transports[0]?.skip ?? false }, (t) =>
-    cases(t, 'cluster/hosts-cases.ts', 'tcp', { hosts: 'host2:1,host3:2', from: 'host1' }),
+    cases(t, 'cluster/hosts-cases.ts', 'tcp', { hosts: 'host2:1,host3:2', from: 'host1', args: ['brief'] }),
   );
 });
 
@@ -68,8 +68,12 @@ describe('collectives on hosts that have IPv6 only', { skip }, () => {
     /tcp|portable/.test(each.transport),
   )) {
     test(transport, { skip: why }, async (t) => {
-      const job = await runOnBox(box, clusterFixture('hosts-cases.ts'), { hosts: 'host1:1,host2:2', env });
-      await reportCases(t, job, { transport, cases: 'cluster/hosts-cases' });
+      const job = await runOnBox(box, clusterFixture('hosts-cases.ts'), {
+        hosts: 'host1:1,host2:2',
+        args: ['brief'],
+        env,
+      });
+      await reportCases(t, job, { transport, cases: 'cluster/hosts-cases-brief' });
       await box.assertNothingLeft();
     });
   }
@@ -81,11 +85,12 @@ describe('a crowd', { skip }, () => {
     const hosts = box.hosts.map((host) => `${host}:8`).join(',');
     const job = await runOnBox(box, clusterFixture('hosts-cases.ts'), {
       hosts,
+      args: ['brief'],
       env: { HOROVOD_START_TIMEOUT: '120' },
       timeoutMs: 240_000,
     });
     assert.equal(job.ranks.length, 64);
-    await reportCases(t, job, { transport: 'tcp', cases: 'cluster/hosts-cases' });
+    await reportCases(t, job, { transport: 'tcp', cases: 'cluster/hosts-cases-brief' });
     await box.assertNothingLeft();
   });
 });

@@ -1,5 +1,5 @@
 // horovodrun on several hosts, over real ssh, with commands that know nothing of Horovod: what ranks get, what is shown,
-// who is told of an end, and that nothing outlives anything.
+// who learns of an end, and that nothing outlives anything.
 
 import assert from 'node:assert/strict';
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

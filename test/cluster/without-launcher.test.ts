@@ -13,6 +13,8 @@ const node = process.execPath;
 const who = clusterFixture('who.ts');
 const steps = clusterFixture('steps.ts');
 const limits = { HOROVOD_TIMEOUT_SECONDS: '60' };
+/** For hosts that meet at an address; what mpirun and srun start needs none. */
+const key = { HOROVOD_SECRET_KEY: 'ab'.repeat(32) };
 /** Promised are 2 s after an end that is seen (EOF) and 10 s of silence; the rest is for a machine with more to do. */
 const boundMs = { seen: 2_000 + 6_000, silent: 10_000 + 8_000 };
 
@@ -26,7 +28,7 @@ describe('the same command on every host', { skip: canUseBox() ?? false, concurr
   test('processes without ranks meet at an IPv6 address and are numbered host by host', async () => {
     await using box = await startBox({ hosts: 3, decoy: true, ipv6: 'only' });
     const hosts = ['host3', 'host1', 'host2', 'host3', 'host2'];
-    const env = { ...limits, HOROVOD_RENDEZVOUS: '[fd77::2]:7000', HOROVOD_SIZE: '5' };
+    const env = { ...limits, ...key, HOROVOD_RENDEZVOUS: '[fd77::2]:7000', HOROVOD_SIZE: '5' };
     const results = await Promise.all(hosts.map((host) => box.exec(host, [node, who], { env })));
     const all = saidIn<Here>(results, 'here').sort((a, b) => a.rank - b.rank);
     assert.deepEqual(
@@ -153,6 +155,7 @@ function startEach(box: Box, hosts: readonly string[], size: number): BoxProcess
     box.start(host, [node, steps, 'endless'], {
       env: {
         ...limits,
+        ...key,
         HOROVOD_LOG_LEVEL: 'debug',
         HOROVOD_RENDEZVOUS: 'host1:7000',
         HOROVOD_SIZE: String(size),

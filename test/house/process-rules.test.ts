@@ -8,7 +8,7 @@ import { paths, readProduct, withoutComments } from '../support/sources.ts';
 const product = readProduct().filter(({ path }) => !path.startsWith('src/testing/'));
 
 /** Files that run as a process of ours: they may exit, and hand `process` on. */
-const commandLine = /^src\/(cli|launch|launch\/agent)\/main\.ts$/;
+const commandLine = /^src\/(cli\/main|launch\/main|launch\/agent\/main|launch\/run\/rank-main)\.ts$/;
 
 /** Module-level state that is allowed, with the reason. */
 const allowedState: Readonly<Record<string, string>> = {
@@ -19,9 +19,15 @@ const allowedState: Readonly<Record<string, string>> = {
   // Notes on an object that belongs to somebody else, or to another layer. They live as long as it does.
   'src/adapters/tensorflow/backend/tfjs-node-memory.ts memories': 'by backend of TensorFlow.js',
   'src/adapters/tensorflow/backend/wasm/native-kernels.ts kernelsOf': 'by WASM module',
+  'src/adapters/divergence/divergence-guard.ts notes': 'by context',
+  'src/adapters/keras/callbacks/horovod-callback.ts unwrapped': "by the user's optimizer",
+  'src/adapters/tensorflow/broadcast-notes.ts notes': "by the user's variable",
   'src/adapters/tensorflow/optimizer/distributed-optimizer.ts steppers': "by the user's optimizer",
   'src/adapters/tensorflow/optimizer/error-feedback.ts keepers': "by the user's optimizer",
   'src/adapters/tensorflow/optimizer/sharded/state.ts cut': "by the user's optimizer",
+  'src/adapters/tensorflow/optimizer/tape-activity.ts own': 'by engine of TensorFlow.js',
+  'src/elastic/resumable.ts resumables': 'by sampler; what users must not see of it',
+  'src/elastic/state.ts sides': "by the user's state; what users must not see of it",
   'src/observe/flight-recorder/flight-dumper.ts ownHandlers': 'by signal handler of the process',
   'src/operations/collectives/allreduce-compressed.ts memories': 'by members of a process set',
   'src/operations/process-set.ts registrations': 'by process set; what users must not see of it',

@@ -62,7 +62,8 @@ describe(`the bits of results of ${np} ranks`, () => {
     test(title, { skip: native.skip }, async () => {
       const isLoose = 'args' in how;
       const runs: string[][][] = [];
-      for (const _ of ['first', 'second']) {
+      // What does not depend on when promises are asked for has two digests in one run.
+      for (const _ of isLoose ? ['only'] : ['first', 'second']) {
         const job = await spawnRanks(np, fixturePath('core/determinism.ts'), { ...how, timeoutMs: 120_000 });
         assert.equal(job.exitCode, 0, job.stderr);
         const lines = job.ranks.map(
@@ -75,7 +76,7 @@ describe(`the bits of results of ${np} ranks`, () => {
         }
         runs.push(lines.map(({ digests }) => digests));
       }
-      assert.deepEqual(runs[1], runs[0]);
+      for (const run of runs) assert.deepEqual(run, runs[0]);
     });
   }
 });

@@ -57,6 +57,10 @@ for (const form of ['sync', 'promise']) {
           assert.match(message ?? '', /exited with code 0 without calling shutdown\(\)/);
         }
         assert.equal((await job.ended()).exitCode, 5);
+        assert.match(
+          job.run.stderr,
+          /First failure:\n {2}rank 1 on localhost \(pid \d+\) exited with code 0 without calling shutdown\(\), while other ranks needed it\n/,
+        );
       });
     }
 

@@ -15,7 +15,7 @@ for (const form of ['sync', 'syncNamed', 'preparedSync'] as const) {
     await Promise.all([job.blocked(0), job.blocked(1)]);
     const killed = job.signal(1, 'SIGKILL');
     await assertToldInTime(job, killed, 1, [0]);
-    // The third was doing something else; it is told when it asks for something.
+    // The third was doing something else; it hears of it with its next call.
     job.signal(2, 'SIGUSR2');
     await assertTold(job, 1, [2]);
     await assertReported(job, 1);

@@ -1,12 +1,14 @@
 // The mpi transport under mpirun of Open MPI and of MPICH, on this machine: all bytes go through MPI. Several hosts are in
-// src/cluster.
+// test/cluster.
 
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { describe, test } from 'node:test';
 import { loadNative } from '../../src/transport/native/load.ts';
 import { clusterFixture } from '../support/box-jobs.ts';
 import { assertCasesPassed } from '../support/case-jobs.ts';
-import { describeResult, runCommand } from '../support/foreign-launchers.ts';
+import { faultFixture, type Said } from '../support/fault-job.ts';
+import { describeResult, runCommand, saidIn } from '../support/foreign-launchers.ts';
 import { fixturePath } from '../support/repository.ts';
 
 const everyDtype = fixturePath('mpirun/every-dtype.ts');
@@ -16,6 +18,7 @@ const env = {
   OMPI_ALLOW_RUN_AS_ROOT: '1',
   OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1',
 };
+const hasPrlimit = spawnSync('prlimit', ['--version']).status === 0;
 const families = [
   {
     name: 'Open MPI',
@@ -41,6 +44,21 @@ for (const { name, kind, argv } of families) {
       const result = await runCommand([...argv, '3', process.execPath, script], env);
       assert.equal(result.exitCode, 0, describeResult(result));
       assertCasesPassed(result.stdout, 3, 'cluster/hosts-cases');
+    });
+
+    test('a rank without a free descriptor is an error of addProcessSet() on all ranks, and the job goes on', {
+      skip: hasPrlimit ? false : 'prlimit is not installed',
+    }, async () => {
+      const script = [faultFixture('limits.ts'), 'descriptors'];
+      const result = await runCommand([...argv, '3', process.execPath, ...script], env);
+      assert.equal(result.exitCode, 0, describeResult(result));
+      const errors = saidIn<Said>([result], 'caught');
+      for (const { code, rank, message } of errors) {
+        assert.deepEqual({ code, rank }, { code: 'ERR_HVD_NATIVE', rank: 1 }, message);
+        assert.match(message ?? '', /EMFILE/);
+      }
+      const sums = saidIn<Said>([result], 'sums').map(({ value }) => JSON.stringify(value));
+      assert.deepEqual([errors.length, sums.sort()], [3, ['[3,2]', '[3,2]', '[3]']], describeResult(result));
     });
   });
 }

@@ -9,7 +9,7 @@ import { test } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { HorovodError } from '../../src/errors.ts';
 import { type RunOptions, run } from '../../src/launch/run/run.ts';
-import { fixturePath } from '../support/repository.ts';
+import { fixturePath, repository } from '../support/repository.ts';
 
 const fixtures = pathToFileURL(fixturePath('run/'));
 const deadline = { timeout: 30_000 };
@@ -69,6 +69,35 @@ test('without np, hosts or hostfile there is one rank', deadline, async () => {
   assert.deepEqual(await run(() => process.env['HOROVOD_SIZE'], hidden), ['1']);
 });
 
+test('run() works from `node -e`, and a rank cannot call it', deadline, () => {
+  // If ranks evaluated this code again, they would start jobs without end: the variable stops them.
+  const code = `
+    if (process.env.HVD_TEST_DEPTH === '1') process.exit(9);
+    const { run } = await import('horovod');
+    const results = await run(
+      async () => {
+        const hvd = await import('horovod');
+        return hvd.run(() => 1).then(() => 'started', ({ code, rank, message }) => ({ code, rank, message }));
+      },
+      { np: 2, showOutput: false, env: { HVD_TEST_DEPTH: '1' } },
+    );
+    console.log(JSON.stringify(results));`;
+  const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', code], {
+    cwd: repository,
+    encoding: 'utf8',
+  });
+  assert.equal(stderr, '');
+  const results = JSON.parse(stdout) as { code: string; rank: number; message: string }[];
+  assert.deepEqual(
+    results.map(({ code, rank }) => [code, rank]),
+    [
+      ['ERR_HVD_RUN', 0],
+      ['ERR_HVD_RUN', 1],
+    ],
+  );
+  assert.match(results[1]?.message ?? '', /run\(\) was called by a rank \(rank 1 of 2\)/);
+});
+
 test('results larger than a message of the store arrive whole', deadline, async () => {
   const [bytes] = await run(() => new Uint8Array(1_000_000).fill(7), hidden);
   assert.equal(bytes?.length, 1_000_000);
@@ -96,6 +125,13 @@ test('an error on one rank rejects with its stack, and the others do not go on',
   assert.equal(cause.name, 'RangeError');
   assert.match(cause.stack ?? '', /at failing/);
   assert.ok(performance.now() - started < 20_000);
+});
+
+test('an error that the caller catches is not printed by the ranks', deadline, () => {
+  const { stdout, stderr } = spawnSync(process.execPath, [fixturePath('run/caught.ts')], {
+    encoding: 'utf8',
+  });
+  assert.deepEqual([stdout, stderr], ['RangeError: a bad epoch\n', '']);
 });
 
 test('of an error and its echo on other ranks, the error counts', deadline, async () => {
@@ -215,3 +251,31 @@ test('wrong options are rejected before anything is started', deadline, async ()
     assert.match(error.message, expected);
   }
 });
+
+test(
+  'an elastic run() has the results of the last generation, by rank (test_happy_run_elastic)',
+  deadline,
+  async () => {
+    const results = await run(
+      async () => {
+        const [hvd, elastic] = await Promise.all([import('horovod'), import('horovod/elastic')]);
+        await hvd.init();
+        const state = new elastic.ObjectState({ step: 0 });
+        const worker = process.env['HOROVOD_ELASTIC_WORKER'];
+        await elastic.run(async () => {
+          while (state.step < 20) {
+            await hvd.allreduce(new Float32Array(4));
+            if (++state.step === 5 && worker === '1') process.kill(process.pid, 'SIGKILL');
+            await state.commit();
+          }
+        }, state);
+        return { rank: hvd.rank(), step: state.step, isLost: worker === '1' };
+      },
+      { ...hidden, np: 3, minNp: 1, env: { HOROVOD_ELASTIC_COOLDOWN_RANGE: '0 0' } },
+    );
+    assert.deepEqual(
+      results,
+      [0, 1].map((rank) => ({ rank, step: 20, isLost: false })),
+    );
+  },
+);

@@ -76,7 +76,7 @@ test('a stall warning says what the missing rank is doing, and the flight record
   await job.ended();
   assert.match(
     job.run.stderr,
-    new RegExp(`To see what each rank did last, run: horovod flight-report ${records}`),
+    new RegExp(`To see what each rank did last, run: (npx )?horovod flight-report ${records}`),
   );
   const lost = await dumpOf(records, 0, 'failure');
   assert.equal(lost.error?.rank, 1);

@@ -29,6 +29,7 @@ const hasAddon = () => {
 
 let tarball = '';
 let packedPaths = [];
+let installOutput = '';
 
 /** Runs a command in the consumer's project; resolves to { code, stdout, stderr }. */
 function runIn(cwd, command, args, env = {}) {
@@ -56,7 +57,7 @@ before(async () => {
   const { devDependencies } = JSON.parse(readFileSync(join(checkout, 'package.json'), 'utf8'));
   writeProject('package.json', JSON.stringify({ name: 'consumer', private: true, type: 'module' }));
   const tools = ['typescript', '@types/node'].map((name) => `${name}@${devDependencies[name]}`);
-  await succeed(
+  const { stdout, stderr } = await succeed(
     project,
     'npm',
     ['install', '--no-audit', '--no-fund', '--prefer-offline', tarball, ...tools],
@@ -67,6 +68,7 @@ before(async () => {
       CXX: '/nonexistent/compiler',
     },
   );
+  installOutput = stdout + stderr;
 });
 
 after(() => rmSync(folder, { recursive: true, force: true }));
@@ -133,7 +135,12 @@ describe('the tarball', () => {
 
   test('declares no script that npm would run at install', () => {
     const { scripts } = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'));
-    for (const name of ['preinstall', 'install', 'postinstall']) assert.equal(scripts?.[name], undefined);
+    for (const name of ['preinstall', 'install', 'postinstall', 'prepare']) {
+      assert.equal(scripts?.[name], undefined, name);
+    }
+    assert.doesNotMatch(installOutput, /script/i);
+    const own = JSON.parse(readFileSync(join(checkout, 'package.json'), 'utf8'));
+    assert.equal(own.scripts.prepare, 'node scripts/prepare.mjs', 'that of the checkout is as it was');
     assert.ok(!existsSync(join(installed, 'binding.gyp')), 'npm runs node-gyp when it sees a binding.gyp');
   });
 
@@ -293,7 +300,7 @@ describe('a project that installed it', () => {
     await succeed(project, process.execPath, ['--test', 'steps.test.mjs']);
   });
 
-  test('is told by Node that horovod/tensorflow needs @tensorflow/tfjs', async () => {
+  test('learns from Node that horovod/tensorflow needs @tensorflow/tfjs', async () => {
     writeProject('without.mjs', `import 'horovod/tensorflow';`);
     const { code, stderr } = await runIn(project, process.execPath, ['without.mjs']);
     assert.notEqual(code, 0);

@@ -1,5 +1,5 @@
-// Jobs on hosts in a box: horovodrun started on one of them, with ranks on all. runOnBox() runs one to its end and gives
-// what spawnRanks() gives; startOnBox() leaves it running, for a test that hurts the hosts meanwhile.
+// Jobs on hosts in a box: horovodrun runs on one host and starts ranks on all. runOnBox() waits for the end of the job and returns
+// the same result as spawnRanks(). startOnBox() returns while the job runs, for tests that inject faults.
 
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
@@ -14,7 +14,7 @@ export interface BoxJobOptions {
   readonly hosts: string;
   /** Default: all slots. */
   readonly np?: number;
-  /** Where horovodrun runs: host1. */
+  /** Where horovodrun runs. Default: host1. */
   readonly from?: string;
   /** Flags of horovodrun, besides -np and -H. */
   readonly flags?: readonly string[];
@@ -37,19 +37,19 @@ export function example(name: string): string {
   return join(repository, `examples/${name}`);
 }
 
-/** Starts `horovodrun -np … -H … script`, and leaves it to the caller. */
+/** Starts `horovodrun -np … -H … script`. The caller waits for it. */
 export function startOnBox(box: Box, script: string, options: BoxJobOptions): BoxProcess {
   const { hosts, from = 'host1', flags = [], args = [], env = {}, cwd } = options;
   const np = options.np ?? slots(hosts);
   const command = [launcher, '-np', String(np), '-H', hosts, ...flags, '--', script, ...args];
   return box.start(from, [process.execPath, ...command], {
-    // Against hanging: a test that goes wrong must not wait for half an hour.
+    // Only for jobs that hang: a failing test should not take half an hour.
     env: { HOROVOD_TIMEOUT_SECONDS: '60', ...env },
     ...(cwd === undefined ? {} : { cwd }),
   });
 }
 
-/** Runs the same to its end, whatever its exit code. */
+/** Runs the same command to its end, whatever its exit code. */
 export async function runOnBox(box: Box, script: string, options: BoxJobOptions): Promise<SpawnRanksResult> {
   const started = startOnBox(box, script, options);
   const { exitCode, stdout, stderr } = await started.endedWithin(options.timeoutMs ?? 120_000);
@@ -61,7 +61,7 @@ function slots(hosts: string): number {
   return hosts.split(',').reduce((sum, host) => sum + Number(host.split(':').at(-1)), 0);
 }
 
-/** Who moves the bytes between hosts: how to ask for it, and why it cannot be had here. */
+/** Transports between hosts: the settings that select one, and why it is not available here. */
 export interface TransportVariant {
   readonly transport: 'tcp' | 'mpi' | 'gloo' | 'portable';
   readonly env: NodeJS.ProcessEnv;
@@ -85,7 +85,7 @@ function missing(transport: 'mpi' | 'gloo'): string | false {
   return isBuilt ? false : `the addon for ${transport} was not built`;
 }
 
-/** The job has failed, and its report says all of this. */
+/** Fails unless the job has failed and its report contains all of this. */
 export function assertReports(result: BoxResult, ...patterns: readonly RegExp[]): void {
   const text = `--- stdout ---\n${result.stdout}\n--- stderr ---\n${result.stderr}`;
   assert.notEqual(result.exitCode, 0, text);

@@ -1,6 +1,6 @@
-// Real hosts for tests, in a box: test/cluster/cluster-in-a-box.sh gives each of them its own network, process ids,
-// /dev/shm, /tmp and sshd on this machine, and ways to hurt it. startBox() brings some up, Box runs commands on
-// them, looks at what they have left, and takes them down again. Needs root on Linux; canUseBox() says what is missing.
+// Hosts in a box, for tests: test/cluster/cluster-in-a-box.sh gives each host its own network, process ids, /dev/shm, /tmp and sshd
+// on this machine, and injects faults. startBox() starts hosts. A Box runs commands on them, checks what they have left behind,
+// and removes them. This needs root on Linux; canUseBox() says what is missing.
 
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
@@ -13,7 +13,7 @@ import { repository } from './repository.ts';
 export interface BoxOptions {
   /** Their names are host1, host2, … */
   readonly hosts: number;
-  /** Every host also gets a docker0 with the same address, a trap for whoever chooses interfaces by name. */
+  /** Every host also gets a docker0 with the same address, to catch code that chooses interfaces by name. */
   readonly decoy?: boolean;
   /** true: also fd77::N; 'only': no IPv4 between hosts. */
   readonly ipv6?: boolean | 'only';
@@ -30,7 +30,7 @@ export interface BoxCommandOptions {
 }
 
 export interface BoxExecOptions extends BoxCommandOptions {
-  /** Against hanging: after it the command is killed and exec() rejects with what it has written. */
+  /** After this time the command is killed, and exec() rejects with its output. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }
@@ -44,16 +44,16 @@ export interface BoxResult {
 /** A command that runs on a host. */
 export interface BoxProcess {
   readonly child: ChildProcess;
-  /** What has come so far. */
+  /** The output so far. */
   readonly stdout: string;
   readonly stderr: string;
-  /** Settles when the command has ended and its output is read. */
+  /** Settles when the command has exited and all its output was read. */
   readonly ended: Promise<BoxResult>;
-  /** The same, but rejects with the transcript when it takes longer. */
+  /** The same, but rejects with the transcript if it takes longer. */
   endedWithin(ms: number): Promise<BoxResult>;
-  /** Resolves with the match as soon as the output has one; rejects with the transcript at the end or deadline. */
+  /** Resolves with the first match in the output. Rejects with the transcript at the end of the output or at the deadline. */
   waitForOutput(pattern: RegExp, stream?: 'stdout' | 'stderr', timeoutMs?: number): Promise<RegExpExecArray>;
-  /** Signals the command itself, not what carries it into the host. */
+  /** Signals the command itself, not the program that runs it on the host. */
   kill(signal: NodeJS.Signals): void;
 }
 
@@ -66,17 +66,17 @@ export interface HostProcess {
 export interface Box {
   readonly name: string;
   readonly hosts: readonly string[];
-  /** A folder that is the same on this machine and on all hosts, and goes with the box. */
+  /** A folder that this machine and all hosts share. It is removed with the box. */
   readonly shared: string;
   exec(host: string, argv: readonly string[], options?: BoxExecOptions): Promise<BoxResult>;
   start(host: string, argv: readonly string[], options?: BoxCommandOptions): BoxProcess;
-  /** Power off: every process dies at once, no FIN is sent. */
+  /** Powers the host off: all processes die at once, without sending a FIN. */
   crash(host: string): Promise<void>;
   boot(host: string): Promise<void>;
-  /** Stops every process of the host, as a hung machine does. */
+  /** Stops all processes of the host, like a machine that hangs. */
   freeze(host: string): Promise<void>;
   thaw(host: string): Promise<void>;
-  /** Unplugs the cable: packets vanish. */
+  /** Unplugs the network cable: packets are lost. */
   cut(host: string): Promise<void>;
   heal(host: string): Promise<void>;
   /** '1gbit', '100mbit', … in both directions, or 'off'. */
@@ -88,15 +88,15 @@ export interface Box {
   /** Drops all packets between two hosts; 'one-way': only those from the first to the second. */
   block(from: string, to: string, direction?: 'both' | 'one-way'): Promise<void>;
   unblock(): Promise<void>;
-  /** Takes a file away from the host's view of the disk. */
+  /** Hides a file from the host. */
   without(host: string, file: string): Promise<void>;
-  /** What runs there beyond init, sshd with its sessions, and Slurm's daemons. */
+  /** The processes of the host, except init, sshd and its sessions, and the daemons of Slurm. */
   processesOn(host: string): readonly HostProcess[];
-  /** Names in its /dev/shm. */
+  /** Names of the files in its /dev/shm. */
   shmOf(host: string): readonly string[];
-  /** Fails if, after `withinMs`, a host that is up still has processes or shared memory of a job. */
+  /** Fails if a running host still has processes or shared memory of a job after `withinMs`. */
   assertNothingLeft(withinMs?: number): Promise<void>;
-  /** Undoes every fault and boots crashed hosts, for the next test of the file. */
+  /** Removes all faults and restarts crashed hosts, for the next test of the file. */
   repair(): Promise<void>;
   close(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
@@ -105,11 +105,11 @@ export interface Box {
 const script = join(repository, 'test/cluster/cluster-in-a-box.sh');
 const slurmScript = join(repository, 'test/cluster/slurm-in-a-box.sh');
 const stateFolder = '/var/tmp/ciab';
-/** Against hanging only. */
+/** Only for commands that hang. */
 const patienceMs = 60_000;
 const sbin = ['/usr/local/sbin', '/usr/sbin', '/sbin'];
 
-/** Why hosts in a box cannot be had here; undefined if they can. */
+/** Why hosts in a box cannot run here; undefined if they can. */
 export function canUseBox(needs: { slurm?: boolean; commands?: readonly string[] } = {}): string | undefined {
   if (process.platform !== 'linux') return `hosts in a box need Linux, this is ${process.platform}`;
   if (process.getuid?.() !== 0) return 'hosts in a box need root';
@@ -134,7 +134,7 @@ function hasCommand(name: string): boolean {
   });
 }
 
-/** Brings the hosts up; close() the box also when a test fails. */
+/** Starts the hosts. Call close() even if a test fails. */
 export async function startBox(options: BoxOptions): Promise<Box> {
   takeDownAbandoned();
   const name = newName();
@@ -272,7 +272,7 @@ function follow(child: ChildProcess, title: string): BoxProcess {
       if (result !== undefined) return result;
       followed.kill('SIGKILL');
       child.kill('SIGKILL');
-      throw new Error(`${title}: not over after ${ms / 1000} s.\n${transcript(followed)}`);
+      throw new Error(`${title}: still running after ${ms / 1000} s.\n${transcript(followed)}`);
     },
     async waitForOutput(pattern, stream = 'stdout', timeoutMs = patienceMs) {
       const came = new Promise<RegExpExecArray | undefined>((resolve) => {
@@ -287,7 +287,8 @@ function follow(child: ChildProcess, title: string): BoxProcess {
         void followed.ended.then(() => resolve(undefined));
       });
       const match = await within(came, timeoutMs);
-      if (match === undefined) throw new Error(`${title}: ${pattern} never came.\n${transcript(followed)}`);
+      if (match === undefined)
+        throw new Error(`${title}: the output never matched ${pattern}.\n${transcript(followed)}`);
       return match;
     },
     kill(signal) {
@@ -317,7 +318,7 @@ async function command(env: NodeJS.ProcessEnv, args: readonly string[]): Promise
   assert.equal(exitCode, 0, `${args.join(' ')}\n${stdout}\n${stderr}`);
 }
 
-// Its owner's process id is in a box's name, so that a box whose owner was killed is recognised.
+// The name of a box contains the process id of its owner, so that we recognise a box whose owner was killed.
 function newName(): string {
   return `t${process.pid}-${randomInt(1e9)}`;
 }
@@ -338,7 +339,7 @@ function boxes(): string[] {
   }
 }
 
-// Namespaces nest: all processes of a host are processes of this machine as well.
+// Namespaces are nested: all processes of a host are also processes of this machine.
 function processesOn(box: string, host: string): HostProcess[] {
   const init = initOf(box, host);
   if (init === undefined) return [];
@@ -350,20 +351,20 @@ function processesOn(box: string, host: string): HostProcess[] {
     try {
       if (readlinkSync(`/proc/${pid}/ns/pid`) !== namespace) continue;
       const text = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
-      // No command line: a process that has ended and waits for its parent.
+      // A process without a command line is a zombie.
       if (text === '' || belongsToHost(text, parentOf(pid) === init)) continue;
       found.push({ pid, command: text });
     } catch {
-      // it ended while we looked
+      // it exited in the meantime
     }
   }
   return found;
 }
 
 function belongsToHost(text: string, isChildOfInit: boolean): boolean {
-  // A session outlives a client that vanishes without a word until TCP gives up; a client that stays is seen on its host.
+  // If a client vanishes silently, its session lives until TCP gives up. A client that still runs is found on its own host.
   if (/^sshd: /.test(text)) return true;
-  // Children of Slurm's daemons, of which one ends late.
+  // Children of Slurm's daemons; one of them exits late.
   if (/^\S*:? ?slurm(scriptd|stepd)\b/.test(text)) return true;
   return isChildOfInit && /^(sleep 3600$|\S*(sshd|munged|slurmd|slurmctld)\b)/.test(text);
 }
@@ -402,6 +403,6 @@ function kill(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // it ended by itself
+    // it has exited by itself
   }
 }

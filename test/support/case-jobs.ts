@@ -1,6 +1,6 @@
-// Jobs that run many small cases (test/fixtures/core/run-cases.ts): each rank writes a line of JSON per case, and each case
-// becomes a test of its own. What a job must run is listed in a text file beside its script, so that a case that was
-// deleted or skipped on all ranks is noticed. HVD_UPDATE_CASES=1 writes these files.
+// Jobs that run many small cases (test/fixtures/core/run-cases.ts): each rank writes a line of JSON per case, and each case is
+// reported as a test. A text file beside the script lists the cases that the job must run, so that a case that is deleted, or
+// skipped on all ranks, fails the test. HVD_UPDATE_CASES=1 writes these files.
 
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -14,13 +14,13 @@ export interface TransportVariant {
   readonly title: string;
   /** For spawnRanks(). */
   readonly env: NodeJS.ProcessEnv;
-  /** What transportName() says. */
-  readonly transport: string;
-  /** Why it cannot be run here. */
+  /** The expected transportName(). */
+  readonly transport: 'shm' | 'portable';
+  /** Why it cannot run here. */
   readonly skip: string | false;
 }
 
-/** Both transports; a second run of all tests with HOROVOD_NATIVE=0 has nothing to add and skips them. */
+/** Both transports. They are skipped if all tests run a second time with HOROVOD_NATIVE=0, which would add nothing. */
 export function transportVariants(): TransportVariant[] {
   const native = loadNative({ native: true });
   const again =
@@ -36,9 +36,9 @@ export function transportVariants(): TransportVariant[] {
   ];
 }
 
-/** What a job of cases must run, and on what. */
+/** The cases that a job must run, and its transport. */
 export interface ExpectedCases {
-  /** What transportName() says. */
+  /** The expected transportName(). */
   readonly transport: string;
   /** The list of cases: test/fixtures/`cases`.cases.txt. */
   readonly cases: string;
@@ -61,13 +61,13 @@ export async function runCaseJob(
   const job = await spawnRanks(np, fixturePath(script), {
     timeoutMs: 240_000,
     ...rest,
-    // A case that leaves a rank behind must not wait for half an hour.
+    // A case in which a rank hangs should not take half an hour.
     env: { HOROVOD_TIMEOUT_SECONDS: '60', ...env },
   });
   await reportCases(t, job, { transport, cases });
 }
 
-/** Every rank must have run the cases of the list, no others, and passed them; each is reported under its name. */
+/** Each rank must have run and passed exactly the cases of the list. Each case is reported under its name. */
 export async function reportCases(
   t: TestContext,
   job: SpawnRanksResult,
@@ -79,7 +79,7 @@ export async function reportCases(
     writeFileSync(fixturePath(`${cases}.cases.txt`), `${names[0]?.join('\n')}\n`);
   const expected = expectedCases(cases);
 
-  await t.test('the ranks use the transport in question, run the cases of the list and end well', () => {
+  await t.test('the ranks use the expected transport, run the listed cases and exit with 0', () => {
     assert.equal(job.exitCode, 0, `${job.stdout.slice(-4000)}\n${job.stderr}`);
     for (const [rank, lines] of ranks.entries()) {
       assert.equal(lines[0]?.transport, transport);
@@ -97,7 +97,7 @@ export async function reportCases(
   }
 }
 
-/** The same where the output does not say which rank wrote a line: every case must have passed on `ranks` ranks. */
+/** The same for output that does not show which rank wrote a line: each case must have passed on `ranks` ranks. */
 export function assertCasesPassed(stdout: string, ranks: number, cases: string): void {
   const lines = linesOf(stdout);
   assert.deepEqual(
@@ -115,7 +115,7 @@ function expectedCases(cases: string): string[] {
     .split('\n');
 }
 
-/** The first line tells the transport, each other one a case. */
+/** The first line contains the transport, each other line a case. */
 interface CaseLine {
   readonly transport?: string;
   readonly name?: string;

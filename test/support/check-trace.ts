@@ -1,4 +1,4 @@
-// For tests: what Chrome's Trace Event Format asks of a file, checked event by event.
+// For tests: checks that a file follows Chrome's Trace Event Format, event by event.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -15,12 +15,12 @@ export interface CheckedEvent {
   readonly args?: Record<string, unknown>;
 }
 
-/** Parses and checks; throws an AssertionError that names the event. */
+/** Parses and checks a trace. Throws an AssertionError that names the event. */
 export function checkTrace(path: string): CheckedEvent[] {
   const events = JSON.parse(readFileSync(path, 'utf8')) as CheckedEvent[];
   assert.ok(Array.isArray(events));
   const named = new Set<string>();
-  const open = new Map<string, { end: number; name: string }[]>();
+  const slices = new Map<string, CheckedEvent[]>();
   for (const event of events) {
     const text = JSON.stringify(event);
     assert.equal(typeof event.name, 'string', text);
@@ -35,31 +35,48 @@ export function checkTrace(path: string): CheckedEvent[] {
       assert.equal(typeof event.args, 'object', text);
       continue;
     }
-    // Names come before what they name.
+    // Names of processes and threads come before their events.
     assert.ok(named.has(String(event.pid)) && named.has(track), `no name yet for ${text}`);
     assert.ok(event.ph === 'X' || event.ph === 'i', text);
     if (event.ph === 'i') {
       assert.ok(['g', 'p', 't'].includes(event.s ?? ''), text);
       continue;
     }
-    assert.ok((event.dur as number) >= 0, text);
-    nest(open, track, event);
+    assert.ok((event.dur as number) > 0, text);
+    for (const us of [event.ts, event.dur as number])
+      assert.equal(us, Math.round(us * 1000) / 1000, `not whole nanoseconds: ${text}`);
+    const known = slices.get(track);
+    if (known === undefined) slices.set(track, [event]);
+    else known.push(event);
   }
+  for (const [track, all] of slices) replay(track, all);
   assert.equal(typeof events[0]?.args?.['start_time_since_epoch_in_micros'], 'number');
   return events;
 }
 
-/** An outer slice comes before those inside it, and on a track none reaches out of the one around it. */
-function nest(open: Map<string, { end: number; name: string }[]>, track: string, event: CheckedEvent): void {
-  const rounding = 0.0015;
-  const around = open.get(track) ?? [];
-  open.set(track, around);
-  while (around.length > 0 && (around.at(-1)?.end as number) <= event.ts + rounding) around.pop();
-  const end = event.ts + (event.dur as number);
-  const outer = around.at(-1);
-  assert.ok(
-    outer === undefined || end <= outer.end + rounding,
-    `${event.name} (${event.ts} … ${end}) reaches out of ${outer?.name} (… ${outer?.end}) on ${track}`,
-  );
-  around.push({ end, name: event.name });
+/**
+ * Replays the slices of a track as strict readers do (speedscope): each becomes a begin and an end, sorted by time; at the
+ * same time ends come first. An end that is not that of the innermost open slice is an error.
+ */
+function replay(track: string, slices: readonly CheckedEvent[]): void {
+  const endOf = ({ ts, dur }: CheckedEvent) => ts + (dur as number);
+  const begins = [...slices].sort((a, b) => a.ts - b.ts);
+  const ends = [...slices].sort((a, b) => endOf(a) - endOf(b));
+  const open: CheckedEvent[] = [];
+  let next = 0;
+  for (const ending of ends) {
+    for (
+      let begin = begins[next];
+      begin !== undefined && (begin.ts < endOf(ending) || begin === ending);
+      begin = begins[++next]
+    ) {
+      open.push(begin);
+    }
+    const innermost = open.pop();
+    const text = (event: CheckedEvent) => `${event.name} (${event.ts} + ${event.dur})`;
+    assert.ok(
+      innermost === ending,
+      `${text(ending)} ends while ${innermost === undefined ? 'nothing' : text(innermost)} is open on ${track}`,
+    );
+  }
 }

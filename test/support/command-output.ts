@@ -1,4 +1,4 @@
-// What a subcommand of `horovod` says, kept for a test.
+// Collects the output of a subcommand of `horovod` for a test.
 
 import type { CommandOutput } from '../../src/cli/subcommand.ts';
 

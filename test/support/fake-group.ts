@@ -1,5 +1,5 @@
-// A transport group that a test plays by hand: it keeps what a channel submits, and ends it as the test says. Lists that a
-// channel sends after a mismatch are answered with those of a made-up other rank.
+// A transport group that a test controls: it keeps the batches that a channel submits, and completes them as the test says. If a
+// channel sends its list after a mismatch, the group answers with the list of an imaginary other rank.
 
 import assert from 'node:assert/strict';
 import { encodePendingList, type PendingList } from '../../src/engine/agreement/pending-list.ts';
@@ -7,19 +7,19 @@ import type { HorovodError } from '../../src/errors.ts';
 import type { AllgatherOperation, Batch, Outcome, TransportGroup } from '../../src/transport/transport.ts';
 
 type Complete = (outcome: Outcome | HorovodError) => void;
-/** What a blocking call meets, given the batch it waits for. */
+/** The outcome of a blocking call, given the batch that it waits for. */
 export type Answer = (batch: Batch) => Outcome;
 
 export class FakeGroup implements TransportGroup {
   readonly index = 0;
   readonly size = 2;
-  /** What was given to submit() and has not ended, oldest first. */
+  /** Submitted batches that are not complete, oldest first. */
   readonly under: { readonly batch: Batch; readonly complete: Complete }[] = [];
-  /** What was given to runSync() or waited for, in order. */
+  /** Batches of runSync() and of waits, in order. */
   readonly blocked: Batch[] = [];
-  /** Batches that others have seen: they cannot be taken back. */
+  /** Batches that other members have seen, so that they cannot be taken back. */
   readonly begun = new Set<Batch>();
-  /** For the next blocking calls. */
+  /** Outcomes of the next blocking calls. */
   readonly answers: Answer[] = [];
   isClosed = false;
 
@@ -27,7 +27,7 @@ export class FakeGroup implements TransportGroup {
     return this.under.map(({ batch }) => batch);
   }
 
-  /** The batch in front. */
+  /** The oldest batch. */
   get head(): Batch {
     const [first] = this.under;
     assert.ok(first, 'nothing is under way');
@@ -63,14 +63,14 @@ export class FakeGroup implements TransportGroup {
     this.isClosed = true;
   }
 
-  /** Ends the batch in front. */
+  /** Completes the oldest batch. */
   end(outcome: Outcome | HorovodError): void {
     const first = this.under.shift();
     assert.ok(first, 'nothing is under way');
     first.complete(outcome);
   }
 
-  /** Ends the exchange in front with the list of the other rank. */
+  /** Completes the oldest exchange with the list of the other rank. */
   endExchange(other: PendingList): void {
     answerExchange(this.head, other);
     this.end('done');

@@ -1,5 +1,5 @@
-// A job to be hurt: real ranks under horovodrun whose lines a test waits for, whose processes it signals and looks
-// at, and of which nothing may be left afterwards. Every wait has a deadline and fails with the transcript.
+// A job for fault injection: real ranks under horovodrun. A test waits for their lines, signals and inspects their processes, and
+// nothing may be left afterwards. Every wait has a deadline and fails with the transcript.
 
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -9,10 +9,10 @@ import { processStatus } from '../../src/control/process-status.ts';
 import { type HorovodrunProcess, startHorovodrun } from '../../src/testing/spawn-ranks.ts';
 import { fixturePath } from './repository.ts';
 
-/** Against hanging only: a machine under load takes its time. */
+/** Only for jobs that hang, because a machine under load is slow. */
 const patienceMs = 60_000;
 
-/** What a rank has said: see test/fixtures/faults/say.ts. */
+/** A line that a rank has written with say(): see test/fixtures/faults/say.ts. */
 export interface Said {
   readonly atNs?: string;
   readonly name?: string;
@@ -29,18 +29,18 @@ export interface Said {
 
 export interface FaultJob {
   readonly run: HorovodrunProcess;
-  /** Resolves with what `rank` said after this word; `count` is how often it has to have said it. */
+  /** Resolves with the text that `rank` wrote after this word, when it has written the word `count` times. */
   said(rank: number, word: string, count?: number): Promise<Said>;
-  /** The same of several ranks. */
+  /** The same for several ranks. */
   allSaid(ranks: readonly number[], word: string): Promise<Said[]>;
   /** Resolves when the rank's main thread sleeps inside a blocking call. */
   blocked(rank: number): Promise<void>;
-  /** Resolves when the launcher's stderr, with that of all ranks, has a match. */
+  /** Resolves when the stderr of the launcher, which includes that of all ranks, matches. */
   errorOutput(pattern: RegExp): Promise<void>;
   pid(rank: number): number;
-  /** Signals a rank; the time just before, of the clock that ranks report by. */
+  /** Signals a rank. Returns the time just before, on the clock that ranks use in their lines. */
   signal(rank: number, signal: NodeJS.Signals): bigint;
-  /** The end of the launcher, within a deadline. */
+  /** Waits for the exit of the launcher, with a deadline. */
   ended(): Promise<{ exitCode: number | null; signal: NodeJS.Signals | null }>;
 }
 
@@ -50,7 +50,7 @@ export interface FaultJobOptions {
   readonly env?: NodeJS.ProcessEnv;
 }
 
-/** Starts test/fixtures/faults/`fixture` on `np` ranks; the end of the test ends it and looks for what is left. */
+/** Starts test/fixtures/faults/`fixture` on `np` ranks. At the end of the test it is killed, and nothing may be left. */
 export function startFaultJob(
   t: TestContext,
   np: number,
@@ -96,7 +96,7 @@ export function startFaultJob(
   };
 
   t.after(async () => {
-    // A frozen rank would sit out SIGTERM, and a killed launcher has a guardian: this ends everything.
+    // A stopped rank ignores SIGTERM, and a killed launcher leaves its guardian. This kills everything.
     run.child.kill('SIGKILL');
     await run.ended;
     for (const each of pids.values()) await assertEnded(each);
@@ -109,7 +109,7 @@ export function startFaultJob(
     allSaid: (ranks, word) => Promise.all(ranks.map((rank) => said(rank, word))),
     async blocked(rank) {
       await said(rank, 'entering');
-      // The same thing twice: a thread may sleep for a moment in a lock of the runtime.
+      // Seen twice, because a thread may also sleep for a moment in a lock of the runtime.
       for (let times = 0; times < 2; times++) {
         await waitUntil(`a blocked rank ${rank}`, () => (sleepsInFutex(pid(rank)) ? true : undefined));
         await sleep(5);
@@ -128,13 +128,13 @@ export function startFaultJob(
   };
 }
 
-/** The end of a launcher, within a deadline. */
+/** Waits for the exit of a launcher, with a deadline. */
 export async function endedWithin(
   run: HorovodrunProcess,
 ): Promise<{ exitCode: number | null; signal: NodeJS.Signals | null }> {
   const timer = new AbortController();
   const late = sleep(patienceMs, undefined, { signal: timer.signal }).then(() =>
-    assert.fail(`horovodrun is not over.\n--- stdout ---\n${run.stdout}\n--- stderr ---\n${run.stderr}`),
+    assert.fail(`horovodrun is still running.\n--- stdout ---\n${run.stdout}\n--- stderr ---\n${run.stderr}`),
   );
   late.catch(() => undefined);
   try {
@@ -148,12 +148,12 @@ export function faultFixture(name: string): string {
   return fixturePath(`faults/${name}`);
 }
 
-/** Milliseconds from a signal() to a moment that a rank has said. */
+/** Milliseconds from a signal() to a time that a rank has written. */
 export function msBetween(sentNs: bigint, said: Said): number {
   return Number(BigInt(said.atNs ?? 0) - sentNs) / 1e6;
 }
 
-/** Fails if the process is still there after a time that is long for a machine under load. */
+/** Fails if the process still exists after a time that is long even for a machine under load. */
 export async function assertEnded(pid: number, withinMs = 20_000): Promise<void> {
   const deadline = performance.now() + withinMs;
   while (processStatus(pid).state === 'running') {
@@ -162,7 +162,7 @@ export async function assertEnded(pid: number, withinMs = 20_000): Promise<void>
   }
 }
 
-// Other jobs of this machine may have a file for the moment between creating and unlinking it.
+// Files of other jobs on this machine exist for a moment, until they are unlinked.
 async function assertNoNewMemoryFiles(before: ReadonlySet<string>): Promise<void> {
   const deadline = performance.now() + 20_000;
   for (;;) {

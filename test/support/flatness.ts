@@ -1,5 +1,5 @@
-// Thousands of operations leave memory and descriptors as they were; so do process sets and alloc(). Each transport has its own
-// test file: together they take long on a busy machine.
+// Tests that thousands of operations, process sets and alloc() leak neither memory nor descriptors. Each transport has its own test
+// file, because together they take long on a busy machine.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -7,8 +7,7 @@ import { spawnRanks } from '../../src/testing/spawn-ranks.ts';
 import { transportVariants } from './case-jobs.ts';
 import { fixturePath } from './repository.ts';
 
-/** Without the addon an operation takes several times as long, and nothing of it is native. */
-const operationsOf = { native: 10_000, portable: 5_000 };
+const operations = 5_000;
 
 interface Holdings {
   readonly heapUsed: number;
@@ -20,8 +19,9 @@ interface Holdings {
   readonly threads: number;
 }
 
-// A leak of one buffer, or of two small objects, per operation would exceed these limits. The last tensors may still be alive, and
-// mappings of the transport's heap come and go by the hundred. The C library keeps some freed memory, so resident memory says least.
+// A leak of one buffer, or of a few small objects, per operation would exceed these limits. The last tensors may still be alive, and
+// the number of mappings of the transport's heap varies by hundreds. The C library keeps some freed memory, so resident memory is
+// the least precise.
 const mayGrow: Holdings = {
   heapUsed: 1_500_000,
   external: 4_000_000,
@@ -36,7 +36,6 @@ export function describeFlatness(title: 'native' | 'portable'): void {
   const { env, skip } = transportVariants().find((variant) => variant.title === title) ?? {};
   describe(`what 2 ranks hold, ${title}`, () => {
     test('stays flat', { skip: skip ?? false }, async (t) => {
-      const operations = operationsOf[title];
       const job = await spawnRanks(2, fixturePath('core/flatness.ts'), {
         args: [String(operations)],
         env: env ?? {},

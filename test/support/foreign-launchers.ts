@@ -1,5 +1,5 @@
-// Jobs that horovodrun has not started, for tests: what their ranks have said (test/fixtures/faults/say.ts), although
-// launchers of others put no ranks before lines, and an environment that says nothing about a job.
+// For tests of jobs that other launchers start: reads the lines that ranks write (test/fixtures/faults/say.ts) from output without
+// rank prefixes, and provides an environment without variables of a job.
 
 import { spawn } from 'node:child_process';
 
@@ -19,13 +19,13 @@ export interface ForeignResult {
   readonly stderr: string;
 }
 
-/** Whoever runs the tests may be a rank of something. */
+/** The tests themselves may run inside a job, whose variables are removed. */
 export function jobless(env: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv {
   const given = /^(HOROVOD|OMPI|PMI|PMIX|SLURM|MPI)_|^JOB_COMPLETION_INDEX$/;
   return Object.fromEntries(Object.entries(env).filter(([name]) => !given.test(name)));
 }
 
-/** Runs a command of this machine to its end; kills it and rejects when it takes too long. */
+/** Runs a command on this machine to its end. Kills it and rejects if it takes too long. */
 export async function runCommand(
   argv: readonly string[],
   env: NodeJS.ProcessEnv = {},
@@ -35,7 +35,7 @@ export async function runCommand(
   const child = spawn(command, args, {
     env: { ...jobless(), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
-    // A group of its own: what it has started goes with it.
+    // A process group, so that everything that it has started is killed with it.
     detached: true,
   });
   const [stdout, stderr]: string[][] = [[], []];
@@ -53,11 +53,13 @@ export async function runCommand(
   clearTimeout(deadline);
   const result = { exitCode, stdout: stdout?.join('') ?? '', stderr: stderr?.join('') ?? '' };
   if (isLate)
-    throw new Error(`${argv.join(' ')} was not over after ${timeoutMs / 1000} s.\n${describeResult(result)}`);
+    throw new Error(
+      `${argv.join(' ')} was still running after ${timeoutMs / 1000} s.\n${describeResult(result)}`,
+    );
   return result;
 }
 
-/** What ranks have said after this word, in the order of lines. */
+/** The texts that ranks wrote after this word, in the order of lines. */
 export function saidIn<T>(results: readonly ForeignResult[], word: string): T[] {
   const lines = results.flatMap(({ stdout }) => stdout.split(/\r?\n/));
   const start = `${word} `;

@@ -1,5 +1,5 @@
-// Worlds for the conformance suite on the transport for several hosts: all ranks live in this process, on hosts that are only
-// names; the connections between them are real.
+// Worlds in which the conformance suite tests the transport for several hosts. All ranks live in this process, and hosts are only
+// names, but the connections between them are real.
 
 import { ControlBlock } from '../../src/control/control-block.ts';
 import { MeshListener } from '../../src/net/mesh/listener.ts';
@@ -11,7 +11,7 @@ import type { TransportWorld } from './transport-conformance.ts';
 /** The addons for tcp and gloo, or why they are missing. */
 export const native: ReturnType<typeof loadNative> = loadNative();
 export const gloo: ReturnType<typeof loadNative> = loadNative({ transport: 'gloo' });
-/** Transports between hosts combine members in another order than by their index. */
+/** Transports between hosts do not combine members in the order of their index. */
 export const order = 'any';
 
 export interface Layout {
@@ -19,6 +19,9 @@ export interface Layout {
   readonly hostOf: (rank: number, ranks: number) => number;
   readonly hierarchicalAllreduce?: boolean;
   readonly hierarchicalAllgather?: boolean;
+  readonly isEncrypted?: boolean;
+  /** The addresses at which the others try to reach rank 0; its own unless given. */
+  readonly reach?: (addresses: readonly string[]) => Promise<readonly string[]>;
   readonly transport?: 'tcp' | 'gloo';
 }
 
@@ -26,6 +29,8 @@ export function makeHierarchicalWorld({
   hostOf,
   hierarchicalAllreduce = true,
   hierarchicalAllgather = true,
+  isEncrypted = false,
+  reach = async (addresses) => addresses,
   transport = 'tcp',
 }: Layout): (ranks: number) => Promise<TransportWorld> {
   return async (ranks) => {
@@ -34,8 +39,10 @@ export function makeHierarchicalWorld({
     const identity = { secret: JobSecret.generate(), jobId: 'conformance' };
     const all = Array.from({ length: ranks }, (_, rank) => rank);
     const listeners = await Promise.all(all.map((rank) => MeshListener.open({ ...identity, rank })));
+    const candidates = new Map(listeners.map((listener, each) => [each, listener.candidates]));
+    candidates.set(0, await reach(candidates.get(0) ?? []));
     const hosts = new Map(all.map((rank) => [rank, hostOf(rank, ranks)]));
-    // One block a host, as on real ones: what happens on one host is not seen on the other.
+    // One control block per host, as on real hosts: a host does not see what happens on another.
     const blocks = new Map([...new Set(hosts.values())].map((host) => [host, ControlBlock.create(ranks)]));
     const transports = all.map((rank) => {
       const block = blocks.get(hosts.get(rank) as number) as ControlBlock;
@@ -48,18 +55,22 @@ export function makeHierarchicalWorld({
         stallAfterMs: 0,
         transport,
         listener: listeners[rank] as MeshListener,
-        candidates: new Map(listeners.map(({ candidates }, each) => [each, candidates])),
+        candidates,
         hosts,
         hostnames: new Map(all.map((each) => [each, `host${hosts.get(each)}`])),
         generation: '1',
         hierarchicalAllreduce,
         hierarchicalAllgather,
+        isEncrypted,
       });
     });
     const close = () => {
       for (const listener of listeners) listener.close();
       for (const block of blocks.values()) block.close();
     };
-    return { transports, close };
+    const leave = (rank: number) => {
+      for (const block of blocks.values()) block.leave(rank);
+    };
+    return { transports, leave, close };
   };
 }

@@ -1,10 +1,9 @@
-// Two ends of a connection over the loopback interface, both in this process and as a mesh hands them out: Node reads
-// nothing from them.
+// Both ends of a connection over the loopback interface, in this process. As in a mesh, Node does not read from them.
 
 import { createConnection, createServer, type Socket } from 'node:net';
 import { type Connection, handOver } from '../../src/net/connection.ts';
 
-/** The dialing end and the accepted one. */
+/** The dialing end and the accepting end. */
 export async function connectPair(): Promise<[Connection, Connection]> {
   const server = createServer({ noDelay: true, pauseOnConnect: true });
   const accepted = new Promise<Socket>((resolve) => server.once('connection', resolve));
@@ -16,7 +15,8 @@ export async function connectPair(): Promise<[Connection, Connection]> {
   const ends = [dialed, await accepted] as const;
   server.close();
   for (const socket of ends) socket.on('error', () => socket.destroy());
-  const details = { address: 'the other', transcript: Buffer.alloc(0) };
+  const keysFor = () => ({ send: Buffer.alloc(32), receive: Buffer.alloc(32) });
+  const details = { address: 'the other', keysFor };
   return [
     handOver(ends[0], { ...details, accepted: false }),
     handOver(ends[1], { ...details, accepted: true }),

@@ -11,6 +11,9 @@ import type { MakeWorld } from './transport-world.ts';
 export interface ClusterWorldOptions {
   hostOf(rank: number): number;
   readonly isHierarchical?: boolean;
+  readonly isEncrypted?: boolean;
+  /** The addresses at which the others try to reach rank 0; its own unless given. */
+  readonly reach?: (addresses: readonly string[]) => Promise<readonly string[]>;
   readonly sizes?: GroupFileSizes;
 }
 
@@ -21,6 +24,8 @@ export function makeClusterWorld(options: ClusterWorldOptions): MakeWorld {
     const blocks = new Map([...new Set(hosts.values())].map((host) => [host, ControlBlock.create(size)]));
     const identity = { secret: JobSecret.generate(), jobId: 'a job of one process' };
     const listeners = await Promise.all(ranks.map((rank) => MeshListener.open({ ...identity, rank })));
+    const candidates = new Map(listeners.map((listener) => [listener.rank, listener.candidates]));
+    candidates.set(0, (await options.reach?.(candidates.get(0) ?? [])) ?? candidates.get(0) ?? []);
     const isHierarchical = options.isHierarchical ?? true;
     const transports = ranks.map((rank) => {
       const control = blocks.get(options.hostOf(rank)) as ControlBlock;
@@ -29,17 +34,21 @@ export function makeClusterWorld(options: ClusterWorldOptions): MakeWorld {
         rank,
         localSize: size,
         listener: listeners[rank] as MeshListener,
-        candidates: new Map(listeners.map((listener) => [listener.rank, listener.candidates])),
+        candidates,
         hosts,
         hostnames: new Map(ranks.map((each) => [each, `host${options.hostOf(each)}`])),
         generation: 'first',
         hierarchicalAllreduce: isHierarchical,
         hierarchicalAllgather: isHierarchical,
+        isEncrypted: options.isEncrypted ?? false,
         sizes: options.sizes,
       });
     });
     return {
       transports,
+      leave(rank) {
+        for (const block of blocks.values()) block.leave(rank);
+      },
       close() {
         for (const listener of listeners) listener.close();
         for (const block of blocks.values()) block.close();

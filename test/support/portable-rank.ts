@@ -1,5 +1,5 @@
-// One rank of the portable transport as a process, started by portable-ranks.ts: it joins its "host", plays one of the
-// scenes below, and reports to its parent.
+// One rank of the portable transport as a process, started by portable-ranks.ts. It joins its "host", runs one of the scenarios
+// below, and reports to its parent.
 
 import { ControlBlock } from '../../src/control/control-block.ts';
 import { HorovodError } from '../../src/errors.ts';
@@ -35,10 +35,10 @@ export type Order = { kind: 'told'; id: number; texts: string[] } | { kind: 'go'
 interface Stage {
   readonly rank: number;
   readonly ranks: number;
-  /** Are members combined in order of index? */
+  /** Whether members are combined in the order of their index. */
   readonly isInOrder: boolean;
   open(id: number): Promise<TransportGroup>;
-  /** Resolves when the parent says so. */
+  /** Resolves when the parent sends the message. */
   readonly go: Promise<void>;
 }
 
@@ -141,7 +141,7 @@ async function play(): Promise<void> {
   const members = hosts.map((_, each) => each);
   const open = (id: number): Promise<TransportGroup> =>
     transport.openGroup({ id, members, index: rank, timeoutMs: 20_000, exchange: exchangeOf(id) });
-  // With several hosts of several ranks each, those of a host are combined first.
+  // With several ranks on several hosts, the ranks of each host are combined first.
   const isInOrder = [1, ranks].includes(new Set(hosts).size);
   try {
     await scenes[scene as Scene]({ rank, ranks, isInOrder, open, go });
@@ -187,6 +187,7 @@ async function makeTransport(
     generation: 'first',
     hierarchicalAllreduce: true,
     hierarchicalAllgather: true,
+    isEncrypted: false,
   });
   return { transport, close: () => listener.close() };
 }

@@ -1,5 +1,5 @@
-// Starts ranks of the portable transport as processes (portable-rank.ts), on one or several "hosts", each with its own
-// control block, and acts as their launcher and watch: forwards texts, and records exits on every host.
+// Starts ranks of the portable transport as processes (portable-rank.ts), on one or several "hosts" with a control block each. Acts
+// as their launcher and host watch: forwards messages, and records exits on every host.
 
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -20,13 +20,13 @@ export interface StageOptions {
   /** The host of each rank. */
   readonly hosts: readonly number[];
   readonly scene: Scene;
-  /** False: other hosts' control blocks never hear of an end, as if nobody watched. */
+  /** False: exits are not recorded in the control blocks of other hosts, as if there were no host watch. */
   readonly isWatched?: boolean;
 }
 
 const rankScript = fileURLToPath(import.meta.resolve('./portable-rank.js'));
 
-/** Starts one process per rank, all on one host, and ends whatever is left of them. */
+/** Starts one process per rank, all on one host, and kills those that are left at the end. */
 export function withRanks(
   ranks: number,
   scene: Scene,

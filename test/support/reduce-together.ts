@@ -1,5 +1,5 @@
-// Runs a reducing compressor for all members of a group at once, step by step, with plain arithmetic instead of a
-// transport: for tests of compressors, including those that users write.
+// For tests of compressors, including compressors of users: runs a reducing compressor for all members of a group, step by step,
+// with plain arithmetic instead of a transport.
 
 import assert from 'node:assert/strict';
 import type { CompressibleTensor, ReducingCompressor } from '../../src/tensor/compression/compressor.ts';
@@ -35,7 +35,7 @@ export function reduceTogether(
   }
 }
 
-/** A member's tensor with fresh memory. */
+/** A tensor of a member, with its own memory. */
 export function compressible(
   values: ArrayLike<number>,
   shape: readonly number[] = [values.length],
@@ -60,7 +60,7 @@ function run(operations: readonly WireOperation[], received: number[]): void {
         reduceInto(sum, inputs, first.dtype, first.op, first.prescale, first.postscale);
         same.forEach((operation, member) => {
           (operation.outputs[i] as Float32Array).set(sum as Float32Array);
-          // What a ring moves.
+          // The bytes that a ring allreduce moves.
           received[member] =
             (received[member] as number) + (2 * sum.byteLength * (same.length - 1)) / same.length;
         });
@@ -97,7 +97,7 @@ function run(operations: readonly WireOperation[], received: number[]): void {
   }
 }
 
-/** Begins at an odd byte, as what comes from a socket may. */
+/** Begins at an odd byte, as data from a socket may. */
 function unaligned(parts: readonly Uint8Array[]): Uint8Array {
   const bytes = Buffer.concat(parts);
   const buffer = new Uint8Array(bytes.byteLength + 1);

@@ -1,4 +1,4 @@
-// The files of the repository as the tests in test/house read them: their text, their code without comments, and what they import.
+// The files of the repository for the tests in test/house: their text, their code without comments, and their imports.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize, relative } from 'node:path';
@@ -8,7 +8,7 @@ export interface Source {
   /** Path from the repository's root, with forward slashes. */
   readonly path: string;
   readonly text: string;
-  /** The text without comments, so that an explanation is not taken for code. */
+  /** The text without comments, so that tests do not find code in comments. */
   readonly code: string;
 }
 
@@ -26,7 +26,7 @@ export function readSources(folder: string, name: RegExp): Source[] {
     .sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-/** What ships: src/ without its tests. */
+/** The code that we ship: src/ without its tests. */
 export function readProduct(): Source[] {
   return readSources('src', /(?<!\.test)\.ts$/);
 }
@@ -39,7 +39,7 @@ export function paths(list: readonly Source[]): string[] {
   return list.map((source) => source.path);
 }
 
-/** Paths of the files that a file imports, values and types, statically or not. */
+/** Paths of the files that a file imports, values and types, statically or dynamically. */
 export function importsOf({ path, code }: Pick<Source, 'path' | 'code'>): string[] {
   const specifiers = code.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g);
   return [...specifiers].map((match) => normalize(join(dirname(path), match[1] as string)));
@@ -48,7 +48,7 @@ export function importsOf({ path, code }: Pick<Source, 'path' | 'code'>): string
 /** The text without comments. Strings and regular expressions stay, whatever they contain. */
 export function withoutComments(text: string): string {
   const literal = /'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\[\s\S])*`/;
-  // A slash begins a regular expression where no value can end.
+  // A slash begins a regular expression if no value can end before it.
   const expression =
     /(?<=(?:^|[(,=:[!&|?{};>]|\breturn)\s*)\/(?![*/])(?:[^/\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\//;
   const comment = /(\s?\/\/.*|\/\*[\s\S]*?\*\/)/;

@@ -1,4 +1,4 @@
-// A status and a view of a rank for tests: ordinary ones, but for what a test gives.
+// A typical status and a typical view of a rank. Tests override single fields.
 
 import type { RankView } from '../../src/observe/status/job-view.ts';
 import type { RankStatus } from '../../src/observe/status/rank-status.ts';

@@ -1,7 +1,7 @@
 // The suite that every transport passes: `describeTransport('shm', makeWorld)`. It uses only submit(), so that all ranks of
 // a transport can live in one process. Results are compared byte by byte with those of runTogether() for the same
-// operations. Transports for several hosts combine members in another order (`order: 'any'`): there sums and products of
-// floats may differ by rounding, but never between members.
+// operations. Transports for several hosts combine members in another order (`order: 'any'`): their sums and products of floats may
+// differ by rounding, but never between members.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -24,7 +24,7 @@ export interface ConformanceOptions {
   readonly order?: 'index' | 'any';
   /** Sizes of groups to try. */
   readonly members?: readonly number[];
-  /** All by default. A variant of a transport repeats only those that take another path in it. */
+  /** Default: all. A variant of a transport repeats only the tests that run different code in it. */
   readonly parts?: readonly ('operations' | 'reductions' | 'rounds')[];
 }
 
@@ -70,7 +70,7 @@ function describeOperations(members: number, makeWorld: MakeWorld, compare: Comp
     );
 
     test(
-      'allreduces a list of many buffers, empty ones among them',
+      'allreduces a list of many buffers, some of them empty',
       deadline,
       withGroups(async (groups) => {
         const lengths = Array.from({ length: 150 }, (_, i) => (i % 7 === 0 ? 0 : i % 40 === 1 ? 30_011 : i));
@@ -109,7 +109,7 @@ function describeOperations(members: number, makeWorld: MakeWorld, compare: Comp
     );
 
     test(
-      'allgathers every size, equal and unequal, with nothing from some',
+      'allgathers every size, equal and unequal, some of them empty',
       deadline,
       withGroups(async (groups) => {
         for (const size of sizes) {
@@ -139,7 +139,7 @@ function describeOperations(members: number, makeWorld: MakeWorld, compare: Comp
     );
 
     test(
-      'sends all to all, every size, unequal parts and nothing to some',
+      'alltoall of every size, with unequal and empty parts',
       deadline,
       withGroups(async (groups) => {
         for (const size of sizes) {
@@ -151,7 +151,7 @@ function describeOperations(members: number, makeWorld: MakeWorld, compare: Comp
           );
           const part = Math.floor(size / members);
           await compare(groups, (index) =>
-            // The last bytes go to nobody: sendBytes may leave a rest.
+            // The last bytes are not sent to any member: sendBytes may leave a remainder.
             alltoall(
               bytes(size + 5, index),
               indices.map((to) => ((index + to) % 3 === 0 ? 0 : part)),
@@ -162,7 +162,7 @@ function describeOperations(members: number, makeWorld: MakeWorld, compare: Comp
     );
 
     test(
-      'lets nobody pass a barrier before all have come',
+      'lets no member pass a barrier before all have reached it',
       deadline,
       withGroups(async (groups) => {
         await compare(groups, () => ({ kind: 'barrier' }));
@@ -233,10 +233,10 @@ function describeReductions(makeWorld: MakeWorld, compare: Compare): void {
           const expected = operations.map(copyOperation);
           runTogether(expected);
           await runOnAll(groups, operations);
-          // As numbers, since which NaN comes out is not defined.
+          // Compared as numbers, because the bits of a resulting NaN are not defined.
           const isInOrder = compare === compareBits;
           const plain = (arrays: readonly TypedArray[]) =>
-            // Of -0 and +0 the later one wins, and which is later depends on the order.
+            // Of -0 and +0, the result is the later one, which depends on the order.
             isInOrder ? arrays : Array.from(arrays[0] as Float32Array, (value) => value + 0);
           for (const [index, operation] of operations.entries()) {
             const { outputs } = expected[index] as typeof operation;
@@ -261,25 +261,28 @@ function describeReductions(makeWorld: MakeWorld, compare: Compare): void {
     }),
   );
 
-  test('groups of some of the ranks work beside each other, in their own order of members', deadline, () =>
-    withWorld(makeWorld, 4, async (_groups, transports) => {
-      const left = await openGroups(transports, [2, 0], 1);
-      const right = await openGroups(transports, [1, 3, 0], 2);
-      const make =
-        (group: TransportGroup) =>
-        (index: number): TransportOperation =>
-          allreduce([values('float32', 50_000, index + 10 * group.size)], [zeros('float32', 50_000)], Max);
-      await Promise.all([left, right].map((groups) => compare(groups, make(groups[0] as TransportGroup))));
-      for (const group of [...left, ...right]) group.close();
-    }),
+  test(
+    'groups of subsets of the ranks work at the same time, each with its own order of members',
+    deadline,
+    () =>
+      withWorld(makeWorld, 4, async (_groups, transports) => {
+        const left = await openGroups(transports, [2, 0], 1);
+        const right = await openGroups(transports, [1, 3, 0], 2);
+        const make =
+          (group: TransportGroup) =>
+          (index: number): TransportOperation =>
+            allreduce([values('float32', 50_000, index + 10 * group.size)], [zeros('float32', 50_000)], Max);
+        await Promise.all([left, right].map((groups) => compare(groups, make(groups[0] as TransportGroup))));
+        for (const group of [...left, ...right]) group.close();
+      }),
   );
 }
 
-/** float32 in and out, halves on the way. */
+/** float32 tensors that travel as half floats. */
 function describeWires(makeWorld: MakeWorld, compare: Compare): void {
   for (const members of [2, 3]) {
     test(
-      `${members} members reduce float32 that travels as halves: sizes, lists, scales, parts, special values`,
+      `${members} members reduce float32 that travels as half floats: sizes, lists, scales, parts, special values`,
       deadline,
       () =>
         withWorld(makeWorld, members, async (groups) => {
@@ -341,7 +344,7 @@ async function compareSpecial(
   const expected = operations.map(copyOperation);
   runTogether(expected);
   await runOnAll(groups, operations);
-  // As numbers, since which NaN comes out is not defined.
+  // Compared as numbers, because the bits of a resulting NaN are not defined.
   for (const [index, { outputs }] of operations.entries()) {
     assert.deepEqual(outputs, (expected[index] as (typeof operations)[number]).outputs);
   }
@@ -371,7 +374,7 @@ const compareClosely: Compare = async (groups, make) => {
   }
 };
 
-/** Runs one operation on all members, and the reference on copies; every array must come out right. */
+/** Runs one operation on all members and the reference on copies. All arrays must be equal. */
 async function compareWith(groups: readonly TransportGroup[], make: Make, isRight: IsRight): Promise<void> {
   const operations = groups.map((_, index) => make(index));
   const expected = operations.map(copyOperation);
@@ -400,7 +403,7 @@ function alltoall(input: Uint8Array, sendBytes: readonly number[]): TransportOpe
   return { kind: 'alltoall', input, sendBytes };
 }
 
-/** Inputs too: a transport must not write into them unless they are outputs. */
+/** Includes inputs, because a transport must not write to inputs that are not outputs. */
 function arraysOf(operation: TransportOperation): TypedArray[] {
   switch (operation.kind) {
     case 'allreduce':
@@ -417,7 +420,7 @@ function arraysOf(operation: TransportOperation): TypedArray[] {
   }
 }
 
-/** Copies of all arrays; an array used twice (in place) stays one. */
+/** Copies all arrays. An array that is used twice (in place) is copied once. */
 function copyOperation(operation: TransportOperation): TransportOperation {
   const copies = new Map<TypedArray, TypedArray>();
   const copy = <A extends TypedArray>(array: A): A => {

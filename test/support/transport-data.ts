@@ -18,9 +18,9 @@ export function zeros(dtype: DType, length: number): TypedArray {
   return new (dtypes[dtype].arrays[0] as unknown as new (length: number) => TypedArray)(length);
 }
 
-/** Ordinary numbers of both signs, none exactly representable in fewer bits, so that a wrong order shows. */
+/** Numbers of both signs that need all bits of their dtype, so that a wrong order changes the result. */
 export function values(dtype: DType, length: number, seed: number): TypedArray {
-  // Making them takes longer than what is tested with them; shorter ones are the beginning of longer ones.
+  // Creating them takes longer than the test, so shorter inputs are the beginning of longer ones.
   const key = `${dtype} ${seed}`;
   const known = longestMade.get(key);
   if (known !== undefined && known.length >= length) return known.slice(0, length);
@@ -76,7 +76,7 @@ const roundings: Partial<Record<DType, number>> = {
 /** No input of `values` is larger. */
 const largestValue = 16;
 
-/** The same but for a rounding at every step, as another order of members brings it. Whole numbers have no rounding. */
+/** Equal except for rounding at each step, which depends on the order of members. Integers must be equal. */
 export function isClose(
   array: TypedArray,
   wanted: TypedArray,

@@ -1,4 +1,4 @@
-// The half of the conformance suite about rounds: what members observe that disagree, wait, take back or fail.
+// The part of the conformance suite about rounds: what members see when they disagree, wait, take back or fail.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -31,7 +31,7 @@ export function describeRounds(makeWorld: MakeWorld): void {
             }),
           ),
         );
-        // 6, then alternately 3/4 of it and 3 times that.
+        // 6, then alternately 3/4 of the value and 3 times the value.
         let expected = 6;
         for (let i = 1; i < 40; i++) expected *= i % 2 ? 0.75 : 3;
         for (const array of data) assert.equal(array[0], expected);
@@ -64,7 +64,7 @@ export function describeRounds(makeWorld: MakeWorld): void {
 
     for (const length of [1, 100_000]) {
       test(
-        `a mismatch touches no byte of ${length} elements, and the group goes on`,
+        `a mismatch changes no byte of ${length} elements, and the group still works`,
         deadline,
         withTwo(async (groups) => {
           const data = groups.map((_, index) => new Float64Array(length).fill(index + 1));
@@ -80,7 +80,7 @@ export function describeRounds(makeWorld: MakeWorld): void {
     }
 
     test(
-      'after a mismatch nothing starts before takeBack(), which gives back what was queued',
+      'after a mismatch nothing starts before takeBack(), which returns the queued batches',
       deadline,
       withTwo(async (groups) => {
         const data = [Float64Array.of(1), Float64Array.of(2)] as const;
@@ -157,7 +157,7 @@ export function describeRounds(makeWorld: MakeWorld): void {
     );
 
     test(
-      'after the deadline the wait fails, names who is missing, and so does all that follows',
+      'after the deadline the wait fails with the missing members, and so do all later waits',
       deadline,
       withTwo(async ([a]) => {
         const batch = sumBatch(new Float64Array(1), { timeoutMs: 100, label: 'allreduce "grad"' });

@@ -1,4 +1,4 @@
-// A transport under test: one Transport per rank, all in this process, and the small helpers that drive them.
+// A transport under test: one Transport per rank, all in this process, and helpers to run operations on them.
 
 import assert from 'node:assert/strict';
 import type { HorovodError } from '../../src/errors.ts';
@@ -12,9 +12,14 @@ import type {
   TransportOperation,
 } from '../../src/transport/transport.ts';
 
+/** Only for what never happens: a machine under load is slow. */
+const patienceMs = 60_000;
+
 export interface TransportWorld {
   /** One per rank. */
   readonly transports: readonly Transport[];
+  /** The rank shuts down, and all hosts know it. */
+  leave?(rank: number): void;
   close(): void | Promise<void>;
 }
 
@@ -75,7 +80,7 @@ export function submit(group: TransportGroup, batch: Batch): Promise<Outcome> {
   });
 }
 
-/** One round on every member at once; all must be done with it. */
+/** Runs one round on all members at once, which must complete on all. */
 export async function runOnAll(
   groups: readonly TransportGroup[],
   operations: readonly TransportOperation[],
@@ -89,9 +94,9 @@ export async function runOnAll(
   );
 }
 
-/** Lets the event loop turn until `isTrue`; fails loudly when that never happens. */
+/** Runs the event loop until `isTrue`. Fails if that never happens. */
 export async function until(isTrue: () => boolean, what: string): Promise<void> {
-  const deadline = performance.now() + 20_000;
+  const deadline = performance.now() + patienceMs;
   while (!isTrue()) {
     assert.ok(performance.now() < deadline, `never happened: ${what}`);
     await turn();

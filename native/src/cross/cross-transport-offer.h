@@ -2,6 +2,7 @@
 // the others its text; with the texts of all, each opens the transport. Each of those addons defines these functions once.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +27,10 @@ struct CrossTransportMember {
   std::string address;  // of this host, reachable for the others; for libraries that make their own connections
   int64_t timeout_ns;
   bool is_single_threaded;  // only one thread at a time may call the library
+  std::shared_ptr<const std::atomic<bool>> is_cancelled;  // nobody waits for the transport any more
+
+  // Any thread: whether opening the transport should be given up.
+  bool is_over() const { return control.failed() || is_cancelled->load(std::memory_order_acquire); }
 };
 
 // Null: `error` says why.

@@ -1,4 +1,4 @@
-// What goes over the sockets of a mesh.
+// The frames that the members of a mesh send each other over their sockets.
 //
 // NOTE [Protocol]. There is one stream between each two members. The member that accepted the connection receives one byte,
 // `ready_byte`, and sends nothing before that (by then the other side's Node has released its socket). After that the
@@ -9,7 +9,8 @@
 //          a member that has finished a round has received all posts of it, and no member posts twice.
 //   data   bytes of an agreed operation, moved by TcpTransport. `number` counts its calls, equal on all members;
 //          `detail` is the step within the call.
-// A header with an unexpected magic, kind, flags, sender, number or length ends the group with EPROTO.
+// A header with an unexpected magic, kind, flags, sender, number or length ends the group with EPROTO. Where a connection is
+// encrypted, all of this, the ready byte included, travels in records (see sealed-stream.h).
 #pragma once
 
 #include <cstdint>

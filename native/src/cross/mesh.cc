@@ -45,8 +45,11 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || 
 }  // namespace
 
 Mesh::Mesh(const std::vector<int>& sockets, const std::vector<bool>& accepted, std::vector<int> ranks, int index,
-           Control& control, int64_t silence_ns)
+           Control& control, int64_t silence_ns, const Keys& keys)
     : links_(sockets.size()), ranks_(std::move(ranks)), index_(index), control_(control), silence_ns_(silence_ns) {
+  // Before a descriptor is open: this may throw.
+  for (size_t i = 0; i < keys.size(); i++)
+    if (keys[i]) links_[i].sealed = std::make_unique<SealedStream>(*keys[i]);
   for (size_t i = 0; i < sockets.size(); i++) {
     if (sockets[i] < 0) continue;
     Link& link = links_[i];
@@ -61,7 +64,8 @@ Mesh::Mesh(const std::vector<int>& sockets, const std::vector<bool>& accepted, s
     link.ahead = std::make_unique<char[]>(ahead_bytes);
     link.awaits_ready = accepted[i];
     // One byte always fits into an empty socket; if the connection is broken, the first receive reports it.
-    if (!accepted[i]) (void)!::send(link.fd, &ready_byte, 1, MSG_NOSIGNAL);
+    const iovec ready{const_cast<char*>(&ready_byte), 1};
+    if (!accepted[i]) (void)!write(link, &ready, 1);
   }
   polled_.reserve(links_.size());
 }
@@ -71,9 +75,18 @@ Mesh::~Mesh() {
     if (link.fd >= 0) close(link.fd);
 }
 
+// As sendmsg().
+ssize_t Mesh::write(Link& link, const iovec* pieces, int count) {
+  if (link.sealed) return link.sealed->send(link.fd, pieces, count);
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(pieces);
+  message.msg_iovlen = static_cast<size_t>(count);
+  return sendmsg(link.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 ssize_t Mesh::read(Link& link, void* to, size_t bytes) {
   if (link.ended) return -1;
-  const ssize_t got = recv(link.fd, to, bytes, MSG_DONTWAIT);
+  const ssize_t got = link.sealed ? link.sealed->receive(link.fd, to, bytes) : recv(link.fd, to, bytes, MSG_DONTWAIT);
   if (got > 0) return got;
   if (got < 0 && would_block(errno)) return 0;
   link.ended = true;
@@ -96,10 +109,7 @@ bool Mesh::await_ready(Link& link) {
 ssize_t Mesh::send_some(int peer, const iovec* pieces, int count) {
   Link& link = this->link(peer);
   if (link.awaits_ready && !await_ready(link)) return link.ended ? -1 : 0;
-  msghdr message{};
-  message.msg_iov = const_cast<iovec*>(pieces);
-  message.msg_iovlen = static_cast<size_t>(count);
-  const ssize_t sent = sendmsg(link.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  const ssize_t sent = write(link, pieces, count);
   if (sent >= 0) return sent;
   if (would_block(errno) || errno == ENOBUFS) return 0;
   link.error = errno;
@@ -242,7 +252,7 @@ Status Mesh::broken(int peer) {
   Link& link = this->link(peer);
   culprit_ = peer;
   errno_ = link.error;
-  if (link.error == EPROTO) return Status::system_error;
+  if (link.error == EPROTO || link.error == EBADMSG) return Status::system_error;
   for (const int64_t until = monotonic_ns() + cause_ns; monotonic_ns() < until; usleep(1000)) {
     if (stopping()) return Status::stopped;
     if (control_.failed()) return Status::failed;

@@ -7,11 +7,13 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "../group/control.h"
 #include "../group/operation.h"
 #include "frame.h"
+#include "sealed-stream.h"
 
 namespace hvd {
 
@@ -27,9 +29,12 @@ struct Wait {
 class Mesh {
  public:
   // `sockets[i]` is connected with member i (-1 for this member) and is duplicated. `accepted[i]`: the ready byte is read from
-  // it rather than written. `silence_ns`: a peer whose kernel does not answer for this long is gone.
+  // it rather than written. `silence_ns`: a peer whose kernel does not answer for this long is gone. `keys[i]`: all bytes of that
+  // connection are encrypted; without any keys, none are.
+  using Keys = std::vector<std::optional<SealedStream::Keys>>;
+  static constexpr int64_t default_silence_ns = 10'000'000'000;
   Mesh(const std::vector<int>& sockets, const std::vector<bool>& accepted, std::vector<int> ranks, int index,
-       Control& control, int64_t silence_ns = 10'000'000'000);
+       Control& control, int64_t silence_ns = default_silence_ns, const Keys& keys = {});
   ~Mesh();
   Mesh(const Mesh&) = delete;
   Mesh& operator=(const Mesh&) = delete;
@@ -37,7 +42,8 @@ class Mesh {
   int size() const { return static_cast<int>(links_.size()); }
   int index() const { return index_; }
 
-  // The number of bytes sent; 0 if none could be; -1: call broken(). `pieces` are not changed.
+  // The number of bytes sent; 0 if none could be: then the next call has to offer the same bytes, or the same and more; -1:
+  // call broken(). `pieces` are not changed.
   ssize_t send_some(int peer, const iovec* pieces, int count);
   ssize_t send_some(int peer, const void* data, size_t bytes) {
     iovec piece{const_cast<void*>(data), bytes};
@@ -83,9 +89,11 @@ class Mesh {
     int64_t silent_since = 0;  // see NOTE [Silence]
     size_t begin = 0, end = 0;  // of what lies in `ahead`
     std::unique_ptr<char[]> ahead;
+    std::unique_ptr<SealedStream> sealed;  // null: the bytes travel as they are
   };
   Link& link(int peer) { return links_[static_cast<size_t>(peer)]; }
   const Link& link(int peer) const { return links_[static_cast<size_t>(peer)]; }
+  static ssize_t write(Link& link, const iovec* pieces, int count);
   ssize_t read(Link& link, void* to, size_t bytes);
   bool await_ready(Link& link);
   int hear();  // a peer that has been silent for too long, or -1

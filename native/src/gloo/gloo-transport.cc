@@ -75,8 +75,9 @@ std::vector<std::string> split(const std::string& text) {
 // Runs blocking calls of gloo such that a failure of the job ends them.
 class Watched {
  public:
-  Watched(Control& control, MeshContext& context)
-      : control_(control), context_(context), thread_(&Watched::watch, this) {}
+  // `is_over`: nobody needs the result any more. Throws std::system_error.
+  Watched(MeshContext& context, std::function<bool()> is_over)
+      : context_(context), is_pointless_(std::move(is_over)), thread_(&Watched::watch, this) {}
   ~Watched() {
     {
       std::lock_guard lock(mutex_);
@@ -115,7 +116,7 @@ class Watched {
     while (!is_over_) {
       changed_.wait(lock, [&] { return is_busy_ || is_over_; });
       while (is_busy_ && !is_over_) {
-        if (control_.failed() || stopping()) {
+        if (is_pointless_() || stopping()) {
           lock.unlock();
           context_.interrupt();
           lock.lock();
@@ -125,8 +126,8 @@ class Watched {
     }
   }
 
-  Control& control_;
   MeshContext& context_;
+  std::function<bool()> is_pointless_;
   std::atomic<bool> stop_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -235,7 +236,7 @@ class GlooTransport final : public CrossTransport {
 class GlooOffer final : public CrossTransportOffer {
  public:
   GlooOffer(const CrossTransportMember& member, std::shared_ptr<gloo::transport::Device> device)
-      : control_(member.control), context_(std::make_shared<MeshContext>(std::move(device), member.index, member.size)) {
+      : member_(member), context_(std::make_shared<MeshContext>(std::move(device), member.index, member.size)) {
     context_->transport().setTimeout(to_ms(member.timeout_ns));
     for (int i = 0; i < member.size; i++) {
       if (i > 0) text_ += ',';
@@ -248,7 +249,7 @@ class GlooOffer final : public CrossTransportOffer {
   std::string text() const override { return text_; }
 
   std::shared_ptr<CrossTransport> open(const std::vector<std::string>& texts, int64_t timeout_ns, std::string& error) override {
-    auto watched = std::make_unique<Watched>(control_, *context_);
+    auto watched = std::make_unique<Watched>(*context_, [member = member_] { return member.is_over(); });
     context_->transport().setTimeout(to_ms(timeout_ns));
     context_->setTimeout(to_ms(timeout_ns));
     const bool is_connected = watched->run(
@@ -260,11 +261,11 @@ class GlooOffer final : public CrossTransportOffer {
         },
         error);
     if (!is_connected) return nullptr;
-    return std::make_shared<GlooTransport>(control_, context_, std::move(watched));
+    return std::make_shared<GlooTransport>(member_.control, context_, std::move(watched));
   }
 
  private:
-  Control& control_;
+  const CrossTransportMember member_;
   std::shared_ptr<MeshContext> context_;
   std::string text_;
 };

@@ -16,12 +16,21 @@ constexpr int state_word = 0, life_word = 2, exit_kind_word = 3;
 constexpr uint32_t state_left = 2;
 }  // namespace
 
-Control::Control(int fd, int rank, int ranks) : bytes_(page_bytes * (1 + static_cast<size_t>(ranks))), rank_(rank) {
+Control::Control(int fd, int rank, int ranks) : bytes_(page_bytes * (1 + static_cast<size_t>(ranks))), rank_(rank), ranks_(ranks) {
   void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap of the control block");
   memory_ = static_cast<char*>(memory);
-  life_ = std::thread(&Control::live, this);
+  try {
+    life_ = std::thread(&Control::live, this);
+  } catch (const std::system_error&) {
+    munmap(memory_, bytes_);
+    throw;
+  }
   while (!started_.load(std::memory_order_acquire)) futex_wait_private(started_, 0, 1'000'000);
+  if (robust_error_ == 0) return;
+  life_.join();
+  munmap(memory_, bytes_);
+  throw std::system_error(robust_error_, std::generic_category(), "set_robust_list");
 }
 
 Control::~Control() {
@@ -62,9 +71,12 @@ void Control::live() {
   list.entry.next = &list.head.list;
   list.head.futex_offset = reinterpret_cast<char*>(word) - reinterpret_cast<char*>(&list.entry);
   word->store(static_cast<uint32_t>(syscall(SYS_gettid)), std::memory_order_release);
-  syscall(SYS_set_robust_list, &list.head, sizeof list.head);
+  // Without it the others would never notice the death of this process.
+  if (syscall(SYS_set_robust_list, &list.head, sizeof list.head) != 0) robust_error_ = errno;
+  if (robust_error_ != 0) word->store(0, std::memory_order_release);
   started_.store(1, std::memory_order_release);
   futex_wake_private(started_);
+  if (robust_error_ != 0) return;
   while (!stop_.load(std::memory_order_acquire)) futex_wait_private(stop_, 0, 0);
   list.head.list.next = &list.head.list;
   bool left = page(rank_)[state_word].load(std::memory_order_acquire) == state_left;

@@ -34,10 +34,15 @@ class Group {
   virtual Status arrive(const Patience& patience) = 0;
   virtual Status execute(Operation& operation, const Patience& patience) = 0;
 
-  // start(), recorded in the trace.
+  // start(), recorded in the trace. If there is no memory for it, resume() says so.
   void begin(const Operation& operation) {
     mark(Stage::posted);
-    start(operation);
+    try {
+      start(operation);
+      has_begun_ = true;
+    } catch (const std::bad_alloc&) {
+      has_begun_ = false;
+    }
   }
 
   // All three; after `stalled` call resume(). Running out of memory is a status: callers expect no exceptions.
@@ -46,6 +51,7 @@ class Group {
     return resume(operation, patience);
   }
   Status resume(Operation& operation, const Patience& patience) {
+    if (!has_begun_) return Status::no_memory;
     try {
       Status status = arrive(patience);
       if (status != Status::done) return status;
@@ -69,6 +75,9 @@ class Group {
   // Up to how many bytes an allreduce between hosts uses the algorithm for small tensors. Only while nothing is in flight,
   // and the same on all members before the next operation; any thread.
   virtual void set_switch_bytes(size_t) {}
+  // Before the group closes: waits until no member writes into the memory of this one any more. Returns the rank of one that
+  // may still do so after that time, -1 if there is none.
+  virtual int withdraw(int64_t) { return -1; }
   // Ends waits with Status::stopped; any thread.
   virtual void stop() { stop_.store(true, std::memory_order_release); }
 
@@ -93,6 +102,7 @@ class Group {
 
  private:
   Trace* trace_ = nullptr;
+  bool has_begun_ = true;
   std::atomic<bool> stop_{false};
 };
 

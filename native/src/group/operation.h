@@ -23,6 +23,7 @@ enum class Status : int {
   stopped = 7,       // this process is closing the group
   system_error = 8,  // errno_value() says which
   no_memory = 9,     // the result could not be allocated
+  no_thread = 10,    // the thread that should run it could not be started; the others have seen nothing of it
 };
 
 struct Buffer {

@@ -50,6 +50,11 @@ Status Worker::wait(Batch* batch, int64_t stall_ns) {
   return batch->status;
 }
 
+void Worker::settle(int64_t timeout_ns) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, std::chrono::nanoseconds(timeout_ns), [&] { return !current_ || !current_->posted; });
+}
+
 void Worker::work() {
   std::unique_lock lock(mutex_);
   for (;;) {

@@ -40,6 +40,8 @@ class Worker {
   std::vector<Batch*> take_back();
   // Blocks until the batch is over, or `stall_ns` (if not 0) have passed: Status::stalled.
   Status wait(Batch* batch, int64_t stall_ns);
+  // After a failure of the job: blocks until the thread has ended the batch under way, or the time is over.
+  void settle(int64_t timeout_ns);
 
  private:
   void work();

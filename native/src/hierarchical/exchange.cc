@@ -41,9 +41,9 @@ void copy(char* to, const char* from, size_t bytes) {
 
 }  // namespace
 
-// The leaders' messages are inconsistent with what was agreed on.
-Status HierarchicalGroup::malformed() {
-  culprit_ = -1;
+// The message of this host's leader is inconsistent with what was agreed on.
+Status HierarchicalGroup::malformed(int host) {
+  culprit_ = placement_.on(host)[0];
   errno_ = EPROTO;
   return Status::system_error;
 }
@@ -93,11 +93,11 @@ Status HierarchicalGroup::allgather(Operation& operation, const Patience& patien
   for (int host = 0; host < hosts; host++) {
     size_t& total = totals[static_cast<size_t>(host)];
     const size_t table = placement_.on(host).size() * sizeof(uint64_t);
-    if (left < table) return malformed();
+    if (left < table) return malformed(host);
     left -= table;
     for (int member : placement_.on(host)) {
       const uint64_t bytes = word_at(message);
-      if (bytes > max_bytes) return malformed();
+      if (bytes > max_bytes || (member == index_ && bytes != operation.buffers[0].bytes)) return malformed(host);
       total += operation.received[static_cast<size_t>(member)] = bytes;
       message += sizeof(uint64_t);
     }
@@ -106,11 +106,13 @@ Status HierarchicalGroup::allgather(Operation& operation, const Patience& patien
       has_all = false;
       continue;
     }
-    if (left < total) return malformed();
+    if (left < total) return malformed(host);
     left -= total;
     message += total;
   }
-  if (left != 0) return malformed();
+  if (left != 0) return malformed(hosts - 1);
+  // What the members of this host have collected among themselves.
+  if (totals[static_cast<size_t>(host_)] != inside_.result_bytes) return malformed(host_);
   std::vector<size_t> offsets;
   if (!allocate_result(operation, offsets)) return Status::no_memory;
   // Bytes [from, to) of a host's block go where they belong.
@@ -153,6 +155,9 @@ Status HierarchicalGroup::allgather(Operation& operation, const Patience& patien
   inside_.allocate = allocate_in;
   inside_.allocate_context = &packed_;
   if (Status status = run_inside(inside_, patience); status != Status::done) return status;
+  size_t total = 0;
+  for (size_t each : totals) total += each;
+  if (inside_.result_bytes != total) return malformed(host_);
   const char* from = packed_.data();
   for (int lane = 0; lane < lanes(); lane++) {
     for (int host = 0; host < hosts; host++) {
@@ -186,11 +191,14 @@ Status HierarchicalGroup::alltoall(Operation& operation, const Patience& patienc
   const int hosts = placement_.host_count();
   std::vector<const char*> rows(static_cast<size_t>(size_));
   const char* row = verdict_blob_.bytes.data();
-  if (verdict_blob_.size != rows.size() * rows.size() * sizeof(uint64_t)) return malformed();
+  if (verdict_blob_.size != rows.size() * rows.size() * sizeof(uint64_t)) return malformed(host_);
   for (int host = 0; host < hosts; host++)
     for (int member : placement_.on(host)) {
       rows[static_cast<size_t>(member)] = row;
-      row += static_cast<size_t>(size_) * sizeof(uint64_t);
+      for (size_t to = 0; to < rows.size(); to++, row += sizeof(uint64_t)) {
+        const uint64_t bytes = word_at(row);
+        if (bytes > max_bytes || (member == index_ && bytes != asked_.counts[to])) return malformed(host);
+      }
     }
   auto sent = [&](int from, int to) -> size_t {
     return word_at(rows[static_cast<size_t>(from)] + static_cast<size_t>(to) * sizeof(uint64_t));
@@ -221,6 +229,10 @@ Status HierarchicalGroup::alltoall(Operation& operation, const Patience& patienc
   inside_.allocate = allocate_in;
   inside_.allocate_context = &gathered_;
   if (Status status = run_inside(inside_, patience); status != Status::done) return status;
+  for (size_t place = 0; place < here().size(); place++) {
+    const bool is_carried = static_cast<int>(place) % lanes() == place_;
+    if (inside_.received[place] != (is_carried ? start_of(here()[place], size_) : 0)) return malformed(host_);
+  }
 
   inside_.counts.assign(here().size(), 0);
   size_t outgoing = 0;
@@ -274,6 +286,7 @@ Status HierarchicalGroup::alltoall(Operation& operation, const Patience& patienc
   }
   inside_.buffers.assign(1, {shard_.data(), nullptr, outgoing});
   if (Status status = run_inside(inside_, patience); status != Status::done) return status;
+  if (inside_.result_bytes != operation.result_bytes) return malformed(host_);
   const char* from = gathered_.data();
   for (int lane = 0; lane < lanes(); lane++)
     for (int host = 0; host < hosts; host++)

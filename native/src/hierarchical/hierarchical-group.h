@@ -118,7 +118,7 @@ class HierarchicalGroup final : public Group {
   void start_allgather(const Operation& operation);
   void start_alltoall(const Operation& operation);
   void exchange_tables();
-  Status malformed();
+  Status malformed(int host);
   void allgather_across();
   void alltoall_across();
   Status allgather(Operation& operation, const Patience& patience);

@@ -53,17 +53,18 @@ MpiLibrary& MpiLibrary::instance() {
   return *only;
 }
 
-bool MpiLibrary::run(const std::function<void()>& task, int64_t timeout_ns, const std::function<bool()>& has_failed) {
+bool MpiLibrary::run(const Task& task, int64_t timeout_ns, const std::function<bool()>& has_failed) {
   struct Shared {
     std::mutex mutex;
     std::condition_variable changed;
     bool is_done = false;
+    std::atomic<bool> is_abandoned{false};
   };
   auto shared = std::make_shared<Shared>();
   {
     std::lock_guard lock(queue().mutex);
     queue().tasks.push_back([task, shared] {
-      task();
+      task(shared->is_abandoned);
       std::lock_guard done(shared->mutex);
       shared->is_done = true;
       shared->changed.notify_all();
@@ -77,6 +78,7 @@ bool MpiLibrary::run(const std::function<void()>& task, int64_t timeout_ns, cons
     if (shared->is_done) break;
     if (has_failed() || std::chrono::steady_clock::now() > end) {
       state_ = State::broken;
+      shared->is_abandoned.store(true, std::memory_order_release);
       return false;
     }
   }
@@ -85,7 +87,17 @@ bool MpiLibrary::run(const std::function<void()>& task, int64_t timeout_ns, cons
 
 bool MpiLibrary::start(bool is_single_threaded, int64_t timeout_ns, const std::function<bool()>& has_failed,
                        std::string& error) {
-  std::lock_guard starting(start_mutex_);
+  if (!start_mutex_.lock(has_failed)) {
+    error = "it was given up while MPI_Init waited for the other processes";
+    return false;
+  }
+  const bool is_started = start_now(is_single_threaded, timeout_ns, has_failed, error);
+  start_mutex_.unlock();
+  return is_started;
+}
+
+bool MpiLibrary::start_now(bool is_single_threaded, int64_t timeout_ns, const std::function<bool()>& has_failed,
+                           std::string& error) {
   if (state_ == State::started) return true;
   if (state_ == State::finished) {
     error = "MPI was finalized, and cannot be started twice in one process";
@@ -100,7 +112,7 @@ bool MpiLibrary::start(bool is_single_threaded, int64_t timeout_ns, const std::f
   };
   auto result = std::make_shared<Result>();
   const bool is_over = run(
-      [result, is_single_threaded] {
+      [result, is_single_threaded](const std::atomic<bool>&) {
         make_global();
         int is_initialized = 0;
         MPI_Initialized(&is_initialized);
@@ -116,7 +128,7 @@ bool MpiLibrary::start(bool is_single_threaded, int64_t timeout_ns, const std::f
       },
       timeout_ns, has_failed);
   if (!is_over) {
-    error = has_failed() ? "the job failed while MPI_Init waited for the other processes"
+    error = has_failed() ? "it was given up while MPI_Init waited for the other processes"
                          : "MPI_Init waited too long for the other processes; have all of them called init()?";
     return false;
   }
@@ -139,7 +151,7 @@ void MpiLibrary::finish(bool is_healthy) {
   // A rank that finishes early waits here for others that are still running, but not forever.
   constexpr int64_t max_wait_ns = 600'000'000'000;
   run(
-      [] {
+      [](const std::atomic<bool>&) {
         int is_finalized = 0;
         MPI_Finalized(&is_finalized);
         if (!is_finalized) MPI_Finalize();

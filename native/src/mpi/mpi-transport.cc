@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <mutex>
 
 #include "../cross/cross-transport-offer.h"
 #include "../group/futex.h"
@@ -79,27 +78,26 @@ MPI_User_function* own_function(DType dtype, Op op) {
   }
 }
 
-// Operations are created once and live as long as the process.
-MPI_Op mpi_op(DType dtype, Op op) {
+// Operations are created once and live as long as the process. Returns a code of MPI, or `gave_up`.
+template <class GivesUp>
+int find_op(DType dtype, Op op, const GivesUp& gives_up, MPI_Op& found) {
   MPI_User_function* function = own_function(dtype, op);
   if (!function) {
-    switch (op) {
-      case Op::sum: return MPI_SUM;
-      case Op::min: return MPI_MIN;
-      case Op::max: return MPI_MAX;
-      case Op::product: return MPI_PROD;
-    }
+    found = op == Op::sum ? MPI_SUM : op == Op::min ? MPI_MIN : op == Op::max ? MPI_MAX : MPI_PROD;
+    return MPI_SUCCESS;
   }
-  static std::mutex mutex;
+  static PatientMutex mutex;
   static MPI_Op made[dtype_count][8];
   static bool is_made[dtype_count][8];
-  std::lock_guard lock(mutex);
-  const auto type = static_cast<size_t>(dtype), operation = static_cast<size_t>(op);
-  if (!is_made[type][operation]) {
-    library().locked([&] { return MPI_Op_create(function, 1, &made[type][operation]); });
-    is_made[type][operation] = true;
-  }
-  return made[type][operation];
+  if (!mutex.lock(gives_up)) return MpiLibrary::gave_up;
+  MPI_Op& own = made[static_cast<size_t>(dtype)][static_cast<size_t>(op)];
+  bool& is_own_made = is_made[static_cast<size_t>(dtype)][static_cast<size_t>(op)];
+  int code = MPI_SUCCESS;
+  if (!is_own_made) code = library().locked([&] { return MPI_Op_create(function, 1, &own); }, gives_up);
+  is_own_made = code == MPI_SUCCESS;
+  found = own;
+  mutex.unlock();
+  return code;
 }
 
 class MpiTransport final : public CrossTransport {
@@ -111,11 +109,13 @@ class MpiTransport final : public CrossTransport {
     // Freeing does not wait in practice, but MPI must not be called after a failure or after its end. The control block may
     // be closed by now.
     if (is_broken_ || !library().is_usable()) return;
-    library().locked([&] { return MPI_Comm_free(&communicator_); });
+    const int64_t until = monotonic_ns() + 1'000'000'000;
+    library().locked([&] { return MPI_Comm_free(&communicator_); }, [&] { return monotonic_ns() > until; });
   }
 
   Status allreduce(char* data, size_t count, DType dtype, Op op, const Patience& patience) override {
-    const MPI_Op operation = mpi_op(dtype, op);
+    MPI_Op operation;
+    if (Status status = find(dtype, op, patience, operation); status != Status::done) return status;
     for (size_t at = 0; at < count; at += max_elements) {
       const size_t piece = std::min(max_elements, count - at);
       char* part = data + at * element_bytes(dtype);
@@ -130,7 +130,8 @@ class MpiTransport final : public CrossTransport {
   Status reducescatter(char* data, const std::vector<size_t>& counts, DType dtype, Op op, const Patience& patience) override {
     const size_t element = element_bytes(dtype);
     const size_t total = sum(counts), start = sum_before(counts, index_), mine = counts[static_cast<size_t>(index_)];
-    const MPI_Op operation = mpi_op(dtype, op);
+    MPI_Op operation;
+    if (Status status = find(dtype, op, patience, operation); status != Status::done) return status;
     if (scratch_.size() < mine * element + 1) scratch_.resize(mine * element + 1);
     if (total <= max_count) {
       const std::vector<int> small(counts.begin(), counts.end());
@@ -183,6 +184,7 @@ class MpiTransport final : public CrossTransport {
   Status alltoall(const char* in, const std::vector<size_t>& send, char* out, const std::vector<size_t>& receive,
                   const Patience& patience) override {
     // N-1 messages, every byte sent once. Sums of sizes differ between members, so they cannot choose the algorithm.
+    const int64_t end = monotonic_ns() + patience.timeout_ns;
     std::vector<MPI_Request> requests;
     int code = MPI_SUCCESS;
     const size_t mine = static_cast<size_t>(index_);
@@ -191,18 +193,18 @@ class MpiTransport final : public CrossTransport {
       const int from = (index_ + size_ - step) % size_, to = (index_ + step) % size_;
       each_piece(receive, from, [&](size_t start, int length) {
         if (code == MPI_SUCCESS)
-          code = add(requests, [&](MPI_Request* request) {
+          code = add(requests, end, [&](MPI_Request* request) {
             return MPI_Irecv(out + start, length, MPI_BYTE, from, 1, communicator_, request);
           });
       });
       each_piece(send, to, [&](size_t start, int length) {
         if (code == MPI_SUCCESS)
-          code = add(requests, [&](MPI_Request* request) {
+          code = add(requests, end, [&](MPI_Request* request) {
             return MPI_Isend(in + start, length, MPI_BYTE, to, 1, communicator_, request);
           });
       });
     }
-    if (code != MPI_SUCCESS) return broken(code);
+    if (code != MPI_SUCCESS) return broken(code, end);
     return wait(requests, patience);
   }
 
@@ -210,7 +212,8 @@ class MpiTransport final : public CrossTransport {
   void keep_going() override {
     if (is_broken_ || control_.failed()) return;
     int is_there = 0;
-    library().locked([&] { return MPI_Iprobe(MPI_ANY_SOURCE, unused_tag, communicator_, &is_there, MPI_STATUS_IGNORE); });
+    library().locked([&] { return MPI_Iprobe(MPI_ANY_SOURCE, unused_tag, communicator_, &is_there, MPI_STATUS_IGNORE); },
+                     [] { return true; });
   }
 
   void stop() override { stop_.store(true, std::memory_order_release); }
@@ -240,31 +243,52 @@ class MpiTransport final : public CrossTransport {
       visit(start + at, static_cast<int>(std::min(max_elements, length - at)));
   }
 
+  // Whether waiting has become pointless: stopped, failed or timeout; else `done`.
+  Status check(int64_t end) const {
+    return stop_.load(std::memory_order_acquire) ? Status::stopped
+           : control_.failed()                   ? Status::failed
+           : monotonic_ns() > end                ? Status::timeout
+                                                 : Status::done;
+  }
+
+  // `end`: when to give up if another thread does not return from MPI.
+  template <class Call>
+  int locked(int64_t end, const Call& call) {
+    return library().locked(call, [&] { return check(end) != Status::done; });
+  }
+
+  Status find(DType dtype, Op op, const Patience& patience, MPI_Op& operation) {
+    const int64_t end = monotonic_ns() + patience.timeout_ns;
+    const int code = find_op(dtype, op, [&] { return check(end) != Status::done; }, operation);
+    return code == MPI_SUCCESS ? Status::done : broken(code, end);
+  }
+
   template <class Begin>
-  int add(std::vector<MPI_Request>& requests, const Begin& begin) {
+  int add(std::vector<MPI_Request>& requests, int64_t end, const Begin& begin) {
     requests.push_back(MPI_REQUEST_NULL);
-    return library().locked([&] { return begin(&requests.back()); });
+    return locked(end, [&] { return begin(&requests.back()); });
   }
 
   template <class Begin>
   Status run(const Patience& patience, const Begin& begin) {
     if (control_.failed()) return Status::failed;
+    const int64_t end = monotonic_ns() + patience.timeout_ns;
     std::vector<MPI_Request> requests;
-    const int code = add(requests, begin);
-    return code == MPI_SUCCESS ? wait(requests, patience) : broken(code);
+    const int code = add(requests, end, begin);
+    return code == MPI_SUCCESS ? wait(requests, patience) : broken(code, end);
   }
 
   // MPI moves bytes only during calls, so sleeping costs bandwidth: yield for a long time, then sleep briefly.
   Status wait(std::vector<MPI_Request>& requests, const Patience& patience) {
     constexpr int64_t yield_at_least_ns = 5'000'000;
-    const int64_t began = monotonic_ns();
+    const int64_t began = monotonic_ns(), end = began + patience.timeout_ns;
     int64_t next_check = began + 500'000;
     for (int tests = 0;; tests++) {
       int is_done = 0;
-      const int code = library().locked([&] {
+      const int code = locked(end, [&] {
         return MPI_Testall(static_cast<int>(requests.size()), requests.data(), &is_done, MPI_STATUSES_IGNORE);
       });
-      if (code != MPI_SUCCESS) return broken(code);
+      if (code != MPI_SUCCESS) return broken(code, end);
       if (is_done) return Status::done;
       if (tests < patience.spins) {
         relax();
@@ -273,11 +297,7 @@ class MpiTransport final : public CrossTransport {
       const int64_t now = monotonic_ns();
       if (now >= next_check) {
         next_check = now + 500'000;
-        Status status = stop_.load(std::memory_order_acquire) ? Status::stopped
-                        : control_.failed()                   ? Status::failed
-                        : now - began > patience.timeout_ns   ? Status::timeout
-                                                              : Status::done;
-        if (status != Status::done) {
+        if (Status status = check(end); status != Status::done) {
           give_up();
           return status;
         }
@@ -295,8 +315,9 @@ class MpiTransport final : public CrossTransport {
     library().finish(false);
   }
 
-  Status broken(int) {
+  Status broken(int code, int64_t end) {
     give_up();
+    if (code == MpiLibrary::gave_up) return check(end);
     // The control block soon knows of a peer that has died; that is more useful than MPI's error code.
     for (int64_t until = monotonic_ns() + 300'000'000; monotonic_ns() < until; usleep(1000))
       if (control_.failed()) return Status::failed;
@@ -329,7 +350,7 @@ std::string library_name() {
 
 class MpiOffer final : public CrossTransportOffer {
  public:
-  explicit MpiOffer(const CrossTransportMember& member) : control_(member.control), size_(member.size), index_(member.index) {}
+  explicit MpiOffer(const CrossTransportMember& member) : member_(member) {}
 
   // "<library>/<rank in MPI_COMM_WORLD>"
   std::string text() const override { return library_name() + "/" + std::to_string(library().rank()); }
@@ -356,9 +377,9 @@ class MpiOffer final : public CrossTransportOffer {
     };
     auto result = std::make_shared<Result>();
     const bool is_over = library().run(
-        [result, ranks] {
+        [result, ranks](const std::atomic<bool>& is_abandoned) {
           MPI_Group all = MPI_GROUP_NULL, members = MPI_GROUP_NULL;
-          result->code = library().locked([&] {
+          auto create = [&] {
             MPI_Comm_group(MPI_COMM_WORLD, &all);
             int code = MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &members);
             if (code == MPI_SUCCESS) code = MPI_Comm_create_group(MPI_COMM_WORLD, members, 0, &result->communicator);
@@ -366,26 +387,25 @@ class MpiOffer final : public CrossTransportOffer {
             MPI_Group_free(&all);
             if (code == MPI_SUCCESS) MPI_Comm_set_errhandler(result->communicator, MPI_ERRORS_RETURN);
             return code;
-          });
+          };
+          result->code = library().locked(create, [&] { return is_abandoned.load(std::memory_order_acquire); });
         },
-        timeout_ns, [this] { return control_.failed(); });
-    if (!is_over) error = "MPI_Comm_create_group did not end in time";
+        timeout_ns, [this] { return member_.is_over(); });
+    if (!is_over)
+      error = member_.is_over() ? "MPI_Comm_create_group was given up" : "MPI_Comm_create_group did not end in time";
     else if (result->code != MPI_SUCCESS) error = "MPI_Comm_create_group failed: " + mpi_error(result->code);
-    else return std::make_shared<MpiTransport>(control_, result->communicator, size_, index_);
+    else return std::make_shared<MpiTransport>(member_.control, result->communicator, member_.size, member_.index);
     return nullptr;
   }
 
  private:
-  Control& control_;
-  int size_;
-  int index_;
+  const CrossTransportMember member_;
 };
 
 }  // namespace
 
 std::unique_ptr<CrossTransportOffer> offer_cross_transport(const CrossTransportMember& member, std::string& error) {
-  Control& control = member.control;
-  if (!library().start(member.is_single_threaded, member.timeout_ns, [&] { return control.failed(); }, error)) return nullptr;
+  if (!library().start(member.is_single_threaded, member.timeout_ns, [&] { return member.is_over(); }, error)) return nullptr;
   return std::make_unique<MpiOffer>(member);
 }
 

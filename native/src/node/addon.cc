@@ -1,8 +1,13 @@
 // The Node-API module and the functions it exports. Only this folder includes Node headers.
 #include "group-object.h"
 
+#include <signal.h>
+
+#include <atomic>
 #include <vector>
 
+#include "../cross/record-cipher.h"
+#include "../group/touch.h"
 #include "../reduce/reduce.h"
 #include "cross-transport-object.h"
 #include "lossy-functions.h"
@@ -37,8 +42,31 @@ napi_value close_control_now(napi_env env, napi_callback_info info) {
   return undefined(env);
 }
 
+// fence(control, killAfterMs, giveUpAfterMs) → the rank that may still write into this process's memory, -1 if there is none
+napi_value fence(napi_env env, napi_callback_info info) {
+  const Arguments<3> arguments(env, info);
+  auto ns = [&](size_t i) { return static_cast<int64_t>(to_double(env, arguments[i]) * 1e6); };
+  const auto& control = external_in<ControlHandle>(env, arguments[0])->control;
+  return from_int(env, control ? control->fence({ns(1), ns(2)}) : -1);
+}
+
+std::atomic<int> touches_until_stop{0};
+
+void stop_at_touch_now() {
+  if (touches_until_stop.fetch_sub(1) != 1) return;
+  Touch::before_write.store(nullptr);
+  raise(SIGSTOP);  // to this thread: it goes no further, and the others stop with it
+}
+
+// stopAtTouch(count): for tests. This process stops (SIGSTOP) with its count-th write into the memory of another rank begun.
+napi_value stop_at_touch(napi_env env, napi_callback_info info) {
+  touches_until_stop.store(to_int(env, Arguments<1>(env, info)[0]));
+  Touch::before_write.store(stop_at_touch_now);
+  return undefined(env);
+}
+
 // Increased whenever the exports change; src/transport/native/addon.ts has the same number.
-constexpr int interface_version = 5;
+constexpr int interface_version = 8;
 
 // openArena() → arena
 napi_value open_arena(napi_env env, napi_callback_info) {
@@ -53,6 +81,12 @@ napi_value open_arena(napi_env env, napi_callback_info) {
   }
 }
 
+// closeArena(arena): nothing more is allocated; it ends with the last of its blocks
+napi_value close_arena(napi_env env, napi_callback_info info) {
+  external_in<ArenaHandle>(env, Arguments<1>(env, info)[0])->arena.reset();
+  return undefined(env);
+}
+
 struct Block {
   std::shared_ptr<Arena> arena;
   void* memory;
@@ -65,7 +99,7 @@ napi_value alloc(napi_env env, napi_callback_info info) {
   napi_value buffer;
   auto bytes = static_cast<size_t>(to_double(env, arguments[1]));
   auto arena = external_in<ArenaHandle>(env, arguments[0])->arena;
-  void* memory = arena->allocate(bytes);
+  void* memory = arena ? arena->allocate(bytes) : nullptr;
   if (!memory) return undefined(env);
   auto* block = new Block{arena, memory};
   auto release = [](napi_env, void*, void* hint) {
@@ -86,7 +120,26 @@ napi_value adopt(napi_env env, napi_callback_info info) {
   size_t bytes = 0;
   void* memory = nullptr;
   napi_get_arraybuffer_info(env, arguments[1], &memory, &bytes);
-  napi_get_boolean(env, external_in<ArenaHandle>(env, arguments[0])->arena->adopt(memory, bytes), &result);
+  const auto& arena = external_in<ArenaHandle>(env, arguments[0])->arena;
+  napi_get_boolean(env, arena && arena->adopt(memory, bytes), &result);
+  return result;
+}
+
+// retire(arena, arrays) → boolean: whether all of them lie in blocks of alloc(), none of which is used again
+napi_value retire(napi_env env, napi_callback_info info) {
+  const Arguments<2> arguments(env, info);
+  auto arena = external_in<ArenaHandle>(env, arguments[0])->arena;
+  uint32_t count = 0;
+  napi_get_array_length(env, arguments[1], &count);
+  bool are_blocks = true;
+  for (uint32_t i = 0; i < count; i++) {
+    napi_value element;
+    napi_get_element(env, arguments[1], i, &element);
+    const Typed array = typed_array(env, element);
+    are_blocks = (array.bytes == 0 || (arena && arena->retire(array.data))) && are_blocks;
+  }
+  napi_value result;
+  napi_get_boolean(env, are_blocks, &result);
   return result;
 }
 
@@ -148,7 +201,11 @@ NAPI_MODULE_INIT() {
   using namespace hvd::node;
   set_function(env, exports, "openControl", open_control, nullptr);
   set_function(env, exports, "closeControl", close_control_now, nullptr);
+  set_function(env, exports, "fence", fence, nullptr);
+  set_function(env, exports, "stopAtTouch", stop_at_touch, nullptr);
   set_function(env, exports, "openArena", open_arena, nullptr);
+  set_function(env, exports, "retire", retire, nullptr);
+  set_function(env, exports, "closeArena", close_arena, nullptr);
   set_function(env, exports, "adopt", adopt, nullptr);
   set_function(env, exports, "openGroup", open_group, nullptr);
   set_function(env, exports, "openClusterGroup", open_cluster_group, nullptr);
@@ -163,6 +220,9 @@ NAPI_MODULE_INIT() {
   napi_value value;
   napi_create_string_utf8(env, hvd::instruction_set(), NAPI_AUTO_LENGTH, &value);
   napi_set_named_property(env, exports, "instructionSet", value);
+  const char* lack = hvd::encryption_lack();
+  napi_create_string_utf8(env, lack == nullptr ? "" : lack, NAPI_AUTO_LENGTH, &value);
+  napi_set_named_property(env, exports, "encryptionLack", value);
   napi_set_named_property(env, exports, "interfaceVersion", from_int(env, interface_version));
   napi_set_named_property(env, exports, "bytesPerMember", from_int(env, bytes_per_member));
   return exports;

@@ -1,4 +1,4 @@
-// What the functions of a group's JavaScript object share.
+// State that the functions of a group's JavaScript object share.
 #pragma once
 
 #include <cstdlib>
@@ -11,7 +11,7 @@
 namespace hvd::node {
 
 struct AddonBatch final : Batch {
-  uint32_t id = 0;
+  int64_t id = 0;           // counted in JavaScript, where integers have 53 bits
   napi_ref keep = nullptr;  // the arrays it works on
   bool consumed = false;    // waitSync() has returned its result; the callback is not called
   ~AddonBatch() override {
@@ -21,10 +21,11 @@ struct AddonBatch final : Batch {
 
 struct GroupHandle {
   std::unique_ptr<Group> group;    // gone when the object is closed
-  std::unique_ptr<Worker> worker;  // started with the first batch it has to run
+  std::unique_ptr<Worker> worker;  // started with the first batch that may need it
   napi_threadsafe_function report = nullptr;
-  std::unordered_map<uint32_t, AddonBatch*> batches;
+  std::unordered_map<int64_t, AddonBatch*> batches;
   int spins = 0;
+  int64_t hands_off_ns = 0;  // see Group::withdraw()
   double* mailbox = nullptr;
   Patience defaults{};
   Operation fast;     // reused by allreduceNow

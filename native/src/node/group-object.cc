@@ -18,6 +18,9 @@ namespace {
 
 constexpr int queued = -1;
 
+// The answer of a group that has been closed.
+napi_value stopped(napi_env env) { return from_int(env, static_cast<int>(Status::stopped)); }
+
 // allreduceNow(input, output) → status; the rest is in the mailbox
 napi_value allreduce_now(napi_env env, napi_callback_info info) {
   const Arguments<2> arguments(env, info);
@@ -73,6 +76,7 @@ napi_value run(napi_env env, napi_callback_info info) {
 // resume() → status, after run() or allreduceNow() returned `stalled`
 napi_value resume(napi_env env, napi_callback_info info) {
   auto* handle = Arguments<0>(env, info).data_as<GroupHandle>();
+  if (!handle->group) return stopped(env);
   handle->env = env;
   Status status = handle->group->resume(handle->current, handle->current_patience);
   end_trace(handle);
@@ -116,12 +120,21 @@ napi_value enqueue(napi_env env, GroupHandle* handle, std::unique_ptr<AddonBatch
   napi_create_reference(env, array_of(env, {first, second}), 1, &batch->keep);
   if (handle->batches.empty()) napi_ref_threadsafe_function(env, handle->report);
   handle->batches.emplace(batch->id, batch.get());
-  if (!handle->worker)
+  handle->worker->submit(batch.release());
+  return from_int(env, queued);
+}
+
+// Before anything is posted: afterwards the other members would count on it. False: there are too many threads.
+bool has_worker(GroupHandle* handle) {
+  if (handle->worker) return true;
+  try {
     handle->worker = std::make_unique<Worker>(*handle->group, [handle](Batch* done) {
       napi_call_threadsafe_function(handle->report, done, napi_tsfn_nonblocking);
     });
-  handle->worker->submit(batch.release());
-  return from_int(env, queued);
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return true;
 }
 
 // submit(id, descriptions, inputs, outputs, tryForMicroseconds) → status, or -1 if the batch continues in the background.
@@ -130,8 +143,9 @@ napi_value enqueue(napi_env env, GroupHandle* handle, std::unique_ptr<AddonBatch
 napi_value submit(napi_env env, napi_callback_info info) {
   const Arguments<5> arguments(env, info);
   auto* handle = arguments.data_as<GroupHandle>();
+  if (!has_worker(handle)) return from_int(env, static_cast<int>(Status::no_thread));
   auto batch = std::make_unique<AddonBatch>();
-  batch->id = to_uint(env, arguments[0]);
+  batch->id = to_int64(env, arguments[0]);
   uint32_t operations = 0;
   napi_get_array_length(env, arguments[1], &operations);
   batch->operations.resize(operations);
@@ -161,7 +175,6 @@ napi_value submit(napi_env env, napi_callback_info info) {
       Status status = group.resume(batch->operations[0], batch->patience);
       group.set_trace(nullptr);
       if (batch->trace) tell_trace(handle, *batch->trace);
-      if (status != Status::done) keep_for_ever(env, status, array_of(env, {arguments[2], arguments[3]}));
       if (status == Status::done && batch->operations[0].result) return adopt_result(env, batch->operations[0]);
       return from_int(env, static_cast<int>(status));
     }
@@ -174,6 +187,7 @@ napi_value submit(napi_env env, napi_callback_info info) {
 napi_value allreduce_soon(napi_env env, napi_callback_info info) {
   const Arguments<4> arguments(env, info);
   auto* handle = arguments.data_as<GroupHandle>();
+  if (!has_worker(handle)) return from_int(env, static_cast<int>(Status::no_thread));
   Operation& operation = read_quick(env, handle, arguments.values);
   Patience patience = handle->defaults;
   patience.stall_ns = 0;  // the event loop reports stalls
@@ -185,12 +199,11 @@ napi_value allreduce_soon(napi_env env, napi_callback_info info) {
       Status status = handle->group->resume(operation, patience);
       end_trace(handle);
       stamp(handle);
-      if (status != Status::done) keep_for_ever(env, status, array_of(env, {arguments[0], arguments[1]}));
       return from_int(env, static_cast<int>(status));
     }
   }
   auto batch = std::make_unique<AddonBatch>();
-  batch->id = to_uint(env, arguments[2]);
+  batch->id = to_int64(env, arguments[2]);
   batch->operations.push_back(operation);
   batch->patience = in_background(patience);
   batch->posted = try_for_us > 0;
@@ -205,7 +218,7 @@ napi_value allreduce_soon(napi_env env, napi_callback_info info) {
 napi_value wait_sync(napi_env env, napi_callback_info info) {
   const Arguments<2> arguments(env, info);
   auto* handle = arguments.data_as<GroupHandle>();
-  auto found = handle->batches.find(to_uint(env, arguments[0]));
+  auto found = handle->batches.find(to_int64(env, arguments[0]));
   if (found == handle->batches.end()) return undefined(env);
   AddonBatch* batch = found->second;
   Status status = handle->worker->wait(batch, static_cast<int64_t>(to_double(env, arguments[1]) * 1e6));
@@ -213,6 +226,14 @@ napi_value wait_sync(napi_env env, napi_callback_info info) {
   batch->consumed = true;
   if (batch->trace) tell_trace(handle, *batch->trace);
   return array_of(env, {from_int(env, static_cast<int>(status)), results_of(env, *batch)});
+}
+
+// settle(timeoutMs): after a failure of the job, until the group's thread works on no batch
+napi_value settle(napi_env env, napi_callback_info info) {
+  const Arguments<1> arguments(env, info);
+  auto* handle = arguments.data_as<GroupHandle>();
+  if (handle->worker) handle->worker->settle(static_cast<int64_t>(to_double(env, arguments[0]) * 1e6));
+  return undefined(env);
 }
 
 // takeBack() → ids of the batches taken back
@@ -236,6 +257,7 @@ napi_value missing(napi_env env, napi_callback_info info) {
   auto* handle = Arguments<0>(env, info).data_as<GroupHandle>();
   napi_value list;
   napi_create_array(env, &list);
+  if (!handle->group) return list;
   uint32_t n = 0;
   for (int member : handle->group->missing()) napi_set_element(env, list, n++, from_int(env, member));
   return list;
@@ -245,17 +267,20 @@ napi_value missing(napi_env env, napi_callback_info info) {
 napi_value set_switch_bytes(napi_env env, napi_callback_info info) {
   const Arguments<1> arguments(env, info);
   auto* handle = arguments.data_as<GroupHandle>();
+  if (!handle->group) return nullptr;
   constexpr double max_bytes = 0x1p40;  // also replaces NaN
   handle->group->set_switch_bytes(static_cast<size_t>(std::max(0.0, std::min(max_bytes, to_double(env, arguments[0])))));
   return nullptr;
 }
 
 napi_value culprit(napi_env env, napi_callback_info info) {
-  return from_int(env, Arguments<0>(env, info).data_as<GroupHandle>()->group->culprit());
+  const auto& group = Arguments<0>(env, info).data_as<GroupHandle>()->group;
+  return from_int(env, group ? group->culprit() : -1);
 }
 
 napi_value errno_value(napi_env env, napi_callback_info info) {
-  return from_int(env, Arguments<0>(env, info).data_as<GroupHandle>()->group->errno_value());
+  const auto& group = Arguments<0>(env, info).data_as<GroupHandle>()->group;
+  return from_int(env, group ? group->errno_value() : 0);
 }
 
 // probe(allowed) → whether this member can copy from the others' memory
@@ -263,7 +288,7 @@ napi_value probe(napi_env env, napi_callback_info info) {
   const Arguments<1> arguments(env, info);
   auto* handle = arguments.data_as<GroupHandle>();
   napi_value result;
-  napi_get_boolean(env, handle->group->probe_peer_memory(to_int(env, arguments[0]) != 0), &result);
+  napi_get_boolean(env, handle->group && handle->group->probe_peer_memory(to_int(env, arguments[0]) != 0), &result);
   return result;
 }
 
@@ -276,6 +301,7 @@ struct PreparedHandle {
 napi_value run_prepared(napi_env env, napi_callback_info info) {
   auto* prepared = Arguments<0>(env, info).data_as<PreparedHandle>();
   GroupHandle* handle = prepared->handle;
+  if (!handle->group) return stopped(env);
   begin_trace(handle);
   Status status = handle->group->run(prepared->operation, handle->defaults);
   end_trace(handle);
@@ -310,24 +336,28 @@ napi_value prepare_run(napi_env env, napi_callback_info info) {
   return function;
 }
 
-// The handle itself stays: functions and late reports still point to it.
-void close_group(void* data) {
-  auto* handle = static_cast<GroupHandle*>(data);
+// The handle itself stays: functions and late reports still point to it. Returns what Group::withdraw() does.
+int close_handle(GroupHandle* handle) {
   handle->worker.reset();
+  const int writer = handle->group ? handle->group->withdraw(handle->hands_off_ns) : -1;
   if (handle->report) napi_release_threadsafe_function(handle->report, napi_tsfn_abort);
   handle->report = nullptr;
   handle->group.reset();
+  return writer;
 }
 
+void close_group(void* data) { close_handle(static_cast<GroupHandle*>(data)); }
+
+// close() → the rank that may still write into this member's memory, -1 if there is none
 napi_value close(napi_env env, napi_callback_info info) {
   auto* handle = Arguments<0>(env, info).data_as<GroupHandle>();
-  if (!handle->group) return undefined(env);
+  if (!handle->group) return from_int(env, -1);
   napi_remove_env_cleanup_hook(env, close_group, handle);
-  close_group(handle);
+  const int writer = close_handle(handle);
   // Late reports of these arrive without an environment and touch nothing.
   for (const auto& [id, batch] : handle->batches) discard(env, batch);
   handle->batches.clear();
-  return undefined(env);
+  return from_int(env, writer);
 }
 
 }  // namespace
@@ -339,6 +369,7 @@ napi_value group_object(const Options& options, std::unique_ptr<Group> group) {
   handle->spins = options.integer("spins");
   handle->defaults = {handle->spins, yield_ns(handle->spins), static_cast<int64_t>(options.number("timeoutMs") * 1e6),
                       static_cast<int64_t>(options.number("stallAfterMs") * 1e6), true};
+  handle->hands_off_ns = static_cast<int64_t>(options.number("handsOffMs") * 1e6);
   handle->mailbox = reinterpret_cast<double*>(typed_array(env, options.get("mailbox")).data);
   handle->fast.kind = Kind::allreduce;
   handle->fast.buffers.resize(1);
@@ -358,6 +389,7 @@ napi_value group_object(const Options& options, std::unique_ptr<Group> group) {
   set_function(env, object, "resume", resume, raw);
   set_function(env, object, "submit", submit, raw);
   set_function(env, object, "waitSync", wait_sync, raw);
+  set_function(env, object, "settle", settle, raw);
   set_function(env, object, "takeBack", take_back, raw);
   set_function(env, object, "missing", missing, raw);
   set_function(env, object, "setSwitchBytes", set_switch_bytes, raw);

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
+#include <optional>
 #include <system_error>
 #include <vector>
 
@@ -27,7 +29,9 @@ struct GroupSpec {
 };
 
 GroupSpec spec_from(const Options& options) {
-  return {*options.external<ControlHandle>("control")->control, options.external<ArenaHandle>("arena")->arena.get(),
+  Control* control = options.external<ControlHandle>("control")->control.get();
+  if (!control) throw std::system_error(ECANCELED, std::generic_category(), "the transport was closed");
+  return {*control, options.external<ArenaHandle>("arena")->arena.get(),
           options.integers("ranks"), options.integer("index"), options.integer("segmentFd")};
 }
 
@@ -35,23 +39,40 @@ GroupSpec spec_from(const Options& options) {
 struct ClusterSpec : GroupSpec {
   std::vector<int> hosts;
   std::vector<int> sockets, accepted;  // by member; where only some operations are flat, those for them follow
+  Mesh::Keys keys;                            // by socket; none where a connection is not encrypted
   std::shared_ptr<CrossTransport> transport;  // null: tcp
 };
+
+Mesh::Keys keys_from(const Options& options) {
+  const napi_value list = options.get("keys");
+  uint32_t count = 0;
+  napi_get_array_length(options.env, list, &count);
+  Mesh::Keys keys(count);
+  for (uint32_t i = 0; i < count; i++) {
+    napi_value element;
+    napi_get_element(options.env, list, i, &element);
+    const Typed bytes = typed_array(options.env, element);
+    if (bytes.bytes == sizeof(SealedStream::Keys)) std::memcpy(&keys[i].emplace(), bytes.data, bytes.bytes);
+  }
+  return keys;
+}
 
 // A group over sockets, of these members only; `place` is ours in the list.
 std::unique_ptr<CrossGroup> cross_group(const ClusterSpec& spec, const std::vector<int>& members, int place,
                                         size_t first_socket = 0) {
   std::vector<int> ranks, sockets;
   std::vector<bool> accepted;
+  Mesh::Keys keys;
   for (int member : members) {
     const auto i = static_cast<size_t>(member);
     ranks.push_back(spec.ranks[i]);
     sockets.push_back(member == spec.index ? -1 : spec.sockets[first_socket + i]);
     accepted.push_back(spec.accepted[first_socket + i] != 0);
+    keys.push_back(spec.keys[first_socket + i]);
     if (member != spec.index && spec.sockets[first_socket + i] < 0)
       throw std::system_error(ENOTCONN, std::generic_category(), "no socket for rank " + std::to_string(spec.ranks[i]));
   }
-  auto mesh = std::make_shared<Mesh>(sockets, accepted, ranks, place, spec.control);
+  auto mesh = std::make_shared<Mesh>(sockets, accepted, ranks, place, spec.control, Mesh::default_silence_ns, keys);
   std::shared_ptr<CrossTransport> transport = spec.transport;
   if (!transport) transport = std::make_shared<TcpTransport>(mesh);
   return std::make_unique<CrossGroup>(mesh, transport, CrossGroup::default_carried_bytes(static_cast<int>(members.size())));
@@ -125,8 +146,12 @@ napi_value open_group(napi_env env, napi_callback_info info) {
 napi_value open_cluster_group(napi_env env, napi_callback_info info) {
   const Options options{env, Arguments<1>(env, info)[0]};
   try {
-    const ClusterSpec spec{spec_from(options), options.integers("hosts"), options.integers("sockets"),
-                           options.integers("accepted"), cross_transport_of(env, options.get("transport"))};
+    const ClusterSpec spec{spec_from(options),
+                           options.integers("hosts"),
+                           options.integers("sockets"),
+                           options.integers("accepted"),
+                           keys_from(options),
+                           cross_transport_of(env, options.get("transport"))};
     return group_object(options, cluster_group(spec, options.boolean("hierarchicalAllreduce"),
                                                options.boolean("hierarchicalAllgather")));
   } catch (const std::system_error& error) {

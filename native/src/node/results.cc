@@ -41,10 +41,13 @@ napi_value adopt_result(napi_env env, Operation& operation) {
   if (operation.result_bytes > 0 &&
       napi_create_external_arraybuffer(env, memory, operation.result_bytes, release, nullptr, &buffer) == napi_ok)
     return result_pair(env, buffer, operation);
-  void* copy = nullptr;  // empty, or a build of V8 that does not accept external memory
-  napi_create_arraybuffer(env, operation.result_bytes, &copy, &buffer);
-  if (operation.result_bytes > 0) std::memcpy(copy, memory, operation.result_bytes);
+  // It is empty, or this build of V8 does not accept external memory, or the thread is being terminated: then nothing can be
+  // made, and nobody will read it.
+  void* copy = nullptr;
+  const bool made = napi_create_arraybuffer(env, operation.result_bytes, &copy, &buffer) == napi_ok;
+  if (made && operation.result_bytes > 0) std::memcpy(copy, memory, operation.result_bytes);
   std::free(memory);
+  if (!made) return undefined(env);
   return result_pair(env, buffer, operation);
 }
 
@@ -56,30 +59,18 @@ napi_value results_of(napi_env env, AddonBatch& batch) {
   return list;
 }
 
-namespace {
-// Peers have finished with its arrays, or have never seen them.
-bool is_over_for_peers(Status status) { return status == Status::done || status == Status::mismatch; }
-}  // namespace
-
-void keep_for_ever(napi_env env, Status status, napi_value arrays) {
-  napi_ref reference;
-  if (!is_over_for_peers(status)) napi_create_reference(env, arrays, 1, &reference);
-}
-
 void keep_current(napi_env env, GroupHandle* handle, Status status, napi_value arrays) {
-  if (status != Status::stalled) return keep_for_ever(env, status, arrays);
-  napi_create_reference(env, arrays, 1, &handle->current_keep);
+  if (status == Status::stalled) napi_create_reference(env, arrays, 1, &handle->current_keep);
 }
 
 void release_current(napi_env env, GroupHandle* handle, Status status) {
   if (status == Status::stalled) return;
-  if (handle->current_keep && is_over_for_peers(status)) napi_delete_reference(env, handle->current_keep);
+  if (handle->current_keep) napi_delete_reference(env, handle->current_keep);
   handle->current_keep = nullptr;
 }
 
 void discard(napi_env env, AddonBatch* batch) {
-  const bool is_clean = !batch->posted || (batch->finished && is_over_for_peers(batch->status));
-  if (batch->keep && is_clean) napi_delete_reference(env, batch->keep);
+  if (batch->keep) napi_delete_reference(env, batch->keep);
   delete batch;
 }
 

@@ -1,4 +1,5 @@
-// The results of operations as JavaScript values, and how long the arrays of operations are kept alive.
+// The results of operations as JavaScript values, and how long the arrays of operations are kept alive: while the operation
+// runs. After a failure the caller keeps them until it has called fence().
 #pragma once
 
 #include "group-handle.h"
@@ -17,10 +18,7 @@ napi_value adopt_result(napi_env env, Operation& operation);
 // One element for each operation of the batch; empty where there is no result.
 napi_value results_of(napi_env env, AddonBatch& batch);
 
-// After a failure a peer may still write into the arrays of an operation (a peer that was stopped and continues later):
-// such arrays are never freed.
-void keep_for_ever(napi_env env, Status status, napi_value arrays);
-// Keeps the arrays of what ran on the main thread, unless it is done.
+// Keeps the arrays of what ran on the main thread if it has stalled and will be resumed.
 void keep_current(napi_env env, GroupHandle* handle, Status status, napi_value arrays);
 // Releases them after it was resumed.
 void release_current(napi_env env, GroupHandle* handle, Status status);

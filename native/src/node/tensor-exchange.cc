@@ -68,7 +68,7 @@ napi_value memory(napi_env env, napi_callback_info info) {
   const Arguments<2> arguments(env, info);
   napi_value buffer;
   TensorList& list = *external_in<ListHandle>(env, arguments[0])->list;
-  size_t i = to_uint(env, arguments[1]);
+  auto i = static_cast<size_t>(to_int64(env, arguments[1]));
   if (napi_create_external_arraybuffer(env, list.data(i), list.bytes(i), nullptr, nullptr, &buffer) != napi_ok)
     napi_get_null(env, &buffer);
   return buffer;

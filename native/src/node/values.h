@@ -32,9 +32,9 @@ inline int32_t to_int(napi_env env, napi_value value) {
   napi_get_value_int32(env, value, &number);
   return number;
 }
-inline uint32_t to_uint(napi_env env, napi_value value) {
-  uint32_t number = 0;
-  napi_get_value_uint32(env, value, &number);
+inline int64_t to_int64(napi_env env, napi_value value) {
+  int64_t number = 0;
+  napi_get_value_int64(env, value, &number);
   return number;
 }
 inline double to_double(napi_env env, napi_value value) {

@@ -1,8 +1,10 @@
 // Allreduce, four ways. All combine the members' values in index order, so the result does not depend on
 // which one runs. n = bytes of the tensor, N = members; bytes are those a member moves.
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
+#include "../group/touch.h"
 #include "shm-group.h"
 
 namespace hvd {
@@ -172,6 +174,7 @@ Status ShmGroup::allreduce_in_place_of_peers(Operation& operation, size_t bytes,
   auto scratch_of = [&](int i) { return scratch_.data() + room * static_cast<size_t>(i); };
 
   std::vector<PeerMemory::Piece> copies;
+  std::vector<Buffer> mapped;
   const size_t end = part_start(bytes, index_ + 1, size_);
   for (size_t at = part_start(bytes, index_, size_); at < end; at += step) {
     const size_t length = std::min(step, end - at);
@@ -221,28 +224,30 @@ Status ShmGroup::allreduce_in_place_of_peers(Operation& operation, size_t bytes,
     });
     if (culprit >= 0) return system_failure(culprit, ENOMEM);
 
-    // A process that was stopped here may continue long after the others have given up; then it must not write into their
-    // memory.
-    if (control_.failed()) return Status::failed;
     mark(Stage::copy);
-    for (int i = 0; i < size_ && !error; i++) {
+    for (int i = 0; i < size_; i++) {
       if (i == index_) continue;
       copies.clear();
+      mapped.clear();
       for_each_piece(operation.buffers, at, length, [&](size_t b, size_t within, size_t, size_t piece) {
         uint64_t to = entry(i, b, buffers).out;
         char* mine = operation.buffers[b].out + within * width;
-        if (!(to & arena_bit)) {
+        if (!(to & arena_bit))
           copies.push_back({to + within * width, mine, piece * width});
-        } else if (char* theirs = peers_.arena_pointer(i, to + within * width)) {
-          std::memcpy(theirs, mine, piece * width);
-        } else {
+        else if (char* theirs = peers_.arena_pointer(i, to + within * width))
+          mapped.push_back({mine, theirs, piece * width});
+        else
           culprit = i;
-        }
       });
-      if (!copies.empty()) error = peers_.write_pieces(i, copies);
-      if (error) culprit = i;
+      if (culprit >= 0) return system_failure(culprit, ENOMEM);
+      if (!mapped.empty()) {
+        const Touch touch(control_, member(i).gone);
+        if (!touch) return turned_away(i);
+        for (const Buffer& piece : mapped) std::memcpy(piece.out, piece.in, piece.bytes);
+      }
+      if (!copies.empty()) error = peers_.write_pieces(i, copies, control_);
+      if (error) return error == ECANCELED ? turned_away(i) : system_failure(i, error);
     }
-    if (culprit >= 0) return system_failure(culprit, error ? error : ENOMEM);
   }
   return finish(patience);
 }

@@ -42,12 +42,18 @@ namespace post_flag {
 constexpr uint64_t is_inline = 1;    // the payload is in the post
 constexpr uint64_t staged = 2;       // chunk 0 is in its slot already
 constexpr uint64_t addressed = 4;    // addresses are in the header or the table
-constexpr uint64_t all_in_arena = 8; // all of them in alloc() memory
+constexpr uint64_t all_in_arena = 8; // all of them in arena memory that the others have mapped
 constexpr uint64_t can_copy = 16;    // this member may read and write the others' memory
 constexpr uint64_t narrows = 32;     // the buffers are float32 and travel as halves
+constexpr uint64_t grows = 64;       // some of them are in arena memory that the others have not mapped yet; see NOTE [Reach]
 constexpr int cpu_shift = 8;  // 16 bits: the processor the member was on when it posted
 constexpr int bits = 24;
 }  // namespace post_flag
+
+// NOTE [Reach]. A member maps as much of another one's arena as that one has used, when it is first needed. That may fail
+// (a limit of the address space), so it happens between operations: `arena_end` is how far the owner has used its arena, a
+// post with post_flag::grows asks the others to map it, and each publishes in `reached` how far it has come. An owner gives
+// out offsets only as far as all others have come; beyond that, its memory is copied like any other.
 
 // An address a peer can use: an offset in the member's arena (top bit set) or an address in its memory.
 constexpr uint64_t arena_bit = 1ull << 63;
@@ -61,6 +67,7 @@ constexpr int slot_count = 4;
 constexpr size_t slot_bytes = 256 * 1024;
 
 constexpr int note_words = 16;
+constexpr int max_reached = 1024;  // members whose arenas a member can reach
 
 struct Member {
   Post posts[2];
@@ -71,8 +78,11 @@ struct Member {
   std::atomic<uint32_t> asleep;
   alignas(64) int32_t pid;
   int32_t arena_fd;
-  uint64_t arena_bytes;
+  uint64_t arena_id;
   uint64_t probe_address;  // holds probe_value: can the others read our memory?
+  std::atomic<uint32_t> gone;  // has left the group: nobody writes into its memory any more
+  std::atomic<uint64_t> arena_end;
+  alignas(64) std::atomic<uint64_t> reached[max_reached];  // bytes of each other member's arena
   alignas(64) std::atomic<uint64_t> notes[note_words];  // see ShmGroup::note()
   alignas(64) TableEntry table[2][table_entries];
   alignas(4096) char slots[slot_count][slot_bytes];

@@ -1,21 +1,20 @@
 #include "peer-memory.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
+
+#include "../group/touch.h"
 
 namespace hvd {
 
 namespace {
 
-using Transfer = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long, unsigned long);
-
-int transfer_all(Transfer transfer, pid_t pid, uint64_t address, char* local, size_t bytes) {
+// `transfer` is called as process_vm_readv is.
+template <class Transfer>
+int transfer_all(const Transfer& transfer, pid_t pid, uint64_t address, char* local, size_t bytes) {
   while (bytes > 0) {
     iovec mine{local, bytes}, theirs{reinterpret_cast<void*>(address), bytes};
     ssize_t moved = transfer(pid, &mine, 1, &theirs, 1, 0);
@@ -29,7 +28,8 @@ int transfer_all(Transfer transfer, pid_t pid, uint64_t address, char* local, si
   return 0;
 }
 
-int transfer_pieces(Transfer transfer, pid_t pid, const std::vector<PeerMemory::Piece>& pieces) {
+template <class Transfer>
+int transfer_pieces(const Transfer& transfer, pid_t pid, const std::vector<PeerMemory::Piece>& pieces) {
   constexpr size_t max_pieces = 64;
   iovec mine[max_pieces], theirs[max_pieces];
   for (size_t start = 0; start < pieces.size();) {
@@ -55,11 +55,6 @@ int transfer_pieces(Transfer transfer, pid_t pid, const std::vector<PeerMemory::
 
 }  // namespace
 
-PeerMemory::~PeerMemory() {
-  for (const Mapping& arena : arenas_)  // the members' blocks may be unmapped by now
-    if (arena.base) munmap(arena.base, arena.bytes);
-}
-
 bool PeerMemory::probe() const {
   for (int i = 0; i < static_cast<int>(arenas_.size()); i++) {
     if (i == index_) continue;
@@ -72,52 +67,37 @@ bool PeerMemory::probe() const {
   return true;
 }
 
-char* PeerMemory::arena_pointer(int member, uint64_t address) {
-  Mapping& arena = arenas_[static_cast<size_t>(member)];
-  if (!arena.base) {
-    const Member& peer = members_[member];
-    if (peer.arena_fd < 0) return nullptr;
-    char path[64];
-    std::snprintf(path, sizeof path, "/proc/%d/fd/%d", peer.pid, peer.arena_fd);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0) return nullptr;
-    void* mapped = mmap(nullptr, peer.arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    close(fd);
-    if (mapped == MAP_FAILED) return nullptr;
-    arena = {static_cast<char*>(mapped), peer.arena_bytes};
-  }
-  return arena.base + (address & ~arena_bit);
+bool PeerMemory::reach(int member, uint64_t bytes) {
+  const Member& peer = members_[member];
+  std::shared_ptr<PeerArena>& arena = arenas_[static_cast<size_t>(member)];
+  if (!arena)
+    arena = known_ ? known_->open(peer.pid, peer.arena_fd, peer.arena_id)
+                   : std::make_shared<PeerArena>(peer.pid, peer.arena_fd, peer.arena_id);
+  return arena->reach(bytes);
 }
 
 int PeerMemory::read(int member, uint64_t address, void* to, size_t bytes) {
   if (bytes == 0) return 0;
   if (address & arena_bit) {
-    const char* from = arena_pointer(member, address);
-    if (!from) return errno;
-    std::memcpy(to, from, bytes);
+    std::memcpy(to, arena_pointer(member, address), bytes);
     return 0;
   }
   return transfer_all(process_vm_readv, members_[member].pid, address, static_cast<char*>(to), bytes);
-}
-
-int PeerMemory::write(int member, uint64_t address, const void* from, size_t bytes) {
-  if (bytes == 0) return 0;
-  if (address & arena_bit) {
-    char* to = arena_pointer(member, address);
-    if (!to) return errno;
-    std::memcpy(to, from, bytes);
-    return 0;
-  }
-  return transfer_all(process_vm_writev, members_[member].pid, address,
-                      const_cast<char*>(static_cast<const char*>(from)), bytes);
 }
 
 int PeerMemory::read_pieces(int member, const std::vector<Piece>& pieces) {
   return transfer_pieces(process_vm_readv, members_[member].pid, pieces);
 }
 
-int PeerMemory::write_pieces(int member, const std::vector<Piece>& pieces) {
-  return transfer_pieces(process_vm_writev, members_[member].pid, pieces);
+int PeerMemory::write_pieces(int member, const std::vector<Piece>& pieces, const Control& control) {
+  auto write = [&](pid_t pid, const iovec* mine, unsigned long mine_count, const iovec* theirs, unsigned long theirs_count,
+                   unsigned long flags) -> ssize_t {
+    const Touch touch(control, members_[member].gone);
+    if (touch) return process_vm_writev(pid, mine, mine_count, theirs, theirs_count, flags);
+    errno = ECANCELED;
+    return -1;
+  };
+  return transfer_pieces(write, members_[member].pid, pieces);
 }
 
 }  // namespace hvd

@@ -1,31 +1,38 @@
-// Reads and writes the memory of other members: alloc() memory through a mapping, other memory with
+// Reads and writes the memory of other members: arena memory through a mapping, other memory with
 // process_vm_readv/writev if the kernel allows it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "../group/control.h"
 #include "layout.h"
+#include "peer-arena.h"
 
 namespace hvd {
 
 class PeerMemory {
  public:
-  PeerMemory(Member* members, int size, int index) : members_(members), index_(index), arenas_(static_cast<size_t>(size)) {}
-  ~PeerMemory();
+  // `known`: where other groups find the same arenas.
+  PeerMemory(Member* members, int size, int index, PeerArenas* known)
+      : members_(members), index_(index), known_(known), arenas_(static_cast<size_t>(size)) {}
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
 
   // Whether the probe word of every other member can be read.
   bool probe() const;
 
-  // The address in this process of a member's arena memory; nullptr if it cannot be mapped.
-  char* arena_pointer(int member, uint64_t address);
+  // Maps the first `bytes` bytes of a member's arena; false if that is impossible.
+  bool reach(int member, uint64_t bytes);
+  // The address in this process of a member's arena memory, which must have been reached.
+  char* arena_pointer(int member, uint64_t address) const {
+    return arenas_[static_cast<size_t>(member)]->at(address & ~arena_bit);
+  }
 
-  // Both return 0 or an errno. `address` as in TableEntry.
+  // Returns 0 or an errno. `address` as in TableEntry.
   int read(int member, uint64_t address, void* to, size_t bytes);
-  int write(int member, uint64_t address, const void* from, size_t bytes);
 
   // Several pieces in one system call; all of them ordinary memory. Local and remote pieces pair up.
   struct Piece {
@@ -34,16 +41,14 @@ class PeerMemory {
     size_t bytes;
   };
   int read_pieces(int member, const std::vector<Piece>& pieces);
-  int write_pieces(int member, const std::vector<Piece>& pieces);
+  // Each system call is a touch; ECANCELED if the member's memory must not be written to any more.
+  int write_pieces(int member, const std::vector<Piece>& pieces, const Control& control);
 
  private:
   Member* members_;
   int index_;
-  struct Mapping {
-    char* base = nullptr;
-    size_t bytes = 0;
-  };
-  std::vector<Mapping> arenas_;  // by member, mapped when first needed
+  PeerArenas* known_;
+  std::vector<std::shared_ptr<PeerArena>> arenas_;  // by member, opened when first needed
 };
 
 }  // namespace hvd

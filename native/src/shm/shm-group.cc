@@ -25,26 +25,61 @@ ShmGroup::ShmGroup(int fd, std::vector<int> ranks, int index, Control& control, 
       ranks_(std::move(ranks)),
       control_(control),
       arena_(arena),
-      peers_(members_, size_, index_),
+      peers_(members_, size_, index_, arena ? &arena->peers() : nullptr),
+      tried_to_reach_(static_cast<size_t>(size_)),
       sources_(static_cast<size_t>(size_)),
       scratch_(std::max<size_t>(inline_bytes * static_cast<size_t>(size_ + 1), 64)) {
   Member& me = member(index_);
   me.pid = getpid();
   me.arena_fd = arena ? arena->fd() : -1;
-  me.arena_bytes = arena ? arena->capacity() : 0;
+  me.arena_id = arena ? arena->id() : 0;
   me.probe_address = reinterpret_cast<uint64_t>(&probe_);
 }
 
 ShmGroup::~ShmGroup() { munmap(members_, segment_bytes(size_)); }
+
+int ShmGroup::withdraw(int64_t limit_ns) {
+  member(index_).gone.store(1, std::memory_order_seq_cst);
+  const bool must_wait = is_exposed_ && !control_.is_fenced();
+  const int rank = must_wait ? control_.wait_for_hands_off({0, limit_ns}) : -1;
+  is_exposed_ = rank >= 0;
+  return rank;
+}
 
 bool ShmGroup::probe_peer_memory(bool allowed) {
   can_copy_ = allowed && size_ > 1 && peers_.probe();
   return can_copy_;
 }
 
-uint64_t ShmGroup::address(const void* pointer, size_t bytes) const {
-  if (arena_ && arena_->contains(pointer, bytes)) return arena_->offset_of(pointer) | arena_bit;
+uint64_t ShmGroup::address(const void* pointer, size_t bytes, bool& grows) {
+  const uint64_t offset = arena_ ? arena_->offset_of(pointer, bytes) : Arena::outside;
+  if (offset != Arena::outside) {
+    if (everyone_reaches(offset + bytes)) return offset | arena_bit;
+    grows = true;
+  }
   return reinterpret_cast<uint64_t>(pointer);
+}
+
+bool ShmGroup::everyone_reaches(uint64_t end) {
+  if (end <= reach_) return true;
+  if (index_ >= max_reached) return false;
+  uint64_t least = ~uint64_t{0};
+  for (int i = 0; i < size_; i++)
+    if (i != index_) least = std::min(least, member(i).reached[index_].load(std::memory_order_acquire));
+  reach_ = least;
+  return end <= reach_;
+}
+
+// Maps the arenas of the members that have asked for it in this round. A failure is not an error: their memory is copied.
+void ShmGroup::reach_peers() {
+  for (int i = 0; i < std::min(size_, max_reached); i++) {
+    if (i == index_ || !flag(i, post_flag::grows)) continue;
+    const uint64_t end = member(i).arena_end.load(std::memory_order_acquire);
+    uint64_t& tried = tried_to_reach_[static_cast<size_t>(i)];
+    if (end <= tried) continue;
+    tried = end;
+    if (peers_.reach(i, end)) member(index_).reached[i].store(end, std::memory_order_release);
+  }
 }
 
 TableEntry ShmGroup::entry(int i, size_t buffer, size_t buffers) const {
@@ -79,11 +114,11 @@ void ShmGroup::start(const Operation& operation) {
     flags |= post_flag::is_inline;
   } else {
     if (buffers <= table_entries) {
-      bool in_arena = true;
+      bool in_arena = true, grows = false;
       for (size_t b = 0; b < buffers; b++) {
         const Buffer& buffer = operation.buffers[b];
         const size_t in_memory = buffer.bytes * operation.width();
-        TableEntry entry{address(buffer.in, in_memory), address(buffer.out, in_memory)};
+        TableEntry entry{address(buffer.in, in_memory, grows), address(buffer.out, in_memory, grows)};
         in_arena = in_arena && (entry.in & arena_bit) && (operation.kind != Kind::allreduce || (entry.out & arena_bit));
         if (buffers == 1) {
           mine.header.words[2] = entry.in;
@@ -93,6 +128,11 @@ void ShmGroup::start(const Operation& operation) {
         }
       }
       flags |= post_flag::addressed | (in_arena ? post_flag::all_in_arena : 0);
+      is_exposed_ = operation.kind == Kind::allreduce;
+      if (grows) {
+        flags |= post_flag::grows;
+        me.arena_end.store(arena_->used_end(), std::memory_order_release);
+      }
     }
     // Stage the first chunk unless the data will be copied directly from memory to memory.
     bool stages = operation.kind == Kind::allreduce && !(flags & post_flag::all_in_arena) &&
@@ -166,6 +206,7 @@ Status ShmGroup::arrive(const Patience& patience) {
   for (int i = 0; i < size_; i++) {
     if (post(i).header.words[0] == fingerprint) continue;
     round_++;
+    is_exposed_ = false;
     chunk_++;  // a first chunk may have been staged; all members skip its number
     return Status::mismatch;
   }
@@ -183,7 +224,11 @@ Status ShmGroup::execute(Operation& operation, const Patience& patience) {
     case Kind::alltoall: status = alltoall(operation, patience); break;
     case Kind::barrier: break;
   }
-  if (status == Status::done) round_++;  // after a failure missing() still reports this round
+  if (status != Status::done) return status;  // after a failure missing() still reports this round
+  const bool all_inline = operation.kind == Kind::allreduce && flag(index_, post_flag::is_inline);
+  if (!all_inline && anyone(post_flag::grows)) reach_peers();
+  round_++;
+  is_exposed_ = false;
   return status;
 }
 
@@ -324,6 +369,14 @@ Status ShmGroup::system_failure(int i, int error) {
   errno_ = error;
   culprit_ = i;
   return Status::system_error;
+}
+
+// Whoever closed the job has recorded why before; a member that is gone has left, or has removed the process set.
+Status ShmGroup::turned_away(int i) {
+  if (Status status = check_idle(); status != Status::done) return status;
+  if (control_.closed()) return Status::failed;
+  culprit_ = i;
+  return Status::peer_left;
 }
 
 Status ShmGroup::wait_for_chunk(int i, uint64_t chunk, const Patience& patience) {

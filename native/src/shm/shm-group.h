@@ -32,6 +32,7 @@ class ShmGroup final : public Group {
   void nap(int64_t timeout_ns) override;
   std::vector<int> missing() const override;
   bool probe_peer_memory(bool allowed) override;
+  int withdraw(int64_t limit_ns) override;
 
   // Outside of rounds: bits that this member publishes to the others of this host, and those of another member.
   void note(int word, uint64_t bits) { member(index_).notes[word].store(bits, std::memory_order_relaxed); }
@@ -101,9 +102,13 @@ class ShmGroup final : public Group {
   template <class Fill, class Consume>
   Status stream(size_t chunks, const Patience& patience, const Fill& fill, const Consume& consume);
 
-  uint64_t address(const void* pointer, size_t bytes) const;
+  // An address for the others. `grows`: is set if it is in the arena, but not where all others have mapped it.
+  uint64_t address(const void* pointer, size_t bytes, bool& grows);
+  bool everyone_reaches(uint64_t end);
+  void reach_peers();
   TableEntry entry(int i, size_t buffer, size_t buffers) const;
   Status system_failure(int i, int error);
+  Status turned_away(int i);  // member i must not be written to any more
 
   Member* members_ = nullptr;
   std::vector<int> ranks_;
@@ -111,6 +116,9 @@ class ShmGroup final : public Group {
   Arena* arena_;
   PeerMemory peers_;
   bool can_copy_ = false;
+  bool is_exposed_ = false;  // others may be writing into the buffers of an operation of ours
+  uint64_t reach_ = 0;  // how much of our arena all others have mapped, when this was last looked up
+  std::vector<uint64_t> tried_to_reach_;  // by member
   uint64_t probe_ = probe_value;
 
   Counter round_;  // the round to come, or under way

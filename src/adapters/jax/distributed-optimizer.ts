@@ -2,11 +2,11 @@
 // be reduced twice.
 
 import * as jax from '@jax-js/jax';
+import { checkNames, invalid, readFlag } from '../../operations/check-options.ts';
 import { isReducing } from '../../tensor/compression/compressor.ts';
 import { Adasum } from '../../tensor/reduce-op.ts';
 import { describe } from '../../tensor/tensor.ts';
 import { type BothForms, run, runSync, wait } from '../both-forms.ts';
-import { checkNames, invalid, readFlag } from '../check-options.ts';
 import { currentContext, groupSize } from '../context.ts';
 import {
   type Aggregation,
@@ -21,6 +21,7 @@ import {
 } from '../gradient-options.ts';
 import { ReducerName } from '../reducer-name.ts';
 import { allreduceTree, allreduceTreeSync } from './collectives.ts';
+import { parameterGuard } from './guarded-tree.ts';
 import { combined, type GradientTransformation, scaled, zerosLike } from './optimizers.ts';
 import { shardedOptimizer } from './sharded-optimizer.ts';
 
@@ -89,7 +90,10 @@ export function DistributedOptimizer<Params, State>(
   const aggregation = checkAggregation(options, reduction);
   const isSharded = readFlag(options, 'shardOptimizerState', false, what);
   if (isSharded) checkShardable(reduction);
-  const steps = marking(isSharded ? whereShared(optimizer, reduction) : reducing(optimizer, reduction));
+  const steps = marking(
+    isSharded ? whereShared(optimizer, reduction) : reducing(optimizer, reduction),
+    parameterGuard(reduction),
+  );
   return aggregation.backwardPassesPerStep === 1
     ? bothForms(steps)
     : bothForms(aggregating(steps, aggregation));
@@ -159,10 +163,15 @@ function whereShared<Params, State>(
 }
 
 /** Each update() is a training step. */
-function marking<Params, State>(steps: DistributedSteps<Params, State>): DistributedSteps<Params, State> {
+function marking<Params, State>(
+  steps: DistributedSteps<Params, State>,
+  check: (params: unknown) => BothForms<void>,
+): DistributedSteps<Params, State> {
   return {
     ...steps,
     *step(grads, state, params) {
+      yield* check(params);
+      currentContext().steps.begin();
       const result = yield* steps.step(grads, state, params);
       currentContext().reportStep();
       return result;

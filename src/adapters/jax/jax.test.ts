@@ -320,3 +320,15 @@ test('setDevice makes a device the default, and says which there are not', async
     /ERR_HVD_INVALID_ARGUMENT: setDevice: jax-js has no device "webgl" here/,
   );
 });
+
+test('data is divided by the functions of the core', () => {
+  const places = hvd.shuffledIndices(10, { seed: 1 });
+  assert.deepEqual(
+    [...hvd.shardIndices(places, { count: 2, index: 0 })],
+    [...places].filter((_, i) => i % 2 === 0),
+  );
+  assert.deepEqual(hvd.shard(['a', 'b', 'c', 'd'], { count: 2, index: 1 }), ['b', 'd']);
+  assert.throws(() => hvd.shard('abc' as never, { count: 2, index: 1 }), {
+    code: 'ERR_HVD_INVALID_ARGUMENT',
+  });
+});

@@ -4,10 +4,10 @@
 
 import * as jax from '@jax-js/jax';
 import { HorovodError } from '../../errors.ts';
+import { invalid } from '../../operations/check-options.ts';
 import { allgather, allgatherSync, reducescatter, reducescatterSync } from '../../operations/collectives.ts';
 import { elementsIn, type Tensor } from '../../tensor/tensor.ts';
 import { wait } from '../both-forms.ts';
-import { invalid } from '../check-options.ts';
 import { currentContext, globalProcessSet, rank } from '../context.ts';
 import type { Reduction } from '../gradient-options.ts';
 import type { DistributedSteps } from './distributed-optimizer.ts';

@@ -1,11 +1,12 @@
 // jax.valueAndGrad() with gradients reduced over all ranks.
 
 import * as jax from '@jax-js/jax';
+import { checkNames } from '../../operations/check-options.ts';
 import { type BothForms, run, runSync } from '../both-forms.ts';
-import { checkNames } from '../check-options.ts';
 import { currentContext } from '../context.ts';
 import { checkReduction, type ReductionOptions, reductionOptionNames } from '../gradient-options.ts';
 import { treeReducer } from './distributed-optimizer.ts';
+import { parameterGuard } from './guarded-tree.ts';
 
 /** The options of jax.valueAndGrad(), and how the gradients are reduced. */
 export interface ValueAndGradOptions<
@@ -67,12 +68,16 @@ function differentiate<
   const what = 'valueAndGrad';
   checkNames(options, [...reductionOptionNames, 'argnums', 'hasAux'], what);
   const { argnums, hasAux, ...others } = options;
-  const reduce = treeReducer(checkReduction(others, what));
+  const reduction = checkReduction(others, what);
+  const reduce = treeReducer(reduction);
+  const check = parameterGuard(reduction);
   const differentiated = jax.valueAndGrad<F, Argnums, HasAux>(fn, {
     ...(argnums === undefined ? {} : { argnums }),
     ...(hasAux === undefined ? {} : { hasAux }),
   });
   return function* step(...args) {
+    yield* check([argnums ?? 0].flat().map((place) => (args as unknown[])[place]));
+    currentContext().steps.begin();
     const [value, grads] = differentiated(...args);
     const reduced = yield* reduce(grads);
     currentContext().reportStep();

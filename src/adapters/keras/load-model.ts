@@ -1,7 +1,7 @@
 // loadModel(): a saved model with its optimizer wrapped again, so that training can be resumed.
 
 import * as tf from '@tensorflow/tfjs';
-import { invalid } from '../check-options.ts';
+import { invalid } from '../../operations/check-options.ts';
 import { DistributedOptimizer } from '../tensorflow/optimizer/distributed-optimizer.ts';
 import { errorFeedbackOf, restoreErrorFeedback } from '../tensorflow/optimizer/error-feedback.ts';
 import type { DistributedOptimizerOptions } from '../tensorflow/optimizer/options.ts';

@@ -3,8 +3,8 @@
 // are private in TensorFlow.js's declarations, and the same in all its optimizers.
 
 import * as tf from '@tensorflow/tfjs';
+import { invalid } from '../../operations/check-options.ts';
 import { describe } from '../../tensor/tensor.ts';
-import { invalid } from '../check-options.ts';
 
 export interface OptimizerVariable {
   originalName: string;
@@ -17,9 +17,14 @@ export type Fields = Record<string, unknown>;
 /** TensorFlow.js implements instanceof by looking at methods, and fails on undefined. */
 export function checkOptimizer(optimizer: unknown, what: string): void {
   if (typeof optimizer === 'object' && optimizer !== null && optimizer instanceof tf.Optimizer) return;
+  const hint =
+    typeof optimizer === 'string'
+      ? `. Write tf.train.${optimizer}(…); after model.compile({ optimizer: '${optimizer}', … }) you can also write ` +
+        'hvd.DistributedOptimizer(model.optimizer)'
+      : '';
   throw invalid(
     what,
-    `expected an optimizer of TensorFlow.js (tf.train.adam(…)), not ${describe(optimizer)}`,
+    `expected an optimizer of TensorFlow.js (tf.train.adam(…)), not ${describe(optimizer)}${hint}`,
   );
 }
 

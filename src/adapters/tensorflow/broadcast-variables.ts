@@ -4,12 +4,13 @@
 
 import * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../errors.ts';
+import { invalid } from '../../operations/check-options.ts';
 import { allgatherObject, allgatherObjectSync } from '../../operations/collectives.ts';
 import { type CollectiveOptions, labelOf } from '../../operations/options.ts';
 import { describe } from '../../tensor/tensor.ts';
 import { type BothForms, run, runSync, wait } from '../both-forms.ts';
-import { invalid } from '../check-options.ts';
 import { currentContext, globalProcessSet } from '../context.ts';
+import { noteBroadcast } from './broadcast-notes.ts';
 import { broadcastSlots, type Slot, type SlotDtype } from './packed-broadcast.ts';
 import { dtypeOf } from './tensor-access.ts';
 import { assignAndDispose, variableOf } from './tensor-operands.ts';
@@ -65,12 +66,21 @@ function* broadcastGiven(
   options: CollectiveOptions,
 ): BothForms<void> {
   const what = labelOf('broadcastVariables', options);
-  yield* broadcastList(variablesOf(variables, what), rootRank, options, what);
+  yield* noted(variablesOf(variables, what), rootRank, options, what);
 }
 
 function* broadcastAll(rootRank: number, options: CollectiveOptions): BothForms<void> {
   const variables = Object.values(tf.engine().registeredVariables);
-  yield* broadcastList(variables, rootRank, options, labelOf('broadcastGlobalVariables', options));
+  yield* noted(variables, rootRank, options, labelOf('broadcastGlobalVariables', options));
+}
+
+function noted(
+  variables: readonly tf.Variable[],
+  rootRank: number,
+  options: CollectiveOptions,
+  what: string,
+): BothForms<void> {
+  return noteBroadcast(variables, broadcastList(variables, rootRank, options, what));
 }
 
 function* broadcastList(

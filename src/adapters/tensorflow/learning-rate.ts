@@ -9,8 +9,8 @@
 // DistributedOptimizer() keeps an optimizer's fields, so wrapped ones need nothing special.
 
 import * as tf from '@tensorflow/tfjs';
+import { invalid } from '../../operations/check-options.ts';
 import { describe } from '../../tensor/tensor.ts';
-import { invalid } from '../check-options.ts';
 import { checkOptimizer } from './accumulators.ts';
 
 /** The fields in question; protected or private in TensorFlow.js's declarations. */

@@ -79,6 +79,7 @@ interface Offer {
   readonly state: State | undefined;
 }
 
+/** Plain numbers of the optimizers of TensorFlow.js. */
 const numberFields = [
   'iterations_',
   'learningRate',
@@ -107,11 +108,17 @@ function offerOf(optimizer: tf.Optimizer, fields: Fields, rootRank: number, what
       variables.push({ field, ...shapeOf(value, what) });
     }
   }
+  return { className, state: { lists, variables, numbers: numbersOf(optimizer) } };
+}
+
+/** Learning rate, count of steps and other plain numbers, by field. */
+export function numbersOf(optimizer: tf.Optimizer): Readonly<Record<string, number>> {
+  const fields = optimizer as unknown as Fields;
   const numbers = numberFields.flatMap((field) => {
     const value = field === 'iterations_' ? optimizer.iterations : fields[field];
     return typeof value === 'number' ? [[field, value]] : [];
   });
-  return { className, state: { lists, variables, numbers: Object.fromEntries(numbers) } };
+  return Object.fromEntries(numbers);
 }
 
 function shapeOf(variable: tf.Variable, what: string): SlotShape {
@@ -195,13 +202,15 @@ function fitted(fields: Fields, field: string, wanted: readonly (SlotShape | nul
   return list;
 }
 
-function variableWith(value: tf.Tensor): tf.Variable {
+/** Takes the tensor. */
+export function variableWith(value: tf.Tensor): tf.Variable {
   const variable = tf.variable(value, false);
   value.dispose();
   return variable;
 }
 
-function applyNumbers(optimizer: tf.Optimizer, numbers: State['numbers']): void {
+/** Sets what numbersOf() returned. */
+export function applyNumbers(optimizer: tf.Optimizer, numbers: State['numbers']): void {
   const fields = optimizer as unknown as Fields;
   for (const [field, value] of Object.entries(numbers)) {
     if (fields[field] === value) continue;

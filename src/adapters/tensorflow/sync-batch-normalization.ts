@@ -7,9 +7,9 @@
 // gradients of gamma and beta stay local, as those of any weight: DistributedOptimizer reduces them.
 
 import * as tf from '@tensorflow/tfjs';
+import { invalid } from '../../operations/check-options.ts';
 import { allreduceSync } from '../../operations/collectives.ts';
 import { Sum } from '../../tensor/reduce-op.ts';
-import { invalid } from '../check-options.ts';
 import { currentContext, size } from '../context.ts';
 import { valuesOf } from './tensor-operands.ts';
 

@@ -5,8 +5,8 @@
 // the next call of tf: any allocation may grow the WASM heap, which detaches the view (length 0).
 
 import * as tf from '@tensorflow/tfjs';
+import { invalid } from '../../operations/check-options.ts';
 import type { DType, TypedArray } from '../../tensor/dtype.ts';
-import { invalid } from '../check-options.ts';
 
 /** What of BackendWasm and MathBackendCPU is used here; declared by both, documented by neither. */
 interface OpenBackend {

@@ -48,6 +48,12 @@ describe('the table of a job', () => {
     );
   });
 
+  test('shows a rank that sleeps in a timer and still writes its page', () => {
+    const asleep = (ms: number) => render(viewOf({ status: statusOf({ idleSince: now - ms }) }));
+    assert.match(asleep(25_000), / idle in other code for 25 s /);
+    assert.doesNotMatch(asleep(900), /idle/);
+  });
+
   test('does not show a wait of a few milliseconds', () => {
     const pending = [{ label: 'allreduce "x"', waitedMs: 5, missing: [1] }];
     const text = renderJobs([jobOf([viewOf({ status: statusOf({ pending }) })])], 1_000_050);

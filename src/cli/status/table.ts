@@ -125,8 +125,10 @@ function stateText(view: RankView, now: number): string {
   const age = ageOf(view, now);
   const [oldest] = status.pending;
   if (oldest !== undefined && oldest.waitedMs + age >= minWaitMs) return waitText(oldest, age);
-  // A blocking wait writes its page as well, so this rank is outside Horovod's code.
-  return age < staleAfterMs ? '' : silenceText(activity, age);
+  // A blocking wait writes its page as well, so a rank without news is outside Horovod's code.
+  if (age >= staleAfterMs) return silenceText(activity, age);
+  const idleMs = status.idleSince === undefined ? 0 : now - status.idleSince;
+  return idleMs < staleAfterMs ? '' : silenceText('idle', idleMs);
 }
 
 function silenceText(activity: RankView['activity'], ageMs: number): string {

@@ -6,6 +6,7 @@ import { htmlReport } from '../../observe/timeline/report/html.ts';
 import { printReport } from '../../observe/timeline/report/print.ts';
 import { readTrace, type TraceEnd, TraceFileError } from '../../observe/timeline/report/read-trace.ts';
 import { SummaryBuilder, type TraceSummary } from '../../observe/timeline/report/summary.ts';
+import { Zoom } from '../../observe/timeline/report/zoom.ts';
 import { settingError } from '../../settings/setting.ts';
 import { type CommandOutput, parseOptions, type Subcommand } from '../subcommand.ts';
 
@@ -71,7 +72,9 @@ async function report(
   output.out(json ? `${JSON.stringify(figuresOf(summary))}\n` : printReport(summary));
   if (html === undefined) return 0;
   try {
-    writeFileSync(html, htmlReport(summary, `Timeline ${basename(file)}`));
+    const zoom = Zoom.of(summary);
+    if (zoom !== undefined) await readTrace(file, (event) => zoom.add(event));
+    writeFileSync(html, htmlReport(summary, `Timeline ${basename(file)}`, zoom));
   } catch (error) {
     output.error(`horovod timeline report: cannot write ${html}: ${(error as Error).message}\n`);
     return 1;
@@ -80,17 +83,31 @@ async function report(
   return 0;
 }
 
-function figuresOf({ startedAt, ranks, operations, fromUs, toUs }: TraceSummary): unknown {
+function figuresOf(summary: TraceSummary): unknown {
+  const { startedAt, command, version, ranks, operations, fromUs, toUs } = summary;
   return {
     startedAt: startedAt?.toISOString(),
+    command,
+    version,
     spanUs: Math.max(0, toUs - fromUs),
-    ranks: ranks.map(({ phases, communication, waiting, picture: _, fromUs: from, toUs: to, ...rank }) => ({
-      ...rank,
-      spanUs: Math.max(0, to - from),
-      phasesUs: Object.fromEntries(phases),
-      communicationUs: communication.length,
-      waitingUs: waiting.length,
-    })),
+    ranks: ranks.map(
+      ({
+        phases,
+        communication,
+        waiting,
+        picture: _,
+        stepSeries: _steps,
+        fromUs: from,
+        toUs: to,
+        ...rank
+      }) => ({
+        ...rank,
+        spanUs: Math.max(0, to - from),
+        phasesUs: Object.fromEntries(phases),
+        communicationUs: communication.length,
+        waitingUs: waiting.length,
+      }),
+    ),
     operations: operations.slice(0, 100),
   };
 }

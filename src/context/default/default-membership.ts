@@ -10,46 +10,46 @@ import type { DType } from '../../tensor/dtype.ts';
 import { describe, type Tensor } from '../../tensor/tensor.ts';
 import { loadNative } from '../../transport/native/load.ts';
 import type { TransportName } from '../../transport/transport.ts';
-import { defaultContext, isInitialized } from './default-context.ts';
+import { defaultContext, defaultWorld, elasticWorker, openContext } from './default-context.ts';
 
 /** This process's number among all, 0 … size()-1. */
 export function rank(): number {
-  return defaultContext().world.rank;
+  return defaultWorld('rank').rank;
 }
 
 /** The number of processes in the job. */
 export function size(): number {
-  return defaultContext().world.size;
+  return defaultWorld('size').size;
 }
 
 /** This process's number among those on its host. */
 export function localRank(): number {
-  return defaultContext().world.localRank;
+  return defaultWorld('localRank').localRank;
 }
 
 /** The number of processes on this host. */
 export function localSize(): number {
-  return defaultContext().world.localSize;
+  return defaultWorld('localSize').localSize;
 }
 
 /** This host's number among the hosts that have this local rank. */
 export function crossRank(): number {
-  return defaultContext().world.crossRank;
+  return defaultWorld('crossRank').crossRank;
 }
 
 /** How many hosts have this local rank. */
 export function crossSize(): number {
-  return defaultContext().world.crossSize;
+  return defaultWorld('crossSize').crossSize;
 }
 
 /** Do all hosts have the same number of ranks? */
 export function isHomogeneous(): boolean {
-  return defaultContext().world.isHomogeneous;
+  return defaultWorld('isHomogeneous').isHomogeneous;
 }
 
 /** What moves the bytes: 'shm', 'tcp', 'mpi', 'gloo', 'portable', or 'memory' for a job of one rank. */
 export function transportName(): TransportName {
-  return defaultContext().transportName;
+  return defaultContext('transportName').transportName;
 }
 
 /** Is the native addon installed, and allowed (HOROVOD_NATIVE)? */
@@ -67,11 +67,11 @@ export function glooBuilt(): boolean {
 }
 /** Does MPI move this job's bytes? */
 export function mpiEnabled(): boolean {
-  return isInitialized() && transportName() === 'mpi';
+  return openContext()?.transportName === 'mpi';
 }
 /** Does Gloo move this job's bytes? */
 export function glooEnabled(): boolean {
-  return isInitialized() && transportName() === 'gloo';
+  return openContext()?.transportName === 'gloo';
 }
 /** Always false: this version has no CUDA support. */
 export function cudaBuilt(): boolean {
@@ -84,7 +84,7 @@ export function ncclBuilt(): boolean {
 
 /** A zeroed tensor, in memory that transports can reach without a copy. */
 export function alloc(lengthOrShape: number | readonly number[], dtype: DType = 'float32'): Tensor {
-  return allocIn(defaultContext(), lengthOrShape, dtype);
+  return allocIn(openContext() ?? elasticWorker() ?? defaultContext(), lengthOrShape, dtype);
 }
 
 /** Collective over all ranks, members or not. Needs init({ processSets: 'dynamic' }). */

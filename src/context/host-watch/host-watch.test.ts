@@ -8,12 +8,13 @@ import { createInterface } from 'node:readline';
 import { describe, test } from 'node:test';
 import { ControlBlock, type FailureRecord } from '../../control/control-block.ts';
 import { HorovodError } from '../../errors.ts';
-import { readyByte } from '../../net/connection.ts';
+import { type Connection, readyByte } from '../../net/connection.ts';
 import { connectMesh } from '../../net/mesh/connect.ts';
 import { MeshListener } from '../../net/mesh/listener.ts';
+import { SealedFrames } from '../../net/sealed-frames.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
 import { type HostWatch, startWatch, type WatchedHost, type WatcherOptions } from './host-watch.ts';
-import { encodeMessage } from './messages.ts';
+import { encodeMessage, maxFrameBytes } from './messages.ts';
 
 interface Scope {
   after(fn: () => void | Promise<void>): void;
@@ -228,23 +229,18 @@ describe('a host that is lost', () => {
 test('a peer that knows the secret may say nonsense, and nothing about ranks of others', async (t) => {
   const among = hosts.slice(0, 2);
   const [host1, host2] = among as [WatchedHost, WatchedHost];
-  for (const [bytes, isNonsense] of [
-    [
-      encodeMessage({ type: 'departure', rank: 1, departure: { host: 'host2', pid: 1, hasLeft: true } }),
-      false,
-    ],
-    [
-      encodeMessage({ type: 'departure', rank: 77, departure: { host: 'host2', pid: 1, hasLeft: true } }),
-      false,
-    ],
+  const gone = { host: 'host2', pid: 1, hasLeft: true };
+  for (const [said, isNonsense] of [
+    [encodeMessage({ type: 'departure', rank: 1, departure: gone }), false],
+    [encodeMessage({ type: 'departure', rank: 77, departure: gone }), false],
     [Buffer.from([0xff, 0xff, 0xff, 0xff]), true],
     [Buffer.from([0, 0, 0, 0]), true],
-    [Buffer.concat([Buffer.from([0, 0, 0, 2]), Buffer.from('{}')]), true],
+    ['{}', true],
   ] as const) {
     const { block, watch } = await startHost(t, host1, among);
     const listener = await MeshListener.open({ ...common, purpose: 'watch', rank: host2.rank });
     t.after(() => listener.close());
-    const [[, mesh]] = await Promise.all([
+    const [[, connection]] = await Promise.all([
       connectMesh({
         listener,
         channel: 'watch',
@@ -256,12 +252,15 @@ test('a peer that knows the secret may say nonsense, and nothing about ranks of 
       }),
       watch.connect([listener.candidates], wait),
     ]);
-    mesh?.socket.on('error', () => undefined);
-    mesh?.socket.resume();
-    mesh?.socket.write(Buffer.concat([Buffer.from([readyByte]), bytes]));
+    const { socket, keysFor } = connection as Connection;
+    const frames = new SealedFrames(keysFor('frames'), maxFrameBytes);
+    socket.on('error', () => undefined);
+    socket.resume();
+    socket.write(Buffer.from([readyByte]));
+    socket.write(typeof said === 'string' ? frames.seal(said) : said);
     // Departures of its own ranks come after the others, on the same connection.
     const own = { host: 'host2', pid: 1, hasLeft: false, exit: { code: 1 } };
-    if (!isNonsense) mesh?.socket.write(encodeMessage({ type: 'departure', rank: 3, departure: own }));
+    if (!isNonsense) socket.write(frames.seal(encodeMessage({ type: 'departure', rank: 3, departure: own })));
     if (isNonsense) {
       assert.match(
         (await until('a failure', () => block.failure())).message,
@@ -272,7 +271,7 @@ test('a peer that knows the secret may say nonsense, and nothing about ranks of 
       assert.equal(block.state(1), 'attached');
       assert.equal(block.failure(), undefined);
     }
-    mesh?.socket.destroy();
+    socket.destroy();
     await watch.destroy();
   }
 });

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FrameReader, ProtocolError } from '../../net/frames.ts';
-import { encodeMessage, maxFrameBytes, parseMessage, type WatchMessage } from './messages.ts';
+import fc from 'fast-check';
+import { randomMessage } from '../../../test/support/random-message.ts';
+import { ProtocolError } from '../../net/frames.ts';
+import { encodeMessage, parseMessage, type WatchMessage } from './messages.ts';
 
 const departure = { host: 'host2', pid: 7, hasLeft: false };
 const words = { name: 'TypeError', message: 'boom', stack: 'TypeError: boom' };
@@ -19,7 +21,7 @@ test('a message arrives as it was sent', () => {
     },
     { type: 'departure', rank: 3, departure: { ...departure, exit: undefined, lastWords: undefined } },
   ];
-  const bodies = new FrameReader(maxFrameBytes).push(Buffer.concat(messages.map(encodeMessage)));
+  const bodies = messages.map((message) => Buffer.from(encodeMessage(message)));
   assert.deepEqual(bodies.map(parseMessage), messages);
 });
 
@@ -41,4 +43,18 @@ test('what is no message is none', () => {
     assert.throws(() => parseMessage(Buffer.from(text)), ProtocolError, text);
   }
   assert.throws(() => parseMessage(Buffer.from('{')), ProtocolError);
+});
+
+test('ten thousand random texts are messages or errors, nothing else', () => {
+  const words = ['beat', 'goodbye', 'collect', 'clock?', 'clock', 'events', 'failure', 'departure', 'status'];
+  fc.assert(
+    fc.property(randomMessage('type', words), (text) => {
+      try {
+        assert.ok(words.includes(parseMessage(Buffer.from(text)).type));
+      } catch (error) {
+        assert.ok(error instanceof ProtocolError, String(error));
+      }
+    }),
+    { numRuns: 10_000 },
+  );
 });

@@ -1,18 +1,10 @@
-// What watches say to each other: JSON in frames, as on a connection to the store. A peer has proven to be of the job;
+// What watches say to each other: JSON in sealed frames, as on a connection to the store. A peer has proven to be of the job;
 // what it says is checked all the same, field by field.
 
 import type { Departure, ErrorRecord, FailureRecord } from '../../control/control-block.ts';
 import { decodeErrorRecord, decodeFailureRecord } from '../../control/failure-record.ts';
 import type { ProcessEnd } from '../../control/process-status.ts';
-import {
-  encodeFrame,
-  type Fields,
-  hasFields,
-  isCount,
-  isText,
-  ProtocolError,
-  parseObject,
-} from '../../net/frames.ts';
+import { type Fields, hasFields, isCount, isText, ProtocolError, parseObject } from '../../net/frames.ts';
 import { decodeRankStatus, type RankStatus } from '../../observe/status/rank-status.ts';
 
 export type WatchMessage =
@@ -46,8 +38,8 @@ export type WatchMessage =
 /** As base64 the largest piece of a timeline fits. */
 export const maxFrameBytes: number = 64 * 1024;
 
-export function encodeMessage(message: WatchMessage): Buffer {
-  return encodeFrame(JSON.stringify(message), maxFrameBytes);
+export function encodeMessage(message: WatchMessage): string {
+  return JSON.stringify(message);
 }
 
 /** Throws a ProtocolError for what is no message. */

@@ -26,7 +26,7 @@ function hosts(t: TestContext) {
 
 /** Over the wire and back. */
 function sent(message: StatusMessage): StatusMessage {
-  return parseMessage(encodeMessage(message).subarray(4)) as StatusMessage;
+  return parseMessage(Buffer.from(encodeMessage(message))) as StatusMessage;
 }
 
 describe('status pages between hosts', () => {

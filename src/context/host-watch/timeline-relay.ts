@@ -11,6 +11,7 @@ import {
   publishedRing,
   publishRing,
   RingFilter,
+  ringHolders,
   setCollecting,
 } from '../../observe/timeline/ring-registry.ts';
 import { ClockOffset } from './clock-offset.ts';
@@ -216,7 +217,7 @@ export class TimelineRelay {
     if (path === '' || path === this.#finished.get(rank)) return undefined;
     if (known !== undefined) this.#closeSource(rank, known);
     if (!this.#filter.accepts(path, this.#wantedSession, false)) return undefined;
-    const reader = RingReader.open(path);
+    const reader = RingReader.open(path, ringHolders(this.#block.fd, this.#block.ranks));
     if (reader === undefined) return undefined;
     const source = { path, number: ++this.#rings, reader, isAnnounced: false };
     this.#sources.set(rank, source);

@@ -1,14 +1,15 @@
 // One host's watch over the others. It is connected with the watches of all other hosts and beats every second. What it
 // sees in its host's control block (the job failed; a rank left or died) it tells them; what they tell, it writes into
 // the block. A peer that hangs up without a goodbye, or is not heard for too long, is a failure of the job: it goes
-// into the block, and from there to all others. Every wait of every transport looks at the block.
+// into the block, and from there to all others. Every wait of every transport looks at the block. Frames are sealed: one
+// that a peer has not sent is a failure of the job as well.
 
 import type { Socket } from 'node:net';
 import { ControlBlock, type Departure, type FailureRecord } from '../../control/control-block.ts';
 import { type Connection, readyByte } from '../../net/connection.ts';
-import { FrameReader } from '../../net/frames.ts';
 import { connectMesh } from '../../net/mesh/connect.ts';
 import { MeshListener } from '../../net/mesh/listener.ts';
+import { SealedFrames, TamperedFrame, tamperedError } from '../../net/sealed-frames.ts';
 import { SilenceDetector } from '../../net/silence.ts';
 import { inSeconds } from '../../net/wait.ts';
 import type { JobSecret } from '../../settings/job-secret.ts';
@@ -49,8 +50,9 @@ export interface WatcherOptions {
 interface Link {
   readonly host: WatchedHost;
   readonly socket: Socket;
+  readonly frames: SealedFrames;
   /** Messages for an accepted connection whose other side has not said yet that it is ready; undefined afterwards. */
-  held: Buffer[] | undefined;
+  held: string[] | undefined;
   /** 'departing': it has said goodbye, so that its end will be no failure. */
   state: 'open' | 'departing' | 'over';
 }
@@ -195,21 +197,26 @@ export class Watcher {
     void Promise.all(hangUps).then(() => this.#resolveOver());
   }
 
-  #link(host: WatchedHost, { socket, accepted }: Connection): Link {
-    const link: Link = { host, socket, held: accepted ? [] : undefined, state: 'open' };
-    const reader = new FrameReader(maxFrameBytes);
+  #link(host: WatchedHost, connection: Connection): Link {
+    const { socket, accepted, address } = connection;
+    const frames = new SealedFrames(connection.keysFor('frames'), maxFrameBytes);
+    const link: Link = { host, socket, frames, held: accepted ? [] : undefined, state: 'open' };
     let why = '';
     socket.on('error', (error: NodeJS.ErrnoException) => {
       why = ` (${error.code ?? error.message})`;
     });
-    socket.once('close', () => this.#onEnd(link, why));
+    socket.once('close', () => {
+      if (!frames.isWhole && why === '') why = ' (in the middle of a message)';
+      this.#onEnd(link, why);
+    });
     socket.on('data', (piece) => {
       this.#silence.heard(link);
       try {
         const bytes = link.held === undefined ? piece : this.#release(link, piece);
-        for (const body of reader.push(bytes)) this.#hear(link, parseMessage(body));
-      } catch {
+        for (const body of frames.open(bytes)) this.#hear(link, parseMessage(body));
+      } catch (error) {
         why = ' (it sent an invalid message)';
+        if (error instanceof TamperedFrame) this.#onTampered(link, address, error);
         socket.destroy();
       }
     });
@@ -222,8 +229,9 @@ export class Watcher {
   /** The first byte of an accepted connection: now it may be written to. */
   #release(link: Link, piece: Buffer): Buffer {
     if (piece[0] !== readyByte) throw new Error('no ready byte');
-    for (const bytes of link.held ?? []) link.socket.write(bytes);
+    const held = link.held ?? [];
     link.held = undefined;
+    for (const text of held) link.socket.write(link.frames.seal(text));
     return piece.subarray(1);
   }
 
@@ -278,6 +286,15 @@ export class Watcher {
     );
   }
 
+  #onTampered(link: Link, address: string, frame: TamperedFrame): void {
+    if (this.#isOver || link.state === 'over') return;
+    link.state = 'departing';
+    const { rank } = link.host;
+    const { code, detail } = tamperedError(`${describeHost(link.host)} at ${address}`, frame);
+    this.#block.fail({ code, message: detail, rank });
+    this.tell();
+  }
+
   #onSilence(link: Link): void {
     if (link.state !== 'open') return;
     link.state = 'departing';
@@ -310,17 +327,19 @@ export class Watcher {
   /** Nothing where #canSay() is false. */
   #say(peer: number, message: WatchMessage): void {
     if (!this.#canSay(peer)) return;
-    this.#links.find(({ host }) => host.rank === peer)?.socket.write(encodeMessage(message));
+    const link = this.#links.find(({ host }) => host.rank === peer);
+    link?.socket.write(link.frames.seal(encodeMessage(message)));
   }
 
   #sayToAll(message: WatchMessage): void {
-    const bytes = encodeMessage(message);
+    const text = encodeMessage(message);
     const isNews = message.type === 'status';
     const limitBytes = isNews ? unsentNewsLimitBytes : unsentLimitBytes;
-    for (const { socket, held, state } of this.#links) {
+    for (const { socket, frames, held, state } of this.#links) {
       if (held === undefined) {
-        if (state !== 'over' && socket.writable && socket.writableLength < limitBytes) socket.write(bytes);
-      } else if (!isNews) held.push(bytes);
+        if (state !== 'over' && socket.writable && socket.writableLength < limitBytes)
+          socket.write(frames.seal(text));
+      } else if (!isNews) held.push(text);
     }
   }
 

@@ -5,8 +5,11 @@ import { textsOf } from '../../operations/collectives/allgather.ts';
 import type { CollectiveOptions } from '../../operations/options.ts';
 import type { Plan } from '../../operations/plan.ts';
 import type { ProcessSet } from '../../operations/process-set.ts';
+import { checkWanted, failureText } from '../../transport/group/open-members.ts';
 import type { AllgatherOperation, TransportGroup } from '../../transport/transport.ts';
 import type { ContextParts } from '../context-parts.ts';
+import { eitherOf } from '../start/start-watch.ts';
+import { openTogether } from './open-together.ts';
 import type { ProcessSetTable } from './process-set-table.ts';
 
 export interface ChangesHost {
@@ -44,37 +47,48 @@ export class ProcessSetChanges {
   }
 
   async open(set: ProcessSet, options: ChangeOptions): Promise<void> {
-    const { transport, world, limits, members: numbers } = this.#host.parts;
+    const { transport, world, limits, members: numbers, isElastic = false } = this.#host.parts;
     const { sets } = this.#host;
     const { ranks } = set;
-    sets.checkNew(set, world.size);
-    const text = ranks.join(',');
-    await this.agreeOn(`add ${text}`, options);
-    const timeoutMs = options.timeoutMs ?? limits.operationTimeoutMs;
+    sets.checkNew(set, world.size, isElastic);
+    await this.agreeOn(`add ${ranks.join(',')}`, options);
+    const key = `horovod.process_set.${++this.#count}`;
     const index = ranks.indexOf(world.rank);
     const members = ranks.map((member) => numbers[member] as number);
-    const { signal } = options;
-    // Everybody takes part in telling, members or not: it goes over the set of all ranks.
-    let group: TransportGroup | undefined;
-    if (index < 0) {
-      await this.#exchangeAmongAll('', options);
-    } else {
-      let hasTold = false;
-      const exchange = async (told: string) => {
-        hasTold = true;
-        const texts = await this.#exchangeAmongAll(told, options);
-        return ranks.map((member) => texts[member] as string);
-      };
-      const id = sets.nextId;
-      group = await transport.openGroup({ id, members, index, exchange, signal, timeoutMs });
-      // A transport with nothing to tell; the ranks outside the set expect it all the same.
-      if (!hasTold) await exchange('');
+    const timeoutMs = options.timeoutMs ?? limits.operationTimeoutMs;
+    const giveUp = new AbortController();
+    const signal = eitherOf(options.signal, giveUp.signal);
+    // Everybody takes part in telling, members or not: it goes over the set of all ranks. The user's signal ends the opening
+    // on this rank, and the others are told of that as of any failure.
+    const telling = { timeoutMs };
+    let told: Promise<string[]> | undefined;
+    const tellOnce = (text: string) => (told ??= this.#exchangeAmongAll(`${key}.exchange`, text, telling));
+    const exchange = async (text: string) => {
+      const texts = await tellOnce(text);
+      return ranks.map((member) => texts[member] as string);
+    };
+    const opening: Promise<TransportGroup | undefined> =
+      index < 0
+        ? tellOnce('').then(() => checkWanted({ id: sets.nextId, members, signal }) as undefined)
+        : transport.openGroup({ id: sets.nextId, members, index, exchange, signal, timeoutMs });
+    // A transport with nothing to tell, or that has failed before: the others expect it all the same.
+    const hasTold = opening
+      .then(() => tellOnce(''))
+      .catch((error: unknown) => tellOnce(failureText(error)))
+      .catch(() => undefined);
+    let round = 0;
+    const tell = (text: string) => this.#exchangeAmongAll(`${key}.state.${round++}`, text, telling);
+    try {
+      this.#host.addSet(set, ranks, await openTogether({ opening, tell }));
+    } catch (error) {
+      giveUp.abort(error);
+      const [late] = await Promise.allSettled([opening, hasTold]);
+      if (late.status === 'fulfilled') late.value?.close();
+      throw error;
     }
-    await this.agreeOn(`added ${text}`, options);
-    this.#host.addSet(set, ranks, group);
   }
 
-  async #exchangeAmongAll(text: string, options: CollectiveOptions): Promise<string[]> {
+  async #exchangeAmongAll(key: string, text: string, options: CollectiveOptions): Promise<string[]> {
     const operation: AllgatherOperation = { kind: 'allgather', input: Buffer.from(text) };
     const plan: Plan<string[]> = {
       kind: 'processSet',
@@ -83,7 +97,6 @@ export class ProcessSetChanges {
       detail: 'exchange',
       result: () => textsOf(operation),
     };
-    const key = `horovod.process_set.${++this.#count}`;
     return this.#host.run(plan, withoutName(options), 'addProcessSet', key);
   }
 

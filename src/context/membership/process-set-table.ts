@@ -63,8 +63,8 @@ export class ProcessSetTable {
     return registered?.set === set ? registered : undefined;
   }
 
-  /** Throws for ranks that do not exist and for sets that do. */
-  checkNew(set: ProcessSet, size: number): void {
+  /** Throws for ranks that do not exist and for sets that do; with `mayBeAll` the set of all ranks is no reason. */
+  checkNew(set: ProcessSet, size: number, mayBeAll = false): void {
     const { ranks } = set;
     const wrong = ranks.find((member) => member >= size);
     if (wrong !== undefined) {
@@ -75,8 +75,8 @@ export class ProcessSetTable {
       throw new HorovodError('ERR_HVD_PROCESS_SET', 'a process set needs at least one rank.');
     }
     const text = ranks.join(',');
-    for (const other of this.#sets.values()) {
-      if (other.members.ranks.join(',') !== text) continue;
+    for (const [id, other] of this.#sets) {
+      if ((id === 0 && mayBeAll) || other.members.ranks.join(',') !== text) continue;
       throw new HorovodError(
         'ERR_HVD_PROCESS_SET',
         `there is a process set of ranks ${text} already: ${other.set}.`,

@@ -6,13 +6,13 @@ import type { ProcessSet } from '../../operations/process-set.ts';
 import type { Settings } from '../../settings/table.ts';
 import { describe } from '../../tensor/tensor.ts';
 import { MemoryHub } from '../../transport/memory/memory-transport.ts';
-import { attachAutotune } from '../autotune.ts';
 import { HorovodContext } from '../context.ts';
 import type { ContextParts } from '../context-parts.ts';
 import { openAloneStatus } from './alone-status.ts';
 import { announcer, type CommonParts, checkRanks, flightPlace } from './common-parts.ts';
 import { HostMap } from './hosts.ts';
 import { joinRanks } from './join-ranks.ts';
+import type { Seating } from './seating.ts';
 
 export interface InitOptions {
   /** Sets of ranks known from the start, or 'dynamic': sets may be added and removed later. */
@@ -24,12 +24,13 @@ export interface InitOptions {
   timeoutMs?: number | undefined;
 }
 
-/** `generation` counts init() calls for the same ranks from 1. */
+/** `generation` counts init() calls for the same ranks from 1. `seating`: of a worker of an elastic job. */
 export async function createContext(
   settings: Settings,
   options: InitOptions,
   generation: number,
   processSet: ProcessSet,
+  seating?: Seating,
 ): Promise<HorovodContext> {
   const { processSets } = options;
   if (processSets !== undefined && processSets !== 'dynamic' && !Array.isArray(processSets)) {
@@ -48,17 +49,21 @@ export async function createContext(
   const sets = Array.isArray(processSets) ? { processSets } : {};
   const hasDynamicProcessSets = processSets === 'dynamic' || settings.dynamicProcessSets;
   const common: CommonParts = { limits: settings, hasDynamicProcessSets, processSet };
-  if (settings.size === 1 || options.ranks?.length === 1) {
+  // A worker that is alone needs a control block, for notices and status, and keeps its memory.
+  if (seating === undefined && (settings.size === 1 || options.ranks?.length === 1)) {
     checkRanks(options.ranks, settings.rank, settings.size);
     const log = createLog(settings, settings.rank);
     if (settings.autotune) announcer(settings, 0)('has nothing to do in a job of one rank.');
     return HorovodContext.create(aloneParts(common, log, settings), { ...wait, ...sets });
   }
   const { ranks } = options;
-  const joined = await joinRanks(common, { settings, ranks, generation, wait });
+  const joined = await joinRanks(common, { settings, ranks, generation, wait, seating });
   try {
     const context = await HorovodContext.create(joined.parts, { ...wait, ...sets });
-    if (joined.autotune !== undefined) attachAutotune(context, joined.autotune);
+    if (joined.autotune !== undefined) {
+      const { attachAutotune } = await import('../autotune.ts');
+      attachAutotune(context, joined.autotune);
+    }
     return context;
   } catch (error) {
     throw (await joined.firstFailure()) ?? error;

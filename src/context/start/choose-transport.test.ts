@@ -5,7 +5,13 @@ import { test } from 'node:test';
 import type { TransportChoice } from '../../settings/table.ts';
 import { decideTransport } from './choose-transport.ts';
 
-const rank = (wish: TransportChoice, lack = '') => ({ hostname: 'h', machine: 'm', wish, lack });
+const rank = (wish: TransportChoice, lack = '', encrypt = false) => ({
+  hostname: 'h',
+  machine: 'm',
+  wish,
+  lack,
+  encrypt,
+});
 
 test('shared memory on one host, tcp between several', () => {
   assert.deepEqual(decideTransport([rank('auto'), rank('auto')], [0, 1], 1), { transport: 'shm' });
@@ -55,4 +61,26 @@ test('a transport that is set on some ranks only is rejected, with both ranks', 
     message: /rank 0 on h has HOROVOD_TRANSPORT=mpi, but rank 3 on h does not.*mpirun -x HOROVOD_TRANSPORT/s,
   });
   assert.deepEqual(decideTransport([rank('tcp'), rank('auto')], [0, 3], 2), { transport: 'tcp' });
+});
+
+test('encryption that is set on some ranks only is rejected, with both ranks', () => {
+  for (const wish of ['auto', 'portable'] as const) {
+    assert.throws(() => decideTransport([rank(wish), rank(wish, '', true)], [2, 5], 2), {
+      code: 'ERR_HVD_SETTING',
+      rank: 2,
+      message: /rank 5 on h has HOROVOD_ENCRYPT=1, but rank 2 on h does not/,
+    });
+  }
+  const all = [rank('auto', '', true), rank('auto', '', true)];
+  assert.deepEqual(decideTransport(all, [0, 1], 2), { transport: 'tcp' });
+});
+
+test('mpi and gloo make their own connections, so they cannot be encrypted', () => {
+  for (const wish of ['mpi', 'gloo'] as const) {
+    const all = [rank(wish, '', true), rank(wish, '', true)];
+    assert.throws(() => decideTransport(all, [0, 1], 2), {
+      code: 'ERR_HVD_SETTING',
+      message: /--encrypt .* does not work with --(mpi|gloo): .* makes its own connections.*--transport tcp/,
+    });
+  }
 });

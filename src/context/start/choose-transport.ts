@@ -3,17 +3,27 @@
 
 import type { AutotuneWord } from '../../engine/autotune/word.ts';
 import { HorovodError } from '../../errors.ts';
-import type { TransportChoice } from '../../settings/table.ts';
+import { cannotEncrypt, type TransportChoice } from '../../settings/table.ts';
 import type { TransportName } from '../../transport/transport.ts';
+import type { Whereabouts } from './hosts.ts';
 
-/** What a rank says of itself before anything is decided. */
-export interface Introduction {
+/** What the choice of a transport depends on. */
+export interface Wish {
   readonly hostname: string;
-  readonly machine: string;
   /** HOROVOD_TRANSPORT; 'portable' for HOROVOD_NATIVE=0. */
   readonly wish: TransportChoice;
   /** Why the addon that its wish needs is not there; empty if it is. */
   readonly lack: string;
+  /** HOROVOD_ENCRYPT. */
+  readonly encrypt: boolean;
+}
+
+/** What a rank says of itself before anything is decided. */
+export interface Introduction extends Whereabouts, Wish {
+  readonly pid: number;
+  /** Of the package, and of the layout of shared memory. */
+  readonly version: string;
+  readonly layout: number;
   /** HOROVOD_AUTOTUNE; that of the first rank counts. */
   readonly autotune?: AutotuneWord | undefined;
 }
@@ -26,7 +36,7 @@ export interface TransportDecision {
 
 /** `ranks[i]` is the number of the rank that introduction i is from. */
 export function decideTransport(
-  introductions: readonly Introduction[],
+  introductions: readonly Wish[],
   ranks: readonly number[],
   hosts: number,
 ): TransportDecision {
@@ -37,8 +47,12 @@ export function decideTransport(
       `ranks ask for different transports (${[...wishes].join(', ')}); HOROVOD_TRANSPORT must be the same on all ranks.`,
     );
   }
+  checkAllEncrypt(introductions, ranks);
   const demand = [...wishes].find((wish) => wish !== 'portable');
-  if (demand === 'mpi' || demand === 'gloo') checkAllWish(demand, introductions, ranks);
+  if (demand === 'mpi' || demand === 'gloo') {
+    checkAllWish(demand, introductions, ranks);
+    if (introductions[0]?.encrypt === true) throw cannotEncrypt(demand);
+  }
   const place = introductions.findIndex(({ lack }) => lack !== '');
   if (place < 0) {
     if (demand === 'shm' && hosts > 1) {
@@ -64,10 +78,23 @@ export function decideTransport(
   };
 }
 
+function checkAllEncrypt(introductions: readonly Wish[], ranks: readonly number[]): void {
+  const told = introductions.findIndex(({ encrypt }) => encrypt);
+  const untold = introductions.findIndex(({ encrypt }) => !encrypt);
+  if (told < 0 || untold < 0) return;
+  const nameOf = (place: number) => `rank ${ranks[place]} on ${introductions[place]?.hostname}`;
+  throw new HorovodError(
+    'ERR_HVD_SETTING',
+    `${nameOf(told)} has HOROVOD_ENCRYPT=1, but ${nameOf(untold)} does not. Set it for all ranks, or start the job with ` +
+      'horovodrun --encrypt.',
+    { rank: ranks[untold] },
+  );
+}
+
 /** Their addons are loaded by who wishes so: a rank that was not told cannot follow. mpirun, for one, tells ranks of other hosts little. */
 function checkAllWish(
   demand: TransportChoice,
-  introductions: readonly Introduction[],
+  introductions: readonly Wish[],
   ranks: readonly number[],
 ): void {
   const untold = introductions.findIndex(({ wish }) => wish === 'auto');

@@ -1,8 +1,8 @@
 // Which ranks share a machine, and what follows from it: local ranks, cross ranks, the leader of each host. Nothing is
 // assumed about the order in which ranks lie on hosts: schedulers also deal them out in turn.
 
-import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { bootId, loopbackId, namespaceOf } from '../../net/machine.ts';
 import type { World } from '../context-parts.ts';
 
 /** Where a rank is, as it tells the others. */
@@ -11,6 +11,8 @@ export interface Whereabouts {
   readonly hostname: string;
   /** Equal on ranks that can share memory, and on no others. */
   readonly machine: string;
+  /** Equal on ranks that reach each other at 127.0.0.1, and on no others. */
+  readonly loopback: string;
 }
 
 /**
@@ -22,7 +24,7 @@ export function whereabouts(givenName: string | undefined): Whereabouts {
   // Not userInfo(): in a container the user may have a number and no name.
   const user = process.geteuid?.() ?? '';
   const facts = [name, hostname(), user, bootId(), namespaceOf('pid'), namespaceOf('user')];
-  return { hostname: name, machine: facts.join(' ') };
+  return { hostname: name, machine: facts.join(' '), loopback: loopbackId() };
 }
 
 /** The ranks of a job (or of a part of it) on their hosts. Places are those in the list of members. */
@@ -31,7 +33,7 @@ export class HostMap {
   readonly hostOf: readonly number[];
   readonly names: readonly string[];
 
-  constructor(members: readonly Whereabouts[]) {
+  constructor(members: readonly Pick<Whereabouts, 'hostname' | 'machine'>[]) {
     const machines = [...new Set(members.map(({ machine }) => machine))];
     this.hostOf = members.map(({ machine }) => machines.indexOf(machine));
     this.names = machines.map(
@@ -67,22 +69,5 @@ export class HostMap {
       crossSize: withIt.length,
       isHomogeneous: counts.every((count) => count === counts[0]),
     };
-  }
-}
-
-/** What tells two machines, or two boots of one, apart; not everywhere there is one. */
-function bootId(): string {
-  try {
-    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
-  } catch {
-    return '';
-  }
-}
-
-function namespaceOf(kind: 'pid' | 'user'): string {
-  try {
-    return readlinkSync(`/proc/self/ns/${kind}`);
-  } catch {
-    return '';
   }
 }

@@ -15,12 +15,15 @@ import { gather } from '../../rendezvous/store/gather.ts';
 import { controlBlockKey } from '../../rendezvous/store/keys.ts';
 import type { Settings } from '../../settings/table.ts';
 import { loadNative } from '../../transport/native/load.ts';
+import { transportText } from '../../transport/transport.ts';
 import type { Autotune } from '../autotune.ts';
 import type { ContextParts } from '../context-parts.ts';
+import { checkVersions, ownBuild } from './check-versions.ts';
 import { decideTransport, type Introduction, type TransportDecision } from './choose-transport.ts';
 import { announcer, type CommonParts, checkRanks, flightPlace } from './common-parts.ts';
 import { HostMap, whereabouts } from './hosts.ts';
 import { type OpenedTransport, openTransport } from './open-transport.ts';
+import { prefixOf, type Seating } from './seating.ts';
 import { StartProgress } from './start-progress.ts';
 import { asStartFailure, eitherOf, StartWatch } from './start-watch.ts';
 
@@ -31,6 +34,8 @@ export interface JoinRequest {
   /** Counts init() calls for the same ranks from 1. */
   readonly generation: number;
   readonly wait: WaitOptions;
+  /** Of a worker of an elastic job: `ranks` are numbers of workers. */
+  readonly seating?: Seating | undefined;
 }
 
 /** A rank that has come so far that it can be made a context. */
@@ -50,9 +55,9 @@ export async function joinRanks(common: CommonParts, request: JoinRequest): Prom
     const introductions = await start.introduce();
     const hosts = new HostMap(introductions);
     const decision = start.chooseTransport(introductions, hosts);
-    const block = await start.openControlBlock(hosts);
+    const block = await start.openControlBlock(introductions, hosts);
     const tuning = start.planTuning(introductions, hosts, decision);
-    const opened = await start.openTransport({ hosts, decision, block, tuning });
+    const opened = await start.openTransport({ introductions, hosts, decision, block, tuning });
     return start.finish(common, { hosts, block, opened, tuning });
   } catch (error) {
     throw await start.abandon(error);
@@ -87,18 +92,19 @@ class Start {
     this.#request = request;
     this.#job = job;
     this.#progress = progress;
-    this.#log = createLog(request.settings, job.rank);
     this.#members = members;
     this.#place = members.indexOf(job.rank);
-    this.#prefix = request.ranks === undefined ? '' : `ranks ${members.join(',')}/`;
+    this.#log = createLog(request.settings, request.seating?.seat.rank ?? job.rank);
+    this.#prefix = prefixOf(request);
     this.#watch = new StartWatch(job.store, this.#key('failure'));
     this.#debug(`in job ${job.jobId} of ${job.launcher}, one of ${job.size} ranks`, 'rendezvous');
   }
 
   /** Connects with the store through which the ranks meet. */
   static async findOthers(request: JoinRequest): Promise<Start> {
-    const { settings, wait, ranks } = request;
+    const { settings, wait, ranks, seating } = request;
     const progress = new StartProgress();
+    if (seating !== undefined) return new Start(request, seating.job, seating.seat.workers, progress);
     progress.joining(settings);
     const job = await joinJob(settings, wait).finally(() => progress.end());
     try {
@@ -118,7 +124,9 @@ class Start {
     };
     const onMissing = this.#progress.gathering(this.#members, this.#place, this.#log);
     const texts = await this.#gather('introduction', JSON.stringify(introduction), onMissing);
-    return texts.map((text) => JSON.parse(text) as Introduction);
+    const introductions = texts.map((text) => JSON.parse(text) as Introduction);
+    checkVersions(introductions, this.#members);
+    return introductions;
   }
 
   chooseTransport(introductions: readonly Introduction[], hosts: HostMap): TransportDecision {
@@ -134,7 +142,7 @@ class Start {
   }
 
   /** Each host has a control block, made by the first of its ranks. */
-  async openControlBlock(hosts: HostMap): Promise<ControlBlock> {
+  async openControlBlock(introductions: readonly Introduction[], hosts: HostMap): Promise<ControlBlock> {
     const { rank, size, store } = this.#job;
     const { settings, generation, wait } = this.#request;
     const [first] = hosts.placesOn(hosts.hostOf[this.#place] as number) as [number];
@@ -145,7 +153,9 @@ class Start {
       await this.#watch.guard(store.set(key, this.#block.path, wait));
     } else {
       this.#owner = leader;
-      this.#block = ControlBlock.open(await this.#watch.guard(store.get(key, { ...wait, from: leader })));
+      const path = await this.#watch.guard(store.get(key, { ...wait, from: leader }));
+      const pids = [introductions[first]?.pid as number];
+      this.#block = ControlBlock.open(path, { ranks: size, pids });
     }
     this.#block.attach(rank);
     return this.#block;
@@ -163,11 +173,13 @@ class Start {
   }
 
   async openTransport({
+    introductions,
     hosts,
     decision,
     block,
     tuning,
   }: {
+    readonly introductions: readonly Introduction[];
     readonly hosts: HostMap;
     readonly decision: TransportDecision;
     readonly block: ControlBlock;
@@ -180,6 +192,7 @@ class Start {
       job: this.#job,
       block,
       hosts,
+      loopbacks: introductions.map(({ loopback }) => loopback),
       members: this.#members,
       place: this.#place,
       decision,
@@ -187,9 +200,13 @@ class Start {
       generation: `${this.#prefix}${generation}`,
       wait: { ...wait, signal: eitherOf(wait.signal, this.#watch.signal) },
       exchange: (text) => this.#gather('addresses', text),
+      memory: this.#request.seating?.memory,
     });
-    const { name, background } = this.#opened.transport;
-    this.#debug(`the ${name} transport is open, background ${background}`, 'transport');
+    const { transport } = this.#opened;
+    this.#debug(
+      `the transport is open: ${transportText(transport)}, background ${transport.background}`,
+      'transport',
+    );
     return this.#opened;
   }
 
@@ -207,7 +224,7 @@ class Start {
       readonly tuning: Tuning | undefined;
     },
   ): JoinedParts {
-    const { settings } = this.#request;
+    const { settings, seating } = this.#request;
     const { rank, jobId } = this.#job;
     const members = this.#members;
     const { transport } = opened;
@@ -239,7 +256,10 @@ class Start {
         number: rank,
         hasOtherHosts: hosts.hosts > 1,
       },
-      flight: flightPlace(settings, [shortJobId(jobId), ...(this.#prefix === '' ? [] : members)].join('-')),
+      flight: flightPlace(settings, this.#flightName(shortJobId(jobId))),
+      isElastic: seating !== undefined,
+      steps: seating?.steps,
+      hasNotice: () => block.notice,
       pidOf: (each) => block.pid(members[each] as number),
       failJob: (error) => {
         const isOurs = block.fail(toFailureRecord(error));
@@ -303,6 +323,12 @@ class Start {
     );
   }
 
+  #flightName(job: string): string {
+    const { seating, ranks } = this.#request;
+    if (seating !== undefined) return `${job}-g${seating.seat.generation}`;
+    return [job, ...(ranks === undefined ? [] : this.#members)].join('-');
+  }
+
   #key(what: string): string {
     return `${this.#prefix}${what}/${this.#request.generation}`;
   }
@@ -313,12 +339,12 @@ class Start {
 }
 
 function introductionOf(settings: Settings): Introduction {
-  const { transport, launcher, hostname } = settings;
+  const { transport, launcher, hostname, encrypt } = settings;
   const native = loadNative(settings);
   const wish = transport === 'auto' && !settings.native ? 'portable' : transport;
   const lack = transport === 'portable' ? 'HOROVOD_TRANSPORT=portable' : native.built ? '' : native.reason;
   const givenName = launcher.kind === 'horovodrun' ? hostname : undefined;
-  return { ...whereabouts(givenName), wish, lack };
+  return { ...whereabouts(givenName), ...ownBuild(), pid: process.pid, wish, lack, encrypt };
 }
 
 function groupTunablesOf(

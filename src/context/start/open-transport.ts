@@ -1,30 +1,28 @@
 // Opens the transport that was decided on. Between hosts it needs the addresses of all ranks, and a watch on each host that
-// tells the other hosts of deaths and failures, since their control blocks do not see them.
+// tells the other hosts of deaths and failures, since their control blocks do not see them. Only the code of the transport
+// in use is loaded: modules are a large part of what starting a rank costs.
 
 import { existsSync } from 'node:fs';
 import type { Log } from '../../console/log.ts';
 import type { ControlBlock } from '../../control/control-block.ts';
 import { waitingPeriodMs } from '../../engine/observer.ts';
 import { HorovodError } from '../../errors.ts';
-import { parseAddress } from '../../net/addresses.ts';
+import { parseAddress, withoutLoopback } from '../../net/addresses.ts';
 import type { Identity } from '../../net/handshake.ts';
-import { MeshListener } from '../../net/mesh/listener.ts';
 import { nearInterfaces } from '../../net/near-interfaces.ts';
 import type { WaitOptions } from '../../net/wait.ts';
 import type { JoinedJob } from '../../rendezvous/join.ts';
 import { limitMpiInterfaces } from '../../settings/environment.ts';
 import type { Settings } from '../../settings/table.ts';
-import {
-  type CrossTransportName,
-  HierarchicalTransport,
+import type {
+  CrossTransportName,
+  HierarchicalTransportOptions,
 } from '../../transport/hierarchical/hierarchical-transport.ts';
 import type { NativeAddon } from '../../transport/native/addon.ts';
 import { loadNative } from '../../transport/native/load.ts';
-import { PortableClusterTransport } from '../../transport/portable/portable-cluster-transport.ts';
-import { PortableTransport } from '../../transport/portable/portable-transport.ts';
-import { ShmTransport } from '../../transport/shm/shm-transport.ts';
+import type { ReachableMemory } from '../../transport/native/reachable-memory.ts';
 import type { Transport } from '../../transport/transport.ts';
-import { type HostWatch, startWatch, type WatchedHost } from '../host-watch/host-watch.ts';
+import type { HostWatch, WatchedHost } from '../host-watch/host-watch.ts';
 import type { TransportDecision } from './choose-transport.ts';
 import type { HostMap } from './hosts.ts';
 
@@ -34,6 +32,8 @@ export interface TransportRequest {
   readonly block: ControlBlock;
   /** By place in `members`. */
   readonly hosts: HostMap;
+  /** By place: which ranks reach each other at 127.0.0.1. */
+  readonly loopbacks: readonly string[];
   readonly members: readonly number[];
   readonly place: number;
   readonly decision: TransportDecision;
@@ -41,6 +41,8 @@ export interface TransportRequest {
   readonly generation: string;
   readonly log: Log;
   readonly wait: WaitOptions;
+  /** Of a process that outlives the transport. */
+  readonly memory?: ReachableMemory | undefined;
   /** Every member gives a text and gets all. */
   exchange(text: string): Promise<readonly string[]>;
 }
@@ -68,15 +70,21 @@ export async function openTransport(request: TransportRequest): Promise<OpenedTr
     cma: settings.cma,
     timeoutMs: settings.operationTimeoutMs,
     stallAfterMs: waitingPeriodMs,
+    hasLauncher: settings.launcher.kind === 'horovodrun',
+    memory: request.memory,
   };
   const isPortable = decision.transport === 'portable';
-  if (isPortable && hosts.hosts === 1)
+  if (isPortable && hosts.hosts === 1) {
+    const { PortableTransport } = await import('../../transport/portable/portable-transport.ts');
     return { transport: new PortableTransport(block, options), close() {} };
+  }
   const native = isPortable ? undefined : loadAddon(request);
   if (decision.transport === 'shm' && native !== undefined) {
+    const { ShmTransport } = await import('../../transport/shm/shm-transport.ts');
     return { transport: new ShmTransport(native, block, options), close() {} };
   }
   const { networkInterfaces } = settings;
+  const { MeshListener } = await import('../../net/mesh/listener.ts');
   const listener = await MeshListener.open({ ...identityOf(job), rank: job.rank, networkInterfaces });
   let watch: HostWatch | undefined;
   try {
@@ -86,7 +94,7 @@ export async function openTransport(request: TransportRequest): Promise<OpenedTr
       ...(watch === undefined ? {} : { watch: watch.candidates }),
     };
     const texts = await request.exchange(JSON.stringify(own));
-    const addresses = texts.map((text) => JSON.parse(text) as Addresses);
+    const addresses = texts.map((text, member) => reachable(JSON.parse(text) as Addresses, request, member));
     if (decision.transport === 'mpi')
       tellMpiItsWay(otherHosts(request).map(({ place }) => addresses[place]?.mesh ?? []));
     const clusterOptions = {
@@ -98,21 +106,18 @@ export async function openTransport(request: TransportRequest): Promise<OpenedTr
       generation: request.generation,
       hierarchicalAllreduce: settings.hierarchicalAllreduce ?? true,
       hierarchicalAllgather: settings.hierarchicalAllgather ?? true,
+      isEncrypted: settings.encrypt,
     };
     const { signal, timeoutMs = settings.startTimeoutMs } = request.wait;
     const others = otherHosts(request).map(({ place: leader }) => addresses[leader]?.watch ?? []);
     await watch?.connect(others, { signal, timeoutMs });
-    const transport =
-      native === undefined
-        ? new PortableClusterTransport(block, clusterOptions)
-        : new HierarchicalTransport(native, block, {
-            ...clusterOptions,
-            transport: decision.transport as CrossTransportName,
-            isSingleThreaded: settings.mpiThreadsDisable,
-          });
+    const transport = await openClusterTransport(request, clusterOptions, native);
     const opened = watch;
+    // In an elastic job nobody is left who would need the thread: the generation is over for all.
+    const isElastic = settings.worker !== undefined;
     const close = () => {
-      opened?.stop();
+      if (isElastic) void opened?.destroy();
+      else opened?.stop();
       listener.close();
     };
     return { transport, close };
@@ -121,6 +126,32 @@ export async function openTransport(request: TransportRequest): Promise<OpenedTr
     listener.close();
     throw error;
   }
+}
+
+async function openClusterTransport(
+  { settings, block, decision }: TransportRequest,
+  options: Omit<HierarchicalTransportOptions, 'transport'>,
+  native: NativeAddon | undefined,
+): Promise<Transport> {
+  if (native === undefined) {
+    const { PortableClusterTransport } = await import(
+      '../../transport/portable/portable-cluster-transport.ts'
+    );
+    return new PortableClusterTransport(block, options);
+  }
+  const { HierarchicalTransport } = await import('../../transport/hierarchical/hierarchical-transport.ts');
+  return new HierarchicalTransport(native, block, {
+    ...options,
+    transport: decision.transport as CrossTransportName,
+    isSingleThreaded: settings.mpiThreadsDisable,
+  });
+}
+
+/** Loopback is left out for a rank of another machine: there, somebody else may listen at that port. */
+function reachable(addresses: Addresses, { loopbacks, place }: TransportRequest, member: number): Addresses {
+  if (loopbacks[member] === loopbacks[place]) return addresses;
+  const { mesh, watch } = addresses;
+  return { mesh: withoutLoopback(mesh), ...(watch === undefined ? {} : { watch: withoutLoopback(watch) }) };
 }
 
 /** MPI tries every interface it finds, also those that lead nowhere. `others`: the candidates of each other host. */
@@ -140,6 +171,7 @@ async function openWatch(request: TransportRequest): Promise<HostWatch | undefin
   const { settings, job, block, hosts, members, place, generation } = request;
   const local = hosts.placesOn(hosts.hostOf[place] as number);
   if (hosts.hosts === 1 || local[0] !== place) return undefined;
+  const { startWatch } = await import('../host-watch/host-watch.ts');
   return startWatch({
     ...identityOf(job),
     channel: `watch/${generation}`,

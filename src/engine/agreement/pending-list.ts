@@ -4,17 +4,18 @@ import { HorovodError } from '../../errors.ts';
 import { dtypes } from '../../tensor/dtype.ts';
 import type { AllgatherOperation } from '../../transport/transport.ts';
 import { type Description, requestKinds } from '../description.ts';
+import type { TrainingPosition } from '../step-clock.ts';
 
 export interface PendingList {
   /** The rank's thread sits in a Sync call: it will ask for nothing else until that returns. */
   readonly isBlocked: boolean;
   /** How many requests without a name it has counted. */
   readonly unnamed: number;
-  readonly requests: readonly PendingEntry[];
-}
-
-export interface PendingEntry extends Description {
-  readonly submittedAtMs: number;
+  /** How many operations of the process set it has taken part in with its own values, since all had joined. */
+  readonly operations: number;
+  /** Where in its training the rank is; left out if it does not train. */
+  readonly training?: TrainingPosition | undefined;
+  readonly requests: readonly Description[];
 }
 
 export function encodePendingList(list: PendingList): Uint8Array {
@@ -27,7 +28,11 @@ export function decodePendingList(bytes: Uint8Array, rank: number): PendingList 
     const value = JSON.parse(
       Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString(),
     ) as PendingList;
-    const isList = typeof value.isBlocked === 'boolean' && Number.isSafeInteger(value.unnamed);
+    const isList =
+      typeof value.isBlocked === 'boolean' &&
+      Number.isSafeInteger(value.unnamed) &&
+      Number.isSafeInteger(value.operations) &&
+      (value.training === undefined || isPosition(value.training));
     if (!isList || !value.requests.every(isEntry)) throw new TypeError('no such shape');
     return value;
   } catch (cause) {
@@ -39,7 +44,7 @@ export function decodePendingList(bytes: Uint8Array, rank: number): PendingList 
   }
 }
 
-function isEntry(entry: PendingEntry): boolean {
+function isEntry(entry: Description): boolean {
   return (
     typeof entry.key === 'string' &&
     requestKinds.includes(entry.kind) &&
@@ -50,8 +55,17 @@ function isEntry(entry: PendingEntry): boolean {
     entry.shapes.length === entry.dtypes.length &&
     typeof entry.prescale === 'number' &&
     typeof entry.postscale === 'number' &&
-    typeof entry.submittedAtMs === 'number' &&
     typeof entry.detail === 'string'
+  );
+}
+
+function isPosition(value: TrainingPosition): boolean {
+  const { steps, isInStep, epoch, batches, isEpochOver, isOver } = value;
+  return (
+    Number.isSafeInteger(steps) &&
+    typeof isInStep === 'boolean' &&
+    [epoch, batches].every((count) => count === undefined || Number.isSafeInteger(count)) &&
+    [isEpochOver, isOver].every((is) => is === undefined || typeof is === 'boolean')
   );
 }
 

@@ -1,6 +1,6 @@
 // What to do when fingerprints differ: a pure function from all ranks' pending lists to the same decision on
 // every rank. What all of them have runs now, in one order; the same name with something else in it becomes an
-// error; the rest waits. A rank that has joined takes part in allreduces with zeros. What is optional (autotune) and not
+// error; the rest waits. A rank that has joined takes part in allreduces with zeros. What is optional (autotune, checks) and not
 // asked for by all at this moment is given up: nobody ever waits for it.
 
 import type { ErrorCode } from '../../errors.ts';
@@ -13,7 +13,8 @@ import {
   labelOf,
 } from '../description.ts';
 import { findMismatch } from './mismatch.ts';
-import type { PendingEntry, PendingList } from './pending-list.ts';
+import type { PendingList } from './pending-list.ts';
+import { isProven, unevenText } from './uneven.ts';
 
 export interface Resolution {
   /** What runs now, in this order, on every rank. */
@@ -26,6 +27,14 @@ export interface Resolution {
   readonly lastJoined: number | undefined;
   /** Nothing can ever run: everybody is blocked. */
   readonly deadlock: string | undefined;
+  /** Ranks are at different points of their training, and that is why not all ask for the same. */
+  readonly uneven: Uneven | undefined;
+}
+
+export interface Uneven {
+  readonly text: string;
+  /** They will not come together again. */
+  readonly isProven: boolean;
 }
 
 /** `lists[i]` is of the group's member i, whose global rank is `ranks[i]`. */
@@ -70,16 +79,22 @@ export function resolvePending(lists: readonly PendingList[], ranks: readonly nu
         rank: away[0],
       });
     } else {
-      run.push(withoutTime(first));
+      run.push(first);
     }
   }
+  const uneven = joined.length === 0 ? unevenOf(lists, ranks) : undefined;
   if (active.length === 0) {
-    const joins = ranksWith.map(({ join }) => join);
-    return { run, errors, givenUp, lastJoined: lastToJoin(joins, ranks), deadlock: undefined };
+    return { run, errors, givenUp, lastJoined: lastToJoin(lists, ranks), deadlock: undefined, uneven };
   }
   const isStuck = run.length === 0 && errors.size === 0 && lists.every((list) => list.isBlocked);
-  const deadlock = isStuck ? deadlockText(lists, ranks) : undefined;
-  return { run, errors, givenUp, lastJoined: undefined, deadlock };
+  const deadlock = isStuck ? deadlockText(lists, ranks, uneven) : undefined;
+  return { run, errors, givenUp, lastJoined: undefined, deadlock, uneven };
+}
+
+function unevenOf(lists: readonly PendingList[], ranks: readonly number[]): Uneven | undefined {
+  const positions = lists.map(({ training }) => training);
+  const text = unevenText(positions, ranks);
+  return text === undefined ? undefined : { text, isProven: isProven(positions) };
 }
 
 function optionalKeys(lists: readonly PendingList[]): string[] {
@@ -89,25 +104,30 @@ function optionalKeys(lists: readonly PendingList[]): string[] {
   return [...new Set(keys)].sort(compareText);
 }
 
-/** By the clock of the host; ties go to the higher rank, so that all ranks name the same one. */
-function lastToJoin(
-  joins: readonly (PendingEntry | undefined)[],
-  ranks: readonly number[],
-): number | undefined {
-  let last: { at: number; rank: number } | undefined;
-  joins.forEach((join, i) => {
-    const at = join?.submittedAtMs ?? 0;
+/** Who has taken part in most operations; ties go to the higher rank. No clock: those of different machines differ. */
+function lastToJoin(lists: readonly PendingList[], ranks: readonly number[]): number | undefined {
+  let last: { operations: number; rank: number } | undefined;
+  lists.forEach(({ operations }, i) => {
     const rank = ranks[i] as number;
-    if (last === undefined || at > last.at || (at === last.at && rank > last.rank)) last = { at, rank };
+    const isLater =
+      last === undefined ||
+      operations > last.operations ||
+      (operations === last.operations && rank > last.rank);
+    if (isLater) last = { operations, rank };
   });
   return last?.rank;
 }
 
-function deadlockText(lists: readonly PendingList[], ranks: readonly number[]): string {
+function deadlockText(
+  lists: readonly PendingList[],
+  ranks: readonly number[],
+  uneven: Uneven | undefined,
+): string {
   const waits = lists.map((list, i) => `rank ${ranks[i]} waits for ${list.requests.map(labelOf).join(', ')}`);
+  const stuck = `all ranks are blocked and wait for different things: ${waits.join('; ')}.`;
+  if (uneven !== undefined) return `${stuck} ${uneven.text}`;
   return (
-    `all ranks are blocked and wait for different things: ${waits.join('; ')}. ` +
-    'The usual cause is that ranks take different branches, or call the same operations in a different order. ' +
+    `${stuck} The usual cause is that ranks take different branches, or call the same operations in a different order. ` +
     'Give the operations names, or use the promise forms where the order may differ.'
   );
 }
@@ -117,10 +137,6 @@ function whatOf({ kind, op, detail }: Description): string {
   if (kind !== 'allreduce') return kind;
   const compressor = detail.slice(compositeMark.length);
   return `${kind} with ${compressor === '' ? op : `compression ${compressor}`}`;
-}
-
-function withoutTime({ submittedAtMs: _, ...description }: PendingEntry): Description {
-  return description;
 }
 
 export function listRanks(ranks: readonly number[]): string {

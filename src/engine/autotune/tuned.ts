@@ -19,8 +19,8 @@ export class Tuned implements TunableLimits {
   bucketBytes: number;
   /** Of compressors that may be chosen (Compression.auto): the name of the one to use. */
   compression: string | undefined;
-  /** Called where ranks were not at the same point when they wanted to agree. */
-  onGivenUp: (() => void) | undefined;
+  /** Called where ranks were not at the same point when they wanted to agree, with the key of what they wanted. */
+  onGivenUp: ((key: string) => void) | undefined;
   /** Counts changes. */
   version = 0;
   /** Several requests have been in flight at once: how they are gathered and fused matters. */

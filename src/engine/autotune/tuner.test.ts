@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { type Autotune, attachAutotune, exchangeOptional } from '../../context/autotune.ts';
+import { type Autotune, attachAutotune, exchangeSettings } from '../../context/autotune.ts';
 import type { HorovodContext } from '../../context/context.ts';
 import { allreduce, join as joinRanks } from '../../operations/collectives.ts';
 import { Sum } from '../../tensor/reduce-op.ts';
@@ -34,7 +34,7 @@ function makeTuner(context: HorovodContext, decider: Decider | undefined, stepsP
     {
       rank: context.world.rank,
       isIdle: () => context.isIdle,
-      exchange: (key, text) => exchangeOptional(context, key, text),
+      exchange: (key, text) => exchangeSettings(context, key, text),
       apply: (values) => void context.tuned.apply(values),
       nowMs: () => 0,
       warn: (text) => void warnings.push(text),
@@ -271,7 +271,7 @@ describe('autotune on a context', () => {
     }
   });
 
-  test('a result file that is none is told, and written over', (t) => {
+  test('a result file that cannot be read gives a warning and is overwritten', (t) => {
     const directory = mkdtempSync(join(tmpdir(), 'hvd-autotune-'));
     t.after(() => rmSync(directory, { recursive: true }));
     const file = join(directory, 'result.json');

@@ -37,6 +37,8 @@ export interface Decision {
   readonly isOver: boolean;
 }
 
+/** How the keys of exchanges begin. */
+export const exchangeKey = 'horovod.autotune.';
 /** The first step after a switch makes routes and buffers anew. */
 const stepsToSettle = 1;
 /** Attempts become rarer, by doubling, up to this often. */
@@ -104,7 +106,7 @@ export class Tuner {
     const decision = this.#decision;
     const text = decision === undefined ? '' : JSON.stringify(decision);
     try {
-      const answer = this.#host.exchange(`horovod.autotune.${this.#exchanges}`, text);
+      const answer = this.#host.exchange(`${exchangeKey}${this.#exchanges}`, text);
       if (answer instanceof Promise) this.#takeLater(answer);
       else this.#take(answer);
     } catch (error) {

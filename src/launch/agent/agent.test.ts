@@ -4,7 +4,9 @@ import assert from 'node:assert/strict';
 import { PassThrough } from 'node:stream';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ProtocolError } from '../../net/frames.ts';
+import fc from 'fast-check';
+import { randomMessage } from '../../../test/support/random-message.ts';
+import { encodeFrame, ProtocolError } from '../../net/frames.ts';
 import { environmentForOtherHosts, receivedEnvironment } from './forwarded-environment.ts';
 import { OutputPump } from './output-pump.ts';
 import {
@@ -21,7 +23,13 @@ describe('frames', () => {
     { op: 'heartbeat' },
     { op: 'output', rank: 70_000, stream: 'stderr', bytes: Buffer.from('häl\nlo') },
     { op: 'output', rank: 0, stream: 'stdout', bytes: Buffer.alloc(0) },
-    { op: 'started', pids: [1, null] },
+    {
+      op: 'started',
+      pids: [
+        [0, 77],
+        [1, null],
+      ],
+    },
     { op: 'ended', rank: 3, end: { signal: 'SIGKILL' } },
   ];
 
@@ -52,6 +60,23 @@ describe('frames', () => {
       assert.throws(() => new MessageReader<Report>().push(bytes), ProtocolError);
     });
   }
+});
+
+test('ten thousand random frames of an agent are messages or errors, nothing else', () => {
+  const words = ['start', 'signal', 'credit', 'heartbeat', 'hello', 'ended', 'testament', 'remark'];
+  const bytes = fc.uint8Array({ minLength: 1, maxLength: 40 }).map((each) => Buffer.from(each));
+  const json = randomMessage('op', words).map((text) => Buffer.from(`\0${text}`));
+  fc.assert(
+    fc.property(fc.oneof(bytes, json), (body) => {
+      try {
+        const [message] = new MessageReader<Report>().push(encodeFrame(body, 10_000));
+        assert.equal(typeof message?.op, 'string');
+      } catch (error) {
+        assert.ok(error instanceof ProtocolError, String(error));
+      }
+    }),
+    { numRuns: 10_000 },
+  );
 });
 
 describe('the lines before the frames', () => {

@@ -1,4 +1,4 @@
-// The agent. States: waiting for the order to start → running the ranks of its host → ending. It ends, and stops all its
+// The agent. States: waiting for what the ranks have in common → running the ranks of its host → ending. It ends, and stops all its
 // ranks, when its input ends (because horovodrun or ssh has ended), when horovodrun is silent for too long, or on a signal.
 // If the agent itself is killed, its guardian kills the ranks.
 
@@ -6,14 +6,18 @@ import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HorovodError } from '../../errors.ts';
+import { loopbackId } from '../../net/machine.ts';
 import { SilenceDetector } from '../../net/silence.ts';
 import { processEnvironment } from '../../settings/environment.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
 import { packageVersion } from '../../settings/package.ts';
 import { resolveCommand } from '../command.ts';
 import { deferred } from '../deferred.ts';
+import { numberOf, type Slot } from '../hosts/plan-slots.ts';
 import type { StartedRank } from '../ranks/host-ranks.ts';
 import { LocalRanks } from '../ranks/local-ranks.ts';
+import type { ProcessWatchOptions } from '../ranks/process-watch.ts';
+import { crowdedHint } from '../spawn/allowed-cores.ts';
 import { Guardian } from '../spawn/guardian.ts';
 import { CorePinning } from '../spawn/pin-cores.ts';
 import { planGpus } from '../spawn/pin-gpus.ts';
@@ -25,13 +29,13 @@ import {
   linePrefix,
   MessageReader,
   type Order,
+  type PrepareOrder,
   protocolVersion,
   type Report,
-  type StartOrder,
   type StreamName,
 } from './protocol.ts';
 
-/** Until the order to start says how long horovodrun may be silent. */
+/** Until `prepare` says how long horovodrun may be silent. */
 const firstSilenceMs = 10_000;
 /** Between SIGTERM and SIGKILL when horovodrun has gone. */
 const orphanGraceMs = 1000;
@@ -54,7 +58,7 @@ export class Agent {
   readonly #pumps = new Map<string, OutputPump>();
   readonly #endedRanks = new Set<StartedRank>();
   #silence: SilenceDetector<'launcher'>;
-  #ranks: readonly StartedRank[] = [];
+  readonly #ranks = new Map<number, StartedRank>();
   #host: LocalRanks | undefined;
   #guardian: Guardian | undefined;
   #isEnding = false;
@@ -72,6 +76,7 @@ export class Agent {
       node: process.versions.node,
       pid: process.pid,
       hostname: hostname(),
+      loopback: loopbackId(),
       launcherAddress: processEnvironment()['SSH_CONNECTION']?.split(' ')[0],
     });
   }
@@ -102,18 +107,27 @@ export class Agent {
 
   #obey(order: Order): void {
     switch (order.op) {
+      case 'prepare':
+        this.#prepare(order);
+        return;
       case 'start':
-        void this.#start(order);
+        void this.#start(order.slots);
         return;
       case 'signal':
-        this.#ranks.find(({ slot }) => slot.rank === order.rank)?.signal(order.signal);
+        this.#ranks.get(order.rank)?.signal(order.signal);
         return;
       case 'control-block':
         this.#host?.useControlBlock(order.path);
         for (const rank of this.#endedRanks) this.#reportTestament(rank);
         return;
+      case 'notice':
+        this.#host?.notice();
+        return;
       case 'credit':
         this.#pumps.get(`${order.rank} ${order.stream}`)?.credit(order.bytes);
+        return;
+      case 'terminal':
+        this.#host?.resizeTerminal(order.columns);
         return;
       case 'heartbeat':
         return;
@@ -122,7 +136,7 @@ export class Agent {
     }
   }
 
-  async #start(order: StartOrder): Promise<void> {
+  #prepare(order: PrepareOrder): void {
     if (this.#isEnding || this.#host !== undefined) return;
     this.#silence.stop();
     this.#silence = this.#detectSilence(order.silenceMs);
@@ -131,11 +145,15 @@ export class Agent {
     } catch (error) {
       if (!HorovodError.is(error)) throw error;
       this.#report({ op: 'refused', why: error.detail });
-      return;
     }
-    this.#ranks = await this.#host.start();
-    this.#report({ op: 'started', pids: this.#ranks.map(({ pid }) => pid ?? null) });
-    for (const rank of this.#ranks) void this.#watch(rank);
+  }
+
+  async #start(slots: readonly Slot[]): Promise<void> {
+    if (this.#isEnding || this.#host === undefined) return;
+    const started = await this.#host.start(slots);
+    for (const rank of started) this.#ranks.set(numberOf(rank.slot), rank);
+    this.#report({ op: 'started', pids: started.map(({ slot, pid }) => [numberOf(slot), pid ?? null]) });
+    for (const rank of started) void this.#watch(rank);
   }
 
   #detectSilence(limitMs: number): SilenceDetector<'launcher'> {
@@ -144,9 +162,10 @@ export class Agent {
     return silence;
   }
 
-  #createHost(order: StartOrder): LocalRanks {
+  #createHost(order: PrepareOrder): LocalRanks {
     const own = processEnvironment();
-    const { slots, words, execPath, execArgv, jobId, environment, rendezvousAddress, graceMs } = order;
+    const { hostname, slotCount, words, execPath, execArgv, jobId, environment, rendezvousAddress, graceMs } =
+      order;
     const remark = (isImportant: boolean) => (text: string) =>
       this.#report({ op: 'remark', text, isImportant });
     const secret = JobSecret.fromHex(order.secret);
@@ -154,11 +173,13 @@ export class Agent {
     const [file = '', ...args] = words;
     // Node may be at another path here than on the machine of horovodrun.
     const program = file === execPath && !existsSync(file) ? process.execPath : file;
-    const corePinning = order.pinCores ? new CorePinning(slots.length, remark(true)) : undefined;
-    const gpus = order.pinGpus ? planGpus(own['CUDA_VISIBLE_DEVICES'], slots.length) : undefined;
+    const corePinning = order.pinCores ? new CorePinning(slotCount, remark(true)) : undefined;
+    const hint = order.pinCores ? undefined : crowdedHint(slotCount);
+    if (hint !== undefined) remark(true)(hint);
+    const gpus = order.pinGpus ? planGpus(own['CUDA_VISIBLE_DEVICES'], slotCount) : undefined;
     this.#guardian = Guardian.start(jobId, own['PATH']);
     return new LocalRanks({
-      slots,
+      hostname,
       environment,
       secret,
       jobId,
@@ -166,11 +187,21 @@ export class Agent {
       graceMs,
       corePinning,
       gpus,
+      terminalColumns: order.terminalColumns,
       command: resolveCommand([program, ...args], process.execPath, execArgv),
       driverEnvironment: receivedEnvironment(own, order.forwarded, existsSync),
       guardian: this.#guardian,
       explain: remark(false),
+      watch: order.hangTimeoutMs === undefined ? undefined : this.#processWatch(order.hangTimeoutMs),
     });
+  }
+
+  #processWatch(hangTimeoutMs: number): ProcessWatchOptions {
+    return {
+      hangTimeoutMs,
+      onStopped: (rank, isStopped) => this.#report({ op: 'stopped', rank, isStopped }),
+      onHanging: (rank) => this.#report({ op: 'hanging', rank }),
+    };
   }
 
   async #watch(rank: StartedRank): Promise<void> {
@@ -178,14 +209,15 @@ export class Agent {
     const { end, spawnError } = await rank.ended;
     this.#endedRanks.add(rank);
     this.#reportTestament(rank);
-    this.#report({ op: 'ended', rank: rank.slot.rank, end, spawnError });
+    const number = numberOf(rank.slot);
+    this.#report({ op: 'ended', rank: number, end, spawnError });
     await rank.cleared;
-    this.#report({ op: 'cleared', rank: rank.slot.rank });
+    this.#report({ op: 'cleared', rank: number });
     for (const pump of pumps) pump.endWhenQuiet();
   }
 
   #pump(rank: StartedRank, stream: StreamName): OutputPump {
-    const number = rank.slot.rank;
+    const number = numberOf(rank.slot);
     const pump = new OutputPump(rank[stream], {
       send: (bytes) => this.#report({ op: 'output', rank: number, stream, bytes }),
       end: () => this.#report({ op: 'output-end', rank: number, stream }),
@@ -196,7 +228,7 @@ export class Agent {
 
   #reportTestament(rank: StartedRank): void {
     const { testament, slot } = rank;
-    if (testament !== undefined) this.#report({ op: 'testament', rank: slot.rank, testament });
+    if (testament !== undefined) this.#report({ op: 'testament', rank: numberOf(slot), testament });
   }
 
   #report(report: Report): void {
@@ -205,12 +237,13 @@ export class Agent {
 
   async #endAll(): Promise<void> {
     this.#silence.stop();
-    for (const rank of this.#ranks) if (!this.#endedRanks.has(rank)) rank.signal('SIGTERM');
-    const allEnded = Promise.all(this.#ranks.map(({ ended }) => ended));
+    const ranks = [...this.#ranks.values()];
+    for (const rank of ranks) if (!this.#endedRanks.has(rank)) rank.signal('SIGTERM');
+    const allEnded = Promise.all(ranks.map(({ ended }) => ended));
     await Promise.race([allEnded, sleep(orphanGraceMs)]);
-    for (const rank of this.#ranks) if (!this.#endedRanks.has(rank)) rank.signal('SIGKILL');
+    for (const rank of ranks) if (!this.#endedRanks.has(rank)) rank.signal('SIGKILL');
     // Processes that a rank has left running may take `graceMs` to end; the guardian kills them if they take longer.
-    const allCleared = Promise.all(this.#ranks.map(({ cleared }) => cleared)).then(() => true);
+    const allCleared = Promise.all(ranks.map(({ cleared }) => cleared)).then(() => true);
     const isClear = await Promise.race([allCleared, sleep(orphanGraceMs, false)]);
     await this.#host?.close();
     if (isClear) await this.#guardian?.dismiss();

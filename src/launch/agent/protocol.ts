@@ -10,7 +10,7 @@ import type { Slot } from '../hosts/plan-slots.ts';
 import type { RankTestament } from '../ranks/host-ranks.ts';
 
 /** Both sides must have the same. */
-export const protocolVersion = 1;
+export const protocolVersion = 3;
 export const linePrefix = 'horovod-agent ';
 /** An environment may be large. */
 export const maxFrameBytes: number = 16 * 2 ** 20;
@@ -29,16 +29,25 @@ const streamNames: readonly StreamName[] = ['stdout', 'stderr'];
 
 /** From horovodrun to the agent. */
 export type Order =
-  | ({ readonly op: 'start' } & StartOrder)
+  | ({ readonly op: 'prepare' } & PrepareOrder)
+  /** At any time after that. */
+  | { readonly op: 'start'; readonly slots: readonly Slot[] }
   | { readonly op: 'signal'; readonly rank: number; readonly signal: NodeJS.Signals }
   | { readonly op: 'control-block'; readonly path: string }
+  /** The ranks of an elastic job are to leave their generation together. */
+  | { readonly op: 'notice' }
   | { readonly op: 'credit'; readonly rank: number; readonly stream: StreamName; readonly bytes: number }
+  | { readonly op: 'terminal'; readonly columns: number }
   | { readonly op: 'heartbeat' };
 
-export interface StartOrder {
+/** What all ranks of the host have in common. Ranks are known by their numbers (`numberOf`). */
+export interface PrepareOrder {
   readonly jobId: string;
   readonly secret: string;
-  readonly slots: readonly Slot[];
+  /** The name of the host in the job. */
+  readonly hostname: string;
+  /** How many ranks share its cores and GPUs. */
+  readonly slotCount: number;
   /** The command as the user gave it, and the Node options of the launcher. */
   readonly words: readonly string[];
   readonly execPath: string;
@@ -47,16 +56,20 @@ export interface StartOrder {
   /** Variables that flags and config file set. */
   readonly environment: Readonly<Record<string, string>>;
   readonly rendezvousAddress: string;
+  /** Of the launcher's terminal, for rank 0. */
+  readonly terminalColumns?: number | undefined;
   readonly pinCores: boolean;
   readonly pinGpus: boolean;
   readonly graceMs: number;
   readonly silenceMs: number;
+  /** Of an elastic job: report processes that were stopped, or hang for this long. */
+  readonly hangTimeoutMs?: number | undefined;
 }
 
 /** From the agent to horovodrun. */
 export type Report =
   | ({ readonly op: 'hello' } & Hello)
-  | { readonly op: 'started'; readonly pids: readonly (number | null)[] }
+  | { readonly op: 'started'; readonly pids: readonly (readonly [rank: number, pid: number | null])[] }
   /** The ranks cannot be started at all. */
   | { readonly op: 'refused'; readonly why: string }
   | { readonly op: 'output'; readonly rank: number; readonly stream: StreamName; readonly bytes: Buffer }
@@ -69,6 +82,8 @@ export type Report =
     }
   | { readonly op: 'testament'; readonly rank: number; readonly testament: RankTestament }
   | { readonly op: 'cleared'; readonly rank: number }
+  | { readonly op: 'stopped'; readonly rank: number; readonly isStopped: boolean }
+  | { readonly op: 'hanging'; readonly rank: number }
   | { readonly op: 'remark'; readonly text: string; readonly isImportant: boolean }
   | { readonly op: 'heartbeat' };
 
@@ -78,6 +93,8 @@ export interface Hello {
   readonly node: string;
   readonly pid: number;
   readonly hostname: string;
+  /** Equal if this host reaches the launcher at 127.0.0.1. */
+  readonly loopback: string;
   /** The launcher's address as this host sees it, from SSH_CONNECTION. */
   readonly launcherAddress?: string | undefined;
 }
@@ -101,9 +118,10 @@ export class MessageReader<T extends Order | Report> {
 }
 
 const operations: ReadonlySet<unknown> = new Set([
-  ...(['start', 'signal', 'control-block', 'credit', 'heartbeat'] satisfies Order['op'][]),
+  ...(['prepare', 'start', 'signal', 'control-block', 'notice'] satisfies Order['op'][]),
+  ...(['credit', 'terminal', 'heartbeat'] satisfies Order['op'][]),
   ...(['hello', 'started', 'refused', 'output-end'] satisfies Report['op'][]),
-  ...(['ended', 'testament', 'cleared', 'remark'] satisfies Report['op'][]),
+  ...(['ended', 'testament', 'cleared', 'stopped', 'hanging', 'remark'] satisfies Report['op'][]),
 ]);
 
 function decode(body: Buffer): Order | Report {

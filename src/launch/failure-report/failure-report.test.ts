@@ -1,4 +1,4 @@
-// Who is to blame, and how it is told.
+// Which rank is to blame, and how the report says it.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -54,6 +54,25 @@ test('a rank stopped by horovodrun is not the cause', () => {
   assert.equal(findRootCause(ends)?.rank, 0);
   const wrapped = [ended(0, { code: 1 }, lost(1)), ended(1, { signal: 'SIGTERM' }, { endedBy: 'SIGTERM' })];
   assert.equal(findRootCause(wrapped)?.rank, 0);
+});
+
+test('a rank that was killed because it could still write into memory of others is not the cause', () => {
+  const killed = ended(
+    1,
+    { signal: 'SIGKILL' },
+    { endedBy: 'SIGKILL', wasKilledByFence: true, recorded: 'rank 0 waited 1.5 s in allreduce "x"' },
+  );
+  const gaveUp = ended(0, { code: 1 });
+  assert.equal(findRootCause([killed, gaveUp])?.rank, 0);
+  const text =
+    'rank 1 on localhost (pid 101) was stopped by horovodrun (SIGKILL): the job had failed, and it could still write ' +
+    'into the memory of other ranks';
+  assert.ok(failureReport(gaveUp, [killed, gaveUp]).includes(`Other ranks:\n  ${text}\n`));
+  // The others have caught the error and ended well.
+  const ends = [killed, ended(0, { code: 0 })];
+  const report = failureReport(findRootCause(ends) as RankEnd, ends);
+  assert.ok(report.includes(`${text}\n  Reported by the ranks: rank 0 waited`));
+  assert.doesNotMatch(report, /did not send this signal/);
 });
 
 test('a rank that ended by itself just before our signal reached it is no aftermath', () => {
@@ -112,6 +131,44 @@ Other ranks:
   rank 3 on localhost (pid 103) exited with code 0
 Exit code: 3 (that of rank 2)`,
   );
+});
+
+test('one mistake of all ranks: the error without its stack, and the others in one line', () => {
+  const lines = ['HorovodError: ERR_HVD_MISMATCH: …', '    at train.ts:7'];
+  const same = (rank: number) =>
+    ended(rank, { code: 1 }, { uncaught: { lines, sameAs: rank === 1 ? undefined : 1 } });
+  const cause = same(2);
+  const lone = ended(4, { code: 1 }, { uncaught: { lines: ['Error: x'], sameAs: undefined } });
+  assert.equal(
+    failureReport(cause, [cause, same(0), same(1), same(3), lone]),
+    `The job has failed. First failure:
+  rank 2 on localhost (pid 102) exited with code 1
+  HorovodError: ERR_HVD_MISMATCH: …
+      at train.ts:7
+Other ranks:
+  ranks 0, 1, 3 exited with code 1, with the same error
+  rank 4 on localhost (pid 104) exited with code 1
+Exit code: 1 (that of rank 2)`,
+  );
+});
+
+test('a rank that exits with code 0 in the middle of the job is the first failure', () => {
+  const early = ended(1, { code: 0 }, { state: 'attached' });
+  const ends = [early, ended(3, { code: 1 }, lost(1)), ended(0, { code: 5 }, lost(1))];
+  const cause = findRootCause(ends);
+  assert.equal(cause?.rank, 1);
+  const report = failureReport(early, ends);
+  assert.match(
+    report,
+    /First failure:\n {2}rank 1 .* exited with code 0 without calling shutdown\(\), while other ranks needed it\n/,
+  );
+  assert.match(report, /Exit code: 1 \(that of rank 3\)$/);
+  // It may have called shutdown(), or nobody needed it.
+  assert.equal(
+    findRootCause([ended(1, { code: 0 }, { state: 'left' }), ended(3, { code: 1 }, lost(1))])?.rank,
+    3,
+  );
+  assert.equal(findRootCause([early, ended(3, { code: 1 })])?.rank, 3);
 });
 
 test('an exception that stderr shows already is not shown twice', () => {

@@ -9,6 +9,7 @@ import {
   openFlightDirectory,
 } from '../../observe/flight-recorder/flight-directory.ts';
 import { shortJobId } from '../../rendezvous/short-job-id.ts';
+import { typedCommand } from '../../settings/command-name.ts';
 
 export class FlightRecords {
   readonly #directory: FlightDirectory | undefined;
@@ -32,7 +33,7 @@ export class FlightRecords {
     }
     return (
       `the ranks on this host are writing flight records to ${this.#directory.path}, except for ranks that do not return ` +
-      `to the event loop. To see them, run: horovod flight-report ${this.#directory.path}`
+      `to the event loop. To see them, run: ${typedCommand('horovod')} flight-report ${this.#directory.path}`
     );
   }
 
@@ -42,6 +43,7 @@ export class FlightRecords {
     // File systems have coarser clocks.
     if (dumpsIn(this.#directory, this.#startedAtMs - 1000).length === 0) return [];
     const others = this.#hasOtherHosts ? ' (ranks on other hosts write to the same path on their host)' : '';
-    return [`To see what each rank did last, run: horovod flight-report ${this.#directory.path}${others}`];
+    const command = `${typedCommand('horovod')} flight-report ${this.#directory.path}`;
+    return [`To see what each rank did last, run: ${command}${others}`];
   }
 }

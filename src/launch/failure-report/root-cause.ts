@@ -1,16 +1,21 @@
 // Which rank failed first, derived from the order in which ranks ended and from their last errors. Pure functions.
 
-import type { ErrorRecord, FailureRecord } from '../../control/control-block.ts';
+import type { ErrorRecord, FailureRecord, RankState } from '../../control/control-block.ts';
 import type { ProcessEnd } from '../../control/process-status.ts';
 import { signalNumber } from '../../control/process-status.ts';
+import type { UncaughtError } from '../output/uncaught-errors.ts';
 
 export interface RankEnd {
   readonly rank: number;
+  /** What it is called. Default: 'rank 3'. */
+  readonly name?: string | undefined;
   readonly hostname: string;
   readonly pid: number | undefined;
   readonly end: ProcessEnd;
   /** The signal that horovodrun sent it before it saw its end. The rank may have ended by itself just before. */
   readonly endedBy: string | undefined;
+  /** That signal came because others waited for it with the fence: the job had failed before. */
+  readonly wasKilledByFence?: boolean | undefined;
   readonly lastWords: ErrorRecord | undefined;
   /** The other rank whose loss it reported; see `blamedRank`. */
   readonly blamed: number | undefined;
@@ -18,6 +23,10 @@ export interface RankEnd {
   readonly recorded?: string | undefined;
   /** The end of its stderr. */
   readonly stderrTail: readonly string[];
+  /** The error that ended it, as it is on its stderr. */
+  readonly uncaught?: UncaughtError | undefined;
+  /** What it had said when it ended; undefined: not known. */
+  readonly state?: RankState | undefined;
   /** Why it could not be started at all. */
   readonly spawnError?: string | undefined;
   /** How its host was lost. How the rank itself ended is then unknown. */
@@ -31,6 +40,11 @@ export function exitCodeOf(end: ProcessEnd): number {
 
 export function isFailure(end: ProcessEnd): boolean {
   return exitCodeOf(end) !== 0;
+}
+
+/** It ended well by itself, in the middle of the job: it had not called shutdown(). */
+export function leftWithoutWord({ end, state }: Pick<RankEnd, 'end' | 'state'>): boolean {
+  return !isFailure(end) && (state === 'attached' || state === 'absent');
 }
 
 /** A signal ended it, and horovodrun had sent one. */
@@ -54,8 +68,8 @@ export function blamedRank(
 
 /**
  * `ends` is in the order in which the launcher saw them. The cause is the first failure, unless that rank blames another
- * one that also failed by itself. (A rank that shut down early and ended well has not failed, and one that horovodrun
- * stopped did not fail by itself.)
+ * one that also failed by itself, or ended without shutdown(). (A rank that shut down early and ended well has not failed, and
+ * one that horovodrun stopped did not fail by itself.)
  */
 export function findRootCause(ends: readonly RankEnd[]): RankEnd | undefined {
   const failures = ends.filter((one) => isFailure(one.end) && !wasEndedByUs(one));
@@ -64,9 +78,15 @@ export function findRootCause(ends: readonly RankEnd[]): RankEnd | undefined {
   while (suspect !== undefined && !suspected.has(suspect.rank)) {
     suspected.add(suspect.rank);
     const { blamed } = suspect;
-    const other = failures.find(({ rank }) => rank === blamed);
+    const other = ends.find((one) => one.rank === blamed && (failures.includes(one) || leftWithoutWord(one)));
     if (other === undefined) break;
     suspect = other;
   }
   return suspect;
+}
+
+/** The rank whose exit code is that of the job: the cause, or, if that ended well, the first that failed because of it. */
+export function exitingRank(cause: RankEnd, ends: readonly RankEnd[]): RankEnd {
+  if (isFailure(cause.end)) return cause;
+  return ends.find((one) => isFailure(one.end) && !wasEndedByUs(one)) ?? cause;
 }

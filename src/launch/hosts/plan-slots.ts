@@ -12,6 +12,13 @@ export interface Slot {
   readonly localSize: number;
   readonly crossRank: number;
   readonly crossSize: number;
+  /** Of an elastic job: the number of the process. Ranks are then those that are planned for it. */
+  readonly worker?: number | undefined;
+}
+
+/** By which the launcher, the store and control blocks know the process of a slot. */
+export function numberOf({ worker, rank }: Slot): number {
+  return worker ?? rank;
 }
 
 export function planSlots(processes: number, hosts: readonly Host[]): Slot[] {

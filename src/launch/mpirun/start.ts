@@ -1,5 +1,6 @@
 // Starts mpirun for a job.
 
+import { listLocalAddresses } from '../../net/addresses.ts';
 import { forwardedEnvironment } from '../../settings/environment.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
 import { settingsTable } from '../../settings/table.ts';
@@ -15,6 +16,8 @@ export async function startMpirunJob(launch: Launch): Promise<MpirunJob> {
   const { options, settings, say, driverEnvironment } = launch;
   const { slots, remoteNames } = launch.plan;
   const timeoutMs = settings.startTimeoutMs;
+  // Throws if none of them is here.
+  listLocalAddresses(settings.networkInterfaces);
   const [mpirun] = await Promise.all([
     requireMpirun(settings.mpirun, driverEnvironment, timeoutMs),
     reachHosts([...remoteNames], { ssh: sshOptions(launch), env: driverEnvironment, timeoutMs }),

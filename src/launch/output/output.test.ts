@@ -79,7 +79,7 @@ test('however output is cut, the lines are the same', () => {
 test('the prefix names rank and stream, and the time if wanted', () => {
   assert.equal(linePrefix(3, 'stderr'), '[3]<stderr>:');
   const noon = new Date(2020, 0, 20, 12, 0, 1);
-  assert.equal(linePrefix(0, 'stdout', noon), 'Mon Jan 20 12:00:01 2020[0]<stdout>:');
+  assert.equal(linePrefix(0, 'stdout', noon), 'Mon Jan 20 12:00:01 2020 [0]<stdout>:');
 });
 
 test('output files are padded to sort, also for one rank', () => {

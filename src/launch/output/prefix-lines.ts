@@ -31,7 +31,10 @@ export class LinePrefixer {
     for (let at = 0; at < input.length; at++) {
       if (input[at] !== newline && input[at] !== carriageReturn) continue;
       if (input[at] === carriageReturn && input[at + 1] === newline) at++;
-      this.#line(pieces, input.subarray(start, at + 1));
+      const line = input.subarray(start, at + 1);
+      // A carriage return at the start of a line only moves the cursor.
+      if (line[0] === carriageReturn && !this.#isMidLine) pieces.push(line);
+      else this.#line(pieces, line);
       this.#isMidLine = false;
       start = at + 1;
       this.#endedWithReturn = start === input.length && input[at] === carriageReturn;
@@ -44,6 +47,11 @@ export class LinePrefixer {
       this.#rest = this.#rest.subarray(whole);
     }
     return Buffer.concat(pieces);
+  }
+
+  /** The last line ended in a carriage return alone. */
+  get endedWithReturn(): boolean {
+    return this.#endedWithReturn;
   }
 
   /** The last line, if it has no end. */
@@ -60,9 +68,9 @@ export class LinePrefixer {
   }
 }
 
-/** '[0]<stdout>:', or with the time: 'Mon Jan 20 12:00:01 2020[0]<stdout>:'. */
+/** '[0]<stdout>:', or with the time: 'Mon Jan 20 12:00:01 2020 [0]<stdout>:'. */
 export function linePrefix(rank: number, stream: 'stdout' | 'stderr', now?: Date): string {
-  return `${now === undefined ? '' : timestamp(now)}[${rank}]<${stream}>:`;
+  return `${now === undefined ? '' : `${timestamp(now)} `}[${rank}]<${stream}>:`;
 }
 
 function timestamp(now: Date): string {

@@ -7,9 +7,15 @@ import type { Readable } from 'node:stream';
 import { HorovodError } from '../../errors.ts';
 import { ConsoleWriter } from './console-writer.ts';
 import { LinePrefixer, linePrefix } from './prefix-lines.ts';
+import { TerminalWriter, withoutBars } from './terminal-writer.ts';
+import { type UncaughtError, UncaughtErrorFilter, type UncaughtErrors } from './uncaught-errors.ts';
 
 export interface RankOutputOptions {
   readonly rank: number;
+  /** The rank of the moment, for the prefix. Default: `rank`. */
+  readonly shownRank?: (() => number) | undefined;
+  /** Of an elastic job: files are in worker.<worker>. */
+  readonly worker?: number | undefined;
   readonly name: 'stdout' | 'stderr';
   readonly prefix: 'none' | 'rank' | 'rank and time';
   /** Of --output-filename: rank.<rank>/stdout below it. */
@@ -18,22 +24,34 @@ export interface RankOutputOptions {
   readonly size: number;
   /** Reports that a file cannot be written. */
   readonly notice: (text: string) => void;
+  /** Of stderr: the console shows each uncaught error once for all ranks. */
+  readonly errors?: UncaughtErrors | undefined;
 }
 
 const tailBytes = 4096;
 const tailLines = 12;
+/** How long lines wait that may belong to an uncaught error; Node prints it at once. */
+const heldMs = 300;
 
 export class RankOutput {
   /** Settles when the stream has ended and all of it is written. */
   readonly finished: Promise<void>;
   readonly #source: Readable;
+  readonly #filter: UncaughtErrorFilter | undefined;
   #tail: Buffer = Buffer.alloc(0);
   #isWriting = false;
   #quietTurns = 0;
 
   constructor(source: Readable, target: ConsoleWriter, options: RankOutputOptions) {
     this.#source = source;
+    const { rank, errors } = options;
+    this.#filter = errors === undefined ? undefined : new UncaughtErrorFilter(rank, errors);
     this.finished = this.#carry(target, openOutputFile(options), options);
+  }
+
+  /** The error that ended the rank, if Node has printed one. */
+  get uncaught(): UncaughtError | undefined {
+    return this.#filter?.found;
   }
 
   /** The last lines as the rank wrote them. If they contain an error with a long stack, they start at that error. */
@@ -70,36 +88,51 @@ export class RankOutput {
     file: OutputFile | undefined,
     options: RankOutputOptions,
   ): Promise<void> {
-    const { rank, name, prefix } = options;
-    const prefixer = new LinePrefixer(() => {
-      if (prefix === 'none') return '';
-      return linePrefix(rank, name, prefix === 'rank and time' ? new Date() : undefined);
-    });
-    const write = async (bytes: Buffer) => {
+    const { rank, name, prefix, shownRank = () => rank } = options;
+    const prefixed = () =>
+      new LinePrefixer(() => {
+        if (prefix === 'none') return '';
+        return linePrefix(shownRank(), name, prefix === 'rank and time' ? new Date() : undefined);
+      });
+    const [shown, filed] = [prefixed(), prefixed()];
+    const filter = this.#filter;
+    const write = async (console: Buffer, all: Buffer) => {
       this.#isWriting = true;
-      await Promise.all([target.write(bytes), file?.write(bytes)]);
+      const kept = target instanceof TerminalWriter ? withoutBars(all) : all;
+      await Promise.all([target.write(console), file?.write(kept)]);
       this.#isWriting = false;
       this.#quietTurns = 0;
     };
+    const nothing = Buffer.alloc(0);
+    let release: NodeJS.Timeout | undefined;
     try {
       for await (const bytes of this.#source as AsyncIterable<Buffer>) {
+        clearTimeout(release);
         this.#tail = Buffer.concat([this.#tail, bytes]).subarray(-tailBytes);
-        await write(prefixer.push(bytes));
+        await write(shown.push(filter?.push(bytes) ?? bytes), filed.push(bytes));
+        if (filter?.isHolding !== true) continue;
+        release = setTimeout(() => void write(shown.push(filter.flush()), nothing), heldMs);
       }
     } catch {
       // Destroyed by finishWithin(), or a broken pipe: there is no more output.
     }
-    await write(prefixer.flush());
+    clearTimeout(release);
+    await write(Buffer.concat([shown.push(filter?.flush() ?? nothing), shown.flush()]), filed.flush());
+    // What it showed in place ends with it.
+    if (shown.endedWithReturn) await write(Buffer.from('\r'), Buffer.from('\r'));
     await file?.close();
   }
 }
 
 /** Creates the directory of each rank before any rank starts. */
 export function createOutputDirectories(directory: string, size: number): void {
+  const paths = Array.from({ length: size }, (_, rank) => outputPath(directory, rank, size, 'stdout'));
+  createFolders(paths, directory);
+}
+
+function createFolders(paths: readonly string[], directory: string): void {
   try {
-    for (let rank = 0; rank < size; rank++) {
-      mkdirSync(dirname(outputPath(directory, rank, size, 'stdout')), { recursive: true });
-    }
+    for (const path of paths) mkdirSync(dirname(path), { recursive: true });
   } catch (error) {
     const reason = (error as Error).message;
     throw new HorovodError('ERR_HVD_SETTING', `--output-filename ${directory} cannot be used: ${reason}.`);
@@ -139,7 +172,11 @@ class OutputFile {
   }
 }
 
-function openOutputFile({ directory, rank, size, name, notice }: RankOutputOptions): OutputFile | undefined {
+function openOutputFile(options: RankOutputOptions): OutputFile | undefined {
+  const { directory, rank, worker, size, name, notice } = options;
   if (directory === undefined) return undefined;
-  return new OutputFile(outputPath(directory, rank, size, name), notice);
+  if (worker === undefined) return new OutputFile(outputPath(directory, rank, size, name), notice);
+  const path = join(directory, `worker.${worker}`, name);
+  createFolders([path], directory);
+  return new OutputFile(path, notice);
 }

@@ -20,6 +20,8 @@ export interface RankTestament {
   readonly state: RankState;
   readonly lastWords?: ErrorRecord | undefined;
   readonly failure?: FailureRecord | undefined;
+  /** It was killed after the job had failed, because it could still write into the memory of other ranks. */
+  readonly wasKilledByFence?: boolean | undefined;
 }
 
 export interface StartedRank {
@@ -41,11 +43,14 @@ export interface StartedRank {
 
 export interface HostRanks {
   readonly hostname: string;
-  readonly slots: readonly Slot[];
-  /** Starts all ranks. A rank that cannot be started counts as ended; nothing is thrown for it. */
-  start(): Promise<readonly StartedRank[]>;
+  /** Starts ranks, at any time. A rank that cannot be started counts as ended; nothing is thrown for it. */
+  start(slots: readonly Slot[]): Promise<readonly StartedRank[]>;
   /** Exits are recorded in the control block at `path` on this host. */
   useControlBlock(path: string): void;
+  /** Tells the ranks of an elastic job, through that control block, to leave their generation together. */
+  notice(): void;
+  /** The terminal has this many columns for rank 0. */
+  resizeTerminal(columns: number): void;
   /** Called after all ranks have ended; frees everything. */
   close(): Promise<void>;
 }

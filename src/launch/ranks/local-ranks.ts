@@ -5,14 +5,20 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ControlBlock } from '../../control/control-block.ts';
 import { rankEnvironment } from '../../settings/environment.ts';
 import type { JobSecret } from '../../settings/job-secret.ts';
-import type { Slot } from '../hosts/plan-slots.ts';
+import { launcherKillsAfterMs } from '../../transport/native/hands-off.ts';
+import { numberOf, type Slot } from '../hosts/plan-slots.ts';
 import type { Guardian } from '../spawn/guardian.ts';
 import type { CorePinning } from '../spawn/pin-cores.ts';
 import { type RankCommand, RankProcess } from '../spawn/rank-process.ts';
+import { TerminalFile } from '../spawn/terminal-file.ts';
 import type { HostRanks, RankEnding, RankTestament, StartedRank } from './host-ranks.ts';
+import { ProcessWatch, type ProcessWatchOptions } from './process-watch.ts';
+
+/** How often the control block is looked at for a fence. */
+const fenceLookMs = 100;
 
 export interface LocalRanksOptions {
-  readonly slots: readonly Slot[];
+  readonly hostname: string;
   readonly command: RankCommand;
   readonly driverEnvironment: NodeJS.ProcessEnv;
   /** Variables that flags and config file set. */
@@ -28,24 +34,36 @@ export interface LocalRanksOptions {
   readonly gpus?: readonly string[] | undefined;
   /** Between a polite signal and SIGKILL, for what a rank has left running. */
   readonly graceMs: number;
+  /** Of the launcher's terminal, for rank 0; undefined: there is none. */
+  readonly terminalColumns?: number | undefined;
   readonly explain: (text: string) => void;
+  /** Of an elastic job. */
+  readonly watch?: ProcessWatchOptions | undefined;
 }
 
 export class LocalRanks implements HostRanks {
   readonly hostname: string;
-  readonly slots: readonly Slot[];
   readonly #options: LocalRanksOptions;
   readonly #ended = new Map<number, RankEnding>();
+  readonly #processes = new Map<number, RankProcess>();
   #controlBlock: ControlBlock | undefined;
+  #terminal: TerminalFile | undefined;
+  #fenceWatch: NodeJS.Timeout | undefined;
+  readonly #processWatch: ProcessWatch | undefined;
 
   constructor(options: LocalRanksOptions) {
     this.#options = options;
-    this.slots = options.slots;
-    this.hostname = options.slots[0]?.hostname ?? '';
+    this.hostname = options.hostname;
+    const { watch } = options;
+    this.#processWatch = watch && new ProcessWatch(() => this.#running(), watch);
   }
 
-  async start(): Promise<readonly StartedRank[]> {
-    return this.slots.map((slot) => this.#startRank(slot));
+  async start(slots: readonly Slot[]): Promise<readonly StartedRank[]> {
+    const { terminalColumns } = this.#options;
+    if (terminalColumns !== undefined && slots.some(({ rank }) => rank === 0)) {
+      this.#terminal ??= TerminalFile.create(terminalColumns);
+    }
+    return slots.map((slot) => this.#startRank(slot));
   }
 
   useControlBlock(path: string): void {
@@ -58,38 +76,76 @@ export class LocalRanks implements HostRanks {
     this.#controlBlock?.close();
     this.#controlBlock = opened;
     this.#options.explain(`control block of ${this.hostname} at ${path}`);
-    for (const [rank, { end }] of this.#ended) opened.recordExit(rank, end);
+    for (const [number, { end }] of this.#ended) if (number < opened.ranks) opened.recordExit(number, end);
+    this.#watchFence(opened);
+    this.#processWatch?.useControlBlock(opened);
+  }
+
+  notice(): void {
+    this.#controlBlock?.setNotice();
+  }
+
+  resizeTerminal(columns: number): void {
+    this.#terminal?.write(columns);
   }
 
   async close(): Promise<void> {
+    clearInterval(this.#fenceWatch);
+    this.#processWatch?.close();
     this.#controlBlock?.close();
     this.#controlBlock = undefined;
+    this.#terminal?.close();
+    this.#terminal = undefined;
+  }
+
+  *#running(): Generator<readonly [number: number, pid: number]> {
+    for (const [number, { pid }] of this.#processes)
+      if (pid !== undefined && !this.#ended.has(number)) yield [number, pid];
+  }
+
+  /** After a failure, kills ranks that do not take their hands off the memory of others, which wait for them. */
+  #watchFence(block: ControlBlock): void {
+    clearInterval(this.#fenceWatch);
+    // Looks are counted and not time: this process may have been stopped together with its ranks.
+    let looks = 0;
+    const look = () => {
+      if (!block.isClosed || ++looks <= launcherKillsAfterMs / fenceLookMs) return;
+      for (const [number, process] of this.#processes) {
+        if (this.#ended.has(number) || number >= block.ranks || !block.isTouching(number)) continue;
+        block.markKilledByFence(number);
+        process.signalGroup('SIGKILL');
+      }
+    };
+    this.#fenceWatch = setInterval(look, fenceLookMs).unref();
   }
 
   #startRank(slot: Slot): StartedRank {
     const { command, guardian, corePinning, gpus, firstPlace = 0, explain } = this.#options;
     const place = firstPlace + slot.localRank;
     const env = this.#environmentOf(slot);
-    const begin = () => new RankProcess(slot.rank, command, env);
+    const number = numberOf(slot);
+    const begin = () => new RankProcess(number, command, env);
     const process = corePinning === undefined ? begin() : corePinning.around(place, begin);
+    this.#processes.set(number, process);
     // At once, because a launcher that is killed before this would leave the rank behind.
     if (process.pid !== undefined) guardian.add(process.pid);
     explain(
-      `rank ${slot.rank} on ${slot.hostname} (pid ${process.pid ?? 'none'}` +
+      `${slot.worker === undefined ? 'rank' : 'worker'} ${number} on ${slot.hostname} (pid ${process.pid ?? 'none'}` +
         `${corePinning === undefined ? '' : `, cores ${corePinning.describe(place)}`}` +
         `${gpus === undefined ? '' : `, GPU ${gpus[slot.localRank]}`}): ${[command.file, ...command.args].join(' ')}`,
     );
     const ended = process.ended.then((end): RankEnding => {
       const ending = { end, spawnError: process.spawnError && spawnErrorText(process.spawnError) };
-      this.#ended.set(slot.rank, ending);
-      this.#controlBlock?.recordExit(slot.rank, end);
+      this.#ended.set(number, ending);
+      const block = this.#controlBlock;
+      if (block !== undefined && number < block.ranks) block.recordExit(number, end);
       return ending;
     });
     const cleared = ended.then(async () => {
       await this.#endGroup(process);
       if (process.pid !== undefined) guardian.remove(process.pid);
     });
-    const testament = () => this.#testamentOf(slot.rank);
+    const testament = () => this.#testamentOf(number);
     return {
       slot,
       pid: process.pid,
@@ -108,16 +164,22 @@ export class LocalRanks implements HostRanks {
   #environmentOf(slot: Slot): NodeJS.ProcessEnv {
     const { driverEnvironment, environment, secret, jobId, rendezvousAddress, corePinning, gpus } =
       this.#options;
-    const about = { secret, jobId, rendezvousAddress, localCores: corePinning?.coreCount };
+    const terminal = slot.rank === 0 ? this.#terminal?.path : undefined;
+    const about = { secret, jobId, rendezvousAddress, localCores: corePinning?.coreCount, terminal };
     const env = rankEnvironment(driverEnvironment, environment, { ...slot, ...about });
     if (gpus !== undefined) env['CUDA_VISIBLE_DEVICES'] = gpus[slot.localRank];
     return env;
   }
 
-  #testamentOf(rank: number): RankTestament | undefined {
+  #testamentOf(number: number): RankTestament | undefined {
     const block = this.#controlBlock;
-    if (block === undefined) return undefined;
-    return { state: block.state(rank), lastWords: block.lastWords(rank), failure: block.failure() };
+    if (block === undefined || number >= block.ranks) return undefined;
+    return {
+      state: block.state(number),
+      lastWords: block.lastWords(number),
+      failure: block.failure(),
+      wasKilledByFence: block.wasKilledByFence(number),
+    };
   }
 
   /** Ends what a rank has left running in its group. */

@@ -1,5 +1,6 @@
 // The program of a rank of run(): fetches the call from the launcher's store, makes it, and stores the outcome. An error is
-// then thrown again, so that it ends this process and reaches the other ranks as in any script.
+// then thrown again, so that it ends this process and reaches the other ranks as in any script. It is not printed: the caller
+// of run() gets it, with its stack, and may catch it.
 
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -33,15 +34,20 @@ async function main(): Promise<void> {
   const { bytes, failure } = await outcomeOf(call);
   await putBytes(store, outcomeKey(rank), bytes);
   store.close();
-  if (failure !== undefined) throw failure.error;
+  if (failure === undefined) return;
+  // Node prints what nobody listens to.
+  process.on('uncaughtException', () => process.exit(1));
+  throw failure.error;
 }
 
 async function connect(
   settings: Settings,
   wait: { timeoutMs: number },
 ): Promise<{ store: Store; rank: number }> {
-  const { runAddress: address, runSecret: secret, rank } = settings;
-  if (address === undefined || secret === undefined) return joinJob(settings, wait);
+  // In an elastic job several workers may expect the same rank.
+  const { runAddress: address, runSecret: secret, worker } = settings;
+  const rank = worker ?? settings.rank;
+  if (address === undefined || secret === undefined) return joinJob({ ...settings, rank }, wait, 'run');
   return { store: await TcpStore.connect({ address, secret, jobId: runJobId, rank, ...wait }), rank };
 }
 

@@ -3,9 +3,20 @@
 
 import type { TransportChoice } from '../../settings/table.ts';
 
+export interface DiscoveredHost {
+  readonly name: string;
+  readonly slots: number;
+}
+
 export interface RunOptions<A extends readonly unknown[] = readonly unknown[]> {
   /** Number of ranks. Default: all slots of `hosts` or `hostfile`, or else one. */
   np?: number | undefined;
+  /** Makes the job elastic, like --min-np of horovodrun: the function has to train inside elastic.run(). */
+  minNp?: number | undefined;
+  /** Of an elastic job. Default: all slots. */
+  maxNp?: number | undefined;
+  /** Makes the job elastic: a script, like --host-discovery-script, or a function that is asked every second. */
+  discover?: string | (() => Promise<readonly DiscoveredHost[]>) | undefined;
   /** `host1:2,host2:2`, like -H of horovodrun. */
   hosts?: string | undefined;
   hostfile?: string | undefined;
@@ -23,6 +34,8 @@ export interface RunOptions<A extends readonly unknown[] = readonly unknown[]> {
   networkInterfaces?: readonly string[] | undefined;
   /** What moves the tensors (HOROVOD_TRANSPORT). With 'mpi', mpirun starts the ranks. */
   transport?: TransportChoice | undefined;
+  /** Encrypt tensors between hosts (HOROVOD_ENCRYPT). Default: false. Not with 'mpi' or 'gloo'. */
+  encrypt?: boolean | undefined;
   /** Print the output of the ranks. Default: true. */
   showOutput?: boolean | undefined;
   /** Print `[rank]<stdout>:` before each line of output. Default: true. */
@@ -37,7 +50,7 @@ export interface RunOptions<A extends readonly unknown[] = readonly unknown[]> {
  * Starts ranks, calls a function on each of them, and resolves to their results in the order of ranks. The function is sent
  * as source text, without the variables around it: import inside the function, with `await import('horovod')`, and pass
  * values as `args`. If a rank fails, the others are stopped and the promise rejects with ERR_HVD_RUN; its `rank` and `cause`
- * say which rank failed and why.
+ * say which rank failed and why. In an elastic job (`minNp` or `discover`), the results are those of the ranks of the last generation.
  */
 export function run<A extends readonly unknown[], R>(
   fn: (...args: A) => R,

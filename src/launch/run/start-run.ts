@@ -1,22 +1,28 @@
 // One run(): starts the job, sends the call to the ranks through the launcher's store, and collects the results. It ends
 // when every rank has ended; ranks that keep running after they have delivered their result are stopped.
 
-import { relative } from 'node:path';
+import { relative, resolve } from 'node:path';
 import { Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { HorovodError } from '../../errors.ts';
+import { withoutLoopback } from '../../net/addresses.ts';
 import type { Store } from '../../rendezvous/store/store.ts';
 import { TcpStoreServer } from '../../rendezvous/store/tcp-store-server.ts';
 import { driverSettings, launchOptions } from '../../settings/command-line.ts';
 import { processEnvironment } from '../../settings/environment.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
+import { readSettings } from '../../settings/read-settings.ts';
 import { settingError } from '../../settings/setting.ts';
 import { settingsTable } from '../../settings/table.ts';
+import type { ElasticJob } from '../elastic/elastic-job.ts';
+import { isElastic } from '../elastic/is-elastic.ts';
 import { Job } from '../job.ts';
 import { jobRequest, type Launch, listedHosts, planHosts } from '../job-request.ts';
 import { ConsoleWriter } from '../output/console-writer.ts';
 import { encodeCall } from './call.ts';
-import { decodeOutcome, type Outcome, rebuildError } from './outcome.ts';
+import { type Collection, collectElastic } from './collect-elastic.ts';
+import { aborted, failureOf, type RankOutcome, withoutResult } from './failures.ts';
+import { decodeOutcome } from './outcome.ts';
 import type { RunOptions } from './run.ts';
 import { callKey, getBytes, outcomeKey, putBytes, runJobId } from './store-bytes.ts';
 
@@ -25,30 +31,9 @@ const lingerMs = 1000;
 /** After the error of a rank: how long the launcher may take to stop the others. */
 const launcherMs = 3000;
 
-interface RankOutcome {
-  readonly rank: number;
-  readonly outcome: Outcome;
-}
-
-export async function startRun(target: unknown, options: RunOptions): Promise<unknown[]> {
-  const { signal } = options;
-  if (signal?.aborted) throw aborted(signal);
-  const call = encodeCall(target, options.args ?? []);
-  const remarks: string[] = [];
-  const { job, size } = await startJob(options, remarks);
-  const onAbort = () => job.interrupt('SIGTERM');
-  signal?.addEventListener('abort', onAbort, { once: true });
-  // The signal may have come while the job was starting.
-  if (signal?.aborted) onAbort();
-  try {
-    return await collect(job, { size, call, signal, remarks });
-  } finally {
-    signal?.removeEventListener('abort', onAbort);
-  }
-}
-
 /** A job whose ranks run rank-main.ts, and the store that is used to talk to them. */
 interface RunJob {
+  readonly size: number;
   readonly store: Store;
   /** After finish(), where the launcher knows it: the rank whose failure came first. */
   readonly failedRank?: number | undefined;
@@ -56,7 +41,38 @@ interface RunJob {
   finish(): Promise<number>;
 }
 
-async function startJob(options: RunOptions, remarks: string[]): Promise<{ job: RunJob; size: number }> {
+export async function startRun(target: unknown, options: RunOptions): Promise<unknown[]> {
+  const { signal } = options;
+  if (signal?.aborted) throw aborted(signal);
+  requireNoRank(processEnvironment());
+  const call = encodeCall(target, options.args ?? []);
+  const remarks: string[] = [];
+  const job = await startJob(options, remarks);
+  const onAbort = () => job.interrupt('SIGTERM');
+  signal?.addEventListener('abort', onAbort, { once: true });
+  // The signal may have come while the job was starting.
+  if (signal?.aborted) onAbort();
+  try {
+    const collection = { call, signal, remarks };
+    return await ('workers' in job ? collectElastic(job, collection) : collect(job, collection));
+  } finally {
+    signal?.removeEventListener('abort', onAbort);
+  }
+}
+
+/** A rank that starts a job of ranks that run the same script would never come to an end. */
+function requireNoRank(env: NodeJS.ProcessEnv): void {
+  const { jobId, rank, size } = readSettings(env);
+  if (jobId === undefined && size === 1) return;
+  throw new HorovodError(
+    'ERR_HVD_RUN',
+    `run: run() was called by a rank (rank ${rank} of ${size}), and each rank would start a job of its own. Start the script ` +
+      'that calls run() with node, not with horovodrun or mpirun, and call init() in the function that run() calls.',
+    { rank },
+  );
+}
+
+async function startJob(options: RunOptions, remarks: string[]): Promise<RunJob | ElasticJob> {
   const driverEnvironment = processEnvironment();
   const environment = variablesOf(options);
   const settings = driverSettings(driverEnvironment, environment);
@@ -65,7 +81,8 @@ async function startJob(options: RunOptions, remarks: string[]): Promise<{ job: 
   if (hosts !== undefined && hostfile !== undefined) {
     throw settingError('run: hosts and hostfile cannot be used together.');
   }
-  const processes = options.np ?? slotsOf(options);
+  const isElasticRun = isElastic(settings) || options.discover !== undefined;
+  const processes = options.np ?? (isElasticRun ? options.minNp : undefined) ?? slotsOf(options);
   if (!Number.isSafeInteger(processes) || processes < 1) {
     throw settingError(`run: np is ${processes}; expected an integer ≥ 1.`);
   }
@@ -73,12 +90,13 @@ async function startJob(options: RunOptions, remarks: string[]): Promise<{ job: 
     remarks.push(text);
     if (verbose) process.stderr.write(`horovod.run: ${text}\n`);
   };
-  const plan = await planHosts({ processes, hosts, hostfile }, settings.startTimeoutMs);
-  const launch: Launch = {
-    plan,
+  const launch: Omit<Launch, 'plan'> = {
     command: [rankScript()],
     options: {
       ...launchOptions(new Map()),
+      processes,
+      hosts,
+      hostfile,
       sshPort,
       sshIdentityFile,
       outputFilename,
@@ -92,8 +110,29 @@ async function startJob(options: RunOptions, remarks: string[]): Promise<{ job: 
     stderr: writerTo(process.stderr, options),
     say,
   };
-  const job = await (settings.transport === 'mpi' ? startWithMpirun(launch) : Job.start(jobRequest(launch)));
-  return { job, size: plan.slots.length };
+  if (isElasticRun) {
+    const { startElasticJob } = await import('../elastic/start.ts');
+    return startElasticJob({
+      ...launch,
+      discover: typeof options.discover === 'function' ? options.discover : undefined,
+    });
+  }
+  const plan = await planHosts({ processes, hosts, hostfile }, settings.startTimeoutMs);
+  const planned = { ...launch, plan };
+  if (settings.transport === 'mpi') return startWithMpirun(planned);
+  return withSize(await Job.start(jobRequest(planned)), plan.slots.length);
+}
+
+function withSize(job: Job, size: number): RunJob {
+  return {
+    size,
+    store: job.store,
+    interrupt: (signal) => job.interrupt(signal),
+    finish: () => job.finish(),
+    get failedRank() {
+      return job.failedRank;
+    },
+  };
 }
 
 /** Ranks of mpirun find each other without us, so the call and the results need a separate store. */
@@ -101,20 +140,25 @@ async function startWithMpirun(launch: Launch): Promise<RunJob> {
   const { startMpirunJob } = await import('../mpirun/start.ts');
   const { plan, settings } = launch;
   const secret = JobSecret.generate();
+  const isOneHost = plan.remoteNames.size === 0;
   const server = await TcpStoreServer.start({
     secret,
     jobId: runJobId,
     ranks: plan.slots.length,
-    listenOn: plan.remoteNames.size === 0 ? 'loopback' : 'all',
+    listenOn: isOneHost ? 'loopback' : 'all',
     ...(settings.networkInterfaces === undefined ? {} : { networkInterfaces: settings.networkInterfaces }),
   });
   const given = {
-    [settingsTable.runAddress.env as string]: server.address,
+    [settingsTable.runAddress.env as string]: (isOneHost
+      ? server.addresses
+      : withoutLoopback(server.addresses)
+    ).join(','),
     [settingsTable.runSecret.env as string]: secret.revealForEnvironment(),
   };
   try {
     const job = await startMpirunJob({ ...launch, environment: { ...launch.environment, ...given } });
     return {
+      size: plan.slots.length,
       store: server.store,
       interrupt: (signal) => job.interrupt(signal),
       async finish() {
@@ -129,15 +173,8 @@ async function startWithMpirun(launch: Launch): Promise<RunJob> {
   }
 }
 
-async function collect(
-  job: RunJob,
-  {
-    size,
-    call,
-    signal,
-    remarks,
-  }: { size: number; call: Buffer; signal: AbortSignal | undefined; remarks: readonly string[] },
-): Promise<unknown[]> {
+async function collect(job: RunJob, { call, signal, remarks }: Collection): Promise<unknown[]> {
+  const { size } = job;
   const outcomes: RankOutcome[] = [];
   const deliveries = Array.from({ length: size }, async (_, rank) => {
     const outcome = decodeOutcome(await getBytes(job.store, outcomeKey(rank), { from: rank }));
@@ -178,49 +215,18 @@ async function collect(
   return values;
 }
 
-/** The first error that is not a consequence of another rank's error. */
-function failureOf(outcomes: readonly RankOutcome[]): HorovodError | undefined {
-  const failed = outcomes.flatMap(({ rank, outcome }) =>
-    outcome.kind === 'error' ? [{ rank, error: outcome.error }] : [],
-  );
-  const isConsequence = ({ rank, error }: (typeof failed)[number]) =>
-    (error.code === 'ERR_HVD_PEER_LOST' || error.code === 'ERR_HVD_SHUT_DOWN') && error.rank !== rank;
-  const first = failed.find((each) => !isConsequence(each)) ?? failed[0];
-  if (first === undefined) return undefined;
-  const { rank, error } = first;
-  const unknown =
-    error.name === 'ReferenceError'
-      ? / (\S+ is not defined)|^(\S+) is not defined/.exec(error.message)
-      : null;
-  const hint =
-    unknown === null
-      ? ''
-      : ' The function is sent to the ranks as source text, without the variables and imports around it. Import inside ' +
-        'the function, pass values as `args`, or pass the path of a module instead.';
-  const text = `rank ${rank} failed: ${error.name}: ${error.message}${/[.!?]$/.test(error.message) ? '' : '.'}`;
-  return new HorovodError('ERR_HVD_RUN', `run: ${text}${hint}`, { rank, cause: rebuildError(error) });
-}
-
-/** A rank was killed or called process.exit(); the report of the launcher has the details. */
-function withoutResult(
-  code: number,
-  failedRank: number | undefined,
-  remarks: readonly string[],
-): HorovodError {
-  const report = remarks.at(-1) ?? `the job ended with code ${code}`;
-  return new HorovodError('ERR_HVD_RUN', `run: a rank ended without a result. ${report}`, {
-    rank: failedRank,
-    exitCode: code === 0 ? undefined : code,
-  });
-}
-
 function variablesOf(options: RunOptions): Record<string, string> {
-  const { transport, startTimeoutMs, networkInterfaces, env } = options;
+  const { transport, encrypt, startTimeoutMs, networkInterfaces, env } = options;
   const variables: Record<string, string> = { ...env };
   const set = (name: keyof typeof settingsTable, text: string | undefined) => {
     if (text !== undefined) variables[settingsTable[name].env as string] = text;
   };
+  const { minNp, maxNp, discover } = options;
+  set('minProcesses', minNp === undefined ? undefined : String(minNp));
+  set('maxProcesses', maxNp === undefined ? undefined : String(maxNp));
+  set('hostDiscoveryScript', typeof discover === 'string' ? resolve(discover) : undefined);
   set('transport', transport);
+  set('encrypt', encrypt === undefined ? undefined : encrypt ? '1' : '0');
   set('startTimeoutMs', startTimeoutMs === undefined ? undefined : String(startTimeoutMs / 1000));
   set('networkInterfaces', networkInterfaces?.join(','));
   return variables;
@@ -246,10 +252,4 @@ function writerTo(stream: NodeJS.WritableStream, { showOutput = true }: RunOptio
     },
   });
   return new ConsoleWriter(target, () => undefined);
-}
-
-function aborted(signal: AbortSignal): HorovodError {
-  return new HorovodError('ERR_HVD_ABORTED', 'run: the AbortSignal stopped the job.', {
-    cause: signal.reason,
-  });
 }

@@ -1,5 +1,5 @@
 // The connection to one agent, from the start of ssh to its end. States: connecting (lines) → talking (frames) → over. The
-// listener gets the reports in order, and is told once if the agent is lost.
+// listener gets the reports in order, and one call if the agent is lost.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -3,15 +3,18 @@
 
 import { Readable } from 'node:stream';
 import { ProtocolError } from '../../net/frames.ts';
-import type { Report, StartOrder, StreamName } from '../agent/protocol.ts';
+import type { PrepareOrder, Report, StreamName } from '../agent/protocol.ts';
 import { deferred } from '../deferred.ts';
-import type { Slot } from '../hosts/plan-slots.ts';
+import { numberOf, type Slot } from '../hosts/plan-slots.ts';
 import type { HostRanks, RankEnding, RankTestament, StartedRank } from '../ranks/host-ranks.ts';
+import type { ProcessWatchOptions } from '../ranks/process-watch.ts';
 import type { AgentConnection } from './agent-connection.ts';
 
 export interface RemoteRanksOptions {
-  readonly slots: readonly Slot[];
-  readonly order: StartOrder;
+  readonly order: PrepareOrder;
+  /** The connection is lost. The ends of its ranks follow. */
+  readonly onLost?: ((why: string) => void) | undefined;
+  readonly watch?: ProcessWatchOptions | undefined;
   /** Prints a message of the agent. */
   readonly say: (text: string) => void;
   readonly explain: (text: string) => void;
@@ -19,35 +22,49 @@ export interface RemoteRanksOptions {
 
 export class RemoteRanks implements HostRanks {
   readonly hostname: string;
-  readonly slots: readonly Slot[];
   readonly #agent: AgentConnection;
   readonly #options: RemoteRanksOptions;
-  readonly #ranks: ReadonlyMap<number, RemoteRank>;
-  readonly #started = deferred();
+  readonly #ranks = new Map<number, RemoteRank>();
+  #lost: string | undefined;
+  #refusal: string | undefined;
 
   constructor(agent: AgentConnection, options: RemoteRanksOptions) {
     this.#agent = agent;
     this.#options = options;
     this.hostname = agent.host;
-    this.slots = options.slots;
-    this.#ranks = new Map(options.slots.map((slot) => [slot.rank, new RemoteRank(slot, agent)]));
-  }
-
-  async start(): Promise<readonly StartedRank[]> {
-    this.#agent.listen({
+    agent.send({ op: 'prepare', ...options.order });
+    agent.listen({
       onReport: (report) => this.#receive(report),
       onLost: (why) => {
+        this.#lost = why;
+        options.onLost?.(why);
         for (const rank of this.#ranks.values()) rank.lose(why);
-        this.#started.resolve();
       },
     });
-    this.#agent.send({ op: 'start', ...this.#options.order });
-    await this.#started.promise;
-    return [...this.#ranks.values()];
+  }
+
+  async start(slots: readonly Slot[]): Promise<readonly StartedRank[]> {
+    const started = slots.map((slot) => new RemoteRank(slot, this.#agent));
+    for (const rank of started) {
+      this.#ranks.set(numberOf(rank.slot), rank);
+      if (this.#lost !== undefined) rank.lose(this.#lost);
+      if (this.#refusal !== undefined) rank.refuse(this.#refusal);
+    }
+    this.#agent.send({ op: 'start', slots });
+    await Promise.all(started.map((rank) => rank.started));
+    return started;
   }
 
   useControlBlock(path: string): void {
     this.#agent.send({ op: 'control-block', path });
+  }
+
+  notice(): void {
+    this.#agent.send({ op: 'notice' });
+  }
+
+  resizeTerminal(columns: number): void {
+    this.#agent.send({ op: 'terminal', columns });
   }
 
   close(): Promise<void> {
@@ -57,13 +74,11 @@ export class RemoteRanks implements HostRanks {
   #receive(report: Report): void {
     switch (report.op) {
       case 'started':
-        for (const [index, { rank }] of this.slots.entries())
-          this.#rank(rank).pid = report.pids[index] ?? undefined;
-        this.#started.resolve();
+        for (const [number, pid] of report.pids) this.#rank(number).begin(pid ?? undefined);
         return;
       case 'refused':
+        this.#refusal = report.why;
         for (const rank of this.#ranks.values()) rank.refuse(report.why);
-        this.#started.resolve();
         return;
       case 'output':
         this.#rank(report.rank).output(report.stream, report.bytes);
@@ -79,6 +94,12 @@ export class RemoteRanks implements HostRanks {
         return;
       case 'cleared':
         this.#rank(report.rank).clear();
+        return;
+      case 'stopped':
+        this.#options.watch?.onStopped(report.rank, report.isStopped);
+        return;
+      case 'hanging':
+        this.#options.watch?.onHanging(report.rank);
         return;
       case 'remark':
         if (report.isImportant) this.#options.say(`${this.hostname}: ${report.text}`);
@@ -107,17 +128,28 @@ class RemoteRank implements StartedRank {
   pid: number | undefined;
   testament: RankTestament | undefined;
   readonly #agent: AgentConnection;
+  readonly #started = deferred();
   readonly #ended = deferred<RankEnding>();
   readonly #cleared = deferred();
 
   constructor(slot: Slot, agent: AgentConnection) {
     this.slot = slot;
     this.#agent = agent;
-    const { rank } = slot;
+    const rank = numberOf(slot);
     const credit = (stream: StreamName) => (bytes: number) =>
       agent.send({ op: 'credit', rank, stream, bytes });
     this.stdout = new RemoteStream(credit('stdout'));
     this.stderr = new RemoteStream(credit('stderr'));
+  }
+
+  /** It was started, or never will be. */
+  get started(): Promise<void> {
+    return this.#started.promise;
+  }
+
+  begin(pid: number | undefined): void {
+    this.pid = pid;
+    this.#started.resolve();
   }
 
   get ended(): Promise<RankEnding> {
@@ -129,7 +161,7 @@ class RemoteRank implements StartedRank {
   }
 
   signal(signal: NodeJS.Signals): void {
-    this.#agent.send({ op: 'signal', rank: this.slot.rank, signal });
+    this.#agent.send({ op: 'signal', rank: numberOf(this.slot), signal });
   }
 
   output(stream: StreamName, bytes: Buffer | null): void {
@@ -154,6 +186,7 @@ class RemoteRank implements StartedRank {
   }
 
   #finish(ending: RankEnding): void {
+    this.#started.resolve();
     this.end(ending);
     this.clear();
     this.output('stdout', null);

@@ -1,4 +1,5 @@
-// Passed to Node with `--import`, so that it can import TypeScript files.
+// `horovod/typescript`: passed to Node with `--import`, so that it can run and import TypeScript files. horovodrun does that
+// by itself; under mpirun and srun, users do. Stack traces show the lines of the TypeScript files.
 
 import * as nodeModule from 'node:module';
 import { loadTypeScript, typeScriptSpecifier } from './hooks.ts';
@@ -12,6 +13,7 @@ type Next = (name: string, context?: unknown) => unknown;
 // Node ≥ 22.15: hooks in the same thread, for import and require alike. The types are those of Node 20.
 const { registerHooks } = nodeModule as unknown as { registerHooks?: (hooks: SyncHooks) => void };
 
+process.setSourceMapsEnabled(true);
 if (registerHooks === undefined) {
   nodeModule.register('./async-hooks.js', import.meta.url);
 } else {

@@ -1,12 +1,13 @@
 // TypeScript without a build step.
 
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { sourcePath } from '../../../test/support/repository.ts';
+import { repository, sourcePath } from '../../../test/support/repository.ts';
 import { spawnRanks } from '../../testing/spawn-ranks.ts';
 import { loadTypeScript, typeScriptSpecifier } from './hooks.ts';
 
@@ -36,6 +37,19 @@ test('stack traces show the lines that were written', async () => {
   assert.equal(result.exitCode, 1);
   assert.match(result.stderr, /typed\.ts:24:\d+/);
   assert.match(result.stderr, /from the last line but one/);
+});
+
+test('node --import horovod/typescript runs it without horovodrun', () => {
+  const { stdout, stderr } = spawnSync(
+    process.execPath,
+    ['--import', 'horovod/typescript', typed, '--fail'],
+    {
+      cwd: repository,
+      encoding: 'utf8',
+    },
+  );
+  assert.match(stdout, /^HELLO FROM RANK 0\n/);
+  assert.match(stderr, /typed\.ts:24:\d+/);
 });
 
 test('a syntax error points at file and line', async (t) => {

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { CallSites, callSiteFinder } from './call-site.ts';
+import { CallSites, callSiteFinder, writtenLine } from './call-site.ts';
 
 describe('a call site', () => {
   test('is file and line of the first frame outside of the package', () => {
     const find = callSiteFinder('file:///of/nobody/');
-    // The finder itself lies outside of that package, and so is what it finds.
-    assert.match(find() ?? '', /call-site\.(js|ts):\d+$/);
+    assert.match(find() ?? '', /call-site\.test\.(js|ts):\d+:\d+$/);
   });
 
   test('is nothing where all frames are the package or Node', () => {
@@ -29,6 +28,12 @@ describe('a call site', () => {
     assert.equal(sites.of(undefined, 100.6), undefined, 'no name, and no rest');
     assert.equal(sites.of(undefined, 200), 'train.mjs:3');
     assert.equal(sites.of('grad', 300), 'train.mjs:4');
+  });
+
+  test('is shown without its column, and with the path of a URL', () => {
+    assert.equal(writtenLine('/home/me/train.mjs:7:3'), '/home/me/train.mjs:7');
+    assert.equal(writtenLine('file:///home/me/a%20b/train.mjs:7:3'), '/home/me/a b/train.mjs:7');
+    assert.equal(writtenLine('hvd.run'), 'hvd.run');
   });
 
   test('that cannot be found is no error', () => {

@@ -1,7 +1,20 @@
 // Where a rank leaves its flight record: the directory the user has named, or one for this job below the temporary
-// directory, of which the newest few are kept. Nothing is created before there is something to write.
+// directory, of which the newest few are kept. Nothing is created before there is something to write. Others may be able
+// to write in the user's directory too, so no link in it is followed.
 
-import { existsSync, lstatSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  existsSync,
+  fstatSync,
+  futimesSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 
@@ -60,12 +73,32 @@ function makeDirectory(path: string, mode: number): boolean {
 
 /** Every rank that looks here writes its record. The directory is open. */
 export function askForDumps(directory: FlightDirectory): void {
-  writeFileSync(askedFile(directory), '', { mode: 0o600 });
+  const path = askedFile(directory);
+  const { O_WRONLY, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants;
+  let fd: number;
+  try {
+    fd = openSync(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0o600);
+  } catch (error) {
+    throw (error as NodeJS.ErrnoException).code === 'ELOOP' ? notOurs(path) : error;
+  }
+  try {
+    const file = fstatSync(fd);
+    if (!file.isFile() || file.nlink !== 1) throw notOurs(path);
+    const now = new Date();
+    futimesSync(fd, now, now);
+  } finally {
+    closeSync(fd);
+  }
 }
 
 /** When that was last done, as the file system's clock says; 0: never. */
 export function askedAtMs(directory: FlightDirectory): number {
-  return statSync(askedFile(directory), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  const file = lstatSync(askedFile(directory), { throwIfNoEntry: false });
+  return file?.isFile() ? file.mtimeMs : 0;
+}
+
+function notOurs(path: string): Error {
+  return new Error(`${path} is a link or no plain file: somebody else may have put it there`);
 }
 
 /** The user's own directory may be that of several jobs. */

@@ -1,6 +1,7 @@
 // A dump: one rank's flight record as a JSON file, `rank-<n>.json`, for `horovod flight-report`. What is in it is data
 // of this rank alone; the report puts those of all ranks together.
 
+import { randomBytes } from 'node:crypto';
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { CollectiveRecord } from './flight-recorder.ts';
@@ -59,9 +60,10 @@ export function dumpName(rank: number): string {
 /** Whole or not at all. Throws what the file system says. */
 export function writeDump(directory: string, dump: FlightDump): void {
   const path = join(directory, dumpName(dump.rank));
-  const unfinished = `${path}.${dump.pid}.tmp`;
+  // A new file with a name that nobody can guess: in a directory of several users a link might be waiting for us.
+  const unfinished = `${path}.${randomBytes(8).toString('hex')}.tmp`;
   try {
-    writeFileSync(unfinished, encodeDump(dump), { mode: 0o600 });
+    writeFileSync(unfinished, encodeDump(dump), { mode: 0o600, flag: 'wx' });
     renameSync(unfinished, path);
   } catch (error) {
     rmSync(unfinished, { force: true });

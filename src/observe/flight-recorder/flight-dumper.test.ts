@@ -2,12 +2,14 @@ import assert from 'node:assert/strict';
 import {
   chmodSync,
   existsSync,
+  linkSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
@@ -94,6 +96,26 @@ describe('the directory of flight records', () => {
     assert.throws(() => openFlightDirectory(directory), /not a directory of this user alone/);
   });
 
+  test('of several users: links that wait for us are not followed', () => {
+    const victim = join(temporary, 'victim');
+    writeFileSync(victim, 'precious');
+    utimesSync(victim, 1, 1);
+    for (const link of [symlinkSync, linkSync]) {
+      const directory = flightDirectory(join(temporary, link.name), 'abc') as FlightDirectory;
+      openFlightDirectory(directory);
+      for (const name of ['asked-abc', 'rank-3.json', 'rank-3.json.812.tmp']) {
+        link(victim, join(directory.path, name));
+      }
+      const { dumper, lines, read } = dumperIn(directory);
+      dumper.write('failure', new Error('first'));
+      assert.equal(read().reason, 'failure');
+      assert.match(lines.join('\n'), /warning: .*asked-abc is a link or no plain file/);
+      assert.throws(() => askForDumps(directory), /is a link or no plain file/);
+    }
+    assert.equal(readFileSync(victim, 'utf8'), 'precious');
+    assert.equal(statSync(victim).mtimeMs, 1000);
+  });
+
   test('has room for twenty jobs: the oldest go', () => {
     for (let job = 0; job < 21; job++) {
       const directory = jobDirectory(`job${job}`);
@@ -130,7 +152,7 @@ describe('a dump', () => {
     assert.equal(read().reason, 'failure');
   });
 
-  test('is told quietly where the launcher tells it', () => {
+  test('is announced at the level info where the launcher reports it', () => {
     const { dumper, lines } = dumperIn(jobDirectory(), true);
     dumper.write('failure');
     assert.match(lines.join('\n'), /^info: /);

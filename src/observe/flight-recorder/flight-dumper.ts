@@ -8,6 +8,7 @@
 import type { Log } from '../../console/log.ts';
 import type { OperationObserver } from '../../engine/observer.ts';
 import type { HorovodError } from '../../errors.ts';
+import { typedCommand } from '../../settings/command-name.ts';
 import { askedAtMs, askForDumps, type FlightDirectory, openFlightDirectory } from './flight-directory.ts';
 import { type FlightDump, writeDump } from './flight-dump.ts';
 
@@ -48,7 +49,9 @@ export class FlightDumper implements OperationObserver {
   /** `horovod flight-report <directory>`, for texts; undefined where nothing is written. */
   get command(): string | undefined {
     const { place } = this.#options;
-    return place === undefined ? undefined : `horovod flight-report ${place.directory.path}`;
+    return place === undefined
+      ? undefined
+      : `${typedCommand('horovod')} flight-report ${place.directory.path}`;
   }
 
   /** Listens to signals, the end of the process, and to what other ranks ask. */

@@ -43,6 +43,19 @@ describe('the flight recorder', () => {
     assert.ok(!('unnamed' in (recorder.read()[0] ?? {})));
   });
 
+  test('the last one is of the user, not of this package', () => {
+    const recorder = new FlightRecorder(2);
+    fly(recorder, { kind: 'processSet', name: 'horovod.process_set.1' });
+    const names = [recorder.last?.name];
+    fly(recorder, { name: 'loss' });
+    fly(recorder, { kind: 'processSet', name: 'horovod.process_set.2' });
+    names.push(recorder.last?.name);
+    fly(recorder, { kind: 'processSet', name: 'horovod.process_set.3' });
+    names.push(recorder.last?.name); // its place in the ring was taken
+    assert.deepEqual(names, [undefined, 'loss', undefined]);
+    assert.equal(recorder.count, 4);
+  });
+
   test('what was read does not change afterwards', () => {
     const recorder = new FlightRecorder(1);
     fly(recorder, { name: 'a' });

@@ -3,9 +3,10 @@
 // some milliseconds (a clock read costs a fifth of such an operation), and a call site only where they had to wait
 // (call-site.ts says what it costs).
 
+import { isInternal, type RequestKind } from '../../engine/description.ts';
 import type { ObservedOperation, OperationObserver, OperationStage } from '../../engine/observer.ts';
 import type { DType } from '../../tensor/dtype.ts';
-import { CallSites } from './call-site.ts';
+import { CallSites, writtenLine } from './call-site.ts';
 
 /**
  * pending: asked for. running: all ranks were found to have asked for it; most operations learn that together with
@@ -34,7 +35,7 @@ export interface CollectiveRecord {
   readonly finishedAtMs: number;
   /** Code of the error it ended with. */
   readonly error: string | undefined;
-  /** file:line of the call outside of this package, or of the last call of that name; undefined: not taken. */
+  /** file:line of the call outside of this package as it was written, or of the last call of that name; undefined: not taken. */
   readonly callSite: string | undefined;
 }
 
@@ -80,13 +81,16 @@ export class FlightRecorder implements OperationObserver {
     return this.#bytes;
   }
 
-  /** The newest; undefined before the first. */
+  /** The newest that the user has called; undefined before the first. Its call site is not that of the source. */
   get last(): CollectiveRecord | undefined {
-    return this.#count === 0 ? undefined : toRecord(this.#last);
+    // The ring may have gone round and given the slot to another one.
+    const isUsers = this.#last.sequence > 0 && !isInternal({ kind: this.#last.kind as RequestKind });
+    return isUsers ? toRecord(this.#last) : undefined;
   }
 
   afterQuick(operation: ObservedOperation): void {
     const slot = this.#fill(operation);
+    this.#last = slot;
     slot.state = 'done';
     slot.finishedAtMs = operation.finishedAtMs;
     slot.callSite = undefined;
@@ -94,6 +98,7 @@ export class FlightRecorder implements OperationObserver {
 
   submitted(operation: ObservedOperation): void {
     const slot = this.#fill(operation);
+    if (!isInternal(operation)) this.#last = slot;
     slot.state = 'pending';
     slot.finishedAtMs = 0;
     slot.callSite = this.#sites.of(
@@ -136,9 +141,16 @@ export class FlightRecorder implements OperationObserver {
   /** Oldest first. */
   read(): CollectiveRecord[] {
     const held = Math.min(this.#count, this.#ring.length);
-    return Array.from({ length: held }, (_, i) =>
-      toRecord(this.#ring[(this.#count - held + i) % this.#ring.length] as Slot),
-    );
+    const written = new Map<string, string>();
+    const lineOf = (site: string) => {
+      const known = written.get(site) ?? writtenLine(site);
+      written.set(site, known);
+      return known;
+    };
+    return Array.from({ length: held }, (_, i) => {
+      const record = toRecord(this.#ring[(this.#count - held + i) % this.#ring.length] as Slot);
+      return { ...record, callSite: record.callSite && lineOf(record.callSite) };
+    });
   }
 
   /** Undefined: the ring has gone round. */
@@ -150,7 +162,6 @@ export class FlightRecorder implements OperationObserver {
   #fill(operation: ObservedOperation): Slot {
     const { sequence, bytes, unnamed } = operation;
     const slot = this.#ring[(sequence - 1) % this.#ring.length] ?? emptySlot();
-    this.#last = slot;
     this.#count = sequence;
     this.#bytes += bytes;
     slot.sequence = sequence;

@@ -6,10 +6,14 @@ import { inspectStalls, type StallInspection, type StallReport, stallNotice } fr
 
 const limits = { stallCheck: true, stallWarningMs: 60_000, stallShutdownMs: 0 };
 
-function channelWith(missing: number[], submittedAtMs: number): { channel: Channel; request: Request } {
+function channelWith(
+  missing: number[],
+  submittedAtMs: number,
+  uneven?: string,
+): { channel: Channel; request: Request } {
   const request = { description: { key: 'grad', kind: 'allreduce' }, submittedAtMs } as Request;
   const members = [0, 1, 2, 3];
-  const channel = { pending: [request], missingFor: () => missing, members } as unknown as Channel;
+  const channel = { pending: [request], missingFor: () => missing, members, uneven } as unknown as Channel;
   return { channel, request };
 }
 
@@ -32,6 +36,23 @@ describe('inspectStalls()', () => {
     assert.match(
       warnings[0]?.text ?? '',
       /^allreduce "grad" has waited 61 s: ranks 1, 3 have not called it\./,
+    );
+  });
+
+  test('says so if only a few have called it: those are the ones to look at', () => {
+    const { channel } = channelWith([1, 2, 3], 0);
+    assert.match(
+      inspect(channel, 61_000).warnings[0]?.text ?? '',
+      /^allreduce "grad" has waited 61 s: only rank 0 has called it, and ranks 1, 2, 3 have not\. Rank 1\./,
+    );
+  });
+
+  test('says where in their training the ranks are if that explains it', () => {
+    const { channel } = channelWith([1], 0, 'Rank 0 has ended 3 steps, and rank 1 is in step 4.');
+    const { text = '' } = inspect(channel, 61_000).warnings[0] ?? {};
+    assert.match(
+      text,
+      /rank 1 has not called it\. Rank 1\. Rank 0 has ended 3 steps, and rank 1 is in step 4\.$/,
     );
   });
 

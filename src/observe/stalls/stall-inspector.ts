@@ -77,7 +77,7 @@ export function inspectStalls(inspection: StallInspection): StallReport {
       const isOver = endsJob && failure === undefined && waitedMs >= stallShutdownMs;
       if (!isNews && !isOver) continue;
       const missing = channel.missingFor(request).filter((member) => member !== rank);
-      const text = stallText(request, waitedMs, missing, inspection);
+      const text = stallText(channel, request, waitedMs, missing, inspection);
       if (isNews) {
         warned.set(request, nowMs);
         const waiting = channel.members.filter((member) => !missing.includes(member));
@@ -100,6 +100,7 @@ export function inspectStalls(inspection: StallInspection): StallReport {
 }
 
 function stallText(
+  { members, uneven }: Pick<Channel, 'members' | 'uneven'>,
   request: Request,
   waitedMs: number,
   missing: readonly number[],
@@ -110,11 +111,17 @@ function stallText(
   if (missing.length === 0) {
     return `${label} has waited ${seconds} s: all ranks have called it, but it has not finished.`;
   }
-  const who = `${listRanks(missing)} ${missing.length === 1 ? 'has' : 'have'} not called it`;
+  const callers = members.filter((member) => !missing.includes(member));
+  // An if around a collective: then the few that have called it are the ones to look at.
+  const only =
+    callers.length < missing.length
+      ? `only ${listRanks(callers)} ${callers.length === 1 ? 'has' : 'have'} called it, and `
+      : '';
+  const who = `${only}${listRanks(missing)} ${missing.length === 1 ? 'has' : 'have'} not`;
   const described = missing.slice(0, maxDescribed).map(describePeer);
   const instead = described.map((text) => ` ${text.charAt(0).toUpperCase()}${text.slice(1)}.`).join('');
-  return (
-    `${label} has waited ${seconds} s: ${who}.${instead} ` +
-    'The usual cause is an if around a collective, a rank that is much slower, or one that is stuck.'
-  );
+  const cause =
+    uneven ??
+    'The usual cause is an if around a collective, a rank that is much slower, or one that is stuck.';
+  return `${label} has waited ${seconds} s: ${who}${only === '' ? ' called it' : ''}.${instead} ${cause}`;
 }

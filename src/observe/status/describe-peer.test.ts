@@ -75,6 +75,12 @@ describe('what a missing rank is doing', () => {
       'idle',
       /has called no collective yet, and has been sleeping/,
     ],
+    [
+      'had called nothing and has not reported for long',
+      { last: undefined, step: 0, updatedAt: now - 60_000 },
+      'busy',
+      /had called no collective when it last reported, 60 s ago, and has been computing/,
+    ],
     ['has shut down', { hasLeft: true }, 'ended', /^rank 3 \(b, pid 812\) has shut down$/],
     ['has never reported', undefined, 'unknown', /^rank 3 has not reported what it is doing$/],
     ['has never reported and is stopped', undefined, 'stopped', /^rank 3 is stopped by a signal/],

@@ -1,4 +1,4 @@
-// Says what a rank is doing instead, from its status page and from what the kernel knows of its process.
+// Describes what a missing rank is doing, from its status page and from what the kernel knows about its process.
 
 import type { Activity } from '../../control/process-activity.ts';
 import { listRanks } from '../../engine/agreement/resolve.ts';
@@ -6,7 +6,7 @@ import type { RankStatus } from './rank-status.ts';
 
 export interface Peer {
   readonly rank: number;
-  /** Undefined: it has never said anything. */
+  /** Undefined if it has never written a page. */
   readonly status: RankStatus | undefined;
   /** 'unknown' for ranks of other hosts. */
   readonly activity: Activity;
@@ -31,15 +31,20 @@ export function describePeer({ rank, status, activity }: Peer, nowMs: number): s
   const what = activities[activity];
   const since = what === undefined ? '' : `, and ${what.since}`;
   const { last } = status;
-  if (last === undefined) return `${who} has called no collective yet${step}${since}`;
+  const sinceMs = nowMs - status.updatedAt;
+  // A page shows the state when it was written. A rank whose timers run keeps it up to date; the page of another may be old.
+  const isOld = sinceMs > (activity === 'unknown' ? freshMs.elsewhere : freshMs.here);
+  if (last === undefined) {
+    return isOld
+      ? `${who} had called no collective${step} when it last reported, ${seconds(sinceMs)} ago${since}`
+      : `${who} has called no collective yet${step}${since}`;
+  }
   const label = /\.noname\.\d+$/.test(last.name) ? last.kind : `${last.kind} "${last.name}"`;
   if (last.state === 'pending' || last.state === 'running') {
     return `${who} was in ${label} (number ${last.sequence})${step} when it last reported, ${seconds(nowMs - status.updatedAt)} ago${since}`;
   }
   const verb = last.state === 'failed' ? 'failed in' : 'finished';
-  const sinceMs = nowMs - status.updatedAt;
-  // A page says what was last at its time. A rank whose timers run keeps it up to date; of another one there may be news.
-  if (sinceMs > (activity === 'unknown' ? freshMs.elsewhere : freshMs.here)) {
+  if (isOld) {
     const had = last.state === 'failed' ? 'had failed in' : 'had finished';
     return `${who} ${had} ${label} (number ${last.sequence})${step} when it last reported, ${seconds(sinceMs)} ago${since}`;
   }
@@ -47,7 +52,7 @@ export function describePeer({ rank, status, activity }: Peer, nowMs: number): s
   return `${who} ${verb} ${label} (number ${last.sequence})${ago}${step}${since}`;
 }
 
-/** Pages come twice a second, those of other hosts a second later. */
+/** Pages are written twice a second; those of other hosts arrive a second later. */
 const freshMs = { here: 800, elsewhere: 2500 } as const;
 
 const activities: Record<Exclude<Activity, 'unknown'>, { alone: string; since: string }> & {

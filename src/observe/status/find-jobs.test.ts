@@ -73,7 +73,7 @@ describe('control blocks', () => {
   });
 
   const skip = process.getuid?.() === 0 ? 'root may look into everything' : false;
-  test('of other users stay hidden, and processes that look like a job are told', { skip }, (t) => {
+  test('of other users stay hidden, and processes that look like a job are reported', { skip }, (t) => {
     const proc = procWith(t, 42, []);
     const fds = join(proc, '42/fd');
     writeFileSync(join(proc, '42/cmdline'), '/usr/bin/node\0/usr/bin/horovodrun\0-np\x002\0');

@@ -1,28 +1,28 @@
-// Finds the control blocks of running jobs on this machine. They have no name: their processes have them open, and
-// /proc shows that to the same user, which is all the permission there is. Where there is no /proc (macOS) memory files
-// have a name in their directory, readable by their user only.
+// Finds the control blocks of running jobs on this machine. They have no name, but their processes have them open, and /proc shows
+// this to the same user. No other permission is needed. On systems without /proc (macOS), memory files have names in their directory
+// and only their user can read them.
 
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
 export interface FoundBlock {
-  /** To open it by. */
+  /** The path to open it. */
   readonly path: string;
-  /** Part of its name: short, and no two blocks have the same. */
+  /** A short, unique part of its name. */
   readonly mark: string;
-  /** Its processes are in a container: their numbers in it mean nothing here. */
+  /** Whether its processes run in a container, so that their pids are not valid here. */
   readonly isForeign: boolean;
 }
 
 export interface Found {
   readonly blocks: readonly FoundBlock[];
-  /** Processes of others that look like a job, and cannot be looked into. */
+  /** Processes of other users that look like a job but cannot be inspected. */
   readonly hidden: readonly { readonly pid: number; readonly uid: number }[];
 }
 
 const blockName = /(?:^|\/)horovod-control-([0-9a-f]{16})(?: \(deleted\))?$/;
 
-/** `directory`: where memory files are made. */
+/** `directory`: where memory files are created. */
 export function findBlocks(directory: string, proc = '/proc'): Found {
   const pids = namesIn(proc).filter((name) => /^\d+$/.test(name));
   if (pids.length === 0) return { blocks: namedBlocks(directory), hidden: [] };
@@ -40,7 +40,7 @@ export function findBlocks(directory: string, proc = '/proc'): Found {
     for (const fd of fds) {
       const path = join(folder, fd);
       const mark = blockName.exec(linkOf(path))?.[1];
-      // Every rank of the host has it open, and the launcher.
+      // All ranks of the host and the launcher have it open.
       if (mark === undefined || blocks.has(mark)) continue;
       blocks.set(mark, { path, mark, isForeign: linkOf(join(proc, pid, 'ns/pid')) !== own });
     }
@@ -55,7 +55,7 @@ function namedBlocks(directory: string): FoundBlock[] {
   });
 }
 
-/** Of a process that runs horovodrun, or was started by it. */
+/** For a process that runs horovodrun or was started by it. */
 function ownerOfJob(folder: string): number | undefined {
   try {
     const words = readFileSync(join(folder, 'cmdline'), 'utf8').split('\0');
@@ -73,7 +73,7 @@ function namesIn(folder: string): string[] {
   return names === 'forbidden' ? [] : names;
 }
 
-/** None for a process that has just ended. */
+/** Empty for a process that has just exited. */
 function namesOf(folder: string): string[] | 'forbidden' {
   try {
     return readdirSync(folder);

@@ -1,5 +1,5 @@
-// A job as its control blocks on this machine show it: one row for each rank, whatever host it is on. Reads only, and
-// takes whatever it finds.
+// The view of a job from its control blocks on this machine: one row for each rank, on any host. Only reads, and tolerates incomplete
+// data.
 
 import { existsSync, readFileSync } from 'node:fs';
 import { ControlBlock, describeEnd } from '../../control/control-block.ts';
@@ -7,39 +7,39 @@ import { type Activity, activityOf, sampleActivity } from '../../control/process
 import type { FoundBlock } from './find-jobs.ts';
 import { decodeRankStatus, type RankStatus } from './rank-status.ts';
 
-/** 'starting': nothing is known of it yet. */
+/** 'starting': nothing is known about it yet. */
 export type Presence = 'starting' | 'here' | 'left' | 'lost';
 
 export interface RankView {
   /** As in HOROVOD_RANK. */
   readonly rank: number;
   readonly presence: Presence;
-  /** Of a lost one: 'was killed by SIGKILL'. */
+  /** For a lost rank: 'was killed by SIGKILL'. */
   readonly end?: string | undefined;
-  /** It runs on this machine. */
+  /** Whether it runs on this machine. */
   readonly isLocal: boolean;
-  /** Since its last page; 'unknown' for those of other hosts. */
+  /** Since its last page; 'unknown' for ranks of other hosts. */
   readonly activity: Activity;
   readonly status?: RankStatus | undefined;
 }
 
 export interface JobView {
   readonly id: string;
-  /** What the first of its ranks here was started with. */
+  /** The command of the first rank on this machine. */
   readonly command: string;
   readonly ranks: readonly RankView[];
-  /** Why it has failed, or is about to. */
+  /** Why it has failed or will fail. */
   readonly failure?: string | undefined;
 }
 
-/** Jobs that still have a rank; blocks that cannot be read any more are left out. */
+/** Jobs with at least one rank. Blocks that can no longer be read are left out. */
 export function readJobs(blocks: readonly FoundBlock[]): JobView[] {
   const jobs = new Map<string, JobView>();
   for (const found of blocks) {
     const view = readBlock(found);
     if (view === undefined) continue;
     const known = jobs.get(view.id);
-    // Two hosts of one job may be one machine.
+    // Two hosts of a job may be the same machine.
     jobs.set(view.id, known === undefined ? view : merge(known, view));
   }
   return [...jobs.values()].filter(isRunning).sort((a, b) => (a.id < b.id ? -1 : 1));
@@ -52,7 +52,7 @@ function isRunning({ ranks }: JobView): boolean {
 export function readBlock({ path, mark, isForeign }: FoundBlock): JobView | undefined {
   let block: ControlBlock;
   try {
-    block = ControlBlock.open(path, 'read');
+    block = ControlBlock.open(path, { access: 'read' });
   } catch {
     return undefined;
   }
@@ -76,7 +76,7 @@ export function readBlock({ path, mark, isForeign }: FoundBlock): JobView | unde
   }
 }
 
-/** Without a look at its process: what the block says is all there is. */
+/** Only from the control block, without reading the state of the process. */
 function readForeignRank(block: ControlBlock, rank: number): RankView {
   const status = readPage(block, rank);
   const isLocal = block.pid(rank) !== 0;
@@ -135,7 +135,7 @@ function merge(a: JobView, b: JobView): JobView {
   };
 }
 
-/** Its own host knows best. */
+/** The information of its own host takes precedence. */
 function isBetter(view: RankView, known: RankView): boolean {
   if (view.isLocal !== known.isLocal) return view.isLocal;
   return (view.status?.updatedAt ?? 0) > (known.status?.updatedAt ?? 0);

@@ -1,10 +1,10 @@
-// What a rank waits for, as its status page shows it.
+// The pending operations of a rank, as its status page shows them.
 
 import type { Channel } from '../../engine/channel.ts';
 import { labelOf } from '../../engine/description.ts';
 import { type PendingCollective, pendingLimit } from './rank-status.ts';
 
-/** The oldest first. `rank` is the one that asks: it is missing nowhere. */
+/** Oldest first. `rank` is the rank that asks; it is never listed as missing. */
 export function pendingList(
   channels: readonly Channel[],
   nowMs: number,

@@ -1,5 +1,5 @@
-// What a rank says of itself in its status page, as JSON: where it is, how far, and what it waits for. Whoever reads
-// it (other ranks, `horovod status`) checks it field by field: a page may be of another version, or garbage.
+// The content of a status page, as JSON: where a rank runs, its progress, and what it waits for. Readers (other ranks,
+// `horovod status`) check each field, because a page may come from another version or be damaged.
 
 import type { CollectiveState } from '../flight-recorder/flight-recorder.ts';
 
@@ -7,14 +7,14 @@ export interface RankStatus {
   readonly rank: number;
   readonly host: string;
   readonly pid: number;
-  /** Tells this job from others; the same on all its hosts. */
+  /** Identifies the job. The same on all its hosts. */
   readonly job: string;
   /** Date.now() of its host. */
   readonly updatedAt: number;
-  /** Training steps so far, and samples of those that said how many they had. */
+  /** Training steps so far, and samples of the steps that reported a number. */
   readonly step: number;
   readonly samples: number;
-  /** Collectives so far, and bytes given to them. */
+  /** Collectives so far, and their bytes. */
   readonly collectives: number;
   readonly bytes: number;
   /** Over the last seconds before `updatedAt`. */
@@ -25,9 +25,11 @@ export interface RankStatus {
   readonly rssBytes: number;
   /** Processor time of all its threads so far. */
   readonly cpuMs?: number | undefined;
+  /** Date.now() of its host since when it uses no processor and is in no collective: it waits for a timer, input or a lock. */
+  readonly idleSince?: number | undefined;
   /** Time waited for other ranks, of each of the last steps. */
   readonly waitMsPerStep?: number | undefined;
-  /** It has shut down: this is its last page. */
+  /** Whether it has shut down, so that this is its last page. */
   readonly hasLeft?: true | undefined;
 }
 
@@ -43,7 +45,7 @@ export interface LastCollective {
   readonly name: string;
   readonly state: CollectiveState;
   readonly bytes: number;
-  /** Date.now() of its host at its end, or at its begin while it is pending; 0: not known. */
+  /** Date.now() of its host when it ended, or when it began if it is pending. 0 if unknown. */
   readonly atMs: number;
 }
 
@@ -59,7 +61,7 @@ export const pendingLimit = 4;
 const missingLimit = 32;
 const textLimit = 120;
 
-/** In at most `limitBytes`: what is long is shortened, then left out. */
+/** Uses at most `limitBytes`: long texts are shortened, then left out. */
 export function encodeRankStatus(status: RankStatus, limitBytes: number): Buffer {
   const { last } = status;
   const compact: RankStatus = {
@@ -78,7 +80,7 @@ export function encodeRankStatus(status: RankStatus, limitBytes: number): Buffer
   );
 }
 
-/** Undefined for what is no status. */
+/** Undefined if the text is not a status. */
 export function decodeRankStatus(text: string): RankStatus | undefined {
   const value = parseObject(text);
   if (value === undefined) return undefined;
@@ -88,7 +90,7 @@ export function decodeRankStatus(text: string): RankStatus | undefined {
   if (!isWhole || !isNumber(samples) || !isCount(collectives) || !isNumber(bytes) || !isNumber(rssBytes)) {
     return undefined;
   }
-  const { waitMsPerStep, cpuMs } = value;
+  const { waitMsPerStep, cpuMs, idleSince } = value;
   const last = toLast(value['last']);
   return {
     rank,
@@ -105,6 +107,7 @@ export function decodeRankStatus(text: string): RankStatus | undefined {
     pending: toPending(value['pending']),
     ...(last === undefined ? {} : { last }),
     ...(isNumber(cpuMs) ? { cpuMs } : {}),
+    ...(isNumber(idleSince) ? { idleSince } : {}),
     ...(isNumber(waitMsPerStep) ? { waitMsPerStep } : {}),
     ...(value['hasLeft'] === true ? { hasLeft: true } : {}),
   };

@@ -1,18 +1,18 @@
-// Where the ranks of a job put up what they do, and read what the others do: the status pages of the host's control
-// block, or a list in memory for ranks of one process.
+// Where the ranks of a job publish their status and read that of others: the status pages in the control block of the host, or a list
+// in memory for ranks of one process.
 
 import { type ControlBlock, controlLayout } from '../../control/control-block.ts';
 import { decodeRankStatus, encodeRankStatus, type RankStatus } from './rank-status.ts';
 
 export interface StatusBoard {
   publish(status: RankStatus): void;
-  /** Undefined: never published, or cannot be read just now. Ranks of other hosts come about a second late. */
+  /** Undefined if it was never published or cannot be read now. The status of other hosts is about a second old. */
   read(rank: number): RankStatus | undefined;
 }
 
 /**
- * `members`: the numbers by which the block knows the ranks. Pages speak of ranks by these too: whoever looks at the block
- * from outside knows no others.
+ * `members`: the numbers of the ranks in the control block. Pages use these numbers, too, because readers outside of the job know
+ * no others.
  */
 export class ControlBlockBoard implements StatusBoard {
   readonly #block: ControlBlock;
@@ -52,7 +52,7 @@ function renumbered(status: RankStatus, numberOf: (rank: number) => number | und
   };
 }
 
-/** One for all ranks of a process. */
+/** Shared by all ranks of a process. */
 export class MemoryBoard implements StatusBoard {
   readonly #statuses = new Map<number, RankStatus>();
 

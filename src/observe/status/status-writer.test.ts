@@ -7,13 +7,22 @@ import { FlightRecorder } from '../flight-recorder/flight-recorder.ts';
 import { MemoryBoard } from './status-board.ts';
 import { StatusWriter } from './status-writer.ts';
 
-function writerAt(clock: { nowMs: number }) {
+function writerAt(clock: { nowMs: number; cpuMs?: number }) {
   const board = new MemoryBoard();
   const recorder = new FlightRecorder(8);
   const steps = new StepClock(() => clock.nowMs);
   const place = { board, host: 'host1', job: 'job1' };
   const nowMs = () => clock.nowMs;
-  const writer = new StatusWriter({ rank: 0, size: 1, place, recorder, steps, nowMs, pending: () => [] });
+  const writer = new StatusWriter({
+    rank: 0,
+    size: 1,
+    place,
+    recorder,
+    steps,
+    nowMs,
+    pending: () => [],
+    cpuMs: () => clock.cpuMs ?? 0,
+  });
   steps.subscribe((mark) => writer.step(mark));
   return { writer, board, recorder, steps };
 }
@@ -56,6 +65,27 @@ describe('the status of a rank', () => {
     clock.nowMs += 1;
     steps.mark();
     assert.equal(board.read(0)?.step, 3);
+    writer.close();
+  });
+
+  test('says since when the rank has been idle: no processor time, and no collective', () => {
+    const clock = { nowMs: 1000, cpuMs: 50 };
+    const { writer, board, recorder } = writerAt(clock);
+    const idleAfter = (ms: number, cpuMs: number) => {
+      clock.nowMs += ms;
+      clock.cpuMs += cpuMs;
+      writer.write();
+      return board.read(0)?.idleSince;
+    };
+    assert.equal(idleAfter(0, 0), undefined);
+    assert.equal(idleAfter(500, 400), undefined, 'it computes');
+    const since = idleAfter(500, 2);
+    assert.ok(since !== undefined && since <= Date.now());
+    assert.equal(idleAfter(500, 0), since);
+    recorder.submitted(Object.assign(new ObservedOperation(), { sequence: 1, bytes: 4 }));
+    assert.equal(idleAfter(100, 0), undefined, 'a collective');
+    assert.equal(idleAfter(500, 0), undefined, 'between these two looks it was not idle');
+    assert.notEqual(idleAfter(500, 0), undefined);
     writer.close();
   });
 

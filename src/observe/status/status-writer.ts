@@ -1,15 +1,15 @@
-// Writes this rank's status page: at most ten times a second while collectives run, so that nearly the last thing that a
-// stuck rank did is known, and twice a second while it waits or is idle. Operations and steps compare one number with
-// `dueAtMs`; a timer that keeps nothing alive does the rest. A status that cannot be written is no error: watching never
-// changes behaviour.
+// Writes the status page of this rank: at most ten times a second while collectives run, so that the page of a stuck rank shows almost
+// its last operation, and twice a second while it waits or is idle. Operations and steps only compare one number with `dueAtMs`; an
+// unreferenced timer does the rest. If a page cannot be written this is not an error, because watching never changes behaviour.
 
+import { busyShare } from '../../control/process-activity.ts';
 import { type ObservedOperation, type OperationObserver, waitingPeriodMs } from '../../engine/observer.ts';
 import type { StepClock, StepMark } from '../../engine/step-clock.ts';
 import type { FlightRecorder } from '../flight-recorder/flight-recorder.ts';
 import type { LastCollective, PendingCollective, RankStatus, StatusRates } from './rank-status.ts';
 import type { StatusBoard } from './status-board.ts';
 
-/** Who writes, and where. */
+/** The rank that writes, and where. */
 export interface StatusPlace {
   readonly board: StatusBoard;
   readonly host: string;
@@ -24,19 +24,30 @@ export interface StatusSource {
   readonly steps: StepClock;
   /** Of the host's monotonic clock, as in flight records. */
   nowMs(): number;
-  /** What waits, oldest first. */
+  /** Pending operations, oldest first. */
   pending(): readonly PendingCollective[];
+  /** For tests: processor time of this process so far. */
+  cpuMs?(): number;
 }
 
-/** What others have to say in this rank's page. */
+/** Fields of the page that other modules provide. */
 export type StatusExtras = Pick<RankStatus, 'waitMsPerStep' | 'hasLeft'>;
 
-/** Between two pages of a rank that does nothing; and between two looks at what costs more to find out. */
+/** Between two pages of an idle rank, and between two samples of values that are expensive to read. */
 const periodMs = waitingPeriodMs;
-/** Between any two pages. */
+/** The minimum between two pages. */
 const minPeriodMs = 100;
-/** Rates are those since the oldest of so many looks. */
+/** Rates are computed over this many samples. */
 const rateLooks = 10;
+
+/** A sample. Two samples show whether this rank is idle. */
+interface Look {
+  readonly atMs: number;
+  /** Date.now() */
+  readonly date: number;
+  readonly cpuMs: number;
+  readonly collectives: number;
+}
 
 interface Counts {
   readonly atMs: number;
@@ -54,7 +65,8 @@ export class StatusWriter implements OperationObserver {
   readonly #timer: NodeJS.Timeout | undefined;
   #extras: StatusExtras = {};
   #rssBytes = 0;
-  #lookedAtMs = Number.NEGATIVE_INFINITY;
+  #lastLook: Look | undefined;
+  #idleSince: number | undefined;
   #isOver = false;
 
   constructor(source: StatusSource) {
@@ -64,7 +76,7 @@ export class StatusWriter implements OperationObserver {
       return;
     }
     this.#timer = setInterval(() => {
-      // It may come a little early.
+      // The timer may fire a little early.
       if (source.nowMs() >= this.dueAtMs - minPeriodMs / 10) this.write();
     }, periodMs);
     this.#timer.unref();
@@ -90,7 +102,7 @@ export class StatusWriter implements OperationObserver {
     this.write();
   }
 
-  /** Goes out with the next page. */
+  /** Written with the next page. */
   set(extras: StatusExtras): void {
     this.#extras = { ...this.#extras, ...extras };
   }
@@ -103,11 +115,11 @@ export class StatusWriter implements OperationObserver {
     try {
       place.board.publish(this.#status(place, atMs));
     } catch {
-      // The next one may get through.
+      // The next one may succeed.
     }
   }
 
-  /** What `rank` of this job does, as far as it is known here; undefined where nothing is. */
+  /** What `rank` of this job is doing; undefined if nothing is known. */
   read(rank: number): RankStatus | undefined {
     try {
       return this.#source.place?.board.read(rank);
@@ -121,7 +133,7 @@ export class StatusWriter implements OperationObserver {
     return Array.from({ length: this.#source.size }, (_, rank) => this.read(rank));
   }
 
-  /** Writes the last page: this rank leaves. */
+  /** Writes the last page when this rank leaves. */
   close(): void {
     if (this.#isOver) return;
     clearInterval(this.#timer);
@@ -138,7 +150,13 @@ export class StatusWriter implements OperationObserver {
     const updatedAt = Date.now();
     const counts = { atMs, step, samples, bytes };
     const rates = this.#ratesOf(counts);
-    if (atMs >= this.#lookedAtMs + periodMs * 0.9) this.#look(counts);
+    const waiting = pending();
+    const look = { atMs, date: updatedAt, cpuMs: (this.#source.cpuMs ?? cpuMs)(), collectives: count };
+    const isSilent = waiting.length === 0 && count === (this.#lastLook?.collectives ?? count);
+    if (!isSilent) this.#idleSince = undefined;
+    if (this.#lastLook === undefined || atMs >= this.#lastLook.atMs + periodMs * 0.9) {
+      this.#look(look, counts, isSilent);
+    }
     return {
       rank,
       host,
@@ -151,9 +169,10 @@ export class StatusWriter implements OperationObserver {
       bytes,
       rates,
       last: this.#last(updatedAt - atMs),
-      pending: pending(),
+      pending: waiting,
       rssBytes: this.#rssBytes,
-      cpuMs: cpuMs(),
+      cpuMs: look.cpuMs,
+      idleSince: this.#idleSince,
       ...this.#extras,
     };
   }
@@ -166,8 +185,12 @@ export class StatusWriter implements OperationObserver {
     return { sequence, kind, name, state, bytes, atMs: clockMs === 0 ? 0 : clockMs + dateMinusClock };
   }
 
-  #look(counts: Counts): void {
-    this.#lookedAtMs = counts.atMs;
+  #look(look: Look, counts: Counts, isSilent: boolean): void {
+    const before = this.#lastLook;
+    this.#lastLook = look;
+    const isIdle =
+      before !== undefined && (look.cpuMs - before.cpuMs) / (look.atMs - before.atMs) < busyShare && isSilent;
+    this.#idleSince = isIdle ? (this.#idleSince ?? before.date) : undefined;
     this.#rssBytes = process.memoryUsage.rss();
     this.#counts.push(counts);
     if (this.#counts.length > rateLooks) this.#counts.shift();

@@ -5,6 +5,7 @@ import type { Log } from '../../console/log.ts';
 import { nowMs } from '../../engine/clock.ts';
 import type { ObservedOperation, OperationObserver, OperationStage } from '../../engine/observer.ts';
 import type { StepMark } from '../../engine/step-clock.ts';
+import { typedCommand } from '../../settings/command-name.ts';
 import type { StatusWriter } from '../status/status-writer.ts';
 import {
   findStraggler,
@@ -79,10 +80,11 @@ export class StragglerWatch implements OperationObserver {
     return averages === undefined ? undefined : findStraggler(this.#status.readAll(), averages.stepMs);
   }
 
-  /** For reports. */
+  /** For reports: names nobody for less than what the warning asks. */
   describe(): string | undefined {
     const found = this.find();
-    return found === undefined ? undefined : `Stragglers: ${stragglerText(found)}.`;
+    if (found === undefined || !isTooLate(found, this.#options.percent)) return undefined;
+    return `Stragglers: ${stragglerText(found)}.`;
   }
 
   #check(step: number): void {
@@ -95,7 +97,7 @@ export class StragglerWatch implements OperationObserver {
     log.write(
       'warning',
       `${stragglerText(found)}. Check its input pipeline, its cores, and what else runs on its host; ` +
-        'horovod status shows all ranks. HOROVOD_STRAGGLER_PERCENT=0 turns this warning off.',
+        `\`${typedCommand('horovod')} status\` shows all ranks. HOROVOD_STRAGGLER_PERCENT=0 turns this warning off.`,
     );
   }
 }

@@ -5,7 +5,7 @@ import type { Log } from '../../console/log.ts';
 import { HorovodError } from '../../errors.ts';
 import type { CollectorOrder, CollectorReport, CollectorThreadData } from './orders.ts';
 
-/** It never keeps the process alive. */
+/** The thread never keeps the process alive. */
 export class CollectorThread {
   readonly opened: Promise<void>;
   readonly #worker: Worker;
@@ -19,7 +19,7 @@ export class CollectorThread {
     const workerData: CollectorThreadData = { options, over: this.#over.buffer as SharedArrayBuffer };
     this.#worker = new Worker(new URL('./worker.js', import.meta.url), {
       workerData,
-      // The loaders and the environment of the user's program are not for this thread.
+      // This thread does not need the loaders and the environment of the user's program.
       execArgv: [],
       env: {},
       name: 'horovod timeline',
@@ -68,7 +68,7 @@ export class CollectorThread {
     if (this.#isOver) return;
     this.#order(patienceMs);
     Atomics.wait(this.#over, 0, 0, patienceMs + 2000);
-    // For a stop() that is being waited for.
+    // Completes a pending stop().
     this.#resolveClosed();
   }
 

@@ -1,11 +1,11 @@
-// Rank 0's collector: reads the rings of all ranks and writes the file of the timeline. It runs in a thread of its own
-// (worker.ts), which gets a core only when nobody else wants it.
+// The collector of rank 0: reads the rings of all ranks and writes the file of the timeline. It runs in a separate thread
+// (worker.ts) with the lowest priority.
 
 import { type MemoryFile, openMemoryFile } from '../../control/memory-file.ts';
 import { RecordReader } from './records.ts';
 import { RingReader, sessionOf } from './ring.ts';
-import { collectingHere, publishedRing, RingFilter, setCollecting } from './ring-registry.ts';
-import { openingEvent, RankEvents } from './trace-events.ts';
+import { collectingHere, publishedRing, RingFilter, ringHolders, setCollecting } from './ring-registry.ts';
+import { openingEvent, RankEvents, type TraceOrigin } from './trace-events.ts';
 import { TraceFile, type Write } from './trace-file.ts';
 
 export interface CollectorOptions {
@@ -13,10 +13,11 @@ export interface CollectorOptions {
   readonly maxBytes: number;
   /** The ring of this process's rank. */
   readonly ownRing: string;
-  /** The block of this host, and how many ranks it has; undefined: there are no other ranks. */
+  /** The control block of this host, and its number of ranks. Undefined if there are no other ranks. */
   readonly controlBlock?:
     | { readonly path: string; readonly ranks: number; readonly hasOtherHosts?: boolean }
     | undefined;
+  readonly origin?: TraceOrigin | undefined;
   /** For tests. */
   readonly write?: Write;
 }
@@ -28,9 +29,9 @@ interface Source {
   dropped: number;
 }
 
-/** At most so many bytes of a ring become events at a time: bounds the memory. */
+/** The maximum number of bytes of a ring to process at a time, which limits the memory. */
 const pieceBytes = 256 * 1024;
-/** Rings are looked for in every so many turns. */
+/** New rings are searched for once in this many turns. */
 const turnsPerSearch = 4;
 
 export class Collector {
@@ -39,7 +40,7 @@ export class Collector {
   readonly #file: TraceFile;
   readonly #block: MemoryFile | undefined;
   readonly #sources = new Map<string, Source>();
-  /** Metadata of rings that are over, for files to come. */
+  /** Metadata of closed rings, for the next file. */
   readonly #pastMetadata = new Map<string, readonly string[]>();
   readonly #torn = new Set<string>();
   readonly #session: number;
@@ -48,7 +49,7 @@ export class Collector {
   #turn = 0;
   #dropped = 0;
 
-  /** Throws what the system says if the file cannot be written. */
+  /** Throws the error of the system if the file cannot be written. */
   constructor(options: CollectorOptions) {
     this.#options = options;
     this.#session = sessionOf(options.file);
@@ -57,7 +58,7 @@ export class Collector {
     this.#file = new TraceFile(
       options.file,
       options.maxBytes,
-      () => [openingEvent(startedAtEpochUs), ...this.#metadata()],
+      () => [openingEvent(startedAtEpochUs, options.origin), ...this.#metadata()],
       options.write,
     );
     const { controlBlock } = options;
@@ -66,12 +67,12 @@ export class Collector {
     this.#find();
   }
 
-  /** Events that ranks had no room for so far. */
+  /** The number of events that ranks have dropped so far. */
   get dropped(): number {
     return this.#dropped;
   }
 
-  /** Asks other hosts for what they have; isOver waits for that. */
+  /** Asks other hosts for their remaining events; `isOver` waits for them. */
   finish(): void {
     this.#isFinishing = true;
     if (this.#block !== undefined && this.#options.controlBlock?.hasOtherHosts === true) {
@@ -79,14 +80,14 @@ export class Collector {
     }
   }
 
-  /** Nothing more will come from any ring there is. */
+  /** No ring will deliver more events. */
   get isOver(): boolean {
     if (this.#block !== undefined && collectingHere(this.#block.fd) === 'finishing') return false;
     for (const { ring } of this.#sources.values()) if (!ring.isOver) return false;
     return true;
   }
 
-  /** Reads what there is. Returns whether more is there than it took. */
+  /** Reads available events. Returns whether there are more. */
   turn(): boolean {
     if (this.#turn++ % turnsPerSearch === 0) this.#find();
     let isMore = false;
@@ -99,7 +100,7 @@ export class Collector {
           source.events.convert(type, words, source.ring.clockOffsetUs, events);
         });
       } catch {
-        // A ring that was torn on its way from another host: what follows means nothing.
+        // The data of a ring of another host is damaged. The rest of it cannot be read.
         this.#file.append(events);
         this.#forget(path, source);
         this.#torn.add(path);
@@ -117,7 +118,7 @@ export class Collector {
     return isMore;
   }
 
-  /** Reads the rest, as far as it is there, and closes the file. */
+  /** Reads the remaining events that are available, and closes the file. */
   close(): void {
     try {
       this.#find();
@@ -127,7 +128,7 @@ export class Collector {
     }
   }
 
-  /** Closes the file as it is. */
+  /** Closes the file without reading more events. */
   abandon(): void {
     this.#end();
   }
@@ -143,6 +144,10 @@ export class Collector {
   #find(): void {
     const { ownRing, controlBlock } = this.#options;
     const paths = new Set([ownRing]);
+    const holders =
+      this.#block === undefined || controlBlock === undefined
+        ? [process.pid]
+        : ringHolders(this.#block.fd, controlBlock.ranks);
     if (this.#block !== undefined && controlBlock !== undefined) {
       for (let rank = 0; rank < controlBlock.ranks; rank++) {
         const path = publishedRing(this.#block.fd, rank);
@@ -152,7 +157,7 @@ export class Collector {
     for (const path of paths) {
       if (this.#sources.has(path) || this.#torn.has(path)) continue;
       if (!this.#filter.accepts(path, this.#session, this.#isFinishing)) continue;
-      const ring = RingReader.open(path);
+      const ring = RingReader.open(path, holders);
       if (ring === undefined) continue;
       const events = new RankEvents(this.#startUs);
       this.#sources.set(path, { ring, reader: new RecordReader(), events, dropped: ring.dropped });

@@ -1,14 +1,14 @@
-// What the main thread of rank 0 and its collector's thread say to each other.
+// The messages between the main thread of rank 0 and the thread of the collector.
 
 import type { CollectorOptions } from './collector.ts';
 
 export interface CollectorThreadData {
   readonly options: Omit<CollectorOptions, 'write'>;
-  /** [0]: 1 once the file is closed for good. */
+  /** [0] becomes 1 when the file is finally closed. */
   readonly over: SharedArrayBuffer;
 }
 
-/** Read the rest and close the file. `patienceMs`: how long to wait for ranks that have not ended theirs. */
+/** Read the remaining events and close the file. `patienceMs`: how long to wait for ranks whose timeline is still on. */
 export interface CollectorOrder {
   readonly type: 'stop';
   readonly patienceMs: number;
@@ -18,6 +18,6 @@ export type CollectorReport =
   | { readonly type: 'opened' }
   /** The file could not be opened. */
   | { readonly type: 'rejected'; readonly code: string; readonly message: string }
-  /** It could not be written any more; what was written before is there. */
+  /** Writing failed. Earlier events are in the file. */
   | { readonly type: 'broken'; readonly code: string; readonly message: string }
   | { readonly type: 'closed'; readonly dropped: number };

@@ -1,5 +1,5 @@
-// What a rank notes down while its timeline is on: gathers records in a buffer and hands them to its ring every few
-// milliseconds. Nothing here waits, and nothing grows: if the ring has no room the buffer is dropped and counted.
+// Records the events of a rank while its timeline is on: collects records in a buffer and writes them to its ring every few
+// milliseconds. Nothing here waits or grows: if the ring has no room, the buffer is dropped and its records are counted.
 
 import { nowUs } from '../../engine/clock.ts';
 import type { ObservedOperation } from '../../engine/observer.ts';
@@ -7,12 +7,12 @@ import { type Hello, headOf, operationWords, recordType, type Track, tracks } fr
 import type { RingWriter } from './ring.ts';
 
 const bufferWords = 4096;
-/** Texts remembered before all are forgotten: names that are made up for every call must not grow for ever. */
+/** After this many texts all are forgotten, so that names that differ in every call do not fill the memory. */
 const maxTexts = 4096;
-/** Longer ones are cut. */
+/** Longer texts are truncated. */
 const maxTextBytes = 512;
 const flushMs = 50;
-/** Shapes of a group beyond these are only counted. */
+/** Further shapes of a group are only counted. */
 const maxShapes = 4;
 
 export interface RecorderOptions {
@@ -41,7 +41,7 @@ export class TimelineRecorder {
   #skipped = 0;
   #flushedAtUs = 0;
   #isOver = false;
-  /** Of the last quick operation: mostly the next one is the same. */
+  /** Of the last quick operation. The next one is usually the same. */
   #last: Partial<ObservedOperation> = {};
   #lastArguments = '';
 
@@ -79,14 +79,14 @@ export class TimelineRecorder {
     buffer[at + 4] = argsId;
   }
 
-  /** An operation is over. */
+  /** An operation has ended. */
   operation(operation: ObservedOperation): void {
     const { submittedAtMs, leftAtMs, finishedAtMs } = operation;
     const argsOf = () => argumentsOf(operation);
     this.#operation(operation, argsOf, submittedAtMs * 1e3, leftAtMs * 1e3, finishedAtMs * 1e3);
   }
 
-  /** A quick operation is over; its times are those of its marks. Without a trace it is only counted. */
+  /** A quick operation has ended. Its times come from its marks; without a trace it is only counted. */
   quickOperation(operation: ObservedOperation): void {
     const { marks, isTraced } = operation;
     if (!isTraced) this.#skipped++;
@@ -96,16 +96,16 @@ export class TimelineRecorder {
     this.#operation(operation, () => this.#quickArgumentsOf(operation), fromUs, fromUs, overUs);
   }
 
-  /** Whether an operation that begins about now is to be shown: what is not shown costs next to nothing. */
+  /** Whether to show an operation that begins about now. Others cost almost nothing. */
   shows(nowMs: number): boolean {
     return this.#shown < this.#maxPerSecond || nowMs * 1e3 >= this.#secondEndsUs;
   }
 
-  /** The number of a text; it is sent along if it is new. To be asked right before the record that uses it. */
+  /** The number of a text, which is written first if it is new. Call it directly before writing the record that uses it. */
   textId(text: string): number {
     const known = this.#texts.get(text);
     if (known !== undefined) return known;
-    // Room for the record that follows too: a flush between the two may drop the text with its buffer.
+    // Includes room for the next record, because a flush in between may drop the text with its buffer.
     const words = 3 + Math.ceil(Math.min(Buffer.byteLength(text), maxTextBytes) / 8);
     if (this.#length + words + 256 > bufferWords) this.flush();
     if (this.#texts.size >= maxTexts) {
@@ -117,7 +117,7 @@ export class TimelineRecorder {
     return id;
   }
 
-  /** Hands over what has been gathered. */
+  /** Writes the collected records to the ring. */
   flush(): void {
     this.#flushedAtUs = nowUs();
     if (this.#length === 0) return;
@@ -127,12 +127,12 @@ export class TimelineRecorder {
     this.#length = 0;
     this.#records = 0;
     if (isWritten) return;
-    // Texts may have been among what was dropped.
+    // Texts may have been dropped, too.
     this.#forget();
     this.#text(0, this.#hello);
   }
 
-  /** What operations note down afterwards that were in flight goes nowhere: the ring may be closed at any time. */
+  /** Later records of operations in flight are discarded, because the ring may be closed at any time. */
   end(): void {
     clearInterval(this.#timer);
     if (this.#skipped > 0) this.instant('cycles', 'EVENTS_DROPPED', `"events":${this.#skipped}`);
@@ -142,8 +142,8 @@ export class TimelineRecorder {
   }
 
   /**
-   * The first operations of each second are shown, all of them, and the rest is counted: thousands a second would be gigabytes
-   * soon, and their writing would slow down what they tell about. By the host's clock, so that its ranks show the same ones.
+   * Only the first operations of each second are shown; the others are counted. Thousands per second would soon fill gigabytes,
+   * and writing them would slow down the operations. Seconds of the host's clock, so that its ranks show the same operations.
    */
   #isWithinRate(nowUs: number): boolean {
     if (nowUs >= this.#secondEndsUs) {
@@ -206,7 +206,7 @@ export class TimelineRecorder {
     return text;
   }
 
-  /** Another collector reads from here on: it has to know who we are, and all texts. */
+  /** A new collector reads from here on. It needs the description of this rank and all texts. */
   #greetReader(): void {
     const { readers } = this.#ring;
     if (readers === this.#readers) return;
@@ -216,7 +216,7 @@ export class TimelineRecorder {
     this.#ring.write(Buffer.concat(records), 0);
   }
 
-  /** Numbers are never given twice: one that a flush has made void means nothing, rather than something else. */
+  /** Numbers are never reused, so that a number from a dropped buffer means nothing instead of something else. */
   #forget(): void {
     this.#texts.clear();
     this.#reserve(recordType.forget, 1);

@@ -1,6 +1,6 @@
-// Events as they travel in a ring: float64 words, so that writing one allocates nothing. Texts are sent once and named
-// by number afterwards. The first word of a record is its type and how many words it has; times are microseconds of
-// the monotonic clock of the rank's host.
+// The format of events in a ring: float64 words, so that writing an event allocates nothing. A text is written once and referred to by
+// its number afterwards. The first word of a record holds its type and its number of words. Times are microseconds of the monotonic
+// clock of the rank's host.
 
 export const recordType = {
   /** number, bytes, the text in UTF-8. Number 0: a Hello as JSON; the first record of a ring. */
@@ -15,7 +15,7 @@ export const recordType = {
   operation: 5,
 } as const;
 
-/** Words in front of the marks of an operation. */
+/** Words before the marks of an operation. */
 export const operationWords = 9;
 
 /** Tracks of a rank, and their order. Operations are spread over lanes from `operations` on. */
@@ -36,24 +36,26 @@ export const stageNames: readonly string[] = [
   'REPEATS',
 ];
 
-/** What a rank says of itself. */
+/** The description of a rank. */
 export interface Hello {
   readonly rank: number;
   readonly size: number;
   readonly host: string;
   readonly pid: number;
   readonly transport: string;
+  /** Cores that the process may use. */
+  readonly cores: number;
 }
 
 export function headOf(type: number, words: number): number {
   return type * 65536 + words;
 }
 
-/** Splits bytes of a ring into records; keeps what is not whole yet. */
+/** Splits bytes of a ring into records. Keeps incomplete records. */
 export class RecordReader {
   #rest: Uint8Array = new Uint8Array(0);
 
-  /** Calls `visit(type, words)`; `words` is only good during the call. Throws on what are no records. */
+  /** Calls `visit(type, words)`; `words` is valid only during the call. Throws if the bytes are not records. */
   push(bytes: Uint8Array, visit: (type: number, words: Float64Array) => void): void {
     let all = bytes;
     if (this.#rest.length > 0) {

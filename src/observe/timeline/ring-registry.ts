@@ -1,6 +1,6 @@
-// Where a collector finds the rings of its host: their paths stand in the host's control block (transport/control-block.ts
-// has the layout), in the page of their rank. Rings of other hosts are stood in for by those that the watch of this host
-// relays them into. One word of the job's page says whether anybody collects.
+// Where a collector finds the rings of its host. The page of each rank in the control block (control/control-block.ts has the layout)
+// contains the path of its ring. The watch of this host relays rings of other hosts into rings of its own. One word in the page of
+// the job tells whether there is a collector.
 
 import { readSync, writeSync } from 'node:fs';
 import { controlLayout } from '../../control/control-block.ts';
@@ -8,10 +8,10 @@ import { sessionIn } from './ring.ts';
 
 const pathAt = 320;
 const pathLimit = 184;
-/** In the job's page: a word for who, and one for the session. */
-const collectingAt = 16;
+/** In the page of the job: one word for the kind of reader, and one for the session. */
+const collectingAt = 32;
 
-/** `path` empty: no ring. */
+/** An empty `path` means no ring. */
 export function publishRing(controlFd: number, rank: number, path: string): void {
   const bytes = Buffer.alloc(4 + pathLimit);
   const length = bytes.write(path, 4, pathLimit, 'utf8');
@@ -19,21 +19,32 @@ export function publishRing(controlFd: number, rank: number, path: string): void
   writeSync(controlFd, bytes, 0, bytes.length, pageOf(rank) + pathAt);
 }
 
-/** Empty: none. */
+/** Empty if there is none. */
 export function publishedRing(controlFd: number, rank: number): string {
   const bytes = Buffer.alloc(4 + pathLimit);
   readSync(controlFd, bytes, 0, bytes.length, pageOf(rank) + pathAt);
   return bytes.toString('utf8', 4, 4 + Math.min(bytes.readUInt32LE(0), pathLimit));
 }
 
+/** The processes on this host that may hold a ring: ranks, and this process, which may relay those of other hosts. */
+export function ringHolders(controlFd: number, ranks: number): number[] {
+  const word = Buffer.alloc(4);
+  const pids = new Set([process.pid]);
+  for (let rank = 0; rank < ranks; rank++) {
+    readSync(controlFd, word, 0, 4, pageOf(rank) + controlLayout.rank.pid);
+    pids.add(word.readUInt32LE(0));
+  }
+  return [...pids];
+}
+
 /**
  * Who reads the rings of this host: rank 0's collector, or the watch ('relay'), for a collector on another host.
- * 'finishing': the collector ends, and asks its watch for what other hosts have; 'finished': it has got that.
+ * 'finishing': the collector ends and asks its watch for the events of other hosts; 'finished': it has received them.
  */
 export type Collecting = 'nobody' | 'collector' | 'relay' | 'finishing' | 'finished';
 const collectingWords: readonly Collecting[] = ['nobody', 'collector', 'relay', 'finishing', 'finished'];
 
-/** `session`: of the timeline that is collected; left out: as it was. */
+/** `session`: of the timeline that is collected. Omit it to leave it unchanged. */
 export function setCollecting(controlFd: number, who: Collecting, session?: number): void {
   const words = Buffer.alloc(8);
   words.writeUInt32LE(collectingWords.indexOf(who), 0);
@@ -47,12 +58,12 @@ export function collectedSession(controlFd: number): number {
   return word.readUInt32LE(0);
 }
 
-/** How long a ring of another session has to be there. */
+/** How long a ring of another session must exist before it is read. */
 const foreignMs = 1000;
 
 /**
- * Which rings belong to a timeline: those of its session. Rings of another one are those of the timeline that comes next, or of
- * ranks that gave another file; the latter are taken too, after a while.
+ * Decides which rings belong to a timeline: those of its session. A ring of another session belongs to the next timeline, or to a
+ * rank that was given another file name; the latter is read too, after a while.
  */
 export class RingFilter {
   readonly #foreign = new Map<string, number>();

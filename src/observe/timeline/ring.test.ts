@@ -7,7 +7,7 @@ import { RingReader, RingWriter } from './ring.ts';
 
 function ringOf(t: { after(fn: () => void): void }, capacity: number): [RingWriter, RingReader] {
   const writer = new RingWriter({ capacity });
-  const reader = RingReader.open(writer.path);
+  const reader = RingReader.open(writer.path, [process.pid]);
   assert.ok(reader);
   t.after(() => {
     writer.close();
@@ -50,16 +50,20 @@ test('a ring without room drops and counts, and goes on when it has been read', 
 });
 
 test('what is no ring is none', () => {
-  assert.equal(RingReader.open('/nonexistent'), undefined);
-  assert.equal(RingReader.open('/dev/null 0 0'), undefined);
+  assert.equal(RingReader.open('/nonexistent', [process.pid]), undefined);
+  assert.equal(RingReader.open('/dev/null 0 0', [process.pid]), undefined);
   const writer = new RingWriter({ capacity: 64 });
-  assert.equal(RingReader.open(writer.path.replace(/ \d+ 0$/, ' 7 0')), undefined, 'another one');
+  assert.equal(
+    RingReader.open(writer.path.replace(/ \d+ 0$/, ' 7 0'), [process.pid]),
+    undefined,
+    'another one',
+  );
   writer.close();
 });
 
 test('a recorder sends each text once, and again after it was dropped', (t) => {
   const [writer, reader] = ringOf(t, 32 * 1024);
-  const hello = { rank: 3, size: 4, host: 'h', pid: 7, transport: 'shm' };
+  const hello = { rank: 3, size: 4, host: 'h', pid: 7, transport: 'shm', cores: 2 };
   const recorder = new TimelineRecorder(writer, hello, { markCycles: false, maxPerSecond: 1e9 });
   const operation = Object.assign(new ObservedOperation(), { key: 'grad', marks: [1, 2] });
   const note = () => recorder.operation(operation);
@@ -101,12 +105,12 @@ test('a recorder sends each text once, and again after it was dropped', (t) => {
 
 test('another reader learns who writes, and all texts', (t) => {
   const [writer, reader] = ringOf(t, 32 * 1024);
-  const hello = { rank: 3, size: 4, host: 'h', pid: 7, transport: 'shm' };
+  const hello = { rank: 3, size: 4, host: 'h', pid: 7, transport: 'shm', cores: 2 };
   const recorder = new TimelineRecorder(writer, hello, { markCycles: false });
   recorder.instant('tuning', 'name');
   recorder.flush();
   reader.read(1 << 20);
-  const second = RingReader.open(writer.path);
+  const second = RingReader.open(writer.path, [process.pid]);
   assert.ok(second);
   recorder.instant('tuning', 'name');
   recorder.flush();
@@ -121,7 +125,7 @@ test('another reader learns who writes, and all texts', (t) => {
 
 test('of each second the first operations are shown, and the rest is counted', (t) => {
   const [writer, reader] = ringOf(t, 256 * 1024);
-  const hello = { rank: 0, size: 1, host: 'h', pid: 7, transport: 'shm' };
+  const hello = { rank: 0, size: 1, host: 'h', pid: 7, transport: 'shm', cores: 2 };
   const recorder = new TimelineRecorder(writer, hello, { markCycles: false, maxPerSecond: 10 });
   for (let second = 0; second < 3; second++) {
     for (let i = 0; i < 25; i++) {
@@ -145,7 +149,7 @@ test('of each second the first operations are shown, and the rest is counted', (
 
 test('names that are made up for every call do not grow for ever', (t) => {
   const [writer, reader] = ringOf(t, 4 << 20);
-  const hello = { rank: 0, size: 1, host: 'h', pid: 7, transport: 'shm' };
+  const hello = { rank: 0, size: 1, host: 'h', pid: 7, transport: 'shm', cores: 2 };
   const recorder = new TimelineRecorder(writer, hello, { markCycles: false });
   for (let i = 0; i < 10_000; i++) recorder.instant('tuning', `name ${i}`);
   recorder.end();

@@ -1,16 +1,16 @@
-// The ring of one rank: a memory file through which its events go to the collector of rank 0, or to the watch of its
-// host. One writer, one reader, each in a thread or process of its own; both use pread and pwrite only, so no addon is
-// needed, and neither ever waits for the other. No room left: the writer drops what it has and counts it.
+// The ring of one rank: a memory file that carries its events to the collector of rank 0, or to the watch of its host. There is one
+// writer and one reader, in different threads or processes. Both use only pread and pwrite, so no addon is needed, and neither
+// ever waits for the other. If there is no room left, the writer drops its records and counts them.
 //
 // Layout: sixteen float64 (little-endian, as all machines this runs on), then `capacity` bytes of data, used in a circle.
 //   0 magic   1 bytes written, ever   2 bytes read, ever   3 state (1 open, 2 closed)
 //   4 microseconds to add to its times to get those of rank 0's host   5 capacity   6 records dropped
-//   7 how many have opened it to read   8 a number that tells it from other rings of the same path
-// Who writes what: the writer 0, 1, 3, 5, 6, 8 and the data; the reader 2 and 7; whoever relays events of another host, 4.
-// A position is written after the data it speaks of; each is one write of eight aligned bytes.
+//   7 how many readers have opened it   8 a number that distinguishes it from other rings with the same path
+// The writer writes 0, 1, 3, 5, 6, 8 and the data; the reader 2 and 7; a process that relays events of another host 4.
+// A position is written after the data that it covers; each is one write of eight aligned bytes.
 
 import { randomInt } from 'node:crypto';
-import { readSync, writeSync } from 'node:fs';
+import { fstatSync, readSync, writeSync } from 'node:fs';
 import { basename } from 'node:path';
 import { createMemoryFile, type MemoryFile, openMemoryFile } from '../../control/memory-file.ts';
 
@@ -61,7 +61,7 @@ export class RingWriter {
     this.#set(words.magic, magic);
   }
 
-  /** For RingReader.open(), in any process of this user on this host. Descriptors are used again: it is more than a path. */
+  /** For RingReader.open(), in any process of this user on this host. More than a path, because descriptors are reused. */
   get path(): string {
     return `${this.#file.path} ${this.#identity} ${this.#session}`;
   }
@@ -70,7 +70,7 @@ export class RingWriter {
     return this.#dropped;
   }
 
-  /** Grows when somebody new reads it: he has not seen what came before. */
+  /** Grows with each new reader, which has not seen the earlier records. */
   get readers(): number {
     return wordOf(this.#file.fd, words.readers, this.#word);
   }
@@ -80,7 +80,7 @@ export class RingWriter {
     return this.#readPosition() >= this.#written;
   }
 
-  /** False: there was no room, and `records` have been dropped. */
+  /** Returns false if there was no room and `records` were dropped. */
   write(bytes: Uint8Array, records: number): boolean {
     if (bytes.length === 0) return true;
     if (this.#written + bytes.length - this.#read > this.#capacity) this.#read = this.#readPosition();
@@ -98,7 +98,7 @@ export class RingWriter {
     return true;
   }
 
-  /** For who relays the ring of another rank. */
+  /** For a process that relays the ring of another rank. */
   setDropped(records: number): void {
     if (records === this.#dropped) return;
     this.#dropped = records;
@@ -109,7 +109,7 @@ export class RingWriter {
     this.#set(words.clockOffsetUs, offsetUs);
   }
 
-  /** Says that nothing more will come; the file stays for the reader. */
+  /** Marks the end of the events. The file stays for the reader. */
   end(): void {
     this.#set(words.state, closed);
   }
@@ -143,11 +143,11 @@ export class RingReader {
     this.#position = header[words.read] as number;
   }
 
-  /** Undefined for what is no ring, or none any more. */
-  static open(path: string): RingReader | undefined {
+  /** Undefined if the file is not a ring, or no longer one. `pids`: the processes that may hold it. */
+  static open(path: string, pids: readonly number[]): RingReader | undefined {
     let file: MemoryFile;
     try {
-      file = openMemoryFile(partsOf(path).file);
+      file = openMemoryFile(partsOf(path).file, { pids });
     } catch {
       return undefined;
     }
@@ -157,7 +157,9 @@ export class RingReader {
     } catch {
       // a directory, a socket …
     }
-    if (header[words.magic] !== magic || header[words.identity] !== partsOf(path).identity) {
+    const isWhole = fstatSync(file.fd).size === headerBytes + (header[words.capacity] as number);
+    const isRing = header[words.magic] === magic && header[words.identity] === partsOf(path).identity;
+    if (!isRing || !isWhole) {
       file.close();
       return undefined;
     }
@@ -175,7 +177,7 @@ export class RingReader {
     return this.#header[words.clockOffsetUs] as number;
   }
 
-  /** Its writer has ended it, and all has been read. */
+  /** Whether the writer has closed it and everything was read. */
   get isOver(): boolean {
     return (this.#header[words.state] as number) === closed && this.#position === this.#header[words.written];
   }
@@ -214,8 +216,8 @@ export function sessionIn(path: string): number {
 }
 
 /**
- * A number for the timeline that goes to this file: ranks start and stop at slightly different times, and the events of one
- * timeline shall not come into the file of the one before.
+ * A number for the timeline that is written to this file. Ranks start and stop at slightly different times, and events of a
+ * timeline must not end up in the file of the previous one.
  */
 export function sessionOf(file: string): number {
   let hash = 7;

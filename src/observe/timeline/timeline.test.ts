@@ -149,7 +149,7 @@ describe('ranks with a timeline', () => {
 
   test('an operation that ends after its timeline notes nothing down', (t) => {
     const ring = new RingWriter();
-    const recorder = new TimelineRecorder(ring, placeOf(0), { markCycles: false });
+    const recorder = new TimelineRecorder(ring, { ...placeOf(0), cores: 2 }, { markCycles: false });
     recorder.end();
     const users = usersFile(directoryOf(t), Number(ring.path.split(' ')[0]?.split('/').at(-1)), () =>
       ring.close(),

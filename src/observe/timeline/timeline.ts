@@ -1,27 +1,29 @@
 // The timeline of a rank: off, or on with a recorder and a ring. Rank 0 also runs the collector, which writes the file
-// with the events of all ranks whose timeline is on. Starting and stopping is not a collective: each rank may do it at any
-// time.
+// with the events of all ranks whose timeline is on. Starting and stopping are not collectives: each rank may do it at any time.
 
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { resolve } from 'node:path';
+import { availableParallelism } from 'node:os';
+import { relative, resolve } from 'node:path';
 import type { Log } from '../../console/log.ts';
 import { nowMs, nowUs } from '../../engine/clock.ts';
 import type { ObservedOperation, OperationObserver, OperationStage } from '../../engine/observer.ts';
 import type { StepMark } from '../../engine/step-clock.ts';
 import { HorovodError } from '../../errors.ts';
+import { packageVersion } from '../../settings/package.ts';
 import { CollectorThread } from './collector-thread.ts';
 import { defaultOperationsPerSecond, TimelineRecorder } from './recorder.ts';
 import type { Hello } from './records.ts';
 import { RingWriter, sessionOf } from './ring.ts';
 import { collectingHere, publishRing } from './ring-registry.ts';
+import type { TraceOrigin } from './trace-events.ts';
 
 export interface TimelineOptions {
   /** Also marks when a batch of calls leaves for the other ranks. */
   markCycles?: boolean | undefined;
 }
 
-/** What a timeline needs to know of its rank. */
-export interface TimelinePlace extends Hello {
+/** What a timeline needs to know about its rank. */
+export interface TimelinePlace extends Omit<Hello, 'cores'> {
   readonly log: Log;
   readonly maxBytes: number;
   /** 0: all of them. */
@@ -37,7 +39,7 @@ export interface TimelineBlock {
   readonly path: string;
   readonly ranks: number;
   readonly hasOtherHosts: boolean;
-  /** By which it knows this rank. */
+  /** The number of this rank in the control block. */
   readonly number: number;
 }
 
@@ -50,12 +52,12 @@ interface Running {
   isRetired: boolean;
 }
 
-/** How long rank 0 waits for the others to end theirs. */
+/** How long rank 0 waits for other ranks to stop their timelines. */
 const stopPatienceMs = 2000;
 const exitPatienceMs = 600;
-/** How long a rank waits until what it has written is read. */
+/** How long a rank waits until its events are read. */
 const drainMs = 500;
-/** How long it takes at most until a host knows that rank 0, on another one, collects. */
+/** The longest time until a host knows that rank 0 on another host collects. */
 const relayMs = 400;
 
 /** Set as HOROVOD_TIMELINE: no timeline before startTimeline(). */
@@ -67,15 +69,15 @@ export class Timeline implements OperationObserver {
   recorder: TimelineRecorder | undefined;
   readonly #place: TimelinePlace;
   #running: Running | undefined;
-  /** One that is off, and whose events are still being read. */
+  /** A timeline that is off, but whose events are still being read. */
   #ending: Running | undefined;
   #starting: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
   #isClosed = false;
-  /** When it was turned on, and when the step began that is under way. */
+  /** When the timeline was started, and when the current step began. */
   #onSinceMs = 0;
   #stepBeganUs = 0;
-  /** About now, for quick operations: a look at the clock costs too much. */
+  /** The approximate time, for quick operations, because reading the clock costs too much. */
   #lastFinishedAtMs = 0;
 
   constructor(place: TimelinePlace) {
@@ -95,7 +97,7 @@ export class Timeline implements OperationObserver {
         { rank },
       );
     }
-    // Both would have the same place in the control block.
+    // Both would use the same place in the control block.
     const before = this.#stopping ?? Promise.resolve();
     this.#starting = before.then(() => this.#start(path, options.markCycles === true));
     try {
@@ -118,7 +120,7 @@ export class Timeline implements OperationObserver {
     }
   }
 
-  /** Resolves when the file is whole and closed (rank 0), or its reader has all (others). Off already: nothing happens. */
+  /** Resolves when the file is complete and closed (rank 0), or all events were read (others). Does nothing if it is off. */
   async stop(): Promise<void> {
     if (this.#starting !== undefined) await this.#starting.catch(() => undefined);
     const running = this.#take();
@@ -132,7 +134,7 @@ export class Timeline implements OperationObserver {
     await this.#stopping;
   }
 
-  /** The same, blocking, and with less patience: this rank leaves. */
+  /** The same, but blocking and with a shorter timeout, for a rank that leaves. */
   close(): void {
     this.#isClosed = true;
     for (const running of [this.#ending, this.#take()]) {
@@ -210,7 +212,8 @@ export class Timeline implements OperationObserver {
           hasOtherHosts: block.hasOtherHosts,
         };
         const { maxBytes } = this.#place;
-        collector = new CollectorThread({ file, maxBytes, ownRing: ring.path, controlBlock }, log, () => {
+        const options = { file, maxBytes, ownRing: ring.path, controlBlock, origin: traceOrigin() };
+        collector = new CollectorThread(options, log, () => {
           this.recorder = undefined;
         });
         await collector.opened;
@@ -229,7 +232,7 @@ export class Timeline implements OperationObserver {
     }
     const recorder = new TimelineRecorder(
       ring,
-      { rank, size, host, pid, transport },
+      { rank, size, host, pid, transport, cores: availableParallelism() },
       {
         markCycles,
         maxPerSecond: operationsPerSecond === 0 ? Number.POSITIVE_INFINITY : operationsPerSecond,
@@ -243,7 +246,7 @@ export class Timeline implements OperationObserver {
     this.recorder = recorder;
   }
 
-  /** Everything that the engine does not tell: phases of training, tuning, the end of the process. */
+  /** Events that do not come from the engine: phases of training, tuning, the end of the process. */
   #listen(recorder: TimelineRecorder): () => void {
     const onPhases = (message: unknown) => notePhases(recorder, message);
     subscribe(phasesChannel, onPhases);
@@ -299,11 +302,11 @@ export class Timeline implements OperationObserver {
 
   #isWorthWaiting(ring: RingWriter, waitedMs: number, patienceMs: number): boolean {
     if (ring.isDrained || waitedMs >= patienceMs) return false;
-    // That rank 0 collects on another host is heard a moment later here.
+    // This host may learn a moment later that rank 0 collects on another host.
     return this.#isRead || (this.#place.block?.hasOtherHosts === true && waitedMs < relayMs);
   }
 
-  /** Does anybody read the rings of this host? */
+  /** Whether a process reads the rings of this host. */
   get #isRead(): boolean {
     const { block } = this.#place;
     return block !== undefined && collectingHere(block.fd) !== 'nobody';
@@ -334,6 +337,14 @@ function noteTuning(recorder: TimelineRecorder, message: unknown): void {
   const { name, args } = message as { name?: unknown; args?: Record<string, unknown> };
   const members = JSON.stringify(args ?? {}).slice(1, -1);
   recorder.instant('tuning', typeof name === 'string' ? name : 'AUTOTUNE', members);
+}
+
+/** The script as the user knows it, and its arguments. */
+function traceOrigin(): TraceOrigin {
+  const [script = '', ...args] = process.argv.slice(1);
+  const near = relative(process.cwd(), script);
+  const command = [script === '' || near.startsWith('..') ? script : near, ...args].join(' ');
+  return { version: packageVersion(), command: command.slice(0, 500) };
 }
 
 function checkFile(file: unknown): string {

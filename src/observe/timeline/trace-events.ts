@@ -1,20 +1,38 @@
 // Records of ranks become events of a trace (Chrome's Trace Event Format): a process for each rank, a thread for each
 // of its tracks, complete events ('X') that lie properly inside each other, and instants ('i'). Pure: records in, lines of
 // JSON out. Names of phases are Python Horovod's where it has them (QUEUE, NEGOTIATE_ALLREDUCE, ALLREDUCE, CYCLE_START).
+// Times are whole nanoseconds here. Readers add `dur` to `ts` in floating point, so a slice whose end is exactly that of its
+// parent, or the start of its neighbour, may end after it; strict readers then lose the nesting. So every slice ends some
+// nanoseconds early, inner ones earlier than those around them.
 
 import { stage } from '../../transport/trace.ts';
 import { type Hello, operationWords, recordType, stageNames, textOf, tracks } from './records.ts';
 
-/** How many operations of a rank are shown side by side; one more begins, in the picture, when another one has ended. */
+/** How many operations of a rank are shown side by side. A further one is drawn as if it began when another ended. */
 const mostLanes = 256;
 
+/** How much earlier a slice ends, for each level of nesting. */
+const gapNs = 2;
+/** Of an outermost slice: room for the gap and something to see. */
+const minSliceNs = 4 * gapNs;
+
 interface Text {
-  /** As JSON, quotes and all. */
+  /** As JSON, with quotes. */
   readonly quoted: string;
   readonly text: string;
-  /** Members of an object, if it is such: `,"dtype":"float32"`. */
+  /** If the text contains members of a JSON object: `,"dtype":"float32"`. */
   members?: string;
   kind?: string;
+}
+
+/** Times in nanoseconds since the start of the trace; `to` without the gap. */
+interface Slice {
+  readonly category: string;
+  readonly track: number;
+  /** How many slices are around it. */
+  readonly depth: number;
+  readonly from: number;
+  readonly to: number;
 }
 
 const lostText: Text = { quoted: '"(lost)"', text: '(lost)', members: '', kind: 'operation' };
@@ -26,12 +44,22 @@ const trackNames: Readonly<Record<number, string>> = {
   [tracks.tuning]: 'autotune',
 };
 
+/** What a file says about the job that wrote it. */
+export interface TraceOrigin {
+  /** Of this package. */
+  readonly version: string;
+  /** The script of rank 0 and its arguments. */
+  readonly command: string;
+}
+
 /** The first event of every file. */
-export function openingEvent(startedAtEpochUs: number): string {
-  return (
-    '{"name":"process_name","ph":"M","ts":0,"pid":0,"tid":0,"args":{"name":"horovod timeline",' +
-    `"start_time_since_epoch_in_micros":${Math.round(startedAtEpochUs)}}}`
-  );
+export function openingEvent(startedAtEpochUs: number, origin?: TraceOrigin): string {
+  const args = {
+    name: 'horovod timeline',
+    start_time_since_epoch_in_micros: Math.round(startedAtEpochUs),
+    ...origin,
+  };
+  return `{"name":"process_name","ph":"M","ts":0,"pid":0,"tid":0,"args":${JSON.stringify(args)}}`;
 }
 
 /** The process of a rank in the trace. Number 0 is the trace's own. */
@@ -44,7 +72,9 @@ export class RankEvents {
   readonly #startUs: number;
   readonly #texts = new Map<number, Text>();
   readonly #named = new Set<number>();
-  readonly #lanes: number[] = [];
+  /** When the last slice of each track ended. */
+  readonly #ends = new Map<number, number>();
+  #lanes = 0;
   #hello: Hello | undefined;
   #metadata: string[] = [];
   #pid = 0;
@@ -58,14 +88,14 @@ export class RankEvents {
     return this.#hello;
   }
 
-  /** Names of processes and threads so far, for a file that begins anew. */
+  /** Names of processes and threads so far, for the beginning of a new file. */
   get metadata(): readonly string[] {
     return this.#metadata;
   }
 
   /** Adds the events of a record; `offsetUs` makes its times those of rank 0's host. */
   convert(type: number, words: Float64Array, offsetUs: number, into: string[]): void {
-    // Written for a reader before this one: of whom is not known.
+    // Written for an earlier reader. The rank is not known.
     if (this.#hello === undefined && type !== recordType.text) return;
     const shift = offsetUs - this.#startUs;
     switch (type) {
@@ -80,9 +110,13 @@ export class RankEvents {
         const name = this.#text(words[2] as number);
         const args = this.#text(words[5] as number);
         this.#nameTrack(track, trackNames[track] ?? `track ${track}`, into);
-        const from = (words[3] as number) + shift;
+        const place = this.#placeOn(
+          track,
+          toNs((words[3] as number) + shift),
+          toNs((words[4] as number) + shift),
+        );
         into.push(
-          this.#slice(name.quoted, 'training', track, from, (words[4] as number) + shift, membersOf(args)),
+          this.#slice(name.quoted, { category: 'training', track, depth: 0, ...place }, membersOf(args)),
         );
         return;
       }
@@ -91,7 +125,7 @@ export class RankEvents {
         const name = this.#text(words[2] as number);
         const members = membersOf(this.#text(words[4] as number)).slice(1);
         this.#nameTrack(track, trackNames[track] ?? `track ${track}`, into);
-        const at = round(Math.max(0, (words[3] as number) + shift));
+        const at = toNs(Math.max(0, (words[3] as number) + shift)) / 1000;
         into.push(
           `{"name":${name.quoted},"ph":"i","s":"p","ts":${at},"pid":${this.#pid},"tid":${track},"args":{${members}}}`,
         );
@@ -104,9 +138,9 @@ export class RankEvents {
     }
   }
 
-  /** Records were lost: says so at this place. */
+  /** Adds an event that says that records were lost here. */
   dropped(records: number, atUs: number, into: string[]): void {
-    const at = round(atUs - this.#startUs);
+    const at = toNs(atUs - this.#startUs) / 1000;
     this.#nameTrack(tracks.cycles, trackNames[tracks.cycles] as string, into);
     into.push(
       `{"name":"EVENTS_DROPPED","ph":"i","s":"p","ts":${at},"pid":${this.#pid},"tid":${tracks.cycles},"args":{"events":${records}}}`,
@@ -122,11 +156,11 @@ export class RankEvents {
     }
     if (this.#hello !== undefined) return;
     this.#hello = JSON.parse(text) as Hello;
-    const { rank, host, pid } = this.#hello;
+    const { rank, host, pid, cores } = this.#hello;
     this.#pid = processOf(rank);
     const name = JSON.stringify(`rank ${rank} (${host}, pid ${pid})`);
     this.#tell(
-      `{"name":"process_name","ph":"M","ts":0,"pid":${this.#pid},"tid":0,"args":{"name":${name}}}`,
+      `{"name":"process_name","ph":"M","ts":0,"pid":${this.#pid},"tid":0,"args":{"name":${name},"cores":${cores}}}`,
       into,
     );
     this.#tell(
@@ -140,88 +174,95 @@ export class RankEvents {
     const members = membersOf(args);
     const kind = args.kind ?? 'operation';
     const upper = upperName(kind);
-    const over = (words[6] as number) + shift;
-    const { lane, free } = this.#laneFor(Math.min((words[4] as number) + shift, over), over);
-    const submitted = clamp((words[4] as number) + shift, Math.min(free, over), over);
-    const left = clamp((words[5] as number) === 0 ? over : (words[5] as number) + shift, submitted, over);
+    const lane = this.#laneFor(toNs((words[4] as number) + shift));
+    const track = tracks.operations + lane;
+    const { from: submitted, to: over } = this.#placeOn(
+      track,
+      toNs((words[4] as number) + shift),
+      toNs((words[6] as number) + shift),
+    );
+    const left =
+      (words[5] as number) === 0 ? over : clamp(toNs((words[5] as number) + shift), submitted, over);
     const nameId = words[1] as number;
     const error = words[7] as number;
     const exchanges = words[8] as number;
-    const track = tracks.operations + lane;
     this.#nameTrack(track, lane === 0 ? 'collectives' : `collectives (${lane + 1})`, into);
     const name = nameId === 0 ? JSON.stringify(`${kind}.noname`) : this.#text(nameId).quoted;
     const details =
       members +
       (nameId === 0 ? `,"number":${words[3]}` : '') +
       (error === 0 ? '' : `,"error":${this.#text(error).quoted}`);
-    into.push(this.#slice(name, kind, track, submitted, over, details));
-    if (left > submitted) into.push(this.#slice('"QUEUE"', kind, track, submitted, left, ''));
-    this.#phases(words, shift, { kind, upper, track, left, over, exchanges }, into);
+    const whole = { category: kind, track, depth: 0, from: submitted, to: over };
+    into.push(this.#slice(name, whole, details));
+    this.#inside(whole, '"QUEUE"', submitted, left, '', into);
+    this.#phases(words, shift, { whole, upper, left, exchanges }, into);
   }
 
   #phases(
     words: Float64Array,
     shift: number,
-    operation: {
-      kind: string;
-      upper: string;
-      track: number;
-      left: number;
-      over: number;
-      exchanges: number;
-    },
+    operation: { whole: Slice; upper: string; left: number; exchanges: number },
     into: string[],
   ): void {
-    const { kind, upper, track, left, over, exchanges } = operation;
+    const { whole, upper, left, exchanges } = operation;
+    const { to: over } = whole;
     const marks: { stage: number; at: number }[] = [];
     let last = left;
     for (let i = operationWords; i + 1 < words.length; i += 2) {
-      last = clamp((words[i + 1] as number) + shift, last, over);
+      last = clamp(toNs((words[i + 1] as number) + shift), last, over);
       marks.push({ stage: words[i] as number, at: last });
     }
     const agreed = marks.findIndex((mark) => mark.stage === stage.agreed);
     const details = exchanges > 0 ? `,"exchanges_of_pending_lists":${exchanges}` : '';
     if (marks.length === 0) {
-      // A transport that tells nothing: waiting and working are not told apart.
-      if (over > left) into.push(this.#slice(`"${upper}"`, kind, track, left, over, details));
+      // A transport without marks: waiting and transfer cannot be distinguished.
+      this.#inside(whole, `"${upper}"`, left, over, details, into);
       return;
     }
     const begin = agreed < 0 ? over : (marks[agreed]?.at as number);
-    if (begin > left) into.push(this.#slice(`"NEGOTIATE_${upper}"`, kind, track, left, begin, details));
+    this.#inside(whole, `"NEGOTIATE_${upper}"`, left, begin, details, into);
     if (agreed < 0) return;
-    into.push(this.#slice(`"${upper}"`, kind, track, begin, over, ''));
+    const work = this.#inside(whole, `"${upper}"`, begin, over, '', into);
     for (let i = agreed + 1; i < marks.length; i++) {
       const { stage: code, at } = marks[i] as { stage: number; at: number };
       const until = marks[i + 1]?.at ?? over;
       const name = stageNames[code] ?? `STAGE_${code}`;
-      if (name === '' || until <= at) continue;
-      into.push(this.#slice(`"${name}"`, kind, track, at, until, ''));
+      if (name !== '') this.#inside(work, `"${name}"`, at, until, '', into);
     }
   }
 
-  #slice(
-    name: string,
-    category: string,
-    track: number,
-    fromUs: number,
-    toUs: number,
-    members: string,
-  ): string {
-    // What began before the file did begins with it: viewers do not like times below 0.
-    const from = round(Math.max(0, fromUs));
-    const duration = round(Math.max(0, round(toUs) - from));
-    const args = members === '' ? '' : `,"args":{${members.slice(1)}}`;
-    return `{"name":${name},"cat":"${category}","ph":"X","ts":${from},"dur":${duration},"pid":${this.#pid},"tid":${track}${args}}`;
+  /** A slice inside another one. Left out if it is too short to be visible. */
+  #inside(parent: Slice, name: string, from: number, to: number, members: string, into: string[]): Slice {
+    const slice = { ...parent, depth: parent.depth + 1, from, to };
+    if (endOf(slice) > from) into.push(this.#slice(name, slice, members));
+    return slice;
   }
 
-  /** Operations come in the order of their ends: a lane is free if what it had last was over before this one began. */
-  #laneFor(from: number, to: number): { lane: number; free: number } {
-    const lanes = this.#lanes;
-    let lane = lanes.findIndex((end) => end <= from);
-    if (lane < 0) lane = lanes.length < mostLanes ? lanes.length : lanes.indexOf(Math.min(...lanes));
-    const free = lanes[lane] ?? Number.NEGATIVE_INFINITY;
-    lanes[lane] = Math.max(to, free);
-    return { lane, free };
+  #slice(name: string, slice: Slice, members: string): string {
+    const { category, track, from } = slice;
+    const args = members === '' ? '' : `,"args":{${members.slice(1)}}`;
+    const times = `"ts":${from / 1000},"dur":${(endOf(slice) - from) / 1000}`;
+    return `{"name":${name},"cat":"${category}","ph":"X",${times},"pid":${this.#pid},"tid":${track}${args}}`;
+  }
+
+  /** The place of a slice on its track: after the previous slice, even if the clocks disagree. */
+  #placeOn(track: number, from: number, to: number): { from: number; to: number } {
+    // Slices that began before the file are moved to its beginning, because viewers do not support negative times.
+    const begin = Math.max(from, this.#ends.get(track) ?? 0);
+    const end = Math.max(to, begin + minSliceNs);
+    this.#ends.set(track, end);
+    return { from: begin, to: end };
+  }
+
+  /** Operations come in the order of their ends. A lane is free if its last operation ended before this one began. */
+  #laneFor(from: number): number {
+    const endOfLane = (lane: number) => this.#ends.get(tracks.operations + lane) ?? 0;
+    let earliest = 0;
+    for (let lane = 0; lane < this.#lanes; lane++) {
+      if (endOfLane(lane) <= Math.max(from, 0)) return lane;
+      if (endOfLane(lane) < endOfLane(earliest)) earliest = lane;
+    }
+    return this.#lanes < mostLanes ? this.#lanes++ : earliest;
   }
 
   #nameTrack(track: number, name: string, into: string[]): void {
@@ -243,7 +284,7 @@ export class RankEvents {
   }
 }
 
-/** `,"a":1,"b":2` of a text that is the members of an object; empty for anything else. */
+/** `,"a":1,"b":2` if the text contains the members of an object; otherwise empty. */
 function membersOf(text: Text): string {
   if (text.members !== undefined) return text.members;
   text.members = '';
@@ -252,7 +293,7 @@ function membersOf(text: Text): string {
     if (text.text !== '') text.members = `,${text.text}`;
     if (typeof value.kind === 'string') text.kind = value.kind;
   } catch {
-    // It was cut because of its length.
+    // It was truncated because of its length.
   }
   return text.members;
 }
@@ -266,7 +307,11 @@ function clamp(value: number, least: number, most: number): number {
   return Math.min(Math.max(value, least), most);
 }
 
-/** To nanoseconds, which is what the clocks know. */
-function round(us: number): number {
-  return Math.round(us * 1000) / 1000;
+/** The clocks have a resolution of nanoseconds. */
+function toNs(us: number): number {
+  return Math.round(us * 1000);
+}
+
+function endOf({ to, depth }: Slice): number {
+  return to - gapNs * (depth + 1);
 }

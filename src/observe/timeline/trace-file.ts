@@ -1,6 +1,6 @@
-// The file of a timeline: an array of events in Chrome's Trace Event Format. After every write it is valid JSON, since
-// each one goes over the closing bracket and ends with a new one: who is killed leaves a whole file. It grows up to a
-// limit; then it becomes `name.1.json`, in place of an older one of that name, and a new file begins.
+// The file of a timeline: an array of events in Chrome's Trace Event Format. Each write overwrites the closing bracket and ends with
+// a new one, so the file is always valid JSON, even if the process is killed. When the file reaches its size limit, it is renamed
+// to `name.1.json`, replacing an older file of that name, and a new file begins.
 
 import { closeSync, constants, fstatSync, ftruncateSync, openSync, renameSync, writeSync } from 'node:fs';
 import { parse } from 'node:path';
@@ -16,13 +16,13 @@ export class TraceFile {
   readonly #opening: () => readonly string[];
   readonly #write: Write;
   #fd: number;
-  /** Not a device such as /dev/null, which must stay where it is. */
+  /** False for a device such as /dev/null, which must not be renamed. */
   #canRotate = false;
-  /** Where the ending is. */
+  /** The position of the closing bracket. */
   #end = 0;
 
   /**
-   * Replaces what was there. `opening` gives the events that every file begins with. Throws what the system says if the
+   * Replaces an existing file. `opening` returns the events at the beginning of each file. Throws the error of the system if the
    * file cannot be written.
    */
   constructor(path: string, maxBytes: number, opening: () => readonly string[], write: Write = writeSync) {
@@ -33,7 +33,7 @@ export class TraceFile {
     this.#fd = this.#open();
   }
 
-  /** Each event is the JSON of an object. After an error the file is as it was before. */
+  /** Each event is the JSON of an object. If a write fails, the file stays as it was before. */
   append(events: readonly string[]): void {
     if (events.length === 0) return;
     const text = `,\n${events.join(',\n')}`;
@@ -64,7 +64,7 @@ export class TraceFile {
     const bytes = Buffer.from(text + ending);
     try {
       for (let done = 0; done < bytes.length; ) {
-        // A short write is how a disk says that it is full; the next one throws.
+        // After a short write the disk is full, and the next write throws.
         done += this.#write(this.#fd, bytes, done, bytes.length - done, this.#end + done);
       }
     } catch (error) {
@@ -74,14 +74,14 @@ export class TraceFile {
     this.#end += bytes.length - ending.length;
   }
 
-  /** Back to the last whole state: what is cut off makes room for the ending. */
+  /** Restores the last valid state. Truncating the file makes room for the closing bracket. */
   #restore(): void {
     try {
       ftruncateSync(this.#fd, this.#end);
       const bytes = Buffer.from(this.#end === 0 ? '[\n]\n' : ending);
       writeSync(this.#fd, bytes, 0, bytes.length, this.#end);
     } catch {
-      // A device, or a disk that has gone: there is nothing to save.
+      // A device, or a disk that is gone. Nothing can be saved.
     }
   }
 

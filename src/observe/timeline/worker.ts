@@ -1,5 +1,5 @@
-// The collector's thread. It has the least priority there is: a machine that is busy with training writes its timeline
-// late, and drops events before it slows anybody down.
+// The thread of the collector. It has the lowest priority: a machine that is busy with training writes its timeline late, and drops
+// events rather than slow down the ranks.
 
 import { readlinkSync } from 'node:fs';
 import { setPriority } from 'node:os';
@@ -64,11 +64,11 @@ function run(): void {
 
 function lowerPriority(): void {
   try {
-    // On Linux this is the priority of a thread, given its number.
+    // On Linux this sets the priority of the thread with this id.
     const thread = Number(readlinkSync('/proc/thread-self').split('/').at(-1));
     setPriority(thread, 19);
   } catch {
-    // Elsewhere there is no such thing; it works all the same.
+    // Other systems do not support this. The collector works without it.
   }
 }
 

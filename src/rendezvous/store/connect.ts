@@ -9,6 +9,7 @@ import { inSeconds, waitFor } from '../../net/wait.ts';
 export interface ConnectOptions {
   readonly identity: Identity;
   readonly rank: number;
+  readonly channel: string;
   readonly addresses: readonly string[];
   readonly timeoutMs: number;
   readonly signal: AbortSignal | undefined;
@@ -20,22 +21,27 @@ export interface ConnectOptions {
   readonly mayComeLater: boolean;
 }
 
-/** When something definite was seen at one address, silent ones get this long. */
+/**
+ * When something definite was seen at one address, silent ones get this long. So does a server that has a connection of
+ * this rank: it may not have noticed yet that it has ended.
+ */
 const graceMs = 5000;
 
 /** ERR_HVD_RENDEZVOUS and ERR_HVD_TIMEOUT say for each address what was seen; the secret shows in neither. */
 export async function connectToStore(options: ConnectOptions): Promise<Connection> {
-  const { identity, rank, addresses, server, client, mayComeLater } = options;
+  const { identity, rank, channel, addresses, server, client, mayComeLater } = options;
   let dial: Dial | undefined;
   let grace: NodeJS.Timeout | undefined;
   const start = (resolve: (connection: Connection) => void, reject: (error: HorovodError) => void) => {
     let isGraceOver = false;
     const judge = () => {
       const sights = dial?.sights ?? [];
-      const isHopeless = isGraceOver ? sights.some(isDefinite) : sights.every(isDefinite);
+      const isHopeless = isGraceOver
+        ? sights.some((sight) => isDefinite(sight) || sight?.kind === 'taken')
+        : sights.every(isDefinite);
       if (!mayComeLater && isHopeless) reject(unreachable(options, dial as Dial));
     };
-    const claim = { purpose: 'store', from: rank, to: 0, channel: '' } as const;
+    const claim = { purpose: 'store', from: rank, to: 0, channel } as const;
     dial = new Dial({ identity, claim, addresses, onConnection: resolve, onSight: judge });
     grace = setTimeout(() => {
       isGraceOver = true;
@@ -53,15 +59,18 @@ export async function connectToStore(options: ConnectOptions): Promise<Connectio
 
 function isDefinite(sight: Sight | undefined): boolean {
   if (sight?.kind === 'error') return sight.error.code === 'ECONNREFUSED' || sight.error.code === 'ENOTFOUND';
-  return sight !== undefined && sight.kind !== 'silent' && sight.kind !== 'closed';
+  return sight !== undefined && !['silent', 'closed', 'taken'].includes(sight.kind);
 }
 
 function unreachable({ client, server }: ConnectOptions, dial: Dial): HorovodError {
   const error = dial.sights.find((sight) => sight?.kind === 'error');
   const isRejected = dial.sights.some((sight) => sight?.kind === 'rejected' || sight?.kind === 'other');
-  const advice = isRejected
-    ? ' Are _HOROVOD_SECRET_KEY, HOROVOD_JOB_ID and HOROVOD_RANK those of an earlier job, or changed by a wrapper script?'
-    : '';
+  const isTaken = dial.sights.some((sight) => sight?.kind === 'taken');
+  const advice = isTaken
+    ? ' Do two processes of this job have the same HOROVOD_RANK?'
+    : isRejected
+      ? ' Are _HOROVOD_SECRET_KEY, HOROVOD_JOB_ID and HOROVOD_RANK those of an earlier job, or changed by a wrapper script?'
+      : '';
   return new HorovodError(
     'ERR_HVD_RENDEZVOUS',
     `${client} cannot connect to ${server}: ${dial.describe()}.${advice}`,

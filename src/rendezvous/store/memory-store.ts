@@ -16,10 +16,13 @@ export class MemoryStore implements Store {
   readonly #values = new Map<string, string>();
   readonly #waiters = new Set<Waiter>();
   readonly #lostRanks = new Map<number, HorovodError>();
+  readonly #closedPrefixes = new Map<string, HorovodError>();
   #failure: HorovodError | undefined;
 
   async set(key: string, value: string, _options: WaitOptions = {}): Promise<void> {
     if (this.#failure?.code === 'ERR_HVD_SHUT_DOWN') throw this.#failure;
+    const closed = this.#closureOf(key);
+    if (closed !== undefined) throw closed;
     const earlier = this.#values.get(key);
     if (earlier !== undefined && earlier !== value) {
       throw new HorovodError(
@@ -39,7 +42,9 @@ export class MemoryStore implements Store {
     const value = this.#values.get(key);
     if (value !== undefined) return value;
     const failure =
-      this.#failure ?? (options.from === undefined ? undefined : this.#lostRanks.get(options.from));
+      this.#failure ??
+      this.#closureOf(key) ??
+      (options.from === undefined ? undefined : this.#lostRanks.get(options.from));
     if (failure !== undefined) throw failure;
     let waiter: Waiter | undefined;
     return waitFor<string>(
@@ -60,6 +65,17 @@ export class MemoryStore implements Store {
     this.#reject(error, (waiter) => waiter.from === rank);
   }
 
+  /**
+   * What happens under `prefix`, which ends with a slash, is over: its values are forgotten, and whoever waits for a key there or writes one, now or
+   * later, gets `error`. The first error stays.
+   */
+  closePrefix(prefix: string, error: HorovodError): void {
+    if (this.#closedPrefixes.has(prefix)) return;
+    this.#closedPrefixes.set(prefix, error);
+    for (const key of this.#values.keys()) if (key.startsWith(prefix)) this.#values.delete(key);
+    this.#reject(error, (waiter) => waiter.key.startsWith(prefix));
+  }
+
   /** Ends every wait, now and later, for what has not been written. The first error stays. */
   fail(error: HorovodError): void {
     this.#failure ??= error;
@@ -68,6 +84,15 @@ export class MemoryStore implements Store {
 
   close(): void {
     this.fail(new HorovodError('ERR_HVD_SHUT_DOWN', 'the store was closed.'));
+  }
+
+  #closureOf(key: string): HorovodError | undefined {
+    // By the prefixes of the key: a job of many generations has closed many.
+    for (let end = key.indexOf('/'); end >= 0; end = key.indexOf('/', end + 1)) {
+      const error = this.#closedPrefixes.get(key.slice(0, end + 1));
+      if (error !== undefined) return error;
+    }
+    return undefined;
   }
 
   #reject(error: HorovodError, isConcerned: (waiter: Waiter) => boolean): void {

@@ -1,20 +1,15 @@
-// What clients of a store and its server say to each other: JSON in frames. A message with an unknown or missing field is
+// What clients of a store and its server say to each other: JSON in sealed frames. A message with an unknown or missing field is
 // no message.
 
 import { decodeFailureRecord, encodeRecord, toError, toFailureRecord } from '../../control/failure-record.ts';
 import { HorovodError } from '../../errors.ts';
-import {
-  encodeFrame,
-  type Fields,
-  hasFields,
-  isCount,
-  isText,
-  ProtocolError,
-  parseObject,
-} from '../../net/frames.ts';
+import { type Fields, hasFields, isCount, isText, ProtocolError, parseObject } from '../../net/frames.ts';
 
 export const maxFrameBytes: number = 64 * 1024;
 export const maxKeyLength = 256;
+/** What a rank is connected for: the start of its context, or the call of run(). One connection each at a time. */
+export const storeChannels = ['', 'run'] as const;
+export type StoreChannel = (typeof storeChannels)[number];
 
 export type Request =
   | { readonly op: 'set'; readonly id: number; readonly key: string; readonly value: string }
@@ -45,8 +40,8 @@ const responseFields: Readonly<Record<string, Fields>> = {
   failed: { failure: isText },
 };
 
-export function encodeMessage(message: Request | Response): Buffer {
-  return encodeFrame(JSON.stringify(message), maxFrameBytes);
+export function encodeMessage(message: Request | Response): string {
+  return JSON.stringify(message);
 }
 
 export function parseRequest(body: Buffer): Request {

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { test } from 'node:test';
 import { HorovodError } from '../../errors.ts';
-import { encodeFrame } from '../../net/frames.ts';
+import { SealedFrames } from '../../net/sealed-frames.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
 import { connectToStore } from './connect.ts';
 import { MemoryStore } from './memory-store.ts';
@@ -178,7 +178,7 @@ test('a wrong secret or job is rejected, and neither secret is in the error', as
 test('a server that does not know the secret is not believed', async (t) => {
   const impostor = createServer((socket) => {
     socket.on('error', () => undefined);
-    socket.write(Buffer.concat([Buffer.from('HVD1'), Buffer.alloc(32)]));
+    socket.write(Buffer.concat([Buffer.from('HVD2'), Buffer.alloc(32)]));
     socket.once('data', () => socket.write(Buffer.alloc(37, 1)));
   });
   await new Promise<void>((resolve) => impostor.listen(0, '127.0.0.1', resolve));
@@ -225,15 +225,16 @@ test('an authenticated rank that sends nonsense loses its connection, the others
   for (const nonsense of [
     Buffer.from([0xff, 0xff, 0xff, 0xff]),
     Buffer.from([0, 0, 0, 0]),
-    Buffer.concat([Buffer.from([0, 0, 0, 3]), Buffer.from('{a}')]),
-    frameOf({ op: 'get', id: 1, key: 'k', extra: true }),
-    frameOf({ op: 'set', id: 1, key: 'k' }),
-    frameOf({ op: 'get', id: -1, key: 'k' }),
-    frameOf([1]),
+    '{a}',
+    JSON.stringify({ op: 'get', id: 1, key: 'k', extra: true }),
+    JSON.stringify({ op: 'set', id: 1, key: 'k' }),
+    JSON.stringify({ op: 'get', id: -1, key: 'k' }),
+    '[1]',
   ]) {
-    const { socket } = await connectToStore({
+    const { socket, keysFor } = await connectToStore({
       identity,
       rank: 2,
+      channel: '',
       addresses: server.addresses,
       timeoutMs: 20_000,
       signal: undefined,
@@ -242,10 +243,41 @@ test('an authenticated rank that sends nonsense loses its connection, the others
       mayComeLater: false,
     });
     socket.resume();
-    socket.write(nonsense);
+    const frames = new SealedFrames(keysFor('frames'), maxFrameBytes);
+    socket.write(typeof nonsense === 'string' ? frames.seal(nonsense) : nonsense);
     await closed(socket);
   }
   await assertServes(connect, 'after nonsense');
+});
+
+test('a number that is not one of the job, and a second connection with a number that is in use, are rejected', async (t) => {
+  const { connect, server, identity } = await startServer(t);
+  const outside = await rejection(connect(4));
+  assert.equal(outside.code, 'ERR_HVD_RENDEZVOUS');
+  assert.match(outside.message, /it does not know rank 4/);
+  const first = await connect(1);
+  const second = await rejection(connect(1));
+  assert.equal(second.code, 'ERR_HVD_RENDEZVOUS');
+  assert.match(second.message, /rank 1 is connected there already.*two processes .* the same HOROVOD_RANK/);
+  await first.set('still', 'here');
+  // The call of run() has a connection of its own; and a rank that has left may come again.
+  const address = server.address;
+  const call = await TcpStore.connect({ ...identity, address, rank: 1, channel: 'run', timeoutMs: 20_000 });
+  assert.equal(await call.get('still'), 'here');
+  call.close();
+  first.close();
+  assert.equal(await (await connect(1)).get('still'), 'here');
+});
+
+test('a client reads and writes only what it may', async (t) => {
+  const { connect } = await startServer(t, { mayUse: (rank, key) => rank === 0 || key === 'public' });
+  const [member, guest] = [await connect(0), await connect(1)];
+  await member.set('private', 'x');
+  await guest.set('public', 'y');
+  const error = await rejection(guest.get('private'));
+  assert.equal(error.code, 'ERR_HVD_RENDEZVOUS');
+  assert.match(error.message, /"private" is for members of the job only/);
+  assert.equal(await member.get('public'), 'y');
 });
 
 test('an idle connection does not keep a process alive', async (t) => {
@@ -351,6 +383,27 @@ test('the store in memory waits, fails and closes like the one over TCP', async 
   assert.equal((await rejection(store.set('more', ''))).code, 'ERR_HVD_SHUT_DOWN');
 });
 
-function frameOf(message: unknown): Buffer {
-  return encodeFrame(JSON.stringify(message), maxFrameBytes);
-}
+test('a prefix that is closed ends waits and writes below it with its error, and nothing else', async (t) => {
+  const { connect, server } = await startServer(t);
+  const [a, b] = [await connect(0), await connect(1)];
+  await a.set('g/1/there', 'x');
+  await a.set('g/11/there', 'y');
+  const waiting = rejection(b.get('g/1/missing'));
+  const elsewhere = b.get('g/11/missing');
+  // Of one connection, requests are served in order: the two waits are there when this one is answered.
+  assert.equal(await b.get('g/1/there'), 'x');
+  const loss = new HorovodError('ERR_HVD_PEER_LOST', 'worker 2 was lost.', { rank: 2 });
+  server.store.closePrefix('g/1/', loss);
+  server.store.closePrefix('g/1/', new HorovodError('ERR_HVD_SHUT_DOWN', 'too late.'));
+  for (const error of [
+    await waiting,
+    await rejection(a.get('g/1/there')),
+    await rejection(a.get('g/1/later')),
+    await rejection(a.set('g/1/later', 'z')),
+  ]) {
+    assert.deepEqual([error.code, error.rank, error.detail], ['ERR_HVD_PEER_LOST', 2, 'worker 2 was lost.']);
+  }
+  await a.set('g/11/missing', 'z');
+  assert.equal(await elsewhere, 'z');
+  assert.equal(await b.get('g/11/there'), 'y');
+});

@@ -1,10 +1,13 @@
-// The serving side of the store, in the launcher or in a rank.
+// The serving side of the store, in the launcher or in a rank. It answers members only: a client that knows the secret,
+// has a number of the job, and is the only one with that number. (Two at a time with one number would be two processes with
+// the same HOROVOD_RANK.) Frames are sealed; one that its sender has not sent fails the store, and so the start of the job.
 
 import type { Socket } from 'node:net';
 import { HorovodError } from '../../errors.ts';
-import { FrameReader } from '../../net/frames.ts';
-import type { Identity } from '../../net/handshake.ts';
+import type { Connection } from '../../net/connection.ts';
+import { type Acceptance, channelDigest, type Identity, type ReceivedClaim } from '../../net/handshake.ts';
 import { Listener, type ListenerOptions } from '../../net/listener.ts';
+import { SealedFrames, TamperedFrame, tamperedError } from '../../net/sealed-frames.ts';
 import { MemoryStore } from './memory-store.ts';
 import {
   encodeFailure,
@@ -13,6 +16,7 @@ import {
   parseRequest,
   type Request,
   type Response,
+  storeChannels,
 } from './messages.ts';
 
 export interface TcpStoreServerOptions
@@ -24,6 +28,8 @@ export interface TcpStoreServerOptions
   /** A client has connected; the number is the one it proved to have. */
   readonly onMember?: (rank: number) => void;
   readonly onRequest?: () => void;
+  /** Whether a client may read and write a key. Default: every client every key. */
+  readonly mayUse?: (rank: number, key: string) => boolean;
   /** The end of such a connection; `hasLeft` is false if it came without a goodbye. */
   readonly onMemberGone?: (rank: number, hasLeft: boolean) => void;
 }
@@ -39,17 +45,30 @@ export interface RankLoss {
   readonly exitCode?: number | undefined;
 }
 
+/** A connection that has proven itself. */
+interface Client {
+  readonly rank: number;
+  readonly socket: Socket;
+  readonly frames: SealedFrames;
+  /** Its requests that wait, by id. */
+  readonly waits: Map<number, AbortController>;
+}
+
 export class TcpStoreServer {
   /** What the ranks see, for use within this process. */
   readonly store: MemoryStore = new MemoryStore();
   readonly #options: TcpStoreServerOptions;
   readonly #members = new Set<Socket>();
+  /** Of numbers that are in use. */
+  readonly #taken = new Map<string, Socket>();
+  readonly #channels: readonly string[];
   #listener!: Listener;
   #isClosed = false;
   #waiting = 0;
 
   private constructor(options: TcpStoreServerOptions) {
     this.#options = options;
+    this.#channels = storeChannels.map((channel) => channelDigest(options, channel).toString('hex'));
   }
 
   /** Rejects with the system's error (EADDRINUSE …) if it cannot listen. */
@@ -60,8 +79,12 @@ export class TcpStoreServer {
       listenOn: options.listenOn ?? 'loopback',
       purpose: 'store',
       number: 0,
-      accepts: ({ from }) => from < options.ranks,
-      onIncoming: ({ claim, accept }) => server.#serve(accept().socket, claim.from),
+      accepts: (claim) => server.#judge(claim),
+      onIncoming: ({ claim, accept, socket }) => {
+        // Of two that came at the same time the first is served.
+        if (server.#judge(claim) === 'yes') server.#serve(accept(), claim);
+        else socket.destroy();
+      },
     });
     return server;
   }
@@ -118,27 +141,47 @@ export class TcpStoreServer {
     await this.#listener.close();
   }
 
-  #serve(socket: Socket, rank: number): void {
+  #judge(claim: ReceivedClaim): Acceptance {
+    const isKnown =
+      claim.from < this.#options.ranks && this.#channels.includes(claim.channel.toString('hex'));
+    if (!isKnown) return 'no';
+    return this.#taken.has(keyOf(claim)) ? 'taken' : 'yes';
+  }
+
+  #serve(connection: Connection, claim: ReceivedClaim): void {
+    const { socket, address } = connection;
+    const { from: rank } = claim;
+    const key = keyOf(claim);
     // The listener keeps the process alive where that is wanted.
     socket.unref();
     this.#members.add(socket);
-    const reader = new FrameReader(maxFrameBytes);
-    const waits = new Map<number, AbortController>();
+    this.#taken.set(key, socket);
+    const yieldNumber = () => {
+      if (this.#taken.get(key) === socket) this.#taken.delete(key);
+    };
+    const frames = new SealedFrames(connection.keysFor('frames'), maxFrameBytes);
+    const client: Client = { rank, socket, frames, waits: new Map() };
     let hasLeft = false;
     socket.once('close', () => {
       this.#members.delete(socket);
-      for (const wait of waits.values()) wait.abort();
+      yieldNumber();
+      for (const wait of client.waits.values()) wait.abort();
       if (!this.#isClosed) this.#options.onMemberGone?.(rank, hasLeft);
     });
     socket.on('data', (piece) => {
       try {
-        for (const body of reader.push(piece)) {
+        for (const body of frames.open(piece)) {
           const request = parseRequest(body);
           hasLeft = request.op === 'leave';
+          // The number is free for the next connection of that process: init() after shutdown().
+          if (hasLeft) yieldNumber();
           this.#options.onRequest?.();
-          void this.#handle(request, socket, waits);
+          void this.#handle(request, client);
         }
-      } catch {
+      } catch (error) {
+        hasLeft = false;
+        if (error instanceof TamperedFrame)
+          this.store.fail(tamperedError(`the client ${rank} of the store, at ${address},`, error));
         socket.destroy();
       }
     });
@@ -146,7 +189,7 @@ export class TcpStoreServer {
     this.#options.onMember?.(rank);
   }
 
-  async #handle(request: Request, socket: Socket, waits: Map<number, AbortController>): Promise<void> {
+  async #handle(request: Request, { rank, socket, frames, waits }: Client): Promise<void> {
     const { id } = request;
     if (request.op === 'leave') return;
     if (request.op === 'cancel') {
@@ -158,6 +201,7 @@ export class TcpStoreServer {
     try {
       this.#waiting++;
       waits.set(id, wait);
+      if (this.#options.mayUse?.(rank, request.key) === false) throw notAMember(request.key);
       if (request.op === 'set') {
         await this.store.set(request.key, request.value);
         response = { op: 'done', id };
@@ -171,8 +215,16 @@ export class TcpStoreServer {
       this.#waiting--;
       waits.delete(id);
     }
-    if (!wait.signal.aborted && socket.writable) socket.write(encodeMessage(response));
+    if (!wait.signal.aborted && socket.writable) socket.write(frames.seal(encodeMessage(response)));
   }
+}
+
+function keyOf({ from, channel }: ReceivedClaim): string {
+  return `${from} ${channel.toString('hex')}`;
+}
+
+function notAMember(key: string): HorovodError {
+  return new HorovodError('ERR_HVD_RENDEZVOUS', `"${key}" is for members of the job only.`);
 }
 
 function lossError(

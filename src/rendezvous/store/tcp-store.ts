@@ -5,8 +5,9 @@ import type { Socket } from 'node:net';
 import { HorovodError } from '../../errors.ts';
 import { parseAddresses } from '../../net/addresses.ts';
 import type { Connection } from '../../net/connection.ts';
-import { FrameReader, ProtocolError } from '../../net/frames.ts';
+import { ProtocolError } from '../../net/frames.ts';
 import type { Identity } from '../../net/handshake.ts';
+import { SealedFrames, TamperedFrame, tamperedError } from '../../net/sealed-frames.ts';
 import { type WaitOptions, waitFor } from '../../net/wait.ts';
 import { connectToStore } from './connect.ts';
 import {
@@ -17,6 +18,7 @@ import {
   parseResponse,
   type Request,
   type Response,
+  type StoreChannel,
 } from './messages.ts';
 import type { Store, StoreWait } from './store.ts';
 
@@ -24,6 +26,8 @@ export interface TcpStoreOptions extends Identity {
   /** host:port of the launcher, or a list of candidates with commas between. */
   readonly address: string;
   readonly rank: number;
+  /** Default: ''. */
+  readonly channel?: StoreChannel;
   /** What the server is called in error texts; 'the launcher' unless given. */
   readonly server?: string;
   /** What this process is called in error texts; 'rank 3' unless given. */
@@ -47,25 +51,29 @@ const goodbyeMs = 1000;
 
 export class TcpStore implements Store {
   readonly #socket: Socket;
+  readonly #frames: SealedFrames;
   readonly #who: string;
   readonly #pending = new Map<number, Pending>();
   #nextId = 0;
   #end: HorovodError | undefined;
 
-  private constructor({ socket, address }: Connection, server: string, client: string, serverRank?: number) {
+  private constructor(connection: Connection, server: string, client: string, serverRank?: number) {
+    const { socket, address } = connection;
     this.#socket = socket;
+    this.#frames = new SealedFrames(connection.keysFor('frames'), maxFrameBytes);
     this.#who = `${server} at ${address}`;
-    const reader = new FrameReader(maxFrameBytes);
     socket.on('data', (piece) => {
       try {
-        for (const body of reader.push(piece)) this.#receive(parseResponse(body));
+        for (const body of this.#frames.open(piece)) this.#receive(parseResponse(body));
       } catch (error) {
         if (!(error instanceof ProtocolError)) throw error;
-        this.#finish(rendezvous(`${this.#who} sent ${error.message}, which is not an answer.`));
+        if (error instanceof TamperedFrame) this.#finish(tamperedError(this.#who, error));
+        else this.#finish(rendezvous(`${this.#who} sent ${error.message}, which is not an answer.`));
       }
     });
     const onGone = () => {
-      const text = `${client} has lost its connection to ${this.#who}: that process has ended.`;
+      const place = this.#frames.isWhole ? '' : ' in the middle of a message';
+      const text = `${client} has lost its connection to ${this.#who}${place}: that process has ended.`;
       this.#finish(
         serverRank === undefined
           ? rendezvous(text)
@@ -81,7 +89,7 @@ export class TcpStore implements Store {
   /** Connects and proves the secret both ways; ERR_HVD_RENDEZVOUS says what was wrong, never the secret. */
   static async connect(options: TcpStoreOptions): Promise<TcpStore> {
     const { secret, jobId, rank, address, serverRank, signal, timeoutMs = 30_000 } = options;
-    const { server = 'the launcher', client = `rank ${rank}`, mayComeLater = false } = options;
+    const { server = 'the launcher', client = `rank ${rank}`, mayComeLater = false, channel = '' } = options;
     const addresses = address.split(',');
     if (parseAddresses(address) === undefined) {
       throw rendezvous(`"${address}" is not an address of ${server}. It should be host:port.`);
@@ -91,6 +99,7 @@ export class TcpStore implements Store {
     const connection = await connectToStore({
       identity,
       rank,
+      channel,
       addresses,
       server,
       client,
@@ -116,7 +125,7 @@ export class TcpStore implements Store {
   close(): void {
     if (this.#end !== undefined) return;
     // Gone in good order: one word before the connection ends.
-    this.#socket.write(encodeMessage({ op: 'leave', id: this.#nextId++ }));
+    this.#send({ op: 'leave', id: this.#nextId++ });
     this.#socket.destroySoon();
     setTimeout(() => this.#socket.destroy(), goodbyeMs).unref();
     this.#end = new HorovodError('ERR_HVD_SHUT_DOWN', 'the store was closed.');
@@ -138,30 +147,28 @@ export class TcpStore implements Store {
       throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `a key has 1 to ${maxKeyLength} characters.`);
     }
     const id = this.#nextId++;
-    let frame: Buffer;
-    try {
-      frame = encodeMessage({ ...body, id } as Request);
-    } catch (error) {
-      throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `the value of "${body.key}" is too long.`, {
-        cause: error,
-      });
-    }
+    const request = { ...body, id } as Request;
+    if (Buffer.byteLength(encodeMessage(request)) > maxFrameBytes)
+      throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `the value of "${body.key}" is too long.`);
     try {
       return await waitFor<string>(
         (resolve, reject) => {
           this.#pending.set(id, { resolve, reject });
           this.#socket.ref();
-          this.#socket.write(frame);
+          this.#send(request);
         },
         `${what} at ${this.#who}`,
         options,
       );
     } finally {
       // Still there: a deadline or a signal came first.
-      if (this.#pending.delete(id) && this.#end === undefined)
-        this.#socket.write(encodeMessage({ op: 'cancel', id }));
+      if (this.#pending.delete(id) && this.#end === undefined) this.#send({ op: 'cancel', id });
       if (this.#pending.size === 0) this.#socket.unref();
     }
+  }
+
+  #send(request: Request): void {
+    this.#socket.write(this.#frames.seal(encodeMessage(request)));
   }
 
   #receive(response: Response): void {

@@ -90,6 +90,7 @@ export class JobServer {
       ...options,
       jobId: gatheringJob,
       ranks: tickets,
+      mayUse: (ticket, key) => job.#mayUse(ticket, key),
       onMember: (ticket) => void job.#receive(ticket),
       onMemberGone: (ticket, hasLeft) => job.#lose(ticket, hasLeft),
       onRequest: () => {
@@ -134,6 +135,13 @@ export class JobServer {
     this.#lastRequestAt = performance.now();
     this.#goodbyeUntil = performance.now() + maxGoodbyeMs;
     this.#watch();
+  }
+
+  /** One that has not been accepted may announce itself and read the reply, and nothing else. */
+  #mayUse(ticket: number, key: string): boolean {
+    return (
+      this.#comers.has(ticket) || [arrivalKey, notedKey, replyKey].some((keyOf) => keyOf(ticket) === key)
+    );
   }
 
   async #receive(ticket: number): Promise<void> {

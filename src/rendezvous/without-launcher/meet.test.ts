@@ -111,7 +111,7 @@ describe('processes that meet at an address', () => {
     t.diagnostic([...jobs].join(' '));
   });
 
-  test('a process that comes to a full job is told so, and waits for its end', async (t) => {
+  test('a process that comes to a full job says so, and waits for its end', async (t) => {
     const port = await freePort();
     const first = await Promise.all(
       [0, 1].map((rank) =>

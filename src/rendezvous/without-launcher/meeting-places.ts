@@ -1,9 +1,13 @@
 // Where the processes of a job without horovodrun meet: at the address the user gave, or at one derived from what Open
 // MPI or Slurm say about their hosts. They name no port, so it is derived from the name of the job; if it is taken, a few
 // others are tried.
+//
+// Everybody on the cluster may know that name, so the secret must come from elsewhere. In this order: HOROVOD_SECRET_KEY; a
+// random key that the launcher gave to its ranks; the key of this user in the home directory. Several hosts without any of
+// them are rejected, unless HOROVOD_ALLOW_INSECURE=1. Loopback is a candidate only where all ranks are on one host: on any
+// other, somebody else may listen at that port.
 
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { hostname } from 'node:os';
 import { HorovodError } from '../../errors.ts';
@@ -14,6 +18,7 @@ import {
   isLoopback,
   parseAddress,
 } from '../../net/addresses.ts';
+import { bootId } from '../../net/machine.ts';
 import { resolveHost } from '../../net/resolve-host.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
 import type { LauncherEnvironment, SlurmPlacement } from '../../settings/launcher-environment.ts';
@@ -22,6 +27,7 @@ import type { Arrival } from './arrival.ts';
 import type { MeetingPlace } from './meet.ts';
 import { expandNodes, hostOfNamespace, hostsOfUri } from './open-mpi-nodes.ts';
 import type { Signpost } from './signpost.ts';
+import { readUserKey } from './user-key.ts';
 
 type Known<Kind> = Extract<LauncherEnvironment, { kind: Kind }>;
 
@@ -73,7 +79,12 @@ async function givenPlace(launcher: Known<'rendezvous'>, settings: Settings): Pr
   const listenOn =
     host === 'localhost' ? 'loopback' : isIP(host) !== 0 && isLocalAddress(host) ? { address: host } : 'all';
   const text = formatAddress(address);
-  const isOpen = serves !== 'no' && settings.userSecret === undefined && !isLoopback(host);
+  const source = `HOROVOD_RENDEZVOUS=${text}`;
+  const isOneHost = isLoopback(host);
+  // On other hosts the home directory may be another one, in a container for example: the user's key is of no use there.
+  const secret = isOneHost
+    ? chooseSecret(settings, source, { key: `HOROVOD_RENDEZVOUS ${text}`, isOneHost })
+    : givenSecret(settings, source, `HOROVOD_RENDEZVOUS ${text}`);
   return {
     own,
     serves,
@@ -81,15 +92,12 @@ async function givenPlace(launcher: Known<'rendezvous'>, settings: Settings): Pr
     ports: [port],
     candidates: [host === 'localhost' ? { host: '127.0.0.1', port } : address],
     networkInterfaces: settings.networkInterfaces ?? [],
-    secret: settings.userSecret?.derive(text) ?? JobSecret.fromText(`HOROVOD_RENDEZVOUS ${text}`),
-    source: `HOROVOD_RENDEZVOUS=${text}`,
+    secret: secret.secret,
+    source,
     advice:
       `One process of the job has to run on ${host}, and port ${port} has to be free there and open to the others` +
       `${launcher.rank === undefined ? '' : ' (rank 0 is the one that listens)'}.`,
-    notice: isOpen
-      ? 'HOROVOD_SECRET_KEY is not set: whoever can reach the ports of this job can take part in it. ' +
-        'Set it to the same 64 hex digits on all hosts (openssl rand -hex 32).'
-      : undefined,
+    notice: secret.notice,
   };
 }
 
@@ -101,14 +109,17 @@ function openMpiPlace(launcher: Known<'open-mpi'>, settings: Settings): NoticedP
   const jobKey = jobName(launcher.jobKey, 'mpirun');
   const key = `Open MPI ${jobKey} ${hnpUri ?? ''}`;
   const hosts = [...hostsOfUri(hnpUri ?? ''), ...hostOfNamespace(jobKey), ...expandNodes(nodeRegex ?? '')];
+  const isOneHost = launcher.localSize === launcher.size;
   const place = derivedPlace(launcher, settings, {
     hosts,
-    secret: secret ?? JobSecret.fromText(key),
+    isOneHost,
+    launcherSecret: secret,
     key,
     source: 'the environment of mpirun (OMPI_MCA_orte_hnp_uri, OMPI_MCA_orte_node_regex)',
-    isOpen: secret === undefined,
   });
-  return { ...place, signpost: openMpiSignpost(launcher, hostsOfUri(hnpUri ?? ''), key) };
+  if (isOneHost) return place;
+  const mpirun = hostsOfUri(hnpUri ?? '').filter((host) => !isLoopback(host));
+  return { ...place, signpost: openMpiSignpost(launcher, mpirun, key) };
 }
 
 /** The first rank beside mpirun is rank 0, or rank 0 is elsewhere. */
@@ -122,7 +133,7 @@ function openMpiSignpost(
   const isBesideMpirun = mpirun.some((host) => isLocalAddress(host));
   if (rank === 0) return isBesideMpirun ? undefined : { role: 'announce', ports, addresses: at(mpirun) };
   if (!isBesideMpirun) return undefined;
-  return { role: localRank === 0 ? 'keep' : 'ask', ports, addresses: at(['127.0.0.1']) };
+  return { role: localRank === 0 ? 'keep' : 'ask', ports, addresses: at(mpirun) };
 }
 
 export function slurmPlace(
@@ -136,46 +147,108 @@ export function slurmPlace(
   const hosts = [first, launchNode, ...others].filter((host) => host !== undefined);
   return derivedPlace(launcher, settings, {
     hosts,
-    secret: JobSecret.fromText(key),
+    isOneHost: slurm.stepNodeList.length === 1,
+    launcherSecret: undefined,
     key,
     source: 'the environment of srun (SLURM_STEP_NODELIST)',
-    isOpen: true,
   });
 }
 
 interface Derived {
   readonly hosts: readonly string[];
-  readonly secret: JobSecret;
+  readonly isOneHost: boolean;
+  /** A random one that only the launcher and its ranks know. */
+  readonly launcherSecret: JobSecret | undefined;
   readonly key: string;
   readonly source: string;
-  /** Whether others could know the secret. */
-  readonly isOpen: boolean;
 }
 
 function derivedPlace(
   launcher: Known<'open-mpi'> | Known<'slurm'> | Known<'pmi'>,
   settings: Settings,
-  { hosts, secret, key, source, isOpen }: Derived,
+  { hosts, source, ...derived }: Derived,
 ): NoticedPlace {
+  const { key, isOneHost } = derived;
   const ports = derivePorts(key);
-  const unique = [...new Set(['127.0.0.1', ...hosts])].slice(0, maxHosts);
-  const { userSecret } = settings;
+  const others = [...new Set(hosts)].filter((host) => !isLoopback(host)).slice(0, maxHosts);
+  if (others.length === 0 && !isOneHost && launcher.rank !== 0)
+    throw new HorovodError('ERR_HVD_RENDEZVOUS', `${source} does not say where rank 0 may be. ${otherWay}`);
+  const { secret, notice, advice = '' } = chooseSecret(settings, source, derived);
   return {
     own: introduce({ ...launcher, jobKey: undefined }),
     serves: launcher.rank === 0 ? 'yes' : 'no',
-    listenOn: 'all',
+    listenOn: isOneHost ? 'loopback' : 'all',
     ports,
-    candidates: unique.flatMap((host) => ports.map((port): Address => ({ host, port }))),
+    candidates: (isOneHost ? ['127.0.0.1'] : others).flatMap((host) =>
+      ports.map((port): Address => ({ host, port })),
+    ),
     networkInterfaces: settings.networkInterfaces ?? [],
-    secret: userSecret?.derive(key) ?? secret,
+    secret,
     source,
-    advice: otherWay,
-    notice:
-      isOpen && userSecret === undefined && launcher.rank === 0
-        ? 'the secret of this job is derived from its number, which other users of the cluster may know. ' +
-          'To keep them out, set HOROVOD_SECRET_KEY (64 hex digits).'
-        : undefined,
+    advice: `${otherWay}${advice}`,
+    notice,
   };
+}
+
+interface ChosenSecret {
+  readonly secret: JobSecret;
+  readonly notice?: string | undefined;
+  /** What else may be wrong if the ranks do not find each other. */
+  readonly advice?: string;
+}
+
+/** Throws ERR_HVD_SETTING where several hosts have none. */
+function chooseSecret(
+  settings: Settings,
+  source: string,
+  { key, isOneHost, launcherSecret }: Pick<Derived, 'key' | 'isOneHost'> & Partial<Derived>,
+): ChosenSecret {
+  const { userSecret, allowInsecure } = settings;
+  if (userSecret !== undefined || launcherSecret !== undefined || allowInsecure)
+    return givenSecret(settings, source, key, launcherSecret);
+  const own = readUserKey();
+  if ('secret' in own)
+    return {
+      secret: own.secret.derive(key),
+      advice:
+        ' The secret of this job comes from ~/.horovod/key: if the hosts do not share the home directory, set ' +
+        'HOROVOD_SECRET_KEY to the same 64 hex digits on all of them.',
+    };
+  if (!isOneHost) throw noSecret(source, ` ${own.problem}.`);
+  return {
+    secret: JobSecret.fromText(key),
+    notice:
+      `the secret of this job is derived from public data, because ${own.problem}: other users of this machine can take ` +
+      'part in the job. To keep them out, set HOROVOD_SECRET_KEY (64 hex digits).',
+  };
+}
+
+/** One that the user or the launcher has given, or none at all where that is allowed. */
+function givenSecret(
+  { userSecret, allowInsecure }: Settings,
+  source: string,
+  key: string,
+  launcherSecret?: JobSecret,
+): ChosenSecret {
+  const secret = userSecret?.derive(key) ?? launcherSecret;
+  if (secret !== undefined) return { secret };
+  if (!allowInsecure) throw noSecret(source, '');
+  return {
+    secret: JobSecret.fromText(key),
+    notice:
+      'HOROVOD_ALLOW_INSECURE=1, and HOROVOD_SECRET_KEY is not set: everybody who can reach the ports of this job can take ' +
+      'part in it.',
+  };
+}
+
+function noSecret(source: string, problem: string): HorovodError {
+  return new HorovodError(
+    'ERR_HVD_SETTING',
+    `this job may have several hosts (${source}), but no secret by which its ranks know each other.${problem} Set ` +
+      'HOROVOD_SECRET_KEY to the same 64 hex digits on all ranks (openssl rand -hex 32). If all ranks are on one machine, ' +
+      'HOROVOD_RENDEZVOUS=127.0.0.1:port needs none. HOROVOD_ALLOW_INSECURE=1 goes on without a secret: everybody who can ' +
+      'reach the ports of the job can then take part in it.',
+  );
 }
 
 /** Below the ports that the system gives to clients, so that they are rarely taken. */
@@ -203,13 +276,4 @@ function jobName(key: string | undefined, launcher: string): string {
 async function isThisMachine(host: string, timeoutMs: number): Promise<boolean> {
   if (isLoopback(host)) return true;
   return (await resolveHost(host, timeoutMs)).some((address) => isLocalAddress(address));
-}
-
-/** Tells machines of the same name apart. */
-function bootId(): string {
-  try {
-    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
-  } catch {
-    return '';
-  }
 }

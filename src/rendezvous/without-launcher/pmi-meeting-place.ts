@@ -1,7 +1,8 @@
 // Where ranks with a process manager (PMI) meet: through it rank 0 sends the others its addresses and a secret.
 
 import { HorovodError } from '../../errors.ts';
-import { listLocalAddresses } from '../../net/addresses.ts';
+import { isLoopback, listLocalAddresses } from '../../net/addresses.ts';
+import { loopbackId } from '../../net/machine.ts';
 import type { WaitOptions } from '../../net/wait.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
 import type { LauncherEnvironment } from '../../settings/launcher-environment.ts';
@@ -11,6 +12,8 @@ import { exchangeOverPmi, openPmi, returnPmi } from './pmi.ts';
 
 interface Invitation {
   readonly hosts: readonly string[];
+  /** Equal on ranks that reach rank 0 at 127.0.0.1. */
+  readonly loopback: string;
   readonly ports: readonly number[];
   readonly secret: string;
 }
@@ -42,13 +45,15 @@ export async function pmiMeetingPlace(
     invitation = exchange(pmi.fd, rank, settings, !isForMpi, wait);
     invitations.set(pmi.fd, invitation);
   }
-  const { hosts, ports, secret } = await invitation;
+  const { hosts, loopback, ports, secret } = await invitation;
+  const isHere = loopback === loopbackId();
+  const reachable = hosts.filter((host) => isHere || !isLoopback(host));
   return {
     own: introduce({ ...launcher, jobKey: undefined }),
     serves: rank === 0 ? 'yes' : 'no',
     listenOn: 'all',
     ports,
-    candidates: hosts.flatMap((host) => ports.map((port) => ({ host, port }))),
+    candidates: reachable.flatMap((host) => ports.map((port) => ({ host, port }))),
     networkInterfaces: settings.networkInterfaces ?? [],
     secret: JobSecret.fromHex(secret) ?? JobSecret.fromText(secret),
     source: 'what rank 0 sent through the process manager (PMI)',
@@ -68,7 +73,12 @@ async function exchange(
   if (rank === 0) {
     const secret = JobSecret.generate().revealForEnvironment();
     const hosts = listLocalAddresses(settings.networkInterfaces);
-    text = JSON.stringify({ hosts, ports: derivePorts(secret), secret } satisfies Invitation);
+    text = JSON.stringify({
+      hosts,
+      loopback: loopbackId(),
+      ports: derivePorts(secret),
+      secret,
+    } satisfies Invitation);
   }
   const socket = openPmi(fd);
   let isOver = false;

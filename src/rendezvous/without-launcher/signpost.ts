@@ -6,7 +6,7 @@
 //   announce   rank 0, when it is not beside mpirun
 
 import { HorovodError } from '../../errors.ts';
-import { type Address, formatAddress, parseAddresses } from '../../net/addresses.ts';
+import { type Address, formatAddress, parseAddresses, withoutLoopback } from '../../net/addresses.ts';
 import type { WaitOptions } from '../../net/wait.ts';
 import { TcpStore } from '../store/tcp-store.ts';
 import { TcpStoreServer } from '../store/tcp-store-server.ts';
@@ -80,7 +80,10 @@ async function announce(place: MeetingPlace, signpost: Signpost, wait: Wait): Pr
   const onServing = (addresses: readonly string[]): void => {
     const tell = async (): Promise<void> => {
       const store = await connect(place, signpost, { ...wait, signal: over.signal });
-      await store.set(key, addresses.join(','), { ...wait, signal: over.signal });
+      // The ranks that ask are on another machine. One that has nothing but loopback has no other machines.
+      const outer = withoutLoopback(addresses);
+      const told = outer.length === 0 ? addresses : outer;
+      await store.set(key, told.join(','), { ...wait, signal: over.signal });
       store.close();
     };
     // In most jobs nobody listens there, because nobody needs to know.

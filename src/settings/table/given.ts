@@ -18,6 +18,10 @@ export interface GivenSettings {
   readonly rendezvousAddress: string | undefined;
   readonly jobId: string | undefined;
   readonly secret: JobSecret | undefined;
+  /** In an elastic job: number of this process, which no other one of the job ever has. Undefined in other jobs. */
+  readonly worker: number | undefined;
+  /** Of rank 0 only: a file with the number of columns of horovodrun's terminal. */
+  readonly terminal: string | undefined;
   /** Where ranks of run() that mpirun has started fetch their call, and the secret for it. */
   readonly runAddress: string | undefined;
   readonly runSecret: JobSecret | undefined;
@@ -75,6 +79,22 @@ export const givenSettings: SettingsOf<GivenSettings> = inGroup('Set by horovodr
     ...given('_HOROVOD_SECRET_KEY', 'Secret of the job, 32 bytes in hex. Never printed.'),
     kind: secretKey,
     isSecret: true,
+  },
+  worker: {
+    ...given(
+      'HOROVOD_ELASTIC_WORKER',
+      'Number of this process in an elastic job; it stays when its rank changes. Not set in other jobs.',
+    ),
+    kind: integer(),
+    defaultText: 'none (not elastic)',
+  },
+  terminal: {
+    ...given(
+      'HOROVOD_TERMINAL',
+      "File with the number of columns of horovodrun's terminal, for progress that is updated in place. Only rank 0 has it.",
+    ),
+    kind: anyText,
+    defaultText: 'none (no terminal)',
   },
   runAddress: {
     ...given('HOROVOD_RUN_ADDR', 'Address where ranks of run() that mpirun has started fetch their call.'),

@@ -92,7 +92,7 @@ export const launchTable: SettingsOf<LaunchOptions> = {
     outputFilename: {
       flags: [{ names: ['--output-filename'], operand: 'DIRECTORY' }],
       kind: anyText,
-      text: 'Also write the output of each rank to DIRECTORY/rank.<rank>/stdout and stderr.',
+      text: 'Also write the output of each rank to DIRECTORY/rank.<rank>/stdout and stderr; of an elastic job, to worker.<number>/.',
     },
     prefixOutput: {
       flags: [{ names: ['--no-prefix-output'], text: '0' }],

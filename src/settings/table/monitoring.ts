@@ -12,6 +12,7 @@ export interface MonitoringSettings {
   readonly stallShutdownMs: number;
   /** If the other ranks wait for one rank for this percentage of a step or more, a warning names it; 0: never. */
   readonly stragglerPercent: number;
+  readonly divergenceCheck: boolean;
   readonly flightRecords: number;
   /** 'none': no flight records are written. Undefined: below the temporary directory. */
   readonly flightDirectory: string | undefined;
@@ -58,6 +59,17 @@ export const monitoringSettings: SettingsOf<MonitoringSettings> = inGroup('Monit
     kind: integer(),
     default: 20,
     text: 'Warn about a rank if the others wait for it for this percentage of a step or more, averaged over 100 steps; 0 means never.',
+  },
+  divergenceCheck: {
+    env: 'HOROVOD_DIVERGENCE_CHECK',
+    flags: [
+      { names: ['--no-divergence-check'], text: '0' },
+      { names: ['--divergence-check'], text: '1', isHidden: true },
+    ],
+    yaml: { key: 'divergence_check' },
+    kind: boolean,
+    default: true,
+    text: 'Warn if the weights of the ranks differ, if ranks shuffled their data differently, or if an optimizer is not wrapped.',
   },
   flightRecords: {
     env: 'HOROVOD_FLIGHT_RECORDS',

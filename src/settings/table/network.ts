@@ -1,8 +1,9 @@
 // What moves the bytes, and how hosts reach each other.
 
+import type { HorovodError } from '../../errors.ts';
 import type { JobSecret } from '../job-secret.ts';
 import { anyText, boolean, hostAndPort, interfaceList, oneOf, seconds, secretKey } from '../kinds.ts';
-import { inGroup, onOff, type SettingsOf } from '../setting.ts';
+import { inGroup, onOff, type SettingsOf, settingError } from '../setting.ts';
 
 /**
  * shm and portable: ranks of one host through memory. tcp, mpi, gloo: what moves bytes between hosts (with all ranks
@@ -15,6 +16,8 @@ export interface NetworkSettings {
   /** Undefined: on if the job has more than one host. */
   readonly hierarchicalAllreduce: boolean | undefined;
   readonly hierarchicalAllgather: boolean | undefined;
+  /** Tensor bytes between hosts are encrypted. */
+  readonly encrypt: boolean;
   /** Names of interfaces, or subnets (CIDR), whose addresses may be used; undefined: all. */
   readonly networkInterfaces: readonly string[] | undefined;
   /** How long another host may be silent. */
@@ -23,8 +26,19 @@ export interface NetworkSettings {
   readonly rendezvous: string | undefined;
   /** The user's secret for a job without a launcher. */
   readonly userSecret: JobSecret | undefined;
+  /** Several hosts without a launcher may do without a secret. */
+  readonly allowInsecure: boolean;
   readonly mpirun: string;
   readonly mpiThreadsDisable: boolean;
+}
+
+/** The error for a job with this transport that is to be encrypted. */
+export function cannotEncrypt(transport: 'mpi' | 'gloo'): HorovodError {
+  const owner = transport === 'mpi' ? 'the MPI library' : 'libgloo';
+  return settingError(
+    `--encrypt (HOROVOD_ENCRYPT=1) does not work with --${transport}: ${owner} makes its own connections between hosts, which Horovod ` +
+      'cannot encrypt. Use --transport tcp (the default between hosts) or portable, or encrypt the network itself.',
+  );
 }
 
 /** The choices of Python Horovod, whose settings do not mention shared memory. */
@@ -74,6 +88,16 @@ export const networkSettings: SettingsOf<NetworkSettings> = {
       defaultText: 'on with more than one host',
       text: 'The same for allgather. Transports other than tcp and portable use the allreduce setting for both.',
     },
+    encrypt: {
+      env: 'HOROVOD_ENCRYPT',
+      flags: onOff('encrypt'),
+      yaml: { key: 'encrypt' },
+      kind: boolean,
+      default: false,
+      text:
+        'Encrypt and authenticate tensors between hosts (AES-256-GCM). Off by default: they travel in the clear. With tcp and ' +
+        'portable only; mpi and gloo make their own connections and reject it.',
+    },
     networkInterfaces: {
       env: 'HOROVOD_NETWORK_INTERFACES',
       alsoEnv: [{ env: 'HOROVOD_GLOO_IFACE', kind: interfaceList }],
@@ -101,6 +125,14 @@ export const networkSettings: SettingsOf<NetworkSettings> = {
       kind: secretKey,
       text: 'Without a launcher: the secret with which the ranks authenticate each other, 32 bytes in hex. Never printed.',
       isSecret: true,
+    },
+    allowInsecure: {
+      env: 'HOROVOD_ALLOW_INSECURE',
+      kind: boolean,
+      default: false,
+      text:
+        'Without a launcher: let ranks on several hosts meet without a secret. Everybody who can reach their ports can then ' +
+        'take part in the job.',
     },
   }),
   ...inGroup('mpirun', {

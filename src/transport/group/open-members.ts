@@ -1,11 +1,13 @@
 // What members do together while their group opens: tell each other what they have prepared, connect across hosts, and
-// wait until all have opened their half.
+// wait until all have opened their half. Each of these waits ends when the spec's signal is aborted, and the caller closes
+// what it has opened.
 
+import { closeSync, openSync } from 'node:fs';
 import { HorovodError } from '../../errors.ts';
 import type { Connection } from '../../net/connection.ts';
 import { connectMesh } from '../../net/mesh/connect.ts';
 import type { MeshListener } from '../../net/mesh/listener.ts';
-import { waitFor } from '../../net/wait.ts';
+import { abortedBy, waitFor } from '../../net/wait.ts';
 import type { GroupSpec, Hierarchy, Outcome, TransportGroup } from '../transport.ts';
 
 /** Options of the transports that span several hosts. */
@@ -20,12 +22,64 @@ export interface ClusterOptions {
   readonly generation: string;
   readonly hierarchicalAllreduce: boolean;
   readonly hierarchicalAllgather: boolean;
+  /** HOROVOD_ENCRYPT: connections between hosts are encrypted. The same on all ranks. */
+  readonly isEncrypted: boolean;
 }
 
 export function hierarchyOf(spec: GroupSpec, options: ClusterOptions): Hierarchy {
   return (
     spec.hierarchy ?? { allreduce: options.hierarchicalAllreduce, allgather: options.hierarchicalAllgather }
   );
+}
+
+/** Ends the opening of a transport's groups when the transport closes. */
+export class Openings {
+  readonly #rank: number;
+  readonly #end = new AbortController();
+
+  constructor(rank: number) {
+    this.#rank = rank;
+  }
+
+  /** The same spec, with a signal that is also aborted by close(). */
+  begin(spec: GroupSpec): GroupSpec & { readonly signal: AbortSignal } {
+    const { signal } = this.#end;
+    const guarded = {
+      ...spec,
+      signal: spec.signal === undefined ? signal : AbortSignal.any([spec.signal, signal]),
+    };
+    checkWanted(guarded);
+    return guarded;
+  }
+
+  close(): void {
+    const text = `rank ${this.#rank} has shut down while a process set was being opened.`;
+    this.#end.abort(new HorovodError('ERR_HVD_SHUT_DOWN', text, { rank: this.#rank }));
+  }
+}
+
+/** Throws if the group is not wanted any more. After every wait: the transport may have been closed meanwhile. */
+export function checkWanted({ signal, id, members }: Pick<GroupSpec, 'signal' | 'id' | 'members'>): void {
+  if (signal?.aborted) throw abortedBy(signal, `opening process set ${id} of ranks ${members.join(', ')}`);
+}
+
+/** What a member tells the others about an error. */
+interface Failure {
+  readonly code: HorovodError['code'];
+  readonly detail: string;
+  /** The rank that the error blames. */
+  readonly rank?: number | undefined;
+}
+
+/** The text for exchange() of a member that has failed before it could call it. */
+export function failureText(error: unknown): string {
+  return JSON.stringify(failureOf(error));
+}
+
+export function failureOf(error: unknown): Failure {
+  return HorovodError.is(error)
+    ? { code: error.code, detail: error.detail, rank: error.rank }
+    : { code: 'ERR_HVD_NATIVE', detail: String(error) };
 }
 
 /**
@@ -36,35 +90,70 @@ export async function exchangePrepared<Prepared>(
   spec: GroupSpec,
   prepare: () => Prepared | Promise<Prepared>,
 ): Promise<Prepared[]> {
-  type Message = { prepared: Prepared } | { code: HorovodError['code']; detail: string };
+  type Message = { prepared: Prepared } | Failure;
   let message: Message;
   let failure: unknown;
   try {
     message = { prepared: await prepare() };
   } catch (error) {
     failure = error;
-    message = HorovodError.is(error)
-      ? { code: error.code, detail: error.detail }
-      : { code: 'ERR_HVD_NATIVE', detail: String(error) };
+    message = failureOf(error);
   }
-  const texts = await spec.exchange(JSON.stringify(message));
+  checkWanted(spec);
+  const exchanged = spec.exchange(JSON.stringify(message));
+  // It may settle after the wait for it was ended.
+  exchanged.catch(() => undefined);
+  const what = `for what ranks ${spec.members.join(', ')} have prepared`;
+  const { signal } = spec;
+  const texts = await waitFor<readonly string[]>((resolve, reject) => exchanged.then(resolve, reject), what, {
+    signal,
+  });
   if (failure !== undefined) throw failure;
-  return texts.map((text, index) => {
+  const prepared = texts.map((text, index) => {
     const told = JSON.parse(text) as Message;
     if ('prepared' in told) return told.prepared;
     const rank = spec.members[index];
     throw new HorovodError(told.code, `rank ${rank}: ${told.detail}`, { rank });
   });
+  checkWanted(spec);
+  return prepared;
+}
+
+/**
+ * A process without free descriptors would neither dial nor hear who dials it, and all members would wait: it fails at once.
+ */
+function checkDescriptors(count: number, rank: number): void {
+  if (process.platform === 'win32') return;
+  const opened: number[] = [];
+  try {
+    while (opened.length < count) opened.push(openSync('/dev/null', 'r'));
+  } catch (error) {
+    throw new HorovodError(
+      'ERR_HVD_NATIVE',
+      `rank ${rank}: ${count} connections are needed, and there are too few free descriptors ` +
+        `(${(error as NodeJS.ErrnoException).code}). Raise the limit of open files (ulimit -n).`,
+      { rank, cause: error },
+    );
+  } finally {
+    for (const fd of opened) closeSync(fd);
+  }
+}
+
+/** Connections that stay on this host are not encrypted: their bytes do not leave its kernel. */
+export function isEncryptedWith(member: number, { members }: GroupSpec, options: ClusterOptions): boolean {
+  const { isEncrypted, hosts, rank } = options;
+  return isEncrypted && hosts.get(members[member] as number) !== hosts.get(rank);
 }
 
 /** Connects this member with `peers` (indices). The connections are by member; undefined for those that are no peers. */
-export function connectMembers(
+export async function connectMembers(
   spec: GroupSpec,
   { listener, generation, candidates, hostnames }: ClusterOptions,
   peers: readonly number[],
   purpose: string,
 ): Promise<(Connection | undefined)[]> {
   const { members, index, signal, timeoutMs } = spec;
+  checkDescriptors(peers.length, members[index] as number);
   return connectMesh({
     listener,
     channel: `${purpose}/${generation}/${spec.id}/${members.join(',')}`,
@@ -89,12 +178,14 @@ export async function waitForMembers(group: TransportGroup, spec: GroupSpec): Pr
       (resolve, reject) => {
         const settle = (each: Outcome | HorovodError) =>
           typeof each === 'string' ? resolve(each) : reject(each);
-        const result = group.submit({ rounds, passive: false, timeoutMs, stallAfterMs: 0, label }, settle);
+        const batch = { rounds, passive: false, timeoutMs, stallAfterMs: 0, label, isOpening: true };
+        const result = group.submit(batch, settle);
         if (result !== undefined) resolve(result);
       },
       `for ranks ${members.join(', ')} to open process set ${id}`,
       { signal },
     );
+    checkWanted(spec);
     if (outcome === 'done') return;
     throw new HorovodError(
       'ERR_HVD_PROCESS_SET',

@@ -20,6 +20,20 @@ export function timeoutError(batch: Batch, rank: number, missing: readonly numbe
   );
 }
 
+/** `address`: of the other end, as `rank` sees it. */
+export function connectionTampered(
+  peer: { readonly rank: number; readonly hostname: string | undefined; readonly address: string },
+  rank: number,
+): HorovodError {
+  return new HorovodError(
+    'ERR_HVD_TAMPERED',
+    `rank ${rank} received bytes on its encrypted connection with rank ${peer.rank} on ${peer.hostname ?? '?'} (${peer.address}) ` +
+      'that this rank did not send: a record was altered, repeated or left out on the way. ' +
+      'A device or program between the hosts changes the traffic. The job was stopped, and none of these bytes were used.',
+    { rank: peer.rank },
+  );
+}
+
 /** `seen`: what happened to the connection, as a verb: 'was closed by the other side'. */
 export function connectionLost(
   lost: { readonly rank: number; readonly hostname: string | undefined },

@@ -4,12 +4,24 @@
 
 import { getSystemErrorName } from 'node:util';
 import type { ControlBlock } from '../../control/control-block.ts';
-import { type MemoryFile, openMemoryFile } from '../../control/memory-file.ts';
+import type { MemoryFile } from '../../control/memory-file.ts';
 import { HorovodError } from '../../errors.ts';
 import type { Connection } from '../../net/connection.ts';
-import { type ClusterOptions, connectMembers, exchangePrepared, hierarchyOf } from '../group/open-members.ts';
-import { connectionLost } from '../group/wait-errors.ts';
-import type { NativeAddon, NativeCrossTransport, NativeCrossTransportOffer } from '../native/addon.ts';
+import {
+  type ClusterOptions,
+  checkWanted,
+  connectMembers,
+  exchangePrepared,
+  hierarchyOf,
+  isEncryptedWith,
+} from '../group/open-members.ts';
+import { connectionLost, connectionTampered } from '../group/wait-errors.ts';
+import type {
+  NativeAddon,
+  NativeCancellation,
+  NativeCrossTransport,
+  NativeCrossTransportOffer,
+} from '../native/addon.ts';
 import { AddonTransport, type AddonTransportOptions } from '../native/addon-transport.ts';
 import type { GroupSpec, Hierarchy, TransportGroup } from '../transport.ts';
 import { type GroupLayout, layoutOf } from './lanes.ts';
@@ -32,7 +44,7 @@ interface Prepared {
 
 /** A group that is being opened. */
 interface Opening {
-  readonly spec: GroupSpec;
+  readonly spec: GroupSpec & { readonly signal: AbortSignal };
   readonly layout: GroupLayout;
   readonly isShared: boolean;
   readonly connections: readonly (Connection | undefined)[];
@@ -40,13 +52,17 @@ interface Opening {
 
 export class HierarchicalTransport extends AddonTransport<HierarchicalTransportOptions> {
   readonly name: CrossTransportName;
+  readonly isEncrypted: boolean;
 
   constructor(addon: NativeAddon, block: ControlBlock, options: HierarchicalTransportOptions) {
-    super(addon, block, options, new Set(options.hosts.values()).size > 1);
+    const hasSeveralHosts = new Set(options.hosts.values()).size > 1;
+    super(addon, block, options, hasSeveralHosts);
     this.name = options.transport;
+    this.isEncrypted = options.isEncrypted && hasSeveralHosts;
   }
 
-  async openGroup(spec: GroupSpec): Promise<TransportGroup> {
+  async openGroup(given: GroupSpec): Promise<TransportGroup> {
+    const spec = this.beginOpening(given);
     const { rank, hosts, hostnames, cma } = this.options;
     const { members, index } = spec;
     const hostsOf = members.map((member) => hosts.get(member) as number);
@@ -57,6 +73,7 @@ export class HierarchicalTransport extends AddonTransport<HierarchicalTransportO
     const connections = await this.#connect(spec, layout, hierarchy);
     let file: MemoryFile | undefined;
     try {
+      checkWanted(spec);
       const parts = await this.#openParts({ spec, layout, isShared, connections });
       file = parts.file;
       const group = this.createGroup(spec, file, (options) =>
@@ -65,6 +82,12 @@ export class HierarchicalTransport extends AddonTransport<HierarchicalTransportO
           hosts: Int32Array.from(hostsOf),
           sockets: Int32Array.from(connections, (each) => each?.takeDescriptor() ?? -1),
           accepted: Int32Array.from(connections, (each) => (each?.accepted === true ? 1 : 0)),
+          keys: connections.map((each, i) => {
+            if (each === undefined || !isEncryptedWith(i % members.length, spec, this.options))
+              return undefined;
+            const { send, receive } = each.keysFor('tensors');
+            return Buffer.concat([send, receive]);
+          }),
           hierarchicalAllreduce: hierarchy.allreduce,
           hierarchicalAllgather: hierarchy.allgather,
           transport: parts.transport,
@@ -73,6 +96,13 @@ export class HierarchicalTransport extends AddonTransport<HierarchicalTransportO
       group.describeLoss = (lost, errno) => {
         const seen = errno === 0 ? 'was closed by the other side' : `broke (${getSystemErrorName(-errno)})`;
         return connectionLost({ rank: lost, hostname: hostnames.get(lost) }, rank, seen);
+      };
+      group.describeTampering = (peer) => {
+        const at = members.indexOf(peer);
+        // Where there are two, for operations of a lane and flat ones: both lead to the same host.
+        const connection = connections[at] ?? connections[at + members.length];
+        const address = connection?.address ?? '?';
+        return connectionTampered({ rank: peer, hostname: hostnames.get(peer), address }, rank);
       };
       await this.admit(group, spec);
       if (isShared) group.probe(cma);
@@ -107,17 +137,39 @@ export class HierarchicalTransport extends AddonTransport<HierarchicalTransportO
     { lane }: GroupLayout,
     hierarchy: Hierarchy,
   ): Promise<(Connection | undefined)[]> {
+    const lanes = await connectMembers(spec, this.options, lane, 'lane');
+    if (hierarchy.allreduce === hierarchy.allgather) return lanes;
     const all = spec.members.map((_, member) => member);
-    const lists = await Promise.all([
-      connectMembers(spec, this.options, lane, 'lane'),
-      hierarchy.allreduce === hierarchy.allgather ? [] : connectMembers(spec, this.options, all, 'flat'),
-    ]);
-    return lists.flat();
+    try {
+      return [...lanes, ...(await connectMembers(spec, this.options, all, 'flat'))];
+    } catch (error) {
+      for (const connection of lanes) connection?.release();
+      throw error;
+    }
   }
 
   /** The segment of this host's members, created by the first of them, and the cross transport of this member's lane. */
   async #openParts(
     opening: Opening,
+  ): Promise<{ file: MemoryFile | undefined; transport: 'tcp' | NativeCrossTransport }> {
+    const { signal } = opening.spec;
+    // What other threads wait for ends with the opening.
+    const cancellation = this.addon.newCancellation?.();
+    const cancel = () => cancellation && this.addon.cancel?.(cancellation);
+    signal.addEventListener('abort', cancel, { once: true });
+    try {
+      return await this.#openCancellable(opening, cancellation);
+    } catch (error) {
+      checkWanted(opening.spec);
+      throw error;
+    } finally {
+      signal.removeEventListener('abort', cancel);
+    }
+  }
+
+  async #openCancellable(
+    opening: Opening,
+    cancellation: NativeCancellation | undefined,
   ): Promise<{ file: MemoryFile | undefined; transport: 'tcp' | NativeCrossTransport }> {
     const { spec, layout, isShared } = opening;
     const { local, lane } = layout;
@@ -126,16 +178,20 @@ export class HierarchicalTransport extends AddonTransport<HierarchicalTransportO
     let offer: NativeCrossTransportOffer | undefined;
     try {
       const all = await exchangePrepared(spec, async (): Promise<Prepared> => {
+        this.#checkCanEncrypt();
         if (isShared && isFirst) file = this.createSegment(local.length);
-        const offered = await this.#offerTransport(opening);
+        const offered = await this.#offerTransport(opening, cancellation);
         offer = offered?.[0];
         return { segment: file?.path, transport: offered?.[1] };
       });
-      if (isShared) file ??= openMemoryFile(all[local[0] as number]?.segment ?? '');
+      const [first] = local as [number];
+      if (isShared)
+        file ??= this.openSegment(all[first]?.segment ?? '', local.length, spec.members[first] as number);
       if (offer === undefined || lane.length === 0) return { file, transport: 'tcp' };
       const texts = lane.map((member) => all[member]?.transport ?? '');
       const transport = await this.addon.openCrossTransport?.(offer, texts, spec.timeoutMs);
       if (typeof transport !== 'object') throw this.#transportError(transport);
+      checkWanted(spec);
       return { file, transport };
     } catch (error) {
       file?.close();
@@ -143,14 +199,25 @@ export class HierarchicalTransport extends AddonTransport<HierarchicalTransportO
     }
   }
 
-  async #offerTransport({
-    spec,
-    layout: { lane },
-    connections,
-  }: Opening): Promise<[NativeCrossTransportOffer, string] | undefined> {
+  #checkCanEncrypt(): void {
+    const { rank, isEncrypted } = this.options;
+    const lack = this.addon.encryptionLack;
+    if (!isEncrypted || lack === '') return;
+    throw new HorovodError(
+      'ERR_HVD_UNSUPPORTED',
+      `rank ${rank}: --encrypt needs OpenSSL's libcrypto in the Node process, and this Node does not export it ` +
+        `(${lack} is missing). Use a Node from nodejs.org or your distribution, or --transport portable.`,
+      { rank },
+    );
+  }
+
+  async #offerTransport(
+    { spec, layout: { lane }, connections }: Opening,
+    cancellation: NativeCancellation | undefined,
+  ): Promise<[NativeCrossTransportOffer, string] | undefined> {
     // MPI must be started by all of its processes, also by those without a lane.
     const takesPart = lane.length > 1 || (this.name === 'mpi' && lane.length === 0);
-    if (this.name === 'tcp' || !takesPart) return undefined;
+    if (this.name === 'tcp' || !takesPart || cancellation === undefined) return undefined;
     const offered = await this.addon.offerCrossTransport?.({
       control: this.control,
       size: lane.length,
@@ -158,6 +225,7 @@ export class HierarchicalTransport extends AddonTransport<HierarchicalTransportO
       address: this.#ownAddress(spec, connections),
       timeoutMs: spec.timeoutMs,
       isSingleThreaded: this.options.isSingleThreaded ?? false,
+      cancellation,
     });
     if (typeof offered !== 'object') throw this.#transportError(offered);
     closeCrossTransportsAtExit(this.addon);

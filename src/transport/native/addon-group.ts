@@ -12,7 +12,9 @@ import { timeoutError } from '../group/wait-errors.ts';
 import { type BatchTrace, maxMarkWords } from '../trace.ts';
 import type { Batch, GroupSpec, Outcome, QuickAllreduce, Round, TransportGroup } from '../transport.ts';
 import type { NativeGroup, NativeReport, NativeResult } from './addon.ts';
+import { threadAdvice } from './addon-error.ts';
 import { describe, inputsOf, outputsOf, status, takeResult } from './codes.ts';
+import { lateWriterError } from './hands-off.ts';
 
 export interface AddonGroupOptions {
   readonly block: ControlBlock;
@@ -20,7 +22,11 @@ export interface AddonGroupOptions {
   readonly spec: GroupSpec;
   /** Promise forms of larger operations leave the event loop free. */
   readonly tryUpToBytes: number;
+  /** As Transport.fence(). */
+  fence(failure: HorovodError): HorovodError;
   open(report: NativeReport, mailbox: Float64Array): NativeGroup;
+  /** For tests. Default: 1. */
+  readonly firstBatchId?: number | undefined;
 }
 
 /** How long a promise form waits on the main thread for its peers before it goes to the group's thread. */
@@ -40,6 +46,9 @@ export class AddonGroup implements TransportGroup, QuickAllreduce {
   /** The error for a member that is gone without a trace in the control block. */
   describeLoss: (rank: number, errno: number) => HorovodError = (rank) =>
     new HorovodError('ERR_HVD_PEER_LOST', `rank ${rank} is gone`, { rank });
+  /** The error for an encrypted connection with bytes that the member at its other end has not sent. */
+  describeTampering: (rank: number) => HorovodError = (rank) =>
+    new HorovodError('ERR_HVD_TAMPERED', `the connection with rank ${rank} was tampered with`, { rank });
   readonly #native: NativeGroup;
   /** The addon writes element 0, the time, and the stages from markCountAt on; this side writes the others. */
   readonly #mailbox = new Float64Array(marksAt + maxMarkWords);
@@ -47,23 +56,29 @@ export class AddonGroup implements TransportGroup, QuickAllreduce {
   readonly #rank: number;
   readonly #members: readonly number[];
   readonly #tryUpToBytes: number;
+  readonly #fence: (failure: HorovodError) => HorovodError;
   readonly #batches = new Map<number, { batch: Batch; complete: Complete }>();
   readonly #ids = new Map<Batch, number>();
   /** Batches submitted after a mismatch, until takeBack(). Those queued before wait in the addon. */
   readonly #held = new Map<Batch, Complete>();
+  /** A batch that the main thread has begun and not finished. */
+  #running: Batch | undefined;
   #isHalted = false;
   #isTraced = false;
-  #nextId = 1;
+  /** Numbers batches. The addon keeps it as a 64-bit integer: no job runs long enough to reach 2^53. */
+  #nextId: number;
   #broken: HorovodError | undefined;
   #isClosed = false;
 
-  constructor({ block, rank, spec, tryUpToBytes, open }: AddonGroupOptions) {
+  constructor({ block, rank, spec, tryUpToBytes, fence, open, firstBatchId = 1 }: AddonGroupOptions) {
     this.index = spec.index;
     this.size = spec.members.length;
     this.#block = block;
     this.#rank = rank;
     this.#members = spec.members;
     this.#tryUpToBytes = tryUpToBytes;
+    this.#fence = fence;
+    this.#nextId = firstBatchId;
     this.#native = open((id, code, results) => this.#report(id, code, results), this.#mailbox);
   }
 
@@ -72,8 +87,22 @@ export class AddonGroup implements TransportGroup, QuickAllreduce {
     return this.#batches.size > 0;
   }
 
+  /** Memory of operations in flight into which other members write, if they do so directly. */
+  get exposed(): TypedArray[] {
+    const batches = [...this.#batches.values()].map(({ batch }) => batch);
+    if (this.#running !== undefined) batches.push(this.#running);
+    return batches.flatMap(({ rounds }) =>
+      rounds.flatMap(({ operation }) => (operation.kind === 'allreduce' ? operation.outputs : [])),
+    );
+  }
+
+  /** After a failure of the job: blocks until the group's thread works on no batch, or the time is over. */
+  settle(timeoutMs: number): void {
+    if (!this.#isClosed) this.#native.settle(timeoutMs);
+  }
+
   probe(allowed: boolean): void {
-    this.#native.probe(allowed ? 1 : 0);
+    if (!this.#isClosed) this.#native.probe(allowed ? 1 : 0);
   }
 
   submit(batch: Batch, complete: Complete): Outcome | undefined {
@@ -162,13 +191,14 @@ export class AddonGroup implements TransportGroup, QuickAllreduce {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#broken ??= new HorovodError('ERR_HVD_SHUT_DOWN', 'this process set was closed on this rank');
-    this.#native.close();
+    const writer = this.#native.close();
     this.onClose();
     for (const { complete } of this.#batches.values()) complete(this.#broken);
     for (const complete of this.#held.values()) complete(this.#broken);
     this.#held.clear();
     this.#batches.clear();
     this.#ids.clear();
+    if (writer >= 0) throw lateWriterError(this.#rank, writer, this.#block.pid(writer));
   }
 
   // --- QuickAllreduce -----------------------------------------------------------------------------------------
@@ -271,7 +301,9 @@ export class AddonGroup implements TransportGroup, QuickAllreduce {
 
   /** The callback may shut down. */
   #reportStall(batch: Batch): void {
+    this.#running = batch;
     batch.onStall?.(this.missing());
+    this.#running = undefined;
     if (this.#isClosed) throw this.#broken;
   }
 
@@ -320,15 +352,26 @@ export class AddonGroup implements TransportGroup, QuickAllreduce {
     if (this.#broken !== undefined) throw this.#broken;
   }
 
-  /** The job has failed, here and, through the control block, on all ranks; for an optional batch only this group has. */
+  /**
+   * The job has failed, here and, through the control block, on all ranks; in some cases only this group has. Returns
+   * when other ranks no longer write into the memory of this one.
+   */
   #fail(code: number, batch: Batch): HorovodError {
     if (this.#broken !== undefined) return this.#broken;
     const error = this.#errorOf(code, batch);
     const isKnown = code === status.failed || code === status.stopped;
-    const isOnlyOurs = code === status.peerLeft && batch.isOptional === true && this.seesAll;
+    const isOnlyOurs =
+      batch.isOpening === true ||
+      code === status.noThread ||
+      (code === status.peerLeft && batch.isOptional === true && this.seesAll);
     const isFirst = isKnown || isOnlyOurs || this.#block.fail(toFailureRecord(error));
     const known = isFirst ? undefined : this.#block.failure();
     this.#broken = known === undefined ? error : toError(known);
+    if (code !== status.stopped && !isOnlyOurs) {
+      this.#running = batch;
+      this.#broken = this.#fence(this.#broken);
+      this.#running = undefined;
+    }
     return this.#broken;
   }
 
@@ -359,6 +402,12 @@ export class AddonGroup implements TransportGroup, QuickAllreduce {
           `rank ${this.#rank}: there is not enough memory for the result of ${batch.label}`,
           { rank: this.#rank },
         );
+      case status.noThread:
+        return new HorovodError(
+          'ERR_HVD_NATIVE',
+          `rank ${this.#rank}: the thread for ${batch.label} could not be started. ${threadAdvice}`,
+          { rank: this.#rank },
+        );
       default:
         // The libraries of mpi and gloo do not report which member they have lost.
         if (culprit < 0) {
@@ -369,6 +418,7 @@ export class AddonGroup implements TransportGroup, QuickAllreduce {
             { rank: this.#rank },
           );
         }
+        if (this.#native.errno() === constants.errno.EBADMSG) return this.describeTampering(culprit);
         if (this.#native.errno() === constants.errno.EPROTO) {
           return new HorovodError(
             'ERR_HVD_NATIVE',

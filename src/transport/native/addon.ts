@@ -4,7 +4,7 @@ import type { CompressionKernels } from '../../tensor/compression/kernels.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
 
 /** Increased whenever the addon's exports change; native/src/node/addon.cc has the same number. */
-export const interfaceVersion = 5;
+export const interfaceVersion = 8;
 
 /** A mapped control block with this process's life word. */
 export type NativeControl = { readonly brand: 'control' };
@@ -13,6 +13,8 @@ export type NativeArena = { readonly brand: 'arena' };
 
 /** What a member offers to the others before a cross transport opens. */
 export type NativeCrossTransportOffer = { readonly brand: 'cross transport offer' };
+/** Ends what is waited for on other threads while a cross transport opens. */
+export type NativeCancellation = { readonly brand: 'cancellation' };
 /** Moves bytes between hosts with the library of mpi or gloo. */
 export type NativeCrossTransport = { readonly brand: 'cross transport' };
 
@@ -26,9 +28,22 @@ export interface NativeAddon {
   readonly instructionSet: string;
   readonly interfaceVersion: number;
   readonly bytesPerMember: number;
+  /** The function of libcrypto that this process lacks and encryption needs; empty if it can encrypt. */
+  readonly encryptionLack: string;
   openControl(fd: number, rank: number, ranks: number): NativeControl;
   closeControl(control: NativeControl): void;
+  /**
+   * The job has failed: no rank begins to write into the memory of another one any more. Blocks until none is writing into
+   * the memory of this process; returns the rank that may still do so when the time is over, -1 if there is none.
+   */
+  fence(control: NativeControl, killAfterMs: number, giveUpAfterMs: number): number;
+  /** For tests: this process stops (SIGSTOP) with its `count`-th write into the memory of another rank begun. */
+  stopAtTouch(count: number): void;
   openArena(): NativeArena;
+  /** The blocks of alloc() that contain these arrays are never used again. False if one lies elsewhere. */
+  retire(arena: NativeArena, arrays: readonly TypedArray[]): boolean;
+  /** Call it when all groups are closed. The memory that alloc() has handed out stays valid. */
+  closeArena(arena: NativeArena): void;
   /** Undefined: no memory. Null: this build of V8 does not accept external memory. */
   alloc(arena: NativeArena, bytes: number): ArrayBuffer | undefined | null;
   /** Moves the pages of this memory into the arena; false if that is impossible. Whole pages, which must not be freed. */
@@ -37,7 +52,10 @@ export interface NativeAddon {
   openGroup(options: NativeGroupOptions): NativeGroup;
   /** A group whose members are connected by sockets; if hierarchical, those of one host by shared memory as well. */
   openClusterGroup(options: NativeClusterGroupOptions): NativeGroup;
-  /** Only in the addons of mpi and gloo. The text is for the other members. A string: the reason of the failure. */
+  /** These and the three that follow: only in the addons of mpi and gloo. */
+  newCancellation?(): NativeCancellation;
+  cancel?(cancellation: NativeCancellation): void;
+  /** The text is for the other members. A string: the reason of the failure. */
   offerCrossTransport?(options: NativeOfferOptions): Promise<[NativeCrossTransportOffer, string] | string>;
   /** Collective. `texts` of all members, in order. A string: the reason of the failure. */
   openCrossTransport?(
@@ -95,6 +113,8 @@ export interface NativeGroupOptions {
   /** Limits of the quick calls. */
   readonly timeoutMs: number;
   readonly stallAfterMs: number;
+  /** How long close() waits for members that write into the memory of this one. */
+  readonly handsOffMs: number;
   readonly report: NativeReport;
   /** Arguments and results of quick calls besides their arrays; the caller keeps it alive. */
   readonly mailbox: Float64Array;
@@ -110,6 +130,8 @@ export interface NativeClusterGroupOptions extends NativeGroupOptions {
   readonly sockets: Int32Array;
   /** For each socket: 1 if the ready byte is received first, 0 if it is sent. */
   readonly accepted: Int32Array;
+  /** For each socket: 32 bytes to send with and 32 to receive with; undefined: its bytes are not encrypted. */
+  readonly keys: readonly (Uint8Array | undefined)[];
   /** Of all operations but allgather; false: flat. */
   readonly hierarchicalAllreduce: boolean;
   readonly hierarchicalAllgather: boolean;
@@ -125,6 +147,7 @@ export interface NativeOfferOptions {
   readonly address: string;
   readonly timeoutMs: number;
   readonly isSingleThreaded: boolean;
+  readonly cancellation: NativeCancellation;
 }
 
 /** Numbers that are returned are statuses (codes.ts). */
@@ -152,6 +175,8 @@ export interface NativeGroup {
     tryForMicroseconds: number,
   ): number | NativeResult;
   waitSync(id: number, stallAfterMs: number): number | [number, (NativeResult | undefined)[]] | undefined;
+  /** After a failure of the job: blocks until the group's thread works on no batch, or the time is over. */
+  settle(timeoutMs: number): void;
   takeBack(): number[];
   missing(): number[];
   /** As TransportGroup.setSwitchBytes(). */
@@ -164,5 +189,6 @@ export interface NativeGroup {
     inputs: readonly TypedArray[],
     outputs: readonly TypedArray[],
   ): () => number;
-  close(): void;
+  /** The rank that may still write into this member's memory; -1 if there is none. */
+  close(): number;
 }

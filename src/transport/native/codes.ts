@@ -16,6 +16,7 @@ export const status = {
   stopped: 7,
   systemError: 8,
   noMemory: 9,
+  noThread: 10,
 } as const;
 
 const kinds = {

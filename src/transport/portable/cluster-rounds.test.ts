@@ -171,7 +171,7 @@ function openMember(
   const opened =
     paths === undefined
       ? createGroupFiles(seats.local.length, sizes, tmpdir(), hosts.length)
-      : openGroupFiles(paths);
+      : openGroupFiles(paths, sizes, hosts.length, process.pid);
   if (paths === undefined) onMade(opened.map(({ path }) => path));
   const extraBytes = extraBytesFor(hosts.length, sizes.eagerBytes, postBytesOf(hosts.length, sizes));
   const files = new GroupFiles(opened, seats.local.indexOf(index), sizes, {
@@ -186,6 +186,7 @@ function openMember(
     links,
     gathersByHost,
     describeLoss: (member, seen) => new HorovodError('ERR_HVD_PEER_LOST', `member ${member}: ${seen}`),
+    describeTampering: (member) => new HorovodError('ERR_HVD_TAMPERED', `member ${member}`),
   });
 }
 

@@ -28,6 +28,8 @@ export interface ClusterRoundsOptions {
   readonly gathersByHost: boolean;
   /** The error for a connection that ended, or brought something wrong. */
   describeLoss(member: number, seen: string): HorovodError;
+  /** The error for a connection with bytes that the other side has not sent. */
+  describeTampering(member: number, address: string): HorovodError;
 }
 
 /** Memory for partial results and pieces in transit; with more memory, the pieces are larger. */
@@ -53,13 +55,14 @@ export class ClusterRounds implements Rounds, ClusterExchange {
   readonly local: Exchange;
   readonly #files: GroupFiles;
   readonly #links: readonly (Link | undefined)[];
-  readonly #describeLoss: (member: number, seen: string) => HorovodError;
+  readonly #describe: Pick<ClusterRoundsOptions, 'describeLoss' | 'describeTampering'>;
   /** Of members of other hosts. */
   readonly #posts: readonly Post[];
   readonly #incoming: { header: Ticket | undefined; payload: Ticket | undefined; isHere: boolean }[];
   #isPosting = true;
 
-  constructor({ seats, files, links, gathersByHost, describeLoss }: ClusterRoundsOptions) {
+  constructor(options: ClusterRoundsOptions) {
+    const { seats, files, links, gathersByHost } = options;
     this.seats = seats;
     this.index = seats.index;
     this.size = seats.size;
@@ -69,7 +72,7 @@ export class ClusterRounds implements Rounds, ClusterExchange {
     this.local = files;
     this.#files = files;
     this.#links = links;
-    this.#describeLoss = describeLoss;
+    this.#describe = options;
     const areaOf = (member: number) => files.extraArea + member * files.postBytes;
     this.#posts = links.map(
       (_, member) => new Post(this.kernels.staging, areaOf(member), this.size, this.eagerBytes),
@@ -162,8 +165,9 @@ export class ClusterRounds implements Rounds, ClusterExchange {
       const link = this.#linkOf(member);
       if (link.isIdle) continue;
       if (link.pump()) hasMoved = true;
+      if (link.end?.kind === 'forged') throw this.#describe.describeTampering(member, link.address);
       if (link.end !== undefined && performance.now() - link.end.atMs > graceMs) {
-        throw this.#describeLoss(member, link.end.reason);
+        throw this.#describe.describeLoss(member, link.end.reason);
       }
     }
     return hasMoved;
@@ -219,7 +223,7 @@ export class ClusterRounds implements Rounds, ClusterExchange {
   #reject(member: number, isStrict: boolean): false {
     const round = this.#files.round;
     if (isStrict)
-      throw this.#describeLoss(member, `delivered something that is not a post of round ${round}`);
+      throw this.#describe.describeLoss(member, `delivered something that is not a post of round ${round}`);
     return false;
   }
 

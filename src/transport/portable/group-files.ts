@@ -45,10 +45,17 @@ export function createGroupFiles(
   }
 }
 
-export function openGroupFiles(paths: readonly string[]): MemoryFile[] {
+/** `pid` is the process of the member that has created them. */
+export function openGroupFiles(
+  paths: readonly string[],
+  sizes: GroupFileSizes,
+  addressees: number,
+  pid: number,
+): MemoryFile[] {
   const files: MemoryFile[] = [];
   try {
-    for (const path of paths) files.push(openMemoryFile(path));
+    const { end: bytes } = positionsOf(addressees, sizes);
+    for (const path of paths) files.push(openMemoryFile(path, { bytes, pids: [pid] }));
     return files;
   } catch (error) {
     for (const file of files) file.close();
@@ -62,6 +69,21 @@ export interface GroupFileExtras {
   readonly addressees?: number;
   /** Extra staging memory for the caller. */
   readonly extraBytes?: number;
+}
+
+/** Takes over the files: they are closed if there is no memory for the rest. */
+export function mappedFiles(
+  files: readonly MemoryFile[],
+  index: number,
+  sizes: GroupFileSizes,
+  extras?: GroupFileExtras,
+): GroupFiles {
+  try {
+    return new GroupFiles(files, index, sizes, extras);
+  } catch (error) {
+    for (const file of files) file.close();
+    throw error;
+  }
 }
 
 export class GroupFiles implements Exchange {

@@ -7,9 +7,9 @@ import { Link } from './link.ts';
 
 const deadline = { timeout: 30_000 };
 
-async function withLinks(body: (links: [Link, Link]) => Promise<void>): Promise<void> {
+async function withLinks(body: (links: [Link, Link]) => Promise<void>, isEncrypted = false): Promise<void> {
   const [dialed, accepted] = await connectPair();
-  const links: [Link, Link] = [new Link(dialed), new Link(accepted)];
+  const links: [Link, Link] = [new Link(dialed, { isEncrypted }), new Link(accepted, { isEncrypted })];
   try {
     await body(links);
   } finally {
@@ -18,31 +18,34 @@ async function withLinks(body: (links: [Link, Link]) => Promise<void>): Promise<
 }
 
 describe('a link', () => {
-  test('carries megabytes both ways at once, into places of any size', deadline, () =>
-    withLinks(async (links) => {
-      const data = [bytes(9_000_001, 1), bytes(9_000_001, 2)] as const;
-      const received = [new Uint8Array(9_000_001), new Uint8Array(9_000_001)] as const;
-      const tickets = links.map((link, i) => {
-        const mine = data[i as 0 | 1];
-        const place = received[i as 0 | 1];
-        link.send(mine.subarray(0, 10));
-        link.send(mine.subarray(10, 10));
-        const sent = link.send(mine.subarray(10));
-        link.receive(place.subarray(0, 5_000_000));
-        return { sent, received: link.receive(place.subarray(5_000_000)) };
-      });
-      await until(() => {
-        for (const link of links) link.pump();
-        return links.every((link, i) => {
-          const ticket = tickets[i] as (typeof tickets)[0];
-          return link.hasSent(ticket.sent) && link.hasReceived(ticket.received);
+  for (const isEncrypted of [false, true]) {
+    const how = isEncrypted ? 'encrypted' : 'in the clear';
+    test(`carries megabytes both ways at once, into places of any size, ${how}`, deadline, () =>
+      withLinks(async (links) => {
+        const data = [bytes(9_000_001, 1), bytes(9_000_001, 2)] as const;
+        const received = [new Uint8Array(9_000_001), new Uint8Array(9_000_001)] as const;
+        const tickets = links.map((link, i) => {
+          const mine = data[i as 0 | 1];
+          const place = received[i as 0 | 1];
+          link.send(mine.subarray(0, 10));
+          link.send(mine.subarray(10, 10));
+          const sent = link.send(mine.subarray(10));
+          link.receive(place.subarray(0, 5_000_000));
+          return { sent, received: link.receive(place.subarray(5_000_000)) };
         });
-      }, 'all bytes arrive');
-      assert.ok(Buffer.from(received[0]).equals(data[1]));
-      assert.ok(Buffer.from(received[1]).equals(data[0]));
-      assert.ok(links.every(({ isIdle }) => isIdle));
-    }),
-  );
+        await until(() => {
+          for (const link of links) link.pump();
+          return links.every((link, i) => {
+            const ticket = tickets[i] as (typeof tickets)[0];
+            return link.hasSent(ticket.sent) && link.hasReceived(ticket.received);
+          });
+        }, 'all bytes arrive');
+        assert.ok(Buffer.from(received[0]).equals(data[1]));
+        assert.ok(Buffer.from(received[1]).equals(data[0]));
+        assert.ok(links.every(({ isIdle }) => isIdle));
+      }, isEncrypted),
+    );
+  }
 
   test('of the accepting side sends nothing before the other one is ready', deadline, async () => {
     const [dialed, accepted] = await connectPair();

@@ -7,9 +7,13 @@
 
 import { readSync, writeSync } from 'node:fs';
 import { type Connection, readyByte } from '../../net/connection.ts';
+import { ForgedRecordError, SealedWire, type Wire } from './sealed-wire.ts';
 
-/** Why the connection ended: 'was closed by the other side', 'broke (ECONNRESET)'. */
+/** Why the connection ended. */
 export interface LinkEnd {
+  /** 'forged': it is encrypted, and somebody on the way has altered, repeated or left out bytes. */
+  readonly kind: 'lost' | 'forged';
+  /** 'was closed by the other side', 'broke (ECONNRESET)'. */
   readonly reason: string;
   readonly atMs: number;
 }
@@ -19,6 +23,7 @@ const maxBytesAtOnce = 4 * 1024 * 1024;
 
 export class Link {
   readonly #connection: Connection;
+  readonly #wire: Wire;
   readonly #sends: Uint8Array[] = [];
   readonly #places: Uint8Array[] = [];
   /** Bytes already moved of the first entry. */
@@ -33,8 +38,13 @@ export class Link {
   #end: LinkEnd | undefined;
   #isClosed = false;
 
-  constructor(connection: Connection) {
+  constructor(connection: Connection, { isEncrypted = false }: { readonly isEncrypted?: boolean } = {}) {
     this.#connection = connection;
+    const plain: Wire = {
+      read: (place, offset, bytes) => readSync(connection.takeDescriptor(), place, offset, bytes, null),
+      write: (source, offset, bytes) => writeSync(connection.takeDescriptor(), source, offset, bytes),
+    };
+    this.#wire = isEncrypted ? new SealedWire(plain, connection.keysFor('tensors')) : plain;
     connection.socket.unref();
     if (connection.accepted) {
       // The other side may still be reading through its event loop: send nothing before its ready byte is here.
@@ -43,6 +53,11 @@ export class Link {
     } else {
       this.send(Uint8Array.of(readyByte));
     }
+  }
+
+  /** Of the other end, as this one sees it. */
+  get address(): string {
+    return this.#connection.address;
   }
 
   /** Undefined while the connection is up, as far as pump() has seen. */
@@ -99,7 +114,7 @@ export class Link {
     while (this.#places.length > 0) {
       const place = this.#places[0] as Uint8Array;
       const wanted = Math.min(place.length - this.#filledOfFirst, maxBytesAtOnce);
-      const bytes = this.#call((fd) => readSync(fd, place, this.#filledOfFirst, wanted, null));
+      const bytes = this.#call(() => this.#wire.read(place, this.#filledOfFirst, wanted));
       if (bytes === undefined) return hasMoved;
       if (bytes === 0) {
         this.#endWith('was closed by the other side');
@@ -126,7 +141,7 @@ export class Link {
     while (this.#sends.length > 0) {
       const source = this.#sends[0] as Uint8Array;
       const left = Math.min(source.length - this.#sentOfFirst, maxBytesAtOnce);
-      const bytes = this.#call((fd) => writeSync(fd, source, this.#sentOfFirst, left));
+      const bytes = this.#call(() => this.#wire.write(source, this.#sentOfFirst, left));
       if (bytes === undefined) return hasMoved;
       hasMoved = true;
       this.#sentOfFirst += bytes;
@@ -140,13 +155,17 @@ export class Link {
   }
 
   /** Undefined if the call would have had to wait, or the connection is broken. */
-  #call(call: (fd: number) => number): number | undefined {
+  #call(call: () => number): number | undefined {
     const stackTraceLimit = Error.stackTraceLimit;
     try {
       // Nobody needs the stack of "try again", and it takes half of the time.
       Error.stackTraceLimit = 0;
-      return call(this.#connection.takeDescriptor());
+      return call();
     } catch (error) {
+      if (error instanceof ForgedRecordError) {
+        this.#endWith('carries bytes that the other side has not sent', 'forged');
+        return undefined;
+      }
       const { code, message } = error as NodeJS.ErrnoException;
       // Not the connection's fault: for example, a buffer that was detached in the meantime.
       if (code?.startsWith('ERR_') === true) throw error;
@@ -157,7 +176,7 @@ export class Link {
     }
   }
 
-  #endWith(reason: string): void {
-    this.#end ??= { reason, atMs: performance.now() };
+  #endWith(reason: string, kind: LinkEnd['kind'] = 'lost'): void {
+    this.#end ??= { kind, reason, atMs: performance.now() };
   }
 }

@@ -3,12 +3,12 @@
 
 import { HorovodError } from '../../errors.ts';
 import type { Connection } from '../../net/connection.ts';
-import { type ClusterOptions, connectMembers, hierarchyOf } from '../group/open-members.ts';
-import { connectionLost } from '../group/wait-errors.ts';
+import { type ClusterOptions, connectMembers, hierarchyOf, isEncryptedWith } from '../group/open-members.ts';
+import { connectionLost, connectionTampered } from '../group/wait-errors.ts';
 import type { GroupSpec, TransportGroup } from '../transport.ts';
 import { seatsOf } from './algorithms/cluster/seats.ts';
 import { ClusterRounds, extraBytesFor, linkPollUs } from './cluster-rounds.ts';
-import { type GroupFileSizes, GroupFiles, postBytesOf } from './group-files.ts';
+import { type GroupFileSizes, mappedFiles, postBytesOf } from './group-files.ts';
 import { Link } from './link.ts';
 import { defaultSizes, PortableTransport, type PortableTransportOptions } from './portable-transport.ts';
 
@@ -19,7 +19,12 @@ const eagerBytesToAll = 64 * 1024;
 const minEagerBytes = 1024;
 
 export class PortableClusterTransport extends PortableTransport<PortableClusterTransportOptions> {
-  override async openGroup(spec: GroupSpec): Promise<TransportGroup> {
+  get isEncrypted(): boolean {
+    return this.options.isEncrypted;
+  }
+
+  override async openGroup(given: GroupSpec): Promise<TransportGroup> {
+    const spec = this.openings.begin(given);
     const { members, index } = spec;
     const { rank: own, hosts, hostnames } = this.options;
     const hierarchy = hierarchyOf(spec, this.options);
@@ -30,13 +35,14 @@ export class PortableClusterTransport extends PortableTransport<PortableClusterT
     const sizes = this.#sizesFor(members.length, seats.local.length);
     const opened = await this.openLocalFiles(spec, seats.local, sizes);
     const postBytes = postBytesOf(members.length, sizes);
-    const files = new GroupFiles(opened, seats.local.indexOf(index), sizes, {
+    const files = mappedFiles(opened, seats.local.indexOf(index), sizes, {
       addressees: members.length,
       extraBytes: extraBytesFor(members.length, sizes.eagerBytes, postBytes),
     });
     let links: (Link | undefined)[];
     try {
-      links = linksOf(await connectMembers(spec, this.options, seats.remote, 'portable'));
+      const connections = await connectMembers(spec, this.options, seats.remote, 'portable');
+      links = linksOf(connections, (member) => isEncryptedWith(member, spec, this.options));
     } catch (error) {
       files.close();
       throw error;
@@ -49,6 +55,10 @@ export class PortableClusterTransport extends PortableTransport<PortableClusterT
       describeLoss: (member, seen) => {
         const rank = members[member] as number;
         return connectionLost({ rank, hostname: hostnames.get(rank) }, own, seen);
+      },
+      describeTampering: (member, address) => {
+        const rank = members[member] as number;
+        return connectionTampered({ rank, hostname: hostnames.get(rank), address }, own);
       },
     });
     return this.admit(rounds, spec, linkPollUs * seats.remote.length);
@@ -65,9 +75,14 @@ export class PortableClusterTransport extends PortableTransport<PortableClusterT
   }
 }
 
-function linksOf(connections: readonly (Connection | undefined)[]): (Link | undefined)[] {
+function linksOf(
+  connections: readonly (Connection | undefined)[],
+  isEncrypted: (member: number) => boolean,
+): (Link | undefined)[] {
   if (process.platform !== 'win32') {
-    return connections.map((connection) => connection && new Link(connection));
+    return connections.map(
+      (connection, member) => connection && new Link(connection, { isEncrypted: isEncrypted(member) }),
+    );
   }
   for (const connection of connections) connection?.release();
   throw new HorovodError(

@@ -183,8 +183,9 @@ export class PortableGroup implements TransportGroup {
     if (error === undefined) return;
     // The member may have acted just before it was lost: look once more.
     if (this.#pump() !== 'waiting' || this.#batches.head !== head) return;
-    if (head.batch.isOptional === true && error.code === 'ERR_HVD_SHUT_DOWN') this.fail(error);
-    else this.#host.fail(error);
+    const isOnlyOurs = head.batch.isOptional === true && error.code === 'ERR_HVD_SHUT_DOWN';
+    if (isOnlyOurs) this.fail(error);
+    else this.#failWith(error, head.batch);
   }
 
   #pump(): Turn {
@@ -203,9 +204,14 @@ export class PortableGroup implements TransportGroup {
       this.#running = undefined;
       this.#batches.settleHead(value);
     } catch (error) {
-      this.#host.fail(asHorovodError(error, head.batch));
+      this.#failWith(asHorovodError(error, head.batch), head.batch);
     }
     return 'progress';
+  }
+
+  #failWith(error: HorovodError, batch: Batch): void {
+    if (batch.isOpening === true) this.fail(error);
+    else this.#host.fail(error);
   }
 
   *#run(entry: QueuedBatch): Steps<Outcome> {

@@ -6,9 +6,9 @@ import { availableParallelism } from 'node:os';
 import { type ControlBlock, toError, toFailureRecord } from '../../control/control-block.ts';
 import { defaultMemoryDirectory, type MemoryFile } from '../../control/memory-file.ts';
 import type { HorovodError } from '../../errors.ts';
-import { exchangePrepared, waitForMembers } from '../group/open-members.ts';
+import { exchangePrepared, Openings, waitForMembers } from '../group/open-members.ts';
 import type { GroupSpec, Transport, TransportGroup } from '../transport.ts';
-import { createGroupFiles, type GroupFileSizes, GroupFiles, openGroupFiles } from './group-files.ts';
+import { createGroupFiles, type GroupFileSizes, mappedFiles, openGroupFiles } from './group-files.ts';
 import { type GroupHost, PortableGroup } from './portable-group.ts';
 import { type Rounds, roundsOf } from './round.ts';
 
@@ -39,6 +39,7 @@ export class PortableTransport<Options extends PortableTransportOptions = Portab
   readonly background = 'none';
   protected readonly options: Options;
   readonly #control: ControlBlock;
+  protected readonly openings: Openings;
   readonly #groups = new Set<PortableGroup>();
   readonly #host: GroupHost;
   #failure: HorovodError | undefined;
@@ -46,6 +47,7 @@ export class PortableTransport<Options extends PortableTransportOptions = Portab
   constructor(control: ControlBlock, options: Options) {
     this.#control = control;
     this.options = options;
+    this.openings = new Openings(options.rank);
     const failure = (): HorovodError | undefined => this.#failure;
     this.#host = {
       get failure() {
@@ -61,12 +63,13 @@ export class PortableTransport<Options extends PortableTransportOptions = Portab
     };
   }
 
-  async openGroup(spec: GroupSpec): Promise<TransportGroup> {
+  async openGroup(given: GroupSpec): Promise<TransportGroup> {
     if (this.#failure !== undefined) throw this.#failure;
+    const spec = this.openings.begin(given);
     const sizes = this.options.sizes ?? defaultSizes;
     const members = spec.members.map((_, member) => member);
     const files = await this.openLocalFiles(spec, members, sizes);
-    return this.admit(roundsOf(new GroupFiles(files, spec.index, sizes)), spec);
+    return this.admit(roundsOf(mappedFiles(files, spec.index, sizes)), spec);
   }
 
   /** One file for each member of this host (`local`: their indices); the first of them creates all. */
@@ -84,7 +87,9 @@ export class PortableTransport<Options extends PortableTransportOptions = Portab
           files = createGroupFiles(local.length, sizes, directory, spec.members.length);
         return files?.map(({ path }) => path) ?? [];
       });
-      return files ?? openGroupFiles(paths[first] as string[]);
+      if (files !== undefined) return files;
+      const pid = this.#control.pid(spec.members[first] as number);
+      return openGroupFiles(paths[first] as string[], sizes, spec.members.length, pid);
     } catch (error) {
       for (const file of files ?? []) file.close();
       throw error;
@@ -120,6 +125,7 @@ export class PortableTransport<Options extends PortableTransportOptions = Portab
   }
 
   close(): void {
+    this.openings.close();
     for (const group of [...this.#groups]) group.close();
   }
 

@@ -88,7 +88,9 @@ function drive(generators: readonly Steps[], slowOne: number, choose: () => numb
 function openAll(members: number): GroupFiles[] {
   const created = createGroupFiles(members, sizes, tmpdir());
   const paths = created.map(({ path }) => path);
-  const files = created.map((_, index) => (index === 0 ? created : openGroupFiles(paths)));
+  const files = created.map((_, index) =>
+    index === 0 ? created : openGroupFiles(paths, sizes, members, process.pid),
+  );
   return files.map((each, index) => {
     const group = new GroupFiles(each, index, sizes);
     group.beginRound();

@@ -1,46 +1,26 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { makeShmWorld } from '../../../test/support/local-worlds.ts';
 import { describeTransport } from '../../../test/support/transport-conformance.ts';
-import {
-  batchOf,
-  round,
-  submit,
-  type TransportWorld,
-  withWorld,
-} from '../../../test/support/transport-world.ts';
-import { ControlBlock } from '../../control/control-block.ts';
+import { batchOf, round, submit, withWorld } from '../../../test/support/transport-world.ts';
 import { loadNative } from '../native/load.ts';
 import { BatchTrace, stage } from '../trace.ts';
 import type { TransportGroup } from '../transport.ts';
-import { ShmTransport } from './shm-transport.ts';
 
 const native = loadNative();
 
-function makeWorld(cma: boolean): (ranks: number) => Promise<TransportWorld> {
-  return async (ranks) => {
-    if (!native.built) throw new Error(native.reason);
-    const control = ControlBlock.create(ranks);
-    const transports = Array.from({ length: ranks }, (_, rank) => {
-      control.attach(rank);
-      const limits = { timeoutMs: 20_000, stallAfterMs: 0 };
-      return new ShmTransport(native.addon, control, { rank, localSize: ranks, cma, ...limits });
-    });
-    return { transports, close: () => control.close() };
-  };
-}
-
 if (native.built) {
-  describeTransport('shm, copying straight from memory to memory', makeWorld(true));
-  describeTransport('shm, staging', makeWorld(false));
+  describeTransport('shm, copying straight from memory to memory', makeShmWorld(true));
+  describeTransport('shm, staging', makeShmWorld(false));
   describe('a rank that waits, blocking, for another', describeBlocking);
 }
 
 function describeBlocking(): void {
   const barrier = round({ kind: 'barrier' });
   const world = (body: (groups: readonly [TransportGroup, TransportGroup]) => Promise<void>) =>
-    withWorld(makeWorld(false), 2, (groups) => body(groups as [TransportGroup, TransportGroup]));
+    withWorld(makeShmWorld(false), 2, (groups) => body(groups as [TransportGroup, TransportGroup]));
 
-  test('is told about the stall repeatedly, and records each stage once', () =>
+  test('hears of the stall repeatedly, and records each stage once', () =>
     world(async ([first, second]) => {
       const trace = new BatchTrace(() => 0);
       let calls = 0;
@@ -58,7 +38,7 @@ function describeBlocking(): void {
       assert.equal(stages.at(-1), stage.over);
     }));
 
-  test('may close its group when it is told', () =>
+  test('may close its group when it hears of it', () =>
     world(async ([first]) => {
       const close = (): void => first.close();
       const batch = batchOf([barrier], { stallAfterMs: 2, onStall: close });

@@ -1,6 +1,7 @@
 // Saves the model whenever the monitored metric is the best so far. Rank 0 decides and writes. Other ranks take part only if
 // they have a part of the optimizer's state (shardOptimizerState): then rank 0 tells them what it decided.
 
+import type * as tf from '@tensorflow/tfjs';
 import { broadcastObjectSync } from '../../../operations/collectives.ts';
 import { currentContext } from '../../context.ts';
 import { errorFeedbackOf } from '../../tensorflow/optimizer/error-feedback.ts';
@@ -25,13 +26,14 @@ export interface BestModelCheckpointOptions {
 }
 
 export class BestModelCheckpoint extends HorovodCallback {
-  /** The best value so far. */
+  /** The best value so far, of the model that was trained last. */
   best: number;
   readonly #filepath: string;
   readonly #monitor: string;
   readonly #moreIsBetter: boolean;
   readonly #includeOptimizer: boolean;
   readonly #verbose: number;
+  #modelOfBest: tf.LayersModel | undefined;
 
   constructor(options: BestModelCheckpointOptions, membership?: Membership) {
     super(membership);
@@ -52,14 +54,19 @@ export class BestModelCheckpoint extends HorovodCallback {
     this.#moreIsBetter = mode === 'max' || (mode === 'auto' && /acc|auc|precision|recall/i.test(monitor));
     this.#includeOptimizer = (options.includeOptimizer ?? true) && !saveWeightsOnly;
     this.#verbose = verbose;
-    this.best = this.#moreIsBetter ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
+    this.best = this.#worst();
   }
 
-  override async onTrainBegin(_logs?: FitLogs): Promise<void> {
+  override async onTrainBegin(logs?: FitLogs): Promise<void> {
+    await super.onTrainBegin(logs);
     if (this.#includeOptimizer) checkSavable(this.model);
+    // Another model than the last time: it has a best of its own.
+    if (this.#modelOfBest !== undefined && this.#modelOfBest !== this.model) this.best = this.#worst();
+    this.#modelOfBest = this.model;
   }
 
   override async onEpochEnd(epoch: number, logs: FitLogs = {}): Promise<void> {
+    await super.onEpochEnd(epoch, logs);
     const isOfAll = this.#includeOptimizer && isShared(this.model);
     const { optimizer } = this.model;
     const { processSet } = (isOfAll && (shardingOf(optimizer) ?? errorFeedbackOf(optimizer))) || {};
@@ -92,5 +99,9 @@ export class BestModelCheckpoint extends HorovodCallback {
       );
     }
     this.best = current;
+  }
+
+  #worst(): number {
+    return this.#moreIsBetter ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
   }
 }

@@ -1,12 +1,14 @@
-// What the callbacks of this folder have in common: the rank they run on, reading log values, and letting the event loop run.
+// What the callbacks of this folder have in common: the rank they run on, reading log values, letting the event loop run, and
+// saying where in its training the rank is: if ranks have different numbers of batches, errors can say so.
 // model.fit() awaits callbacks but may otherwise not return to the event loop for hundreds of batches; timers, signal handlers
 // and promise collectives of the user's script need it now and then.
 
 import * as tf from '@tensorflow/tfjs';
+import { terminalOf } from '../../../console/terminal.ts';
 import type { HorovodError } from '../../../errors.ts';
-import { invalid } from '../../check-options.ts';
-import { rank, size } from '../../context.ts';
-import { expectBatch } from '../../tensorflow/optimizer/distributed-optimizer.ts';
+import { invalid } from '../../../operations/check-options.ts';
+import { currentContext, isInitialized, logOfRankZero, rank, size, trainingSteps } from '../../context.ts';
+import { expectBatch, guardOf, isDistributed } from '../../tensorflow/optimizer/distributed-optimizer.ts';
 
 /** What fit() passes to callbacks: values may still be tensors, which belong to fit(). */
 export type FitLogs = { [metric: string]: number | tf.Scalar };
@@ -23,10 +25,52 @@ const turnEveryMs = 125;
 export abstract class HorovodCallback extends tf.Callback {
   protected readonly membership: Membership;
   #lastTurnAt = performance.now();
+  #hasModel = true;
 
   constructor(membership: Membership = { rank, size }) {
     super();
     this.membership = membership;
+  }
+
+  /** What fit() calls first, for each callback of its list; then setModel(), before it returns to the event loop. */
+  override setParams(params: never): void {
+    super.setParams(params);
+    this.#hasModel = false;
+    queueMicrotask(() => {
+      if (!this.#hasModel) logOfRankZero()?.write('warning', brokenList);
+    });
+  }
+
+  override setModel(model: never): void {
+    super.setModel(model);
+    this.#hasModel = true;
+  }
+
+  /** Subclasses that override it call it, first. */
+  override async onTrainBegin(_logs?: FitLogs): Promise<void> {
+    // In a list that begins with a plain object, fit() takes callbacks apart and calls their methods as functions.
+    if (!(this instanceof HorovodCallback)) throw invalid('callbacks', mixedList);
+    const optimizer = this.model?.optimizer;
+    if (!optimizer || !isInitialized() || currentContext().world.size === 1) return;
+    if (isDistributed(optimizer)) guardOf(optimizer)?.expectEpochs();
+    else warnUnwrapped(optimizer);
+  }
+
+  /** Subclasses that override it call it, first. */
+  override async onEpochBegin(epoch: number, _logs?: FitLogs): Promise<void> {
+    trainingSteps()?.beginEpoch(epoch + 1);
+  }
+
+  /** Subclasses that override it call it, first. */
+  override async onEpochEnd(_epoch: number, _logs?: FitLogs): Promise<void> {
+    trainingSteps()?.endEpoch();
+    const optimizer = this.model?.optimizer;
+    if (optimizer) guardOf(optimizer)?.epochEnded();
+  }
+
+  /** Subclasses that override it call it, first. */
+  override async onTrainEnd(_logs?: FitLogs): Promise<void> {
+    trainingSteps()?.endTraining();
   }
 
   /** Reports how many samples the step will have. Subclasses that override it call it. */
@@ -36,7 +80,8 @@ export abstract class HorovodCallback extends tf.Callback {
   }
 
   /** Subclasses that override it call it. */
-  override async onBatchEnd(_batch: number, _logs?: FitLogs): Promise<void> {
+  override async onBatchEnd(batch: number, _logs?: FitLogs): Promise<void> {
+    trainingSteps()?.endBatch(batch + 1);
     if (performance.now() - this.#lastTurnAt < turnEveryMs) return;
     await new Promise((resolve) => setImmediate(resolve));
     this.#lastTurnAt = performance.now();
@@ -54,9 +99,33 @@ export abstract class HorovodCallback extends tf.Callback {
   }
 }
 
+const mixedList =
+  'the list that fit() was given begins with a plain object, and then fit() takes only plain objects. Write ' +
+  'callbacks: hvd.callbacks.list([…]), which takes both kinds in any order';
+
+const brokenList =
+  'fit() has stopped while it read its callbacks. If the list has plain objects ({ onEpochEnd() {} }) beside callbacks made with new, ' +
+  'write callbacks: hvd.callbacks.list([…]), which takes both kinds in any order.';
+
+/** Once for each optimizer, however many callbacks there are. */
+function warnUnwrapped(optimizer: tf.Optimizer): void {
+  if (unwrapped.has(optimizer) || !currentContext().checksDivergence) return;
+  unwrapped.add(optimizer);
+  logOfRankZero()?.write(
+    'warning',
+    `fit(): the optimizer of this model (${optimizer.getClassName()}) is not distributed: each rank trains a model of its own. Write ` +
+      'model.compile({ optimizer: hvd.DistributedOptimizer(tf.train.adam(0.001)), … }), or, if the model is compiled already, ' +
+      'hvd.DistributedOptimizer(model.optimizer) before fit().',
+  );
+}
+
+const unwrapped = new WeakSet<tf.Optimizer>();
+
 /** Prints a line on stdout. On a terminal it replaces the progress line, which may be unfinished. */
 export function say(text: string): void {
-  console.log(`${process.stdout.isTTY ? '\r\x1b[2K' : ''}${text}`);
+  const terminal = terminalOf(process.stdout);
+  if (terminal === undefined) console.log(text);
+  else terminal.print(text);
 }
 
 /** A log value as a number; the tensor still belongs to fit(). */

@@ -1,8 +1,9 @@
 // The callbacks of `horovod/keras`. Each can be made with `new` or, as in Python, without.
 
-import { type CallableClass, callable } from '../../tensorflow/callable-class.ts';
+import type { CallableClass } from '../../tensorflow/callable-class.ts';
 import { BestModelCheckpoint as BestModelCheckpointClass } from './best-model-checkpoint.ts';
 import { BroadcastGlobalVariablesCallback as BroadcastGlobalVariablesClass } from './broadcast-global-variables.ts';
+import { callbackClass } from './callback-class.ts';
 import { LearningRateScheduleCallback as LearningRateScheduleClass } from './learning-rate-schedule.ts';
 import { LearningRateWarmupCallback as LearningRateWarmupClass } from './learning-rate-warmup.ts';
 import { MetricAverageCallback as MetricAverageClass } from './metric-average.ts';
@@ -19,27 +20,27 @@ export type { ProgressOptions } from './progress.ts';
 export type { TensorBoardOptions } from './tensorboard.ts';
 
 export const BestModelCheckpoint: CallableClass<typeof BestModelCheckpointClass> =
-  callable(BestModelCheckpointClass);
+  callbackClass(BestModelCheckpointClass);
 export type BestModelCheckpoint = BestModelCheckpointClass;
 
-export const BroadcastGlobalVariablesCallback: CallableClass<typeof BroadcastGlobalVariablesClass> = callable(
-  BroadcastGlobalVariablesClass,
-);
+export const BroadcastGlobalVariablesCallback: CallableClass<typeof BroadcastGlobalVariablesClass> =
+  callbackClass(BroadcastGlobalVariablesClass);
 export type BroadcastGlobalVariablesCallback = BroadcastGlobalVariablesClass;
 
 export const LearningRateScheduleCallback: CallableClass<typeof LearningRateScheduleClass> =
-  callable(LearningRateScheduleClass);
+  callbackClass(LearningRateScheduleClass);
 export type LearningRateScheduleCallback = LearningRateScheduleClass;
 
 export const LearningRateWarmupCallback: CallableClass<typeof LearningRateWarmupClass> =
-  callable(LearningRateWarmupClass);
+  callbackClass(LearningRateWarmupClass);
 export type LearningRateWarmupCallback = LearningRateWarmupClass;
 
-export const MetricAverageCallback: CallableClass<typeof MetricAverageClass> = callable(MetricAverageClass);
+export const MetricAverageCallback: CallableClass<typeof MetricAverageClass> =
+  callbackClass(MetricAverageClass);
 export type MetricAverageCallback = MetricAverageClass;
 
-export const ProgressCallback: CallableClass<typeof ProgressClass> = callable(ProgressClass);
+export const ProgressCallback: CallableClass<typeof ProgressClass> = callbackClass(ProgressClass);
 export type ProgressCallback = ProgressClass;
 
-export const TensorBoard: CallableClass<typeof TensorBoardClass> = callable(TensorBoardClass);
+export const TensorBoard: CallableClass<typeof TensorBoardClass> = callbackClass(TensorBoardClass);
 export type TensorBoard = TensorBoardClass;

@@ -200,10 +200,16 @@ describe('LearningRateScheduleCallback', () => {
   test('wrong options are rejected at once', () => {
     const make = (options: object) => () => new LearningRateScheduleCallback(options as never);
     const code = 'ERR_HVD_INVALID_ARGUMENT';
-    assert.throws(make({ multiplier: 1 }), { code, message: /Parameter `initialLr` is required/ });
-    assert.throws(() => new LearningRateWarmupCallback({} as never), {
+    assert.throws(make({ multiplier: 1 }), {
       code,
-      message: /Parameter `initialLr` is required/,
+      message:
+        /Parameter `initialLr` is required\..*new LearningRateScheduleCallback\(\{ initialLr: 0\.1, multiplier: 0\.5 \}\)/,
+    });
+    // As in Python Horovod.
+    assert.throws(() => new LearningRateWarmupCallback(0.1 as never), {
+      code,
+      message:
+        /Parameter `initialLr` is required\..*as one object: new LearningRateWarmupCallback\(\{ initialLr: 0\.1 \}\)/,
     });
     assert.throws(make({ initialLr: Number.NaN, multiplier: 1 }), { code });
     assert.throws(make({ initialLr: 1 }), { code, message: /multiplier/ });

@@ -32,6 +32,7 @@ export class LearningRateScheduleCallback extends HorovodCallback {
   protected readonly startEpoch: number;
   protected readonly endEpoch: number;
   protected stepsPerEpoch: number | undefined;
+  readonly #givenStepsPerEpoch: number | undefined;
   readonly #multiplier: Multiplier;
   readonly #staircase: boolean;
   readonly #momentumCorrection: boolean;
@@ -41,8 +42,13 @@ export class LearningRateScheduleCallback extends HorovodCallback {
   constructor(options: LearningRateScheduleOptions, membership?: Membership) {
     super(membership);
     const { initialLr, multiplier, startEpoch = 0, endEpoch, stepsPerEpoch } = options ?? {};
-    if (initialLr === undefined || initialLr === null)
-      throw this.invalid('Parameter `initialLr` is required');
+    if (initialLr === undefined || initialLr === null) {
+      const others = new.target === LearningRateScheduleCallback ? ', multiplier: 0.5' : '';
+      throw this.invalid(
+        'Parameter `initialLr` is required. Options are passed as one object: ' +
+          `new ${new.target.name}({ initialLr: 0.1${others} })`,
+      );
+    }
     if (!Number.isFinite(initialLr)) throw this.invalid(`initialLr must be a number, not ${initialLr}`);
     if (typeof multiplier !== 'function' && !Number.isFinite(multiplier)) {
       throw this.invalid(`multiplier must be a number or a function of the epoch, not ${multiplier}`);
@@ -53,6 +59,7 @@ export class LearningRateScheduleCallback extends HorovodCallback {
     this.initialLr = initialLr;
     this.startEpoch = startEpoch;
     this.endEpoch = endEpoch ?? Number.POSITIVE_INFINITY;
+    this.#givenStepsPerEpoch = stepsPerEpoch;
     this.stepsPerEpoch = stepsPerEpoch;
     this.#multiplier =
       typeof multiplier === 'function' ? multiplier : exponentialMultiplier(multiplier, startEpoch);
@@ -60,11 +67,15 @@ export class LearningRateScheduleCallback extends HorovodCallback {
     this.#momentumCorrection = options.momentumCorrection ?? true;
   }
 
-  override async onTrainBegin(_logs?: FitLogs): Promise<void> {
+  override async onTrainBegin(logs?: FitLogs): Promise<void> {
+    await super.onTrainBegin(logs);
+    // Each time anew: another call of fit() may have other data.
+    this.stepsPerEpoch = this.#givenStepsPerEpoch;
     if (!this.#staircase) this.stepsPerEpoch ??= this.#detectStepsPerEpoch();
   }
 
-  override async onEpochBegin(epoch: number, _logs?: FitLogs): Promise<void> {
+  override async onEpochBegin(epoch: number, logs?: FitLogs): Promise<void> {
+    await super.onEpochBegin(epoch, logs);
     this.#epoch = epoch;
   }
 
@@ -83,7 +94,8 @@ export class LearningRateScheduleCallback extends HorovodCallback {
     await super.onBatchEnd(batch, logs);
   }
 
-  override async onEpochEnd(_epoch: number, logs?: FitLogs): Promise<void> {
+  override async onEpochEnd(epoch: number, logs?: FitLogs): Promise<void> {
+    await super.onEpochEnd(epoch, logs);
     if (logs) logs['lr'] = getLearningRate(this.optimizer);
   }
 

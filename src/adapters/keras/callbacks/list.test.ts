@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import * as tf from '@tensorflow/tfjs';
+import { errorOf } from '../../../../test/support/error-of.ts';
 import { callable } from '../../tensorflow/callable-class.ts';
+import { HorovodCallback } from './horovod-callback.ts';
 import { list } from './list.ts';
 
 before(() => tf.setBackend('cpu'));
@@ -13,10 +15,15 @@ class Recorder extends tf.Callback {
   }
 }
 
-async function train(callbacks: tf.Callback[]): Promise<void> {
+async function train(callbacks: unknown[]): Promise<void> {
   const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1] })] });
   model.compile({ optimizer: 'sgd', loss: 'meanSquaredError' });
-  await model.fit(tf.ones([4, 1]), tf.ones([4, 1]), { epochs: 2, batchSize: 2, verbose: 0, callbacks });
+  await model.fit(tf.ones([4, 1]), tf.ones([4, 1]), {
+    epochs: 2,
+    batchSize: 2,
+    verbose: 0,
+    callbacks: callbacks as never,
+  });
 }
 
 const plain = () => ({
@@ -62,4 +69,28 @@ test('a callable class can be made with and without new, extended, and tested wi
   class Further extends Callable {}
   assert.ok(new Further() instanceof Further);
   assert.equal(Callable().constructor.name, 'Recorder');
+});
+
+class Silent extends HorovodCallback {
+  constructor() {
+    super({ rank: () => 0, size: () => 1 });
+  }
+}
+
+test('a callback of ours after a plain object is an error that says what to write', async () => {
+  const error = await errorOf(train([plain(), new Silent()]));
+  assert.match(
+    String(error),
+    /ERR_HVD_INVALID_ARGUMENT: .*begins with a plain object.*hvd\.callbacks\.list\(/,
+  );
+  await train(list([plain(), new Silent()]));
+});
+
+test('a plain object after a callback of ours fails in TensorFlow.js, and a warning says what to write', async (t) => {
+  const warnings: string[] = [];
+  t.mock.method(process.stderr, 'write', (text: string) => warnings.push(text) > 0);
+  await assert.rejects(train([new Silent(), plain()]), /setParams is not a function/);
+  await train(list([new Silent(), plain()]));
+  assert.equal(warnings.length, 1);
+  assert.match(String(warnings[0]), /warning.*hvd\.callbacks\.list\(/);
 });

@@ -4,10 +4,11 @@
 
 import * as tf from '@tensorflow/tfjs';
 import type { HorovodError } from '../../../errors.ts';
+import { invalid } from '../../../operations/check-options.ts';
 import { describe } from '../../../tensor/tensor.ts';
-import { invalid } from '../../check-options.ts';
 
-const hooks = [
+/** What fit() calls. */
+export const hooks = [
   'onTrainBegin',
   'onTrainEnd',
   'onEpochBegin',

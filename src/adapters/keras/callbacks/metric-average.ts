@@ -20,7 +20,8 @@ export class MetricAverageCallback extends HorovodCallback {
     this.#processSet = options.processSet;
   }
 
-  override async onEpochEnd(_epoch: number, logs: FitLogs = {}): Promise<void> {
+  override async onEpochEnd(epoch: number, logs: FitLogs = {}): Promise<void> {
+    await super.onEpochEnd(epoch, logs);
     const processSet = this.#processSet;
     if (processSet?.included() === false) return;
     const own = await readLogs(logs);

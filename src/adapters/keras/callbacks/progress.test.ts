@@ -44,6 +44,11 @@ test('into a pipe: a line every few seconds and one per epoch, with the rate of 
   ]);
 });
 
+test('a terminal without columns, as mpirun gives its ranks, is a pipe', async () => {
+  const options = { intervalMs: 1000 };
+  assert.equal(await run({ isTTY: true, columns: 0 }, options), await run({}, options));
+});
+
 test('by default a pipe gets a line every five seconds: here only the epochs', async () => {
   assert.equal((await run({})).split('\n').length, 3);
 });

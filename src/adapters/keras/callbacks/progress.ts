@@ -1,7 +1,7 @@
 // Shows the progress of training: step, loss, samples per second of all ranks together, time left. Only rank 0 writes. On a
-// terminal it is one line that is updated; elsewhere (horovodrun reads its ranks through pipes) it is a line every few seconds
-// and one per epoch.
+// terminal, also that of horovodrun, it is one line that is updated; elsewhere it is a line every few seconds and one per epoch.
 
+import { type OutputStream, type Terminal, terminalOf } from '../../../console/terminal.ts';
 import { formatDuration, formatGeneral, formatRate } from '../format-number.ts';
 import {
   type FitLogs,
@@ -31,7 +31,8 @@ const maxBarCells = 24;
 const minBarCells = 5;
 
 export class ProgressCallback extends HorovodCallback {
-  readonly #stream: NonNullable<ProgressOptions['stream']>;
+  readonly #stream: OutputStream;
+  readonly #terminal: Terminal | undefined;
   readonly #intervalMs: number;
   readonly #unit: string;
   readonly #now: () => number;
@@ -46,12 +47,14 @@ export class ProgressCallback extends HorovodCallback {
   constructor(options: ProgressOptions = {}, membership?: Membership) {
     super(membership);
     this.#stream = options.stream ?? process.stdout;
-    this.#intervalMs = options.intervalMs ?? (this.#stream.isTTY ? 100 : 5000);
+    this.#terminal = terminalOf(this.#stream);
+    this.#intervalMs = options.intervalMs ?? (this.#terminal === undefined ? 5000 : 100);
     this.#unit = options.unit ?? 'samples';
     this.#now = options.now ?? (() => performance.now());
   }
 
-  override async onEpochBegin(epoch: number, _logs?: FitLogs): Promise<void> {
+  override async onEpochBegin(epoch: number, logs?: FitLogs): Promise<void> {
+    await super.onEpochBegin(epoch, logs);
     this.#epoch = epoch;
     this.#epochBeganAt = this.#now();
     this.#shownAt = this.#epochBeganAt;
@@ -72,7 +75,8 @@ export class ProgressCallback extends HorovodCallback {
     await super.onBatchEnd(batch, logs);
   }
 
-  override async onEpochEnd(_epoch: number, logs: FitLogs = {}): Promise<void> {
+  override async onEpochEnd(epoch: number, logs: FitLogs = {}): Promise<void> {
+    await super.onEpochEnd(epoch, logs);
     if (this.membership.rank() !== 0) return;
     const seconds = (this.#now() - this.#epochBeganAt) / 1000;
     // fit() puts the metrics of the validation first.
@@ -81,7 +85,9 @@ export class ProgressCallback extends HorovodCallback {
       .sort((one, other) => isOfValidation(one) - isOfValidation(other))
       .map(([metric, value]) => `${metric} ${formatGeneral(value, 4)}`);
     const parts = [this.#title(), formatDuration(seconds), this.#rate(this.#trained()), ...metrics];
-    this.#write(parts.filter((part) => part !== '').join('  '), '\n');
+    const line = parts.filter((part) => part !== '').join('  ');
+    if (this.#terminal === undefined) this.#stream.write(`${line}\n`);
+    else this.#terminal.print(line);
   }
 
   async #show(loss: FitLogs[string] | undefined): Promise<void> {
@@ -94,21 +100,12 @@ export class ProgressCallback extends HorovodCallback {
     const parts = [count, lossText, this.#rate(this.#done), left].filter((part) => part !== '');
     const text = [this.#title(), ...parts].join('  ');
     const share = steps === undefined ? undefined : this.#steps / steps;
-    if (!this.#stream.isTTY) this.#write(text, '\n');
-    else this.#write([this.#title(), ...this.#bar(share, text.length), ...parts].join('  '), '');
-  }
-
-  /** A bar in the room that the text leaves, if there is enough. */
-  #bar(share: number | undefined, textLength: number): string[] {
-    const cells = Math.min(maxBarCells, (this.#stream.columns ?? 80) - textLength - '  []'.length - 1);
-    return share === undefined || cells < minBarCells ? [] : [drawBar(share, cells)];
-  }
-
-  /** On a terminal the line replaces the one before. */
-  #write(line: string, end: string): void {
-    const { isTTY, columns } = this.#stream;
-    const shown = isTTY && columns !== undefined && end === '' ? line.slice(0, columns - 1) : line;
-    this.#stream.write(`${isTTY ? '\r\x1b[2K' : ''}${shown}${end}`);
+    const terminal = this.#terminal;
+    if (terminal === undefined) this.#stream.write(`${text}\n`);
+    else {
+      const bar = makeBar(share, terminal.columns - text.length);
+      terminal.show([this.#title(), ...bar, ...parts].join('  '));
+    }
   }
 
   #title(): string {
@@ -134,6 +131,12 @@ export class ProgressCallback extends HorovodCallback {
     if (steps) return steps;
     return samples && batchSize ? Math.ceil(samples / batchSize) : undefined;
   }
+}
+
+/** A bar in the room that the text leaves, if there is enough. */
+function makeBar(share: number | undefined, columns: number): string[] {
+  const cells = Math.min(maxBarCells, columns - '  []'.length - 1);
+  return share === undefined || cells < minBarCells ? [] : [drawBar(share, cells)];
 }
 
 function drawBar(share: number, width: number): string {

@@ -42,6 +42,7 @@ export class TensorBoard extends HorovodCallback {
   }
 
   override async onEpochEnd(epoch: number, logs: FitLogs = {}): Promise<void> {
+    await super.onEpochEnd(epoch, logs);
     if (this.membership.rank() !== 0) return;
     const all = Object.entries(await readLogs(logs));
     const validation = all.filter(([metric]) => metric.startsWith('val_'));

@@ -209,7 +209,7 @@ describe('a model that cannot be loaded', () => {
     await assert.rejects(load(), { code, message: /weights\.bin cannot be read/ });
   });
 
-  test('because its weights are truncated, and the bytes are told', async () => {
+  test('because its weights are truncated: the error has the number of bytes', async () => {
     await makeModel().save(fileHandler(folder));
     const path = join(folder, 'weights.bin');
     writeFileSync(path, readFileSync(path).subarray(0, 30));

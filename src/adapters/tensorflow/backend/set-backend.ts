@@ -5,6 +5,7 @@ import { createRequire } from 'node:module';
 import { dirname, sep } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../../errors.ts';
+import { checkNames, invalid } from '../../../operations/check-options.ts';
 import {
   limitTensorFlowThreads,
   processEnvironment,
@@ -12,7 +13,6 @@ import {
 } from '../../../settings/environment.ts';
 import { readSettings } from '../../../settings/read-settings.ts';
 import { describe } from '../../../tensor/tensor.ts';
-import { checkNames, invalid } from '../../check-options.ts';
 import { logOfRankZero } from '../../context.ts';
 import { installTrainingKernels } from './wasm/install.ts';
 import { removeRethrowingListeners } from './wasm/listeners.ts';

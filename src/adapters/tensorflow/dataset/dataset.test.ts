@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import * as tf from '@tensorflow/tfjs';
-import { shard, shardIndices, shardTensors } from './shard.ts';
-import { shuffledIndices } from './shuffled-indices.ts';
-import { stepsPerEpoch, validationSteps } from './steps.ts';
-import type { Uneven } from './uneven.ts';
+import { shuffledIndices } from '../../../data/order/shuffled-indices.ts';
+import type { Uneven } from '../../../data/order/uneven.ts';
+import { shardIndices } from '../../data/shard-list.ts';
+import { stepsPerEpoch, validationSteps } from '../../data/steps.ts';
+import { shard, shardTensors } from './shard.ts';
 
 before(() => tf.setBackend('cpu'));
 

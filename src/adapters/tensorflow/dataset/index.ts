@@ -1,6 +1,7 @@
 // Helpers that divide data among ranks.
 
-export { type ShardTensorsOptions, shard, shardIndices, shardTensors, type Tensors } from './shard.ts';
-export { type ShuffleOptions, shuffledIndices } from './shuffled-indices.ts';
-export { stepsPerEpoch, validationSteps } from './steps.ts';
-export type { ShardOptions, Uneven } from './uneven.ts';
+export { type ShuffleOptions, shuffledIndices } from '../../../data/order/shuffled-indices.ts';
+export type { ShardOptions, Uneven } from '../../../data/order/uneven.ts';
+export { shardIndices } from '../../data/shard-list.ts';
+export { stepsPerEpoch, validationSteps } from '../../data/steps.ts';
+export { type ShardTensorsOptions, shard, shardTensors, type Tensors } from './shard.ts';

@@ -1,12 +1,14 @@
-// Divides data among ranks: tf.data datasets, lists and typed arrays, tensors for model.fit(), or plain indices. The
-// rules are in uneven.ts. Shuffle first, with a seed common to all ranks, then shard: otherwise ranks deal from
-// different decks and some samples are seen twice, others never.
+// Divides data of TensorFlow.js among ranks: tf.data datasets and tensors for model.fit(). Lists and indices: data/shard-list.ts.
 
 import * as tf from '@tensorflow/tfjs';
+import { checkedShard, placesOf, type Shard, type ShardOptions } from '../../../data/order/uneven.ts';
+import { invalid } from '../../../operations/check-options.ts';
 import type { TypedArray } from '../../../tensor/dtype.ts';
 import { describe } from '../../../tensor/tensor.ts';
-import { invalid } from '../../check-options.ts';
-import { checkedShard, placesOf, type Shard, type ShardOptions } from './uneven.ts';
+import { checkOrder, isList, labelOf, noteData, shardList } from '../../data/shard-list.ts';
+import { digestOfList } from '../../divergence/data-notes.ts';
+import { combineDigests, digestOf, strideOf } from '../../divergence/digest.ts';
+import { liveView, readTensorLater } from '../tensor-access.ts';
 
 /** This rank's part of a dataset. Tensors of elements that go to other ranks are disposed of. */
 export function shard<T extends tf.TensorContainer>(
@@ -20,41 +22,11 @@ export function shard(data: unknown, options: ShardOptions = {}): unknown {
   const what = 'shard()';
   const given = checkedShard(options, what);
   if (isDataset(data)) return shardDataset(data, given);
-  if (Array.isArray(data)) return Array.from(placesOf(data.length, given), (place) => data[place]);
-  if (ArrayBuffer.isView(data) && 'length' in data) {
-    const places = placesOf((data as TypedArray).length, given);
-    const part = (data as Float32Array).slice(0, places.length);
-    for (const [place, from] of places.entries()) part[place] = (data as Float32Array)[from] as number;
-    return part;
-  }
+  if (isList(data)) return shardList(data, given);
   throw invalid(
     what,
     `expected a tf.data.Dataset, a list or a typed array, not ${describe(data)}. Use shardTensors() for tensors`,
   );
-}
-
-/** This rank's part of an order of samples: of shuffledIndices(), or of 0 … length − 1. */
-export function shardIndices(order: number | ArrayLike<number>, options: ShardOptions = {}): Int32Array {
-  const what = 'shardIndices()';
-  const given = checkedShard(options, what);
-  if (typeof order === 'number' && Number.isSafeInteger(order) && order >= 0) return placesOf(order, given);
-  if (typeof order === 'object' && order !== null && Number.isSafeInteger(order.length)) {
-    checkOrder(order, what);
-    return placesOf(order.length, given).map((place) => order[place] as number);
-  }
-  throw invalid(what, `expected a number of samples or a list of their places, not ${describe(order)}`);
-}
-
-/** All of it, not only this rank's part: an error on one rank alone would leave the others waiting. */
-function checkOrder(order: ArrayLike<number>, what: string, samples = 2 ** 31): void {
-  for (let i = 0; i < order.length; i += 1) {
-    const place: unknown = order[i];
-    if (typeof place === 'number' && Number.isInteger(place) && place >= 0 && place < samples) continue;
-    throw invalid(
-      what,
-      `the order contains ${describe(place)}; places are whole numbers from 0 to ${samples - 1}`,
-    );
-  }
 }
 
 /** A tensor, or tensors in a list or record, all with samples along their first dimension. */
@@ -83,8 +55,13 @@ export function shardTensors<T extends Tensors>(tensors: T, options: ShardTensor
       `all must be tensors with as many samples along the first dimension as the first (${samples ?? 'none'}); one is ${found}`,
     );
   }
+  const given = checkedShard(rest, what);
   if (order !== undefined) checkOrder(Object(order), what, samples);
-  const places = shardIndices(order ?? samples ?? 0, rest);
+  noteData(given, labelOf(what, samples ?? 0), () =>
+    combineDigests([...list.map(digestOfTensor), digestOfList(order ?? [])]),
+  );
+  const dealt = placesOf(order?.length ?? samples ?? 0, given);
+  const places = order === undefined ? dealt : dealt.map((place) => order[place] as number);
   const taken = tf.tidy(() => {
     const at = tf.tensor1d(places, 'int32');
     return list.map((tensor) => tf.gather(tensor, at));
@@ -114,8 +91,15 @@ function shardDataset(
 
 async function* dealt(
   dataset: tf.data.Dataset<tf.TensorContainer>,
-  { count, index, uneven }: Shard,
+  given: Shard,
 ): AsyncGenerator<tf.TensorContainer> {
+  const { count, index, uneven } = given;
+  const digests: number[] = [];
+  const note = () => {
+    const { size } = dataset;
+    const label = Number.isFinite(size) && size !== null ? labelOf('shard()', size) : 'shard() of a dataset';
+    noteData(given, label, () => combineDigests(digests));
+  };
   const iterator = await dataset.iterator();
   // An endless dataset has no short deal, and its samples would be kept for nothing.
   const mayBeShort = uneven === 'pad' && dataset.size !== Number.POSITIVE_INFINITY;
@@ -127,6 +111,10 @@ async function* dealt(
     for (; ; seen += 1) {
       const { value, done } = await iterator.next();
       if (done) break;
+      if (given.isOfAllRanks && count > 1 && seen < comparedSamples) {
+        digests.push(await digestOfSample(value));
+        if (digests.length === comparedSamples) note();
+      }
       if (mayBeShort && seen < index) first.push(mapTensors(value, (tensor) => tf.keep(tensor.clone())));
       if (seen % count !== index) tf.dispose(value);
       else if (uneven === 'drop') held = { value };
@@ -137,6 +125,7 @@ async function* dealt(
         yield own;
       }
     }
+    if (seen < comparedSamples) note();
     const rest = seen % count;
     if (uneven !== 'pad' || rest === 0 || index < rest) return;
     const filler = first[(index - rest) % seen] as tf.TensorContainer;
@@ -145,6 +134,36 @@ async function* dealt(
     if (held !== undefined) tf.dispose(held.value);
     tf.dispose(first);
   }
+}
+
+/** Of a dataset, the first samples are compared: in an order of its own, a rank has others there. */
+const comparedSamples = 16;
+const maxWords = 4096;
+const maxRows = 64;
+
+/** Of some values, evenly spaced over all samples. */
+function digestOfTensor(tensor: tf.Tensor): number {
+  const view = liveView(tensor);
+  if (view !== undefined) return digestOf(view, maxWords);
+  // WebGPU cannot be read synchronously.
+  if (tensor.size === 0 || tf.getBackend() === 'webgpu') return tensor.size;
+  const rows: number[] = [];
+  const samples = tensor.shape[0] as number;
+  for (let row = 0; row < samples; row += strideOf(samples, maxRows)) rows.push(row);
+  return tf.tidy(() => digestOf(tf.gather(tensor, tf.tensor1d(rows, 'int32')).dataSync(), maxWords));
+}
+
+async function digestOfSample(sample: tf.TensorContainer): Promise<number> {
+  const tensors: tf.Tensor[] = [];
+  mapTensors(sample, (tensor) => {
+    tensors.push(tensor);
+    return tensor;
+  });
+  const digests: number[] = [];
+  for (const tensor of tensors) {
+    if (tensor.dtype !== 'string') digests.push(digestOf(await readTensorLater(tensor), maxWords));
+  }
+  return combineDigests(tensors.length === 0 ? [digestOfList([sample])] : digests);
 }
 
 function mapTensors(value: tf.TensorContainer, map: (tensor: tf.Tensor) => tf.Tensor): tf.TensorContainer {

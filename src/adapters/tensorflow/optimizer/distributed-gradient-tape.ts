@@ -2,8 +2,9 @@
 // plain optimizer.
 
 import * as tf from '@tensorflow/tfjs';
+import { invalid, readFlag } from '../../../operations/check-options.ts';
 import { describe } from '../../../tensor/tensor.ts';
-import { invalid, readFlag } from '../../check-options.ts';
+import { run, runSync } from '../../both-forms.ts';
 import { currentContext } from '../../context.ts';
 import type { BackwardPass } from './backward-pass.ts';
 import { registerErrorFeedback } from './error-feedback.ts';
@@ -17,6 +18,7 @@ import {
   variableOf,
 } from './local-variables.ts';
 import { checkGradientOptions, type GradientOptions } from './options.ts';
+import { asOwnTape } from './tape-activity.ts';
 
 export interface GradientTapeOptions extends GradientOptions {
   /** Reduce gradients during backpropagation (gradientSync() only). Default: true; see HOROVOD_OVERLAP. */
@@ -57,12 +59,14 @@ export class DistributedGradientTape {
   /** Computes the gradients of the loss, reduces them over the ranks, and resolves to the loss and them. */
   async gradient(lossFn: () => tf.Scalar, variables?: readonly AnyVariable[]): Promise<ValueAndGradients> {
     const list = this.#listOf(variables);
+    currentContext().steps.begin();
     const isAlone = this.#reducer.groupSize() === 1;
     const { value, gradients: own } = this.#compute(lossFn, list, undefined);
     let gradients = own;
     if (!isAlone) {
       const global = this.#locals.globalGradients(list, own);
       const reduced = await this.#reducer.reduceLater(this.#locals.globalOf(list), global);
+      await run(this.#reducer.check(this.#locals.globalOf(list), reduced));
       gradients = this.#merge(list, own, reduced);
       tf.dispose(global.filter((gradient) => gradient !== undefined));
     }
@@ -103,10 +107,12 @@ export class DistributedGradientTape {
 
   #computeSync(lossFn: () => tf.Scalar, given: readonly AnyVariable[] | undefined): Computed {
     const variables = this.#listOf(given);
+    currentContext().steps.begin();
     const isAlone = this.#reducer.groupSize() === 1;
     const pass = isAlone ? undefined : this.#reducer.begin(this.#locals.globalOf(variables));
     const { value, gradients: own } = this.#compute(lossFn, variables, pass);
     const reduced = pass?.finish(this.#locals.globalGradients(variables, own));
+    if (reduced !== undefined) runSync(this.#reducer.check(this.#locals.globalOf(variables), reduced));
     const gradients = reduced === undefined ? own : this.#merge(variables, own, reduced);
     currentContext().reportStep();
     return { value, variables, gradients };
@@ -117,7 +123,8 @@ export class DistributedGradientTape {
       throw invalid(this.#what, `expected a function that returns the loss, not ${describe(lossFn)}`);
     }
     const loss = new Loss(lossFn, this.#what);
-    const { value, grads } = tf.variableGrads(pass?.listening(loss.compute) ?? loss.compute, variables);
+    const f = pass?.listening(loss.compute) ?? loss.compute;
+    const { value, grads } = asOwnTape(() => tf.variableGrads(f, variables));
     return { value, variables, gradients: loss.ownGradients(variables, grads) };
   }
 

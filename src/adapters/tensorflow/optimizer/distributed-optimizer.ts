@@ -2,9 +2,10 @@
 // given optimizer with some methods replaced (steppers/): class name, configuration, state and the user's references stay the
 // same, so a saved model loads without Horovod.
 
-import type * as tf from '@tensorflow/tfjs';
+import * as tf from '@tensorflow/tfjs';
+import { invalid } from '../../../operations/check-options.ts';
 import { Adasum } from '../../../tensor/reduce-op.ts';
-import { invalid } from '../../check-options.ts';
+import type { DivergenceGuard } from '../../divergence/divergence-guard.ts';
 import { checkOptimizer } from '../accumulators.ts';
 import { type AnyVariable, type LocalLayers, LocalVariables } from './local-variables.ts';
 import { checkOptimizerOptions, type DistributedOptimizerOptions } from './options.ts';
@@ -57,6 +58,16 @@ export function expectBatch(optimizer: tf.Optimizer, batch: BatchLogs): void {
   steppers.get(optimizer)?.marks.expect(batch);
 }
 
+/** How this optimizer takes its steps; undefined if it is not distributed. */
+export function stepperOf(optimizer: tf.Optimizer): Stepper | undefined {
+  return steppers.get(optimizer);
+}
+
+/** What compares the weights that this optimizer trains. */
+export function guardOf(optimizer: tf.Optimizer): DivergenceGuard | undefined {
+  return steppers.get(optimizer)?.guard;
+}
+
 const steppers = new WeakMap<tf.Optimizer, Stepper>();
 
 function wrap<T extends tf.Optimizer>(
@@ -78,6 +89,11 @@ function wrap<T extends tf.Optimizer>(
   const overlay: PropertyDescriptorMap = {
     computeGradients: { value: stepper.computeGradients.bind(stepper) },
     applyGradients: { value: stepper.applyGradients.bind(stepper) },
+    // Outside of a scope, the gradients of a step that fails would stay: after a reset of an elastic job training goes on.
+    minimize: {
+      value: (...args: Parameters<tf.Optimizer['minimize']>) =>
+        tf.tidy(() => base.minimize.apply(optimizer, args) as tf.Scalar),
+    },
     dispose: { value: stepper.dispose.bind(stepper) },
     registerLocalVar: {
       value: (variable: AnyVariable) => locals.add(variable, `${what}.registerLocalVar()`),

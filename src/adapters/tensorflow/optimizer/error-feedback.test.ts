@@ -4,6 +4,7 @@ import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
 import type { HorovodContext } from '../../../context/context.ts';
 import { topk } from '../../../tensor/compression/top-k.ts';
+import { Average, type ReduceOp, Sum } from '../../../tensor/reduce-op.ts';
 import { ErrorFeedback, type ErrorFeedbackState, restoreErrorFeedback, shareOf } from './error-feedback.ts';
 import type { GradientRules } from './options.ts';
 
@@ -45,12 +46,67 @@ describe('what was kept back comes back', () => {
   });
 });
 
+/** A context of so many ranks. */
+function contextOf(size: number): HorovodContext {
+  const ranks = Array.from({ length: size }, (_, rank) => rank);
+  return { log: { write() {} }, membersOf: () => ({ ranks, index: 0 }) } as unknown as HorovodContext;
+}
+
+describe('in an elastic job', () => {
+  const compression = topk(0.5);
+  const setup = (op: ReduceOp) => {
+    const feedback = new ErrorFeedback({ compression, op, what: 'test' } as GradientRules);
+    const variable = tf.tidy(() => tf.variable(tf.zeros([2])));
+    const residualIn = (context: HorovodContext) => {
+      const { compressionMemory: memory, compressionKeys: [key] = [] } = feedback.optionsFor(context, [
+        variable,
+      ]);
+      return memory?.of(`${compression.name}/${key}`, [2], true).residual as Float32Array;
+    };
+    return { feedback, variable, residualIn };
+  };
+
+  for (const [op, expected] of [
+    [Average, [0.5, 1]],
+    [Sum, [1, 2]],
+  ] as const) {
+    test(`residuals go back to the last commit, and count for ${op.name} as much as before on fewer ranks`, () => {
+      const { feedback, variable, residualIn } = setup(op);
+      const [four, two] = [contextOf(4), contextOf(2)];
+      residualIn(four).set([1, 2]);
+      feedback.save();
+      residualIn(four).set([7, 8]);
+      feedback.goBack();
+      assert.deepEqual([...residualIn(four)], [1, 2]);
+      assert.deepEqual([...residualIn(two)], expected);
+      assert.deepEqual([...residualIn(two)], expected, 'scaled once');
+      feedback.goBack();
+      assert.deepEqual([...residualIn(two)], expected, 'the commit was of four ranks');
+      feedback.save();
+      feedback.goBack();
+      assert.deepEqual([...residualIn(two)], expected);
+      variable.dispose();
+    });
+  }
+
+  test('what did not exist at the commit is gone after going back', () => {
+    const { feedback, variable, residualIn } = setup(Average);
+    const context = contextOf(2);
+    feedback.optionsFor(context, []);
+    feedback.save();
+    residualIn(context).fill(3);
+    feedback.goBack();
+    assert.deepEqual([...residualIn(context)], [0, 0]);
+    variable.dispose();
+  });
+});
+
 test('of variables that are gone nothing is kept', () => {
   const compression = topk(0.5);
   const feedback = new ErrorFeedback({ compression } as GradientRules);
   const variables = [0, 1].map(() => tf.tidy(() => tf.variable(tf.zeros([4]))));
   const { compressionMemory: memory, compressionKeys: keys = [] } = feedback.optionsFor(
-    { log: { write() {} } } as unknown as HorovodContext,
+    contextOf(2),
     variables,
   );
   for (const key of keys) memory?.of(`${compression.name}/${key}`, [4], true);

@@ -2,10 +2,12 @@
 // is gathered for a checkpoint and restored from it, on the same or another number of ranks.
 //
 // NOTE [Another number of ranks]. With Average the mean of the ranks' residuals counts, with Sum their sum. On another number
-// of ranks every rank takes the same share of that, so what was not sent yet will be.
+// of ranks every rank takes the same share of that, so what was not sent yet will be. In an elastic job each rank keeps its own
+// residuals; with Average they are scaled to the new number of ranks. Those of lost ranks are lost.
 
 import type * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../../errors.ts';
+import { invalid } from '../../../operations/check-options.ts';
 import { type MemoryOptions, newMemory } from '../../../operations/collectives/allreduce-compressed.ts';
 import { alltoall } from '../../../operations/collectives.ts';
 import type { ProcessSet } from '../../../operations/process-set.ts';
@@ -14,7 +16,6 @@ import type { CompressionMemory } from '../../../tensor/compression/error-feedba
 import type { TypedArray } from '../../../tensor/dtype.ts';
 import { Average } from '../../../tensor/reduce-op.ts';
 import { bytesOf, describe, elementsIn, type TensorLike } from '../../../tensor/tensor.ts';
-import { invalid } from '../../check-options.ts';
 import { type AdapterContext, currentContext } from '../../context.ts';
 import type { DistributedGradientTape } from './distributed-gradient-tape.ts';
 import { type AnyVariable, variableOf } from './local-variables.ts';
@@ -43,6 +44,9 @@ export class ErrorFeedback {
   #memory: CompressionMemory | undefined;
   #context: AdapterContext | undefined;
   #restored: { variables: readonly tf.Variable[]; state: ErrorFeedbackState } | undefined;
+  /** For how many ranks the residuals are, and whether that is known to be as many as there are. */
+  #ranks: { residuals: number; isChecked: boolean } | undefined;
+  #kept: { residuals: ReadonlyMap<string, Float32Array>; ranks: number | undefined } | undefined;
   /** Those whose gradients may be in the memory, by key. */
   readonly #variables = new Map<string, tf.Variable>();
 
@@ -85,6 +89,34 @@ export class ErrorFeedback {
 
   restore(variables: readonly tf.Variable[], state: ErrorFeedbackState): void {
     this.#restored = { variables, state };
+  }
+
+  /** Keeps the residuals of now, for goBack(). */
+  save(): void {
+    const memory = this.#memory;
+    const before = this.#kept?.residuals;
+    const residuals = new Map<string, Float32Array>();
+    for (const key of memory?.keys() ?? []) {
+      const residual = memory?.get(key)?.residual;
+      if (residual === undefined) continue;
+      const old = before?.get(key);
+      const copy = old?.length === residual.length ? old : new Float32Array(residual.length);
+      copy.set(residual);
+      residuals.set(key, copy);
+    }
+    this.#kept = { residuals, ranks: this.#ranks?.residuals };
+  }
+
+  /** Returns to the residuals of the last save(). */
+  goBack(): void {
+    const [memory, kept] = [this.#memory, this.#kept];
+    if (memory === undefined || kept === undefined) return;
+    for (const key of memory.keys()) {
+      const residual = kept.residuals.get(key);
+      if (residual === undefined) memory.delete(key);
+      else memory.get(key)?.residual?.set(residual);
+    }
+    if (kept.ranks !== undefined) this.#ranks = { residuals: kept.ranks, isChecked: false };
   }
 
   get processSet(): ProcessSet | undefined {
@@ -145,10 +177,28 @@ export class ErrorFeedback {
       // New ranks may have joined, which do not have what the others share.
       if (this.#context !== undefined) this.#forgetShared(this.#memory);
       this.#context = context;
+      if (this.#ranks !== undefined) this.#ranks.isChecked = false;
     }
+    if (this.#ranks?.isChecked !== true) this.#scale(context, this.#memory);
     if (this.#restored !== undefined) this.#apply(context, this.#memory, this.#restored);
     this.#restored = undefined;
     return this.#memory;
+  }
+
+  /** See NOTE [Another number of ranks]. */
+  #scale(context: AdapterContext, memory: CompressionMemory): void {
+    const { op, processSet, what } = this.#rules;
+    const ranks = context.membersOf(processSet, what).ranks.length;
+    const factor = ranks / (this.#ranks?.residuals ?? ranks);
+    if (op === Average && factor !== 1) {
+      for (const key of memory.keys()) {
+        const residual = memory.get(key)?.residual;
+        residual?.forEach((value, i) => {
+          residual[i] = value * factor;
+        });
+      }
+    }
+    this.#ranks = { residuals: ranks, isChecked: true };
   }
 
   /** As in operations/collectives/allreduce-compressed.ts. */

@@ -16,6 +16,8 @@ export type Mode = 'direct' | 'staged' | 'overlapped';
 
 export interface Proposal {
   readonly variables: readonly VariableDescription[];
+  /** Digest of the names of all trainable variables of this rank; undefined if the user has named the optimizer. */
+  readonly allNames?: number | undefined;
   /** Places of the variables that have a gradient here. */
   readonly present: readonly number[];
   /** Places in the order in which their gradients were heard during backpropagation. */
@@ -49,6 +51,7 @@ export function agreeOnGradients(
       ranks,
     );
   const difference = differenceOf(proposals);
+  checkNotCrossed(proposals, ranks, what);
   if (difference === undefined) return decide(proposals);
   // Variables without gradients do not matter: a rank may have more of them (another model, say) in the list of all.
   const used = proposals.map(onlyUsed);
@@ -67,6 +70,37 @@ export function agreeOnGradients(
       'that differ on purpose as local (PartialDistributedOptimizer).',
     { rank: difference.rank, tensor: difference.name },
   );
+}
+
+/**
+ * Two optimizers that are first used in another order on another rank would meet crosswise, and each would get gradients of the
+ * other's variables. Names alone do not tell: TensorFlow.js numbers layers per process, so a rank that has built one model more has
+ * other names for the same variables. But if two ranks have built the same, by all names, and come with different variables, they are
+ * crossed.
+ */
+function checkNotCrossed(proposals: readonly Proposal[], ranks: readonly number[], what: string): void {
+  const [first, ...others] = proposals;
+  if (first?.allNames === undefined) return;
+  for (const [i, other] of others.entries()) {
+    const [name, otherName] = [firstMissing(first, other), firstMissing(other, first)];
+    if (other.allNames !== first.allNames || name === undefined || otherName === undefined) continue;
+    throw new HorovodError(
+      'ERR_HVD_MISMATCH',
+      `${what}: the ranks use their optimizers in a different order: rank ${ranks[0]} has come with "${name}", rank ${ranks[i + 1]} ` +
+        `with "${otherName}", and both have both variables. Optimizers of different ranks belong together in the order of their first use. ` +
+        'Use them in the same order on all ranks. If they are, and only the names of the variables differ, name the optimizers: ' +
+        "hvd.DistributedOptimizer(tf.train.adam(…), { name: 'generator' }).",
+      { rank: ranks[i + 1], tensor: otherName },
+    );
+  }
+}
+
+/** The first variable with a gradient that is not in the other list. */
+function firstMissing({ variables, present }: Proposal, other: Proposal): string | undefined {
+  const names = new Set(other.variables.map(({ name }) => name));
+  return present
+    .map((place) => variables[place]?.name)
+    .find((name) => name !== undefined && !names.has(name));
 }
 
 /** Whether it is so on any rank. Collective, blocking. */

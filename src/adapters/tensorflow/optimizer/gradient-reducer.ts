@@ -4,14 +4,20 @@
 import type * as tf from '@tensorflow/tfjs';
 import { groupedAllreduce } from '../../../operations/collectives.ts';
 import type { TypedArray } from '../../../tensor/dtype.ts';
+import type { BothForms } from '../../both-forms.ts';
 import { currentContext, groupSize } from '../../context.ts';
+import { digestOfText } from '../../divergence/digest.ts';
+import { DivergenceGuard } from '../../divergence/divergence-guard.ts';
 import { ReducerName } from '../../reducer-name.ts';
+import { checkNotBroadcasting } from '../broadcast-notes.ts';
 import { makeTensor, readTensorLater } from '../tensor-access.ts';
 import { describeVariable } from '../variable-lists.ts';
 import { BackwardPass } from './backward-pass.ts';
 import { ErrorFeedback } from './error-feedback.ts';
 import { agreeOnGradients, anyRank, type Mode } from './gradient-agreement.ts';
 import type { Gradients } from './gradients.ts';
+import { guardedVariables, howToBroadcast } from './guarded-variables.ts';
+import { trainableVariables } from './local-variables.ts';
 import type { GradientRules } from './options.ts';
 import { Route } from './route.ts';
 
@@ -21,6 +27,7 @@ const maxRoutes = 8;
 export class GradientReducer {
   readonly rules: GradientRules;
   readonly errorFeedback: ErrorFeedback;
+  readonly guard: DivergenceGuard;
   readonly #mayOverlap: boolean;
   readonly #routes = new Map<string, Route>();
   readonly #name: ReducerName;
@@ -29,6 +36,8 @@ export class GradientReducer {
     this.rules = rules;
     this.#name = new ReducerName('DistributedOptimizer', rules);
     this.errorFeedback = new ErrorFeedback(rules);
+    const { what, processSet } = rules;
+    this.guard = new DivergenceGuard({ what, processSet, howToBroadcast });
     this.#mayOverlap = mayOverlap;
   }
 
@@ -38,6 +47,7 @@ export class GradientReducer {
   }
 
   begin(variables: readonly tf.Variable[]): BackwardPass {
+    checkNotBroadcasting(variables, this.rules.what);
     return new BackwardPass({
       variables,
       route: this.#routes.get(signatureOf(variables)),
@@ -48,6 +58,7 @@ export class GradientReducer {
 
   /** The promise form, for backends that cannot be read synchronously. The gradients stay the caller's. */
   async reduceLater(variables: readonly tf.Variable[], gradients: Gradients): Promise<Gradients> {
+    checkNotBroadcasting(variables, this.rules.what);
     const route = this.#routeFor(variables, gradients, [], ['staged']);
     // The next call may come before this one has ended. Take the name before the first await: how long reading takes
     // differs between ranks.
@@ -69,6 +80,13 @@ export class GradientReducer {
       result[place] = makeTensor(inputs[i] as TypedArray, (list[i] as tf.Variable).shape, 'float32');
     });
     return result;
+  }
+
+  /** Compares the weights of the ranks now and then; `reduced` tells which of them all ranks train. In every step. */
+  check(variables: readonly tf.Variable[], reduced: Gradients): BothForms<void> {
+    return this.guard.step(this.#name.in(currentContext()), () =>
+      guardedVariables(variables.filter((_, place) => reduced[place] !== undefined)),
+    );
   }
 
   release(): void {
@@ -100,7 +118,13 @@ export class GradientReducer {
     this.#forgetOldRoutes();
     this.errorFeedback.forgetDisposed();
     const name = this.#name.next(context);
-    const proposal = { variables: variables.map(describeVariable), present, finished: heard, modes };
+    const proposal = {
+      variables: variables.map(describeVariable),
+      allNames: this.rules.name === undefined ? digestOfNames() : undefined,
+      present,
+      finished: heard,
+      modes,
+    };
     const agreement = agreeOnGradients(context, proposal, { what, name: `${name}.plan`, processSet });
     const { rules, errorFeedback } = this;
     const route = new Route({ context, rules, errorFeedback, name, variables, agreement });
@@ -116,6 +140,11 @@ export class GradientReducer {
       this.#routes.delete(signature);
     }
   }
+}
+
+function digestOfNames(): number {
+  const names = trainableVariables().map(({ name }) => name);
+  return digestOfText(names.sort().join('\n'));
 }
 
 function signatureOf(variables: readonly tf.Variable[]): string {

@@ -2,8 +2,8 @@
 // of a list of variables, as they are used here. And whose they are: see Loss.
 
 import * as tf from '@tensorflow/tfjs';
+import { invalid } from '../../../operations/check-options.ts';
 import { describe } from '../../../tensor/tensor.ts';
-import { invalid } from '../../check-options.ts';
 import { bulkMemory } from '../backend/tfjs-node-memory.ts';
 import { readTensor } from '../tensor-access.ts';
 

@@ -2,8 +2,8 @@
 // model). The others are *global*. And what users may give where a variable is wanted.
 
 import * as tf from '@tensorflow/tfjs';
+import { invalid } from '../../../operations/check-options.ts';
 import { describe } from '../../../tensor/tensor.ts';
-import { invalid } from '../../check-options.ts';
 import type { Gradients } from './gradients.ts';
 
 /** A tf.Variable, or the LayerVariable of tf.layers around one. */

@@ -1,8 +1,8 @@
 // The options of DistributedOptimizer and DistributedGradientTape, as users give them, and their checks.
 
 import type * as tf from '@tensorflow/tfjs';
+import { checkNames, invalid, readFlag } from '../../../operations/check-options.ts';
 import { describe } from '../../../tensor/tensor.ts';
-import { checkNames, invalid, readFlag } from '../../check-options.ts';
 import {
   type Aggregation,
   type AggregationOptions,

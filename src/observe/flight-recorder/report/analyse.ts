@@ -2,7 +2,7 @@
 // set by process set: unnamed collectives have the same number on all ranks, named ones the same name and occurrence. Where
 // a ring has gone round, nobody is said to be absent from what came before the records it still has.
 
-import { hasFreeFirstDimension, type RequestKind } from '../../../engine/description.ts';
+import { hasFreeFirstDimension, isOptional, type RequestKind } from '../../../engine/description.ts';
 import type { DumpedRequest, FlightDump } from '../flight-dump.ts';
 import type { CollectiveRecord } from '../flight-recorder.ts';
 
@@ -65,8 +65,9 @@ export function analyse(dumps: readonly FlightDump[]): Finding {
           (missing.has(rank) || !mayBeGone(place, rank, beginnings)),
       );
     if (absent.length === 0) continue;
-    const sides = sidesOf(place, [...place.records.keys(), ...absent]);
-    return { kind: 'absent', ...describe(place, sides), culprits: absent };
+    const callers = [...place.records.keys()];
+    const sides = sidesOf(place, [...callers, ...absent]);
+    return { kind: 'absent', ...describe(place, sides), culprits: ofAbsence(place, callers, absent, dumps) };
   }
   const blamed = dumps.flatMap(({ error }) => (error?.rank === undefined ? [] : [error.rank]));
   const failed = dumps.find(({ error }) => error !== undefined);
@@ -218,6 +219,33 @@ function minority(sides: readonly Side[]): number[] {
   const largest = sides.filter(({ ranks }) => ranks.length === most);
   if (largest.length > 1) return [];
   return sides.filter((side) => side !== largest[0]).flatMap(({ ranks }) => ranks);
+}
+
+/**
+ * Who is to blame if `absent` did not call what `callers` wait for. Ranks that have passed by, and called something else that
+ * the callers have not, show that they will not come: then the smaller side is to blame, and nobody if both are as large.
+ */
+function ofAbsence(
+  { processSet, records }: Place,
+  callers: readonly number[],
+  absent: readonly number[],
+  dumps: readonly FlightDump[],
+): readonly number[] {
+  const own = new Set(records.values());
+  const calledBy = (rank: number) =>
+    dumps
+      .filter((dump) => dump.rank === rank)
+      .flatMap((dump) => [...identify(dump.records)])
+      .filter(
+        ([, record]) =>
+          record.processSet === processSet &&
+          !own.has(record) &&
+          !isOptional({ kind: record.kind as RequestKind }),
+      );
+  const known = new Set(callers.flatMap((rank) => calledBy(rank).map(([id]) => id)));
+  const passed = absent.filter((rank) => calledBy(rank).some(([id]) => !known.has(id)));
+  if (passed.length > callers.length) return callers;
+  return passed.length === callers.length && passed.length === absent.length ? [] : absent;
 }
 
 /** A rank that others have lost, and that had no time to say so itself. */

@@ -115,6 +115,35 @@ describe('the analysis', () => {
     );
   });
 
+  test('names the few that called what most have passed by', () => {
+    const all = (rank: number) => dumpOf(rank, records('a', 'b [3] pending'), { size: 4 });
+    const processSets = [{ id: 0, ranks: [0, 1, 2, 3] }];
+    const one = dumpOf(0, records('a', 'loss [3] pending'), { size: 4, processSets });
+    const { kind, name, culprits } = analyse(
+      [one, all(1), all(2), all(3)].map((dump) => ({ ...dump, processSets })),
+    );
+    assert.deepEqual([kind, name, culprits], ['absent', 'loss', [0]]);
+  });
+
+  test('names the many that call nothing else: they may be stuck', () => {
+    const dumps = [
+      dumpOf(0, records('a', 'b [3] pending')),
+      dumpOf(1, records('a')),
+      dumpOf(2, records('a')),
+    ];
+    assert.deepEqual(analyse(dumps).culprits, [1, 2]);
+  });
+
+  test('names nobody where two wait for different things', () => {
+    const processSets = [{ id: 0, ranks: [0, 1] }];
+    const dumps = [
+      dumpOf(0, records('a', 'b [3] pending'), { size: 2, processSets }),
+      dumpOf(1, records('a', 'c [3] pending'), { size: 2, processSets }),
+    ];
+    const { kind, name, culprits } = analyse(dumps);
+    assert.deepEqual([kind, name, culprits], ['absent', 'b', []]);
+  });
+
   test('counts the same name step by step', () => {
     const dumps = [0, 1, 2].map((rank) =>
       dumpOf(rank, records('g', 'g', rank === 1 ? 'other [3] pending' : 'g [3] pending')),
@@ -254,9 +283,12 @@ describe('horovod flight-report', () => {
 
   test('says who, what and where, and what is not known', async () => {
     const others = ['rank 2 (host2, pid 802) sleeps'];
+    const internal = records('a', 'horovod.process_set.3').map((record, i) =>
+      i === 1 ? { ...record, kind: 'processSet' } : record,
+    );
     write(
-      dumpOf(0, records('a', 'b [3] pending'), { others }),
-      dumpOf(1, records('a', 'c [3] pending'), { stragglers: 'Stragglers: rank 1.' }),
+      dumpOf(0, [...internal, ...records('a', 'a', 'b [3] pending').slice(2)], { others }),
+      dumpOf(1, internal, { stragglers: 'Stragglers: rank 1.' }),
     );
     const { exitCode, out } = await report(directory);
     assert.equal(exitCode, 0);
@@ -264,14 +296,14 @@ describe('horovod flight-report', () => {
     assert.match(out, /First mismatch: rank 1 did not call "b"\./);
     assert.match(
       out,
-      /rank 0: allreduce float32 \[3\] Sum \(number 2\), pending for 61 s, called at train\.mjs:1\./,
+      /rank 0: allreduce float32 \[3\] Sum \(number 3\), pending for 61 s, called at train\.mjs:2\./,
     );
     assert.match(
       out,
-      /rank 1 did not call it\. Rank 1: waiting 61 s in allreduce float32 \[3\] Sum "c", train\.mjs:1\./,
+      /rank 1 did not call it\. Rank 1: finished allreduce float32 \[3\] Sum "a" 60 s ago, train\.mjs:0\./,
     );
     assert.match(out, /^Culprit: rank 1\.$/m);
-    assert.match(out, /^1 +host1 +801 +stall +7 +2 +waiting 61 s in allreduce/m);
+    assert.match(out, /^1 +host1 +801 +stall +7 +2 +finished allreduce/m);
     assert.match(
       out,
       /No flight record of rank 2\. What the other ranks knew about it:\n {2}rank 2 \(host2, pid 802\) sleeps/,

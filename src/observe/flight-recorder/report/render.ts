@@ -1,6 +1,7 @@
 // The report as text: the verdict first, then what each rank was doing.
 
 import { plain } from '../../../console/terminal-text.ts';
+import { isInternal, type RequestKind } from '../../../engine/description.ts';
 import type { DumpedRequest, FlightDump } from '../flight-dump.ts';
 import type { CollectiveRecord } from '../flight-recorder.ts';
 import type { Finding, Side } from './analyse.ts';
@@ -52,12 +53,14 @@ export function verdict({ dumps, finding }: Report): string[] {
         ...sides.map((side) => `  ${sideText(side, dumps)}`),
         ...(culprit.length > 0 ? culprit : [undecided(sides)]),
       ];
-    case 'absent':
+    case 'absent': {
+      const absent = sides.flatMap(({ record, ranks }) => (record === undefined ? ranks : []));
       return [
-        `First mismatch: ${listOf(culprits)} did not call ${what}.`,
+        `First mismatch: ${listOf(absent)} did not call ${what}.`,
         ...sides.map((side) => `  ${sideText(side, dumps)}`),
-        ...culprit,
+        ...(culprit.length > 0 ? culprit : [undecided(sides)]),
       ];
+    }
     case 'lost':
       return [...said, ...culprit.map((text) => `${text} It was lost. There was no mismatch before that.`)];
     case 'failed':
@@ -118,7 +121,7 @@ export function doingOf(dump: FlightDump): string[] {
       `waiting${ageOf(waiting.submittedAtMs, dump, '')}${whom} in ${labelOf(waiting)}`,
     );
   }
-  const last = dump.records.at(-1);
+  const last = dump.records.findLast(({ kind }) => !isInternal({ kind: kind as RequestKind }));
   if (last === undefined) return ['no collective yet'];
   const label = labelOf(last);
   const ended = last.state === 'failed' ? `failed in ${label} (${last.error ?? '?'})` : `finished ${label}`;

@@ -1,4 +1,4 @@
-// What a reader of a timeline wants to know first, from its summary: shares of time, the slowest rank, the largest tensors.
+// The main results of a timeline, from its summary: shares of time, the slowest rank, the largest tensors.
 
 import type { OperationSummary, RankSummary, TraceSummary } from './summary.ts';
 
@@ -6,9 +6,9 @@ export interface RankShares {
   readonly rank: RankSummary;
   /** From its first to its last event. */
   readonly spanUs: number;
-  /** Forward, backpropagation and update, as the framework adapters tell; undefined: they did not. */
+  /** Forward pass, backpropagation and update, if the framework adapter reported them. */
   readonly computeUs: number | undefined;
-  /** Communication that no computation hid: told by the adapters, or else all of it. */
+  /** Communication not hidden by computation: as reported by the adapter, otherwise all communication. */
   readonly exposedUs: number;
   readonly isExposedTold: boolean;
   readonly communicationUs: number;
@@ -38,18 +38,76 @@ export function sharesOf(rank: RankSummary): RankShares {
   };
 }
 
-/** The rank that the others wait for, if there is one that clearly stands out. */
+/** The rank that the others wait for, if one clearly stands out. */
 export function slowestRank(
   ranks: readonly RankShares[],
-): { readonly rank: RankSummary; readonly lateUs: number } | undefined {
+): { readonly rank: RankSummary; readonly lateUs: number; readonly share: number } | undefined {
   if (ranks.length < 2) return undefined;
-  // Ranks may have had their timelines on for different times: shares are compared.
+  // Shares are compared, because timelines of ranks may cover different periods.
   const shareOf = ({ waitingUs, spanUs }: RankShares) => (spanUs > 0 ? waitingUs / spanUs : 0);
   const sorted = [...ranks].sort((a, b) => shareOf(a) - shareOf(b));
   const [least] = sorted as [RankShares, ...RankShares[]];
   const others = sorted.slice(1);
   const late = others.reduce((sum, each) => sum + shareOf(each), 0) / others.length - shareOf(least);
-  return late > 0.02 ? { rank: least.rank, lateUs: late * least.spanUs } : undefined;
+  return late >= minLateShare ? { rank: least.rank, lateUs: late * least.spanUs, share: late } : undefined;
+}
+
+/** As for the warning of a running job (HOROVOD_STRAGGLER_PERCENT): what is less is no one's fault. */
+const minLateShare = 0.2;
+
+/** What to change, most important first. */
+export function adviceOn(shares: readonly RankShares[]): string[] {
+  const slowest = slowestRank(shares);
+  return [
+    ...(slowest === undefined
+      ? []
+      : [
+          `Slowest: ${slowest.rank.name}. On average, the other ranks wait ${inTime(slowest.lateUs)} longer than it does ` +
+            `(${inPercent(slowest.share, 1)} of the time). Look at what it does between collectives: its data, its cores, and ` +
+            'what else runs on its host.',
+        ]),
+    ...communicationAdvice(shares, slowest !== undefined),
+    ...crowdAdvice(shares),
+  ];
+}
+
+/** Shares of communication from here on are worth a remark. */
+const muchCommunication = 0.3;
+const shortStepUs = 10_000;
+
+function communicationAdvice(shares: readonly RankShares[], isForStraggler: boolean): string[] {
+  const trained = shares.filter(({ rank }) => rank.steps > 0);
+  const steps = trained.reduce((sum, { rank }) => sum + rank.steps, 0);
+  const stepUs = trained.reduce((sum, { rank }) => sum + rank.stepUs, 0) / Math.max(steps, 1);
+  const exposedUs = trained.reduce((sum, { exposedUs }) => sum + exposedUs, 0) / Math.max(steps, 1);
+  const share = stepUs > 0 ? Math.min(exposedUs / stepUs, 1) : 0;
+  if (shares.length < 2 || share < muchCommunication || isForStraggler) return [];
+  const what = `A step takes ${inTime(stepUs)}, of which ${Math.round(100 * share)} % is communication`;
+  return [
+    stepUs < shortStepUs
+      ? `${what}: use a larger batch. With so little to compute between two collectives, more ranks make training slower.`
+      : `${what} that no computation hides. Try a larger batch, compression or --autotune.`,
+  ];
+}
+
+function crowdAdvice(shares: readonly RankShares[]): string[] {
+  const hosts = new Map<string, { ranks: number; cores: number }>();
+  for (const { rank } of shares) {
+    const host = /\((.*), pid \d+\)$/.exec(rank.name)?.[1];
+    if (host === undefined || rank.cores === undefined) continue;
+    hosts.set(host, { ranks: (hosts.get(host)?.ranks ?? 0) + 1, cores: rank.cores });
+  }
+  return [...hosts].flatMap(([host, { ranks, cores }]) =>
+    ranks > cores
+      ? [
+          `${ranks} ranks share ${count(cores, 'core')} on ${host} and slow each other down. Use as many ranks as cores.`,
+        ]
+      : [],
+  );
+}
+
+export function count(number: number, what: string): string {
+  return `${number} ${what}${number === 1 ? '' : 's'}`;
 }
 
 export function largestTensors(summary: TraceSummary, most: number): OperationSummary[] {
@@ -59,11 +117,13 @@ export function largestTensors(summary: TraceSummary, most: number): OperationSu
     .slice(0, most);
 }
 
-/** '1.24 s', '350 ms', '12 µs' */
+/** '1.24 s', '350 ms', '12 µs', '0' */
 export function inTime(us: number): string {
+  if (us < 0.0005) return '0';
+  if (us < 1) return `${Math.ceil(us * 1e3)} ns`;
   if (us >= 1e6) return `${(us / 1e6).toFixed(us >= 1e8 ? 0 : 2)} s`;
   if (us >= 1e3) return `${(us / 1e3).toFixed(us >= 1e5 ? 0 : 1)} ms`;
-  return `${us.toFixed(0)} µs`;
+  return `${us.toFixed(us >= 10 ? 0 : 1)} µs`;
 }
 
 export function inBytes(bytes: number): string {

@@ -1,5 +1,5 @@
-// How long at least one of many intervals lasted. They come roughly in the order of their ends; only the latest are kept
-// apart, so that memory is bounded.
+// The total time during which at least one of many intervals lasted. Intervals come roughly in the order of their ends. Only the
+// latest are kept separate, so that memory is bounded.
 
 const most = 512;
 

@@ -2,6 +2,8 @@
 
 import { plain } from '../../../console/terminal-text.ts';
 import {
+  adviceOn,
+  count,
   inBytes,
   inPercent,
   inTime,
@@ -20,10 +22,11 @@ export function printReport(summary: TraceSummary): string {
   const lines: string[] = [];
   const span = Math.max(0, summary.toUs - summary.fromUs);
   const began = summary.startedAt === undefined ? '' : `, starting at ${summary.startedAt.toISOString()}`;
-  lines.push(`Timeline of ${count(shares.length, 'rank')} over ${inTime(span)}${began}.`, '');
+  const of = summary.command === undefined ? '' : ` of ${plain(summary.command)}`;
+  lines.push(`Timeline${of}: ${count(shares.length, 'rank')} over ${inTime(span)}${began}.`, '');
   lines.push('Where the time went:');
   lines.push(...rankTable(shares));
-  lines.push('', ...verdicts(shares));
+  lines.push('', ...adviceOn(shares), ...verdicts(shares));
   lines.push('', 'Operations that took longest (all ranks together):');
   lines.push(
     ...table([
@@ -79,15 +82,12 @@ function rankTable(shares: readonly RankShares[]): string[] {
   return [...table([head, ...rows]), ...rest];
 }
 
-/** Sentences. */
+/** What the figures mean. */
 export function verdicts(shares: readonly RankShares[]): string[] {
   const lines: string[] = [];
-  const slowest = slowestRank(shares);
-  if (slowest !== undefined) {
-    lines.push(
-      `Slowest: ${slowest.rank.name}. On average, the other ranks wait ${inTime(slowest.lateUs)} longer than it does. Look at what it does between collectives.`,
-    );
-  } else if (shares.length > 1) lines.push('No rank keeps the others waiting for long.');
+  if (shares.length > 1 && slowestRank(shares) === undefined) {
+    lines.push('No rank keeps the others waiting for long.');
+  }
   if (shares.some(({ isExposedTold }) => !isExposedTold)) {
     lines.push(
       'Compute is only known for DistributedOptimizer and similar. Without it, all communication counts as exposed, and "waiting" is a part of it.',
@@ -105,11 +105,7 @@ export function verdicts(shares: readonly RankShares[]): string[] {
   return lines;
 }
 
-export function count(number: number, what: string): string {
-  return `${number} ${what}${number === 1 ? '' : 's'}`;
-}
-
-/** The first column to the left, the others to the right. Long texts are cut. */
+/** Aligns the first column left and the others right. Long texts are truncated. */
 function table(rows: readonly (readonly string[])[]): string[] {
   const cut = (text: string) => (text.length > 48 ? `${text.slice(0, 47)}…` : text);
   const cells = rows.map((row) => row.map((text) => cut(plain(text))));

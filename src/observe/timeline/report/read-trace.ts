@@ -1,5 +1,5 @@
-// Reads the events of a trace one after another, so that a file of gigabytes needs no more memory than a small one. A file
-// whose end is missing, because a machine went down, gives all events it has.
+// Reads the events of a trace one by one, so that a file of gigabytes needs no more memory than a small one. If the end of a file is
+// missing, because a machine crashed, all its events are still read.
 
 import { type FileHandle, open } from 'node:fs/promises';
 
@@ -14,21 +14,21 @@ export interface TraceEvent {
   readonly args: Readonly<Record<string, unknown>>;
 }
 
-/** What is wrong with a file, in a sentence that ends the line `cannot read FILE: …`. */
+/** Describes what is wrong with a file. The message completes the line `cannot read FILE: …`. */
 export class TraceFileError extends Error {}
 
 export interface TraceEnd {
-  /** The closing bracket was there. */
+  /** Whether the file had a closing bracket. */
   readonly isWhole: boolean;
   readonly events: number;
   readonly bytes: number;
 }
 
 const pieceBytes = 1 << 20;
-/** No event of a trace is as long. */
+/** Longer than any event of a trace. */
 const mostEventBytes = 1 << 20;
 
-/** Calls `visit` for every event. Throws TraceFileError for what is no trace. */
+/** Calls `visit` for every event. Throws TraceFileError if the file is not a trace. */
 export async function readTrace(path: string, visit: (event: TraceEvent) => void): Promise<TraceEnd> {
   let file: FileHandle;
   try {
@@ -58,7 +58,7 @@ export async function readTrace(path: string, visit: (event: TraceEvent) => void
 
 const code = { quote: 34, backslash: 92, open: 123, close: 125, begin: 91, end: 93, comma: 44 } as const;
 
-/** Cuts the bytes of a JSON array into its objects. */
+/** Splits the bytes of a JSON array into its objects. */
 class EventSplitter {
   readonly #visit: (event: TraceEvent) => void;
   #state: 'before' | 'between' | 'event' | 'after' = 'before';
@@ -119,7 +119,7 @@ class EventSplitter {
       this.#state = 'after';
       return true;
     }
-    // A file that was overwritten by a shorter one, or none of ours.
+    // The file was overwritten by a shorter one, or Horovod did not write it.
     throw new TraceFileError(
       this.#state === 'before'
         ? 'it is not a timeline: it does not start with "[".'

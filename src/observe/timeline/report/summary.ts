@@ -1,9 +1,10 @@
-// What a timeline says, added up: for each rank where its time went, for each operation how often and how long, who keeps
-// whom waiting. Memory does not grow with the file.
+// Sums up a timeline: how each rank spent its time, how often and how long each operation ran, and which ranks keep others waiting.
+// Memory does not grow with the size of the file.
 
 import { tracks } from '../records.ts';
 import { Intervals } from './intervals.ts';
 import type { TraceEvent } from './read-trace.ts';
+import { StepSeries } from './step-series.ts';
 
 export interface OperationSummary {
   readonly name: string;
@@ -21,6 +22,8 @@ export interface RankSummary {
   readonly rank: number;
   /** 'rank 3 (worker-b, pid 4121)' */
   name: string;
+  /** Cores that it may use, where the file says so. */
+  cores: number | undefined;
   fromUs: number;
   toUs: number;
   operations: number;
@@ -33,24 +36,28 @@ export interface RankSummary {
   samples: number;
   /** FORWARD, BACKPROP, EXPOSED_COMMUNICATION, UPDATE: microseconds. */
   readonly phases: Map<string, number>;
-  /** Some operation under way. */
+  /** Time with at least one operation in progress. */
   readonly communication: Intervals;
-  /** Some operation waiting for other ranks. */
+  /** Time with at least one operation waiting for other ranks. */
   readonly waiting: Intervals;
   readonly picture: Picture;
+  readonly stepSeries: StepSeries;
 }
 
 export interface TraceSummary {
   readonly startedAt: Date | undefined;
+  /** The script with its arguments, and the version of this package; undefined in older files. */
+  readonly command: string | undefined;
+  readonly version: string | undefined;
   readonly ranks: readonly RankSummary[];
   readonly operations: readonly OperationSummary[];
-  /** Kinds of what a rank does, in the order of a picture's bins. */
+  /** The activities of a rank, one value for each bin of the picture. */
   readonly fromUs: number;
   readonly toUs: number;
 }
 
-/** What a place in the picture may be filled with, from below. */
-export const pictureKinds = ['compute', 'communication', 'waiting'] as const;
+/** The activities that the picture shows, from bottom to top. */
+export const pictureKinds = ['compute', 'communication', 'waiting', 'exposed'] as const;
 export type PictureKind = (typeof pictureKinds)[number];
 
 const mostNames = 5000;
@@ -62,6 +69,8 @@ export class SummaryBuilder {
   /** The operation that phases on a lane belong to. */
   readonly #current = new Map<string, OperationSummary>();
   #startedAt: Date | undefined;
+  #command: string | undefined;
+  #version: string | undefined;
   #hasOpening = false;
 
   add(event: TraceEvent): void {
@@ -85,13 +94,15 @@ export class SummaryBuilder {
     else if (event.tid === tracks.training) this.#phase(rank, event, to);
   }
 
-  /** Undefined: none of the events were Horovod's. */
+  /** Undefined if no event came from Horovod. */
   end(): TraceSummary | undefined {
     if (!this.#hasOpening && this.#ranks.size === 0) return undefined;
     const ranks = [...this.#ranks.values()].sort((a, b) => a.rank - b.rank);
     const busy = ranks.filter(({ toUs }) => toUs > 0);
     return {
       startedAt: this.#startedAt,
+      command: this.#command,
+      version: this.#version,
       ranks,
       operations: [...this.#operations.values()].sort((a, b) => b.totalUs - a.totalUs),
       fromUs: busy.reduce((least, { fromUs }) => Math.min(least, fromUs), Number.MAX_VALUE),
@@ -105,6 +116,9 @@ export class SummaryBuilder {
     if (typeof epoch === 'number') {
       this.#hasOpening = true;
       this.#startedAt = new Date(epoch / 1e3);
+      const { command, version } = args;
+      if (typeof command === 'string') this.#command = command;
+      if (typeof version === 'string') this.#version = version;
       return;
     }
     const found = /^rank (\d+) /.exec(String(args['name']));
@@ -112,6 +126,7 @@ export class SummaryBuilder {
     this.#ranks.set(pid, {
       rank: Number(found[1]),
       name: String(args['name']),
+      cores: typeof args['cores'] === 'number' ? args['cores'] : undefined,
       fromUs: Number.MAX_VALUE,
       toUs: 0,
       operations: 0,
@@ -126,6 +141,7 @@ export class SummaryBuilder {
       communication: new Intervals(),
       waiting: new Intervals(),
       picture: new Picture(),
+      stepSeries: new StepSeries(),
     });
   }
 
@@ -169,8 +185,9 @@ export class SummaryBuilder {
     return operation;
   }
 
-  #step(rank: RankSummary, { dur, args }: TraceEvent): void {
+  #step(rank: RankSummary, { ts, dur, args }: TraceEvent): void {
     rank.steps++;
+    rank.stepSeries.add(ts, dur);
     rank.stepUs += dur;
     rank.longestStepUs = Math.max(rank.longestStepUs, dur);
     rank.samples += Number(args['samples'] ?? 0);
@@ -178,19 +195,20 @@ export class SummaryBuilder {
 
   #phase(rank: RankSummary, { name, ts, dur }: TraceEvent, to: number): void {
     rank.phases.set(name, (rank.phases.get(name) ?? 0) + dur);
-    if (name !== 'EXPOSED_COMMUNICATION') rank.picture.add('compute', ts, to);
+    rank.picture.add(name === 'EXPOSED_COMMUNICATION' ? 'exposed' : 'compute', ts, to);
   }
 }
 
 const bins = 600;
 
-/** A strip of time in bins, each with how long it was what. When time runs past its end, bins become twice as long. */
+/** A period divided into bins, which hold the time spent on each activity. If the period grows, bins become twice as long. */
 export class Picture {
   binUs = 1000;
   readonly filled: Readonly<Record<PictureKind, Float64Array>> = {
     compute: new Float64Array(bins),
     communication: new Float64Array(bins),
     waiting: new Float64Array(bins),
+    exposed: new Float64Array(bins),
   };
 
   add(kind: PictureKind, fromUs: number, toUs: number): void {
@@ -204,7 +222,7 @@ export class Picture {
     }
   }
 
-  /** Makes it comparable with pictures of longer bins. */
+  /** Makes it comparable with pictures that have longer bins. */
   widenTo(binUs: number): void {
     while (this.binUs < binUs) this.#widen();
   }

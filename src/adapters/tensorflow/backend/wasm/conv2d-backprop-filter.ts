@@ -1,12 +1,27 @@
-// Conv2DBackpropFilter, which the backend lacks: the gradient of a 2D convolution for its filter. It is the product of
-// the input's windows with the output's gradient. Without native kernels it is done as a convolution, of the input,
-// channels and batch exchanged, with the output's gradient as the filter, dilated by the stride.
+// Conv2DBackpropFilter, the gradient of a 2D convolution for its filter. The backend has no such kernel. The gradient is the
+// product of the input's windows with the output's gradient. Without native kernels it is computed as a convolution: the input,
+// with channels and batch swapped, is convolved with the output's gradient, dilated by the stride.
 
 import type * as tf from '@tensorflow/tfjs';
-import { type Conv2DInfo, channelsLastOnly, conv2DInfo, type Shape4D } from './conv2d-info.ts';
-import { offsets, type Replacement, type RunKernel, replacement, withIntermediates } from './kernel.ts';
+import {
+  type Conv2DInfo,
+  type Convolution,
+  channelsLastOnly,
+  conv2DInfo,
+  extents,
+  type Shape4D,
+  windowSize,
+} from './conv2d-info.ts';
+import {
+  computeWithScratch,
+  offsets,
+  type Replacement,
+  type RunKernel,
+  replacement,
+  withIntermediates,
+} from './kernel.ts';
 import { nativeKernels } from './native-kernels.ts';
-import { type Convolution, filterGradient, fitsWinograd } from './winograd.ts';
+import { filterGradient, fitsWinograd } from './winograd.ts';
 
 export const conv2dBackpropFilter: Replacement = replacement(
   'Conv2DBackpropFilter',
@@ -16,7 +31,7 @@ export const conv2dBackpropFilter: Replacement = replacement(
     const info = conv2DInfo(attrs, x.shape, attrs['filterShape']);
     const native = nativeKernels(backend);
     if (native && fitsWinograd(info)) return filterGradient({ backend, native, info }, x, dy);
-    if (native) return byProduct({ backend, native, info }, x, dy);
+    if (native) return withAnyFilter({ backend, native, info }, x, dy);
     return withIntermediates(backend, (run) => {
       const channelsFirst = run('Transpose', { x: fitToWindows(x, info, run) }, { perm: [3, 1, 2, 0] });
       const filter = run('Transpose', { x: dy }, { perm: [1, 2, 0, 3] });
@@ -28,22 +43,18 @@ export const conv2dBackpropFilter: Replacement = replacement(
   },
 );
 
-function byProduct(
+function withAnyFilter(
   { backend, native, info }: Convolution,
   x: tf.TensorInfo,
   dy: tf.TensorInfo,
 ): tf.TensorInfo {
-  const dw = backend.makeOutput(info.filterShape, 'float32');
-  native.convFilterGradient(
-    ...offsets(backend, dw, x, dy),
-    ...[info.batchSize, info.inHeight, info.inWidth, info.inChannels],
-    ...[info.outHeight, info.outWidth, info.outChannels, info.filterHeight, info.filterWidth],
-    ...[info.strideHeight, info.strideWidth, info.padInfo.top, info.padInfo.left, native.scratch],
+  const scratchFloats = native.convFilterScratchFloats(windowSize(info), info.outChannels);
+  return computeWithScratch(backend, info.filterShape, scratchFloats, (dw, scratch) =>
+    native.convFilterGradient(dw, ...offsets(backend, x, dy), ...extents(info), scratch),
   );
-  return dw;
 }
 
-/** The input with its padding, and without the rows and columns that no window reaches. */
+/** Pads the input, and removes the rows and columns that no window reaches. */
 function fitToWindows(x: tf.TensorInfo, info: Conv2DInfo, run: RunKernel): tf.TensorInfo {
   const { top, bottom, left, right } = info.padInfo;
   const [batch, , , channels] = x.shape as Shape4D;

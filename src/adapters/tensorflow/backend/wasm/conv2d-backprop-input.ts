@@ -1,10 +1,27 @@
-// Conv2DBackpropInput: the gradient of a 2D convolution for its input, and the whole of a transposed convolution.
-// The backend's own is a plain loop. It is a convolution of the output's gradient, its rows and columns drawn apart
-// by the stride and padded, with the filter turned by 180 degrees.
+// Conv2DBackpropInput: the gradient of a 2D convolution for its input, and the forward pass of a transposed convolution. The
+// backend's own kernel is a scalar loop. Without native kernels the gradient is computed as a convolution: the output's
+// gradient, with rows and columns spread by the stride and padded, is convolved with the filter rotated by 180 degrees.
 
 import type * as tf from '@tensorflow/tfjs';
-import { type Conv2DInfo, channelsLastOnly, conv2DInfo, type Shape4D } from './conv2d-info.ts';
-import { type Replacement, type RunKernel, replacement, withIntermediates } from './kernel.ts';
+import {
+  type Conv2DInfo,
+  type Convolution,
+  channelsLastOnly,
+  conv2DInfo,
+  extents,
+  isProduct,
+  type Shape4D,
+  windowSize,
+} from './conv2d-info.ts';
+import {
+  computeWithScratch,
+  offsets,
+  type Replacement,
+  type RunKernel,
+  replacement,
+  sizeOf,
+  withIntermediates,
+} from './kernel.ts';
 import { nativeKernels } from './native-kernels.ts';
 import { fitsWinograd, inputGradient } from './winograd.ts';
 
@@ -16,24 +33,46 @@ export const conv2dBackpropInput: Replacement = replacement(
     const info = conv2DInfo(attrs, attrs['inputShape'], filter.shape);
     const native = nativeKernels(backend);
     if (native && fitsWinograd(info)) return inputGradient({ backend, native, info }, dy, filter);
+    if (native) return withAnyFilter({ backend, native, info }, dy, filter);
     return withIntermediates(backend, (run) => {
-      const drawnApart = drawApart(dy, info, run);
+      const spread = spreadByStride(dy, info, run);
       const top = info.filterHeight - 1 - info.padInfo.top;
       const left = info.filterWidth - 1 - info.padInfo.left;
-      const [, rows, columns] = drawnApart.shape as Shape4D;
+      const [, rows, columns] = spread.shape as Shape4D;
       const bottom = info.inHeight + info.filterHeight - 1 - rows - top;
       const right = info.inWidth + info.filterWidth - 1 - columns - left;
-      const x = padOrCrop(drawnApart, [top, bottom], [left, right], run);
-      const turned = run('Reverse', { x: filter }, { dims: [0, 1] });
-      const exchanged = run('Transpose', { x: turned }, { perm: [0, 1, 3, 2] });
+      const x = padOrCrop(spread, [top, bottom], [left, right], run);
+      const rotated = run('Reverse', { x: filter }, { dims: [0, 1] });
+      const exchanged = run('Transpose', { x: rotated }, { perm: [0, 1, 3, 2] });
       const convolution = { strides: 1, pad: 'valid', dataFormat: 'NHWC', dilations: 1 };
       return run('Conv2D', { x, filter: exchanged }, convolution);
     });
   },
 );
 
+function withAnyFilter(
+  { backend, native, info }: Convolution,
+  dy: tf.TensorInfo,
+  filter: tf.TensorInfo,
+): tf.TensorInfo {
+  const { inChannels, outChannels } = info;
+  if (isProduct(info)) {
+    const dx = backend.makeOutput(info.inShape, 'float32');
+    const pixels = sizeOf(dy.shape) / outChannels;
+    native.matMul(
+      ...offsets(backend, dx, dy, filter),
+      ...[pixels, inChannels, outChannels, outChannels, 1, 1, outChannels, native.scratch],
+    );
+    return dx;
+  }
+  const scratchFloats = native.convInputScratchFloats(windowSize(info), outChannels, inChannels);
+  return computeWithScratch(backend, info.inShape, scratchFloats, (dx, scratch) =>
+    native.convInputGradient(dx, ...offsets(backend, dy, filter), ...extents(info), scratch),
+  );
+}
+
 /** Puts stride − 1 rows and columns of zeros between those of `dy`. */
-function drawApart(dy: tf.TensorInfo, info: Conv2DInfo, run: RunKernel): tf.TensorInfo {
+function spreadByStride(dy: tf.TensorInfo, info: Conv2DInfo, run: RunKernel): tf.TensorInfo {
   const { batchSize: batch, outHeight, outWidth, outChannels, strideHeight, strideWidth } = info;
   if (strideHeight === 1 && strideWidth === 1) return dy;
   const [tall, wide] = [outHeight * strideHeight, outWidth * strideWidth];
@@ -52,7 +91,7 @@ function padAxis(x: tf.TensorInfo, axis: number, after: number, run: RunKernel):
   return run('PadV2', { x }, { paddings, constantValue: 0 });
 }
 
-/** Negative amounts take rows or columns away: the forward padding was wider than the filter. */
+/** Negative amounts remove rows or columns, which happens if the forward padding is wider than the filter. */
 function padOrCrop(
   x: tf.TensorInfo,
   rows: readonly [number, number],

@@ -2,10 +2,18 @@
 
 import * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../../../errors.ts';
-import type { Attributes } from './kernel.ts';
+import type { Attributes, WasmBackend } from './kernel.ts';
+import type { NativeKernels } from './native-kernels.ts';
 
 export type Shape4D = [number, number, number, number];
 export type Conv2DInfo = tf.backend_util.Conv2DInfo;
+
+/** Where a convolution is computed, and its geometry. */
+export interface Convolution {
+  readonly backend: WasmBackend;
+  readonly native: NativeKernels;
+  readonly info: Conv2DInfo;
+}
 
 export function conv2DInfo(
   attrs: Attributes,
@@ -21,6 +29,30 @@ export function conv2DInfo(
     attrs['pad'] as 'same',
     attrs['dimRoundingMode'] as 'floor',
     isDepthwise,
+  );
+}
+
+/** The geometry as the native kernels of the gradients take it. */
+export function extents({ padInfo, ...info }: Conv2DInfo): number[] {
+  return [
+    ...[info.batchSize, info.inHeight, info.inWidth, info.inChannels],
+    ...[info.outHeight, info.outWidth, info.outChannels, info.filterHeight, info.filterWidth],
+    ...[info.strideHeight, info.strideWidth, padInfo.top, padInfo.left],
+  ];
+}
+
+/** The floats of the input that one pixel of the output is computed from, over all its channels. */
+export function windowSize({ filterHeight, filterWidth, inChannels }: Conv2DInfo): number {
+  return filterHeight * filterWidth * inChannels;
+}
+
+/** Whether the convolution is a matrix product of pixels and channels. */
+export function isProduct(info: Conv2DInfo): boolean {
+  const { filterHeight, filterWidth, strideHeight, strideWidth, padInfo } = info;
+  const { top, bottom, left, right } = padInfo;
+  return (
+    [filterHeight, filterWidth, strideHeight, strideWidth].every((one) => one === 1) &&
+    [top, bottom, left, right].every((one) => one === 0)
   );
 }
 

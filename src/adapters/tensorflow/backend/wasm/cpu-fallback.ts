@@ -1,10 +1,10 @@
-// Kernels that are missing or wrong in the WASM backend run on the cpu backend, on copies of the values. That is good enough for
-// rare or small ones; kernels in which training spends its time have a replacement in this folder.
+// Kernels that are missing or wrong in the WASM backend run on the cpu backend, on copies of the values. This is good enough for
+// rare or small operations. Kernels that take much of the training time have a replacement in this folder.
 
 import * as tf from '@tensorflow/tfjs';
 import type { Kernel, Replacement } from './kernel.ts';
 
-/** What of MathBackendCPU is used here. */
+/** The part of MathBackendCPU that is used here. */
 interface CpuBackend {
   write(values: tf.backend_util.BackendValues, shape: readonly number[], dtype: tf.DataType): object;
   readSync(dataId: object): tf.backend_util.BackendValues;
@@ -13,7 +13,7 @@ interface CpuBackend {
 
 type Results = tf.TensorInfo | tf.TensorInfo[];
 
-/** The WASM heap has no complex numbers: the error of a missing kernel is better than a wrong result. */
+/** The WASM heap cannot hold complex numbers. An error about a missing kernel is better than a wrong result. */
 const complexKernels = new Set(['Complex', 'Real', 'Imag', 'ComplexAbs', 'FFT', 'IFFT']);
 
 /** A replacement for each kernel of the cpu backend that the WASM backend lacks, or that is listed in `wrong`. */
@@ -26,7 +26,7 @@ export function cpuFallbacks(wrong: readonly string[]): Replacement[] {
     .map(({ kernelName }) => ({ kernelName, make: () => onCpu(kernelName) }));
 }
 
-/** The cpu backend's kernel of this name, on copies of what the WASM backend holds. */
+/** Runs the cpu backend's kernel of this name on copies of tensors of the WASM backend. */
 export function onCpu(kernelName: string): Kernel {
   const kernel = tf.getKernel(kernelName, 'cpu').kernelFunc as unknown as (call: object) => Results;
   return ({ inputs, backend, attrs }) => {

@@ -1,5 +1,5 @@
-// The gradients of a depthwise convolution, for its filter and for its input; the backend lacks both. Without native
-// kernels the cpu backend computes them.
+// The gradients of a depthwise convolution for its filter and for its input. The backend has neither. Without native kernels the
+// cpu backend computes them.
 
 import type * as tf from '@tensorflow/tfjs';
 import { type Conv2DInfo, conv2DInfo } from './conv2d-info.ts';

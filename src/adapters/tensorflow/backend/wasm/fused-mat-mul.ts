@@ -1,5 +1,5 @@
-// _FusedMatMul: matrix product, bias and activation in one. The backend's own adds the bias once per 48 columns of
-// the inner dimension where an operand is transposed or batched; there the three are done one after the other.
+// _FusedMatMul: matrix product, bias and activation in one kernel. If an operand is transposed or batched, the backend's own
+// kernel adds the bias once for every 48 elements of the inner dimension; in these cases the three run one after the other.
 
 import type * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../../../errors.ts';

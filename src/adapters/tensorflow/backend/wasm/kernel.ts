@@ -1,13 +1,13 @@
 // What the kernels of this folder share: the part of TensorFlow.js' WASM backend they use, how they call other kernels, and
 // how they release intermediate results.
 //
-// Words. A *kernel* computes one operation on one backend; the registry of TensorFlow.js finds it by both names. A
-// *replacement* is made from the kernel it replaces (undefined where the backend has none). Kernels are given
-// `TensorInfo`s, which need not be tensors: other kernels call them with intermediate results.
+// Words. A *kernel* computes one operation on one backend; the registry of TensorFlow.js finds it by the names of both. A
+// *replacement* is made from the kernel that it replaces (undefined if the backend has none). Kernels take `TensorInfo`s,
+// which are not always tensors, because kernels call other kernels with intermediate results.
 
 import * as tf from '@tensorflow/tfjs';
 
-/** What of BackendWasm is used here; all of it is declared in its types, little of it documented. */
+/** The part of BackendWasm that is used here. All of it is declared in its types, but little is documented. */
 export interface WasmBackend {
   readonly wasm: WasmModule;
   makeOutput(shape: readonly number[], dtype: tf.DataType): tf.TensorInfo;
@@ -20,7 +20,7 @@ export interface WasmBackend {
 }
 
 export interface WasmModule {
-  /** What the module's binary exports. */
+  /** The exports of the WASM binary. */
   readonly asm?: Readonly<Record<string, unknown>>;
   _malloc(bytes: number): number;
 }
@@ -40,12 +40,12 @@ export interface Replacement {
   make(original: Kernel | undefined): Kernel;
 }
 
-/** A kernel that does all the work. */
+/** A kernel that handles every call itself. */
 export function replacement(kernelName: string, kernel: Kernel): Replacement {
   return { kernelName, make: () => kernel };
 }
 
-/** A kernel that leaves some calls to the one it replaces. */
+/** A kernel that passes some calls on to the one it replaces. */
 export function wrapper(kernelName: string, make: (original: Kernel) => Kernel): Replacement {
   const missing = () => {
     throw new Error(`the wasm backend has no kernel ${kernelName}`);
@@ -60,7 +60,7 @@ export type RunKernel = (
   attrs?: Attributes,
 ) => tf.TensorInfo;
 
-/** Runs `body` and releases every intermediate result but the one it returns. */
+/** Runs `body` and releases all intermediate results except the one that it returns. */
 export function withIntermediates(
   backend: WasmBackend,
   body: (run: RunKernel) => tf.TensorInfo,
@@ -80,16 +80,34 @@ export function withIntermediates(
   }
 }
 
-/** A new float32 result filled with zeros: what malloc() returns may hold anything. */
+/** A new float32 result filled with zeros; memory from malloc() is not cleared. */
 export function makeZeros(backend: WasmBackend, shape: readonly number[]): tf.TensorInfo {
   const output = backend.makeOutput(shape, 'float32');
   backend.typedArrayFromHeap(output).fill(0);
   return output;
 }
 
+/** A new float32 result, which `body` computes with scratch memory. It is given both as offsets into the heap, in bytes. */
+export function computeWithScratch(
+  backend: WasmBackend,
+  shape: readonly number[],
+  scratchFloats: number,
+  body: (output: number, scratch: number) => void,
+): tf.TensorInfo {
+  const output = backend.makeOutput(shape, 'float32');
+  const scratch = backend.makeOutput([scratchFloats], 'float32');
+  try {
+    const [to, work] = offsets(backend, output, scratch) as [number, number];
+    body(to, work);
+  } finally {
+    backend.disposeData(scratch.dataId);
+  }
+  return output;
+}
+
 /**
- * The values of float32 tensors in the heap. Views are invalid when the heap grows, so all are taken at once, after every
- * allocation; asking for the offsets first moves tensors here that are in another backend.
+ * Views of the values of float32 tensors in the heap. A view becomes invalid when the heap grows, so take all views at once,
+ * after all allocations. Asking for the offsets first moves tensors of other backends into this heap.
  */
 export function floats<const Infos extends readonly tf.TensorInfo[]>(
   backend: WasmBackend,
@@ -99,7 +117,7 @@ export function floats<const Infos extends readonly tf.TensorInfo[]>(
   return infos.map((info) => backend.typedArrayFromHeap(info)) as { [K in keyof Infos]: Float32Array };
 }
 
-/** Where the values of tensors begin in the heap, in bytes. Memory does not move in it. */
+/** Where the values of tensors begin in the heap, in bytes. Values never move within the heap. */
 export function offsets(backend: WasmBackend, ...infos: readonly tf.TensorInfo[]): number[] {
   return infos.map(({ dataId }) => backend.getMemoryOffset(dataId));
 }

@@ -1,5 +1,5 @@
-// Every kind of layer trains on the wasm backend as it does on cpu: from the same weights, one step gives the same
-// loss and gradients; the loss falls; nothing is left behind.
+// Every kind of layer trains on the wasm backend as on the cpu backend: with the same weights, one step gives the same loss and
+// gradients. The loss falls, and no tensors leak.
 
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
@@ -8,13 +8,13 @@ import { setBackend } from '../set-backend.ts';
 
 const { layers } = tf;
 
-/** A layer, or several, under test; what comes before and after gives them weights to send gradients to. */
+/** One or several layers under test, behind a layer with weights, which their gradients have to reach. */
 interface Kind {
   readonly inputShape: number[];
   readonly build: (input: tf.SymbolicTensor) => tf.SymbolicTensor;
-  /** Whole numbers below this as input, for embeddings. */
+  /** The inputs are integers below this number, for embeddings. */
   readonly vocabulary?: number;
-  /** 4 unless given. */
+  /** Default: 4. */
   readonly batch?: number;
 }
 
@@ -24,13 +24,13 @@ const through = (...list: Apply[]): Kind['build'] => {
   return (input) => list.reduce((value, layer) => layer.apply(value) as tf.SymbolicTensor, input);
 };
 
-/** Behind a dense layer, so that the gradient has to pass the layers under test. */
+/** After a dense layer, so that the gradient has to pass through the layers under test. */
 const flat = (...list: Apply[]): Kind => ({
   inputShape: [7],
   build: (input) => through(layers.dense({ units: 6 }), ...list)(input),
 });
 
-/** Behind a convolution with positive and negative outputs. */
+/** After a convolution with positive and negative outputs. */
 const image = (...list: Apply[]): Kind => ({
   inputShape: [7, 8, 2],
   build: (input) => through(layers.conv2d({ filters: 3, kernelSize: 2, padding: 'same' }), ...list)(input),
@@ -78,8 +78,8 @@ const activations = [
   'gelu',
 ] as const;
 
-// Not here, because no backend trains them: thresholdedReLU and conv3dTranspose (TensorFlow.js has no gradient for
-// them) and causal conv1d (not written).
+// These layers are missing because no backend can train them: thresholdedReLU and conv3dTranspose (TensorFlow.js has no
+// gradients for them) and causal conv1d (not implemented).
 const kinds: Record<string, () => Kind> = {
   dense: () => flat(layers.dense({ units: 65, kernelRegularizer: 'l1l2' })),
   'dense on sequences': () => sequence(layers.dense({ units: 4, activation: 'relu' })),
@@ -111,6 +111,11 @@ const kinds: Record<string, () => Kind> = {
   conv2dTranspose: () => image(layers.conv2dTranspose({ filters: 4, kernelSize: 3, strides: 2 })),
   'conv2dTranspose, padded': () =>
     image(layers.conv2dTranspose({ filters: 2, kernelSize: 2, padding: 'same' })),
+  'conv2dTranspose, 5 × 5 with strides, to one channel': () =>
+    image(
+      layers.conv2dTranspose({ filters: 9, kernelSize: 5, strides: 2, padding: 'same' }),
+      layers.conv2dTranspose({ filters: 1, kernelSize: 5, strides: 2, padding: 'same' }),
+    ),
   depthwiseConv2d: () => image(layers.depthwiseConv2d({ kernelSize: 3, depthMultiplier: 2 })),
   'depthwiseConv2d with strides': () =>
     image(layers.depthwiseConv2d({ kernelSize: 2, strides: 2, padding: 'same' })),
@@ -150,9 +155,9 @@ const kinds: Record<string, () => Kind> = {
   globalAveragePooling2d: () => image(layers.globalAveragePooling2d({})),
   maxPooling3d: () => volume(layers.maxPooling3d({ poolSize: 2 })),
   averagePooling3d: () => volume(layers.averagePooling3d({ poolSize: 2 })),
-  // One image: the cpu backend's gradient takes the first image's for all.
+  // One image, because the cpu backend uses the gradient of the first image for all.
   upSampling2d: () => ({ ...image(layers.upSampling2d({ size: [2, 3] })), batch: 1 }),
-  // Square: the cpu backend's gradient exchanges height and width.
+  // Square, because the gradient of the cpu backend swaps height and width.
   'upSampling2d, bilinear': () =>
     image(
       layers.cropping2D({
@@ -184,7 +189,7 @@ const kinds: Record<string, () => Kind> = {
   dot: () => merged(layers.dot({ axes: 1 })),
 };
 
-describe('on wasm as on cpu trains', () => {
+describe('wasm trains like cpu:', () => {
   before(async () => {
     await setBackend('wasm');
   });
@@ -230,7 +235,7 @@ interface Trial {
   dispose(): void;
 }
 
-/** The layers under test, then flattened into one number per example whose distance from a target is the loss. */
+/** A model of the layers under test and a dense layer, with the mean squared error as its loss. */
 function makeTrial(kind: Kind): Trial {
   const { batch = 4 } = kind;
   const input = tf.input({ shape: kind.inputShape });
@@ -277,10 +282,13 @@ function makeTrial(kind: Kind): Trial {
   };
 }
 
-/** Relative to the largest value: single values may be differences of large ones. */
+/**
+ * Compares relative to the largest value, because single values may be differences of large ones. Some gradients are zero except for
+ * rounding (that of a bias before batch normalization), hence the lower limit.
+ */
 function close(found: ArrayLike<number>, expected: ArrayLike<number>, what: string): void {
   assert.equal(found.length, expected.length, what);
-  const largest = Math.max(0.05, ...Array.from(expected, Math.abs));
+  const largest = Math.max(0.2, ...Array.from(expected, Math.abs));
   for (let i = 0; i < expected.length; i++) {
     const difference = Math.abs((found[i] as number) - (expected[i] as number));
     assert.ok(difference <= 2e-5 * largest, `${what}[${i}] is ${found[i]}, expected ${expected[i]}`);

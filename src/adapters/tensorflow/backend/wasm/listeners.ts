@@ -1,6 +1,6 @@
-// The WASM backend's module installs listeners for uncaught errors that rethrow them. With them a failed rank exits with code 7
-// instead of 1, its stack names the listener's line, and the user's listeners may be skipped. They are for exit() of C programs,
-// which a backend never calls, so they are removed.
+// The module of the WASM backend installs listeners that rethrow uncaught errors. Because of them, a failed rank exits with code
+// 7 instead of 1, its stack points to the listener, and the user's own listeners may be skipped. They exist for C programs that
+// call exit(), which a backend never does, so we remove them.
 
 const events = ['uncaughtException', 'unhandledRejection'] as const;
 
@@ -12,7 +12,7 @@ export function removeRethrowingListeners(): void {
   }
 }
 
-/** As Emscripten writes them, whether minified or not. */
+/** Recognizes the listeners that Emscripten generates, minified or not. */
 function isRethrowing(source: string): boolean {
   const text = source.replaceAll(/\s+/g, '');
   return (

@@ -1,6 +1,6 @@
-// BatchMatMul. The backend's own multiplies by XNNPACK only what is neither transposed nor batched, and falls to a
-// scalar loop otherwise, which is all of a dense layer's backpropagation. The native kernel takes transposed operands
-// as they are. Without it transposed operands are transposed first.
+// BatchMatMul. The backend's own kernel uses XNNPACK only if no operand is transposed or batched, and a scalar loop otherwise. The
+// backpropagation of a dense layer consists of such products. The native kernel reads transposed operands directly. Without it,
+// operands are transposed first.
 
 import * as tf from '@tensorflow/tfjs';
 import {
@@ -16,7 +16,7 @@ import {
 } from './kernel.ts';
 import { type NativeKernels, nativeKernels } from './native-kernels.ts';
 
-/** With fewer rows XNNPACK is better: it keeps a weight packed from one call to the next. */
+/** With fewer rows XNNPACK is faster, because it keeps packed weights from one call to the next. */
 const minRows = 16;
 
 export const matMul: Replacement = wrapper('BatchMatMul', (original) => (call) => {
@@ -40,7 +40,7 @@ interface Product {
   readonly shape: number[];
   readonly transposeA: boolean;
   readonly transposeB: boolean;
-  /** Whether both operands have as many matrices, or one of them a single one. */
+  /** Whether both operands have the same number of matrices, or one of them has a single matrix. */
   readonly isSimple: boolean;
   readonly batchA: number;
   readonly batchB: number;

@@ -1,6 +1,6 @@
-// Max pooling and its gradients. The backend's MaxPoolGrad, MaxPool3D and MaxPool3DGrad start their maximum at the
-// smallest positive number, and so lose windows whose values are all negative. The gradient of a window goes to its
-// largest value; among equals to the first in two dimensions and the last in three, as on the cpu backend.
+// Max pooling and its gradients. The backend's MaxPoolGrad, MaxPool3D and MaxPool3DGrad start their search at the smallest
+// positive number, so they give wrong results for windows with only negative values. The gradient of a window goes to its
+// largest value. Among equal values it goes to the first in two dimensions and to the last in three, as on the cpu backend.
 
 import * as tf from '@tensorflow/tfjs';
 import { floats, type KernelCall, makeZeros, offsets, type Replacement, replacement } from './kernel.ts';
@@ -28,7 +28,7 @@ export const maxPool3DGrad: Replacement = replacement('MaxPool3DGrad', (call) =>
   gradient(call, windows3D(call, 'input'), 'last'),
 );
 
-/** Pooling windows over [batch, depth, height, width, channels]; flat pooling has a depth of 1. */
+/** Pooling windows over [batch, depth, height, width, channels]. Two-dimensional pooling has a depth of 1. */
 interface Windows {
   readonly batch: number;
   readonly channels: number;
@@ -113,7 +113,7 @@ function gradient({ backend, inputs }: KernelCall, windows: Windows, among: 'fir
   return output;
 }
 
-/** Calls `visit` for each window with the index of its largest value (-1: none, all NaN) and its own index. */
+/** Calls `visit` for each window with the index of its largest value (-1 if all are NaN) and the index of the window. */
 function eachLargest(
   x: Float32Array,
   windows: Windows,
@@ -155,7 +155,7 @@ function eachLargest(
   }
 }
 
-/** The places of a window along one axis that lie inside the input. */
+/** The positions of a window along one axis that lie inside the input. */
 function range(corner: number, extent: number, step: number, size: number): number[] {
   const places: number[] = [];
   for (let place = corner; place < Math.min(size, corner + extent); place += step) {

@@ -1,7 +1,7 @@
-// Tensors move to the backend that uses them next, and the cpu backend may hold a float32 tensor as an Int32Array: its
-// cast from int32 or bool (tf.oneHot(…).toFloat()) changes the tensor's dtype and keeps the array. The WASM backend
-// would take the bits of those integers for floats. So the cpu's cast makes floats, and values of another type than
-// their dtype are converted when they move. Tensors that were cast before setBackend() was called stay wrong.
+// TensorFlow.js moves tensors to the backend that uses them next. The cpu backend may hold a float32 tensor as an Int32Array,
+// because its cast from int32 or bool (tf.oneHot(…).toFloat()) changes only the dtype and keeps the array. The WASM backend
+// would read the bits of these integers as floats. So we replace the cpu backend's cast by one that makes floats, and convert
+// values whose array does not match their dtype when they move. Tensors that were cast before setBackend() stay wrong.
 
 import * as tf from '@tensorflow/tfjs';
 
@@ -17,7 +17,7 @@ interface CpuBackend {
 
 const patched = Symbol.for('horovod.wasmMovedValues');
 
-/** `prototype` is BackendWasm's. */
+/** `prototype` is the prototype of BackendWasm. */
 export function acceptValuesOfOtherBackends(prototype: object): void {
   const backend = prototype as Arrivals & { [patched]?: true };
   if (backend[patched]) return;
@@ -40,7 +40,7 @@ function castOnCpuMakesFloats(): void {
       if (result.dtype !== 'float32' || x.dtype === 'float32' || result.dataId !== x.dataId) return result;
       const cpu = call.backend as CpuBackend;
       const floats = Float32Array.from(cpu.readSync(x.dataId));
-      cpu.disposeData(result.dataId); // one reference less: the result has its own values now
+      cpu.disposeData(result.dataId); // one reference less, because the result has its own values now
       return cpu.makeTensorInfo(result.shape, 'float32', floats);
     },
   });

@@ -1,5 +1,5 @@
-// The kernels of native/wasm, running in the memory of the backend that calls them. Undefined where that is impossible: the
-// threaded build has shared memory, which needs another module.
+// The kernels of native/wasm, instantiated on the memory of the backend that calls them. Undefined if that is not possible: the
+// threaded build uses shared memory, which our module cannot import.
 
 import { readWasm } from '../../../../settings/package.ts';
 import type { WasmBackend, WasmModule } from './kernel.ts';
@@ -7,7 +7,13 @@ import type { WasmBackend, WasmModule } from './kernel.ts';
 /** Arguments are byte offsets into the heap, extents and strides; see the C files. */
 export interface NativeKernels {
   readonly matMul: (...values: number[]) => void;
+  readonly convolution: (...values: number[]) => void;
+  readonly convScratchFloats: (windowSize: number, outChannels: number) => number;
+  readonly addToRows: (...values: number[]) => void;
+  readonly convInputGradient: (...values: number[]) => void;
+  readonly convInputScratchFloats: (windowSize: number, outChannels: number, channels: number) => number;
   readonly convFilterGradient: (...values: number[]) => void;
+  readonly convFilterScratchFloats: (windowSize: number, outChannels: number) => number;
   readonly depthwiseFilterGradient: (...values: number[]) => void;
   readonly depthwiseInputGradient: (...values: number[]) => void;
   readonly maxPoolGradient: (...values: number[]) => void;
@@ -15,7 +21,7 @@ export interface NativeKernels {
   readonly winogradConvolution: (...values: number[]) => void;
   readonly winogradFilterGradient: (...values: number[]) => void;
   readonly winogradScratchFloats: (channels: number, outChannels: number) => number;
-  /** Offset of the memory that matMul and convFilterGradient work in. */
+  /** Offset of the memory that matMul works in. */
   readonly scratch: number;
 }
 

@@ -1,6 +1,6 @@
-// ResizeNearestNeighborGrad, of which tf.layers.upSampling2d is made: each pixel of an image gets the gradients of the
-// pixels that were copied from it. The backend's own and the cpu backend's disagree for more than one image (the cpu
-// reads the first image's gradients for all) and do not end for an image of one pixel with aligned corners.
+// ResizeNearestNeighborGrad, the gradient of tf.layers.upSampling2d: each pixel of an image gets the sum of the gradients of the
+// pixels that were copied from it. The kernels of this backend and of the cpu backend disagree for more than one image (the cpu
+// uses the gradients of the first image for all), and never return for an image of one pixel with aligned corners.
 
 import type * as tf from '@tensorflow/tfjs';
 import { floats, makeZeros, type Replacement, replacement } from './kernel.ts';
@@ -30,7 +30,7 @@ export const resizeNearestNeighborGrad: Replacement = replacement(
   },
 );
 
-/** For each place of the larger axis the place of the smaller it was copied from. */
+/** For each position of the resized axis, the position of the original axis that it was copied from. */
 function sources(size: number, outSize: number, alignCorners: boolean): number[] {
   const isAligned = alignCorners && outSize > 1;
   const scale = isAligned ? (size - 1) / (outSize - 1) : size / outSize;

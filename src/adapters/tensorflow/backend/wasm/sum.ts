@@ -1,4 +1,4 @@
-// Sum over the leading axes: the gradient of every bias. The backend's own first transposes, then sums.
+// Sum over the leading axes, which is the gradient of every bias. The backend's own kernel transposes its input first.
 
 import * as tf from '@tensorflow/tfjs';
 import { offsets, type Replacement, sizeOf, wrapper } from './kernel.ts';

@@ -1,5 +1,5 @@
-// The WASM backend with more than one thread, which TensorFlow.js offers in browsers only. The package ships the
-// build; what fails in Node is its way of starting workers from a blob, so they are started from a file here.
+// The WASM backend with more than one thread. TensorFlow.js offers it in browsers only, but the package contains the build. In
+// Node it fails because it starts workers from a blob; here they are started from a file.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -7,7 +7,7 @@ import os from 'node:os';
 import { dirname, join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 
-/** What the package exports, as far as it is used here. */
+/** The exports of the package that are used here. */
 interface WasmPackage {
   BackendWasm: new (module: never) => object;
   setThreadsCount(count: number): void;
@@ -23,7 +23,7 @@ type ThreadedFactory = (options: object) => Promise<ThreadedModule>;
 
 const require = createRequire(import.meta.url);
 
-/** Registers a `wasm` backend that computes with `threads` threads in the place of the package's. */
+/** Registers a `wasm` backend with `threads` threads in place of the one that the package registers. */
 export async function startThreadedWasm(wasm: WasmPackage, threads: number): Promise<void> {
   const folder = join(dirname(require.resolve('@tensorflow/tfjs-backend-wasm/package.json')), 'wasm-out');
   const build = join(folder, 'tfjs-backend-wasm-threaded-simd');
@@ -51,7 +51,7 @@ export async function startThreadedWasm(wasm: WasmPackage, threads: number): Pro
     };
     wasm.setThreadsCount(threads);
     const backend = await withCores(2 * threads, async () => new wasm.BackendWasm(module as never));
-    // A waiting pool must not keep a finished process alive.
+    // Idle workers must not keep a finished process alive.
     for (const worker of module.PThread?.runningWorkers ?? []) worker.unref();
     tf.removeBackend('wasm');
     tf.registerBackend('wasm', () => backend as tf.KernelBackend, 2);
@@ -60,7 +60,7 @@ export async function startThreadedWasm(wasm: WasmPackage, threads: number): Pro
   }
 }
 
-/** The pool takes at most half of the cores it sees; what it sees is decided here. */
+/** The pool uses at most half of the cores that it sees. Makes it see `cores` cores. */
 async function withCores<T>(cores: number, body: () => Promise<T>): Promise<T> {
   const node = require('node:os') as { cpus: () => unknown[] };
   const { cpus } = node;

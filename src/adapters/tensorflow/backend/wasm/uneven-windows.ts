@@ -1,6 +1,6 @@
-// Convolutions and pools with windows that are not square, padded by a number ('same' and 'valid' are not concerned).
-// TensorFlow.js takes the window's height for its width when it computes the shape of the result; the backend does not,
-// and writes past its end. The cpu backend computes what TensorFlow.js means.
+// Convolutions and pools with windows that are not square and with a number as padding ('same' and 'valid' are not affected).
+// TensorFlow.js computes the shape of the result with the window's height as its width. The backend uses the real width and
+// writes past the end of the result. The cpu backend computes a result of the expected shape.
 
 import type * as tf from '@tensorflow/tfjs';
 import { onCpu } from './cpu-fallback.ts';

@@ -1,5 +1,5 @@
-// UnsortedSegmentSum, which the backend lacks: adds up the rows of x that have the same number. It is the gradient of
-// gather, and so of every embedding.
+// UnsortedSegmentSum, which the backend does not have: sums the rows of x that have the same segment number. It is the gradient
+// of gather, and so of every embedding.
 
 import type * as tf from '@tensorflow/tfjs';
 import { offsets, type Replacement, replacement, sizeOf } from './kernel.ts';
@@ -12,7 +12,7 @@ export const unsortedSegmentSum: Replacement = replacement(
     const rowShape = x.shape.slice(segmentIds.shape.length);
     const width = sizeOf(rowShape);
     const output = backend.makeOutput([count, ...rowShape], x.dtype);
-    offsets(backend, output, x, segmentIds); // all in this backend before the views are taken
+    offsets(backend, output, x, segmentIds); // moves all to this backend before the views are taken
     const sums = backend.typedArrayFromHeap(output).fill(0);
     const values = backend.typedArrayFromHeap(x);
     const ids = backend.typedArrayFromHeap(segmentIds);

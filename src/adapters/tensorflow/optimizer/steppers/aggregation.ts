@@ -29,6 +29,10 @@ export class Aggregation {
     });
   }
 
+  get isEmpty(): boolean {
+    return this.#passes === 0;
+  }
+
   get isComplete(): boolean {
     return this.#passes >= this.#rules.backwardPassesPerStep;
   }

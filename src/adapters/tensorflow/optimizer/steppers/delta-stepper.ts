@@ -4,6 +4,8 @@
 // backwardPassesPerStep N the ranks take N local steps before their deltas are combined.
 
 import * as tf from '@tensorflow/tfjs';
+import { runSync } from '../../../both-forms.ts';
+import type { DivergenceGuard } from '../../../divergence/divergence-guard.ts';
 import { GradientReducer } from '../gradient-reducer.ts';
 import { entriesOf, Loss, type NamedGradients } from '../gradients.ts';
 import { BaseStepper, type Computed, type StepperParts } from './stepper.ts';
@@ -19,6 +21,10 @@ export class DeltaStepper extends BaseStepper {
   constructor(parts: StepperParts) {
     super(parts);
     this.#reducer = new GradientReducer(parts.rules, false);
+  }
+
+  get guard(): DivergenceGuard {
+    return this.#reducer.guard;
   }
 
   /** This rank's gradients. */
@@ -38,6 +44,16 @@ export class DeltaStepper extends BaseStepper {
     if (size > 1 && isStep) this.#combine();
     this.timer?.end('exposedCommunicationMs');
     this.end(isStep);
+  }
+
+  override get isBetweenSteps(): boolean {
+    return this.#starts.size === 0;
+  }
+
+  override abandonStep(): void {
+    this.#forgetStarts();
+    // Ranks that have just joined count from 0.
+    this.#passes = 0;
   }
 
   override dispose(): void {
@@ -73,6 +89,7 @@ export class DeltaStepper extends BaseStepper {
         if (delta !== undefined) variable.assign(start.add(delta));
       });
     });
+    runSync(this.#reducer.check(variables, combined));
     tf.dispose(combined.filter((delta) => delta !== undefined));
     this.#forgetStarts();
   }

@@ -2,6 +2,10 @@
 // computeGradients() are reduced there; those that the user has computed, in applyGradients().
 
 import * as tf from '@tensorflow/tfjs';
+import { Average } from '../../../../tensor/reduce-op.ts';
+import { runSync } from '../../../both-forms.ts';
+import { currentContext, trainingSteps } from '../../../context.ts';
+import type { DivergenceGuard } from '../../../divergence/divergence-guard.ts';
 import type { BackwardPass } from '../backward-pass.ts';
 import { registerErrorFeedback } from '../error-feedback.ts';
 import { GradientReducer } from '../gradient-reducer.ts';
@@ -15,17 +19,25 @@ import {
   variablesOf,
 } from '../gradients.ts';
 import { trainableVariables } from '../local-variables.ts';
+import { foreignTapeNodes } from '../tape-activity.ts';
 import { BaseStepper, type Computed, type StepperParts } from './stepper.ts';
 
 export class ReducingStepper extends BaseStepper {
   readonly #reducer: GradientReducer;
   /** What has become of the gradients that applyGradients() will be given. */
   #prepared: 'not yet' | 'reduced' | 'only summed up' = 'not yet';
+  /** Those that computeGradients() has returned last. */
+  #returned: { readonly tensors: ReadonlySet<tf.Tensor>; readonly foreignNodes: number } | undefined;
+  #hasWarned = false;
 
   constructor(parts: StepperParts) {
     super(parts);
     this.#reducer = new GradientReducer(parts.rules, parts.rules.overlap && this.aggregation === undefined);
     registerErrorFeedback(parts.optimizer, this.#reducer.errorFeedback);
+  }
+
+  get guard(): DivergenceGuard {
+    return this.#reducer.guard;
   }
 
   computeGradients(f: () => tf.Scalar, varList?: tf.Variable[]): Computed {
@@ -37,11 +49,14 @@ export class ReducingStepper extends BaseStepper {
     const own = loss.ownGradients(variables, grads);
     const list = this.#prepare(variables, own, (gradients) => pass?.finish(gradients) ?? gradients);
     this.timer?.end('exposedCommunicationMs');
-    return { value, grads: namedGradients(variables, list, grads) };
+    const named = namedGradients(variables, list, grads);
+    this.#returned = { tensors: new Set(Object.values(named)), foreignNodes: foreignTapeNodes() };
+    return { value, grads: named };
   }
 
   applyGradients(given: NamedGradients): void {
     this.timer?.skip();
+    if (this.#prepared === 'reduced' && this.#areNew(given)) this.#prepared = 'not yet';
     const created = this.#prepared === 'not yet' ? this.#reduceGiven(given) : undefined;
     const isStep = this.#prepared === 'reduced';
     this.#prepared = 'not yet';
@@ -56,6 +71,27 @@ export class ReducingStepper extends BaseStepper {
   override dispose(): void {
     this.#reducer.release();
     super.dispose();
+  }
+
+  /**
+   * Whether these gradients were computed without us after computeGradients(), which was only called to look at its result. The
+   * reduced gradients, clipped say, are other tensors too, but were made without backpropagation.
+   */
+  #areNew(given: NamedGradients): boolean {
+    const returned = this.#returned;
+    if (returned === undefined || returned.foreignNodes === foreignTapeNodes()) return false;
+    if (entriesOf(given).some(({ tensor }) => returned.tensors.has(tensor))) return false;
+    const { op, what } = this.rules;
+    // Gradients that are the same on all ranks stay so when they are averaged again, but not when they are summed.
+    if (op !== Average && !this.#hasWarned && this.#reducer.groupSize() > 1) {
+      this.#hasWarned = true;
+      currentContext().log.write(
+        'warning',
+        `${what}: applyGradients() was given gradients that were computed after computeGradients(). They are taken for those of this rank ` +
+          'and reduced. If they are made from what computeGradients() returned, compute the other gradients before it.',
+      );
+    }
+    return true;
   }
 
   #begin(variables: readonly tf.Variable[]): BackwardPass | undefined {
@@ -78,12 +114,14 @@ export class ReducingStepper extends BaseStepper {
     const size = this.#reducer.groupSize();
     const divisor = this.rules.scaleLocalGradients ? size : 1;
     const reduced = finish(locals.globalGradients(variables, complete));
+    if (size > 1) runSync(this.#reducer.check(locals.globalOf(variables), reduced));
     this.#prepared = 'reduced';
     return locals.merge(variables, complete, reduced, divisor);
   }
 
   /** For applyGradients() alone: the gradients stay the caller's and unchanged. Those returned are ours. */
   #reduceGiven(given: NamedGradients): NamedGradient[] {
+    trainingSteps()?.begin();
     const entries = entriesOf(given);
     const variables = variablesOf(given, this.rules.what);
     // Clones share the memory: nothing is written into it, and the caller's tensors outlive them.

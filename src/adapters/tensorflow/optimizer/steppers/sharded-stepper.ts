@@ -72,6 +72,10 @@ export class ShardedStepper extends BaseStepper {
     forgetSharding(this.optimizer);
   }
 
+  override get isSharded(): boolean {
+    return true;
+  }
+
   override dispose(): void {
     forgetSharding(this.optimizer);
     super.dispose();

@@ -4,6 +4,8 @@
 // which each rank gets a share (sharded-stepper.ts).
 
 import type * as tf from '@tensorflow/tfjs';
+import { trainingSteps } from '../../../context.ts';
+import type { DivergenceGuard } from '../../../divergence/divergence-guard.ts';
 import {
   areOf,
   entriesOf,
@@ -15,6 +17,7 @@ import {
 import { type LocalVariables, trainableVariables } from '../local-variables.ts';
 import type { OptimizerRules } from '../options.ts';
 import { type StepTimer, timeStep } from '../step-times.ts';
+import { asOwnTape } from '../tape-activity.ts';
 import { Aggregation } from './aggregation.ts';
 import { StepMarks } from './step-marks.ts';
 
@@ -25,8 +28,18 @@ export interface Stepper {
   /** Steps left out because of skipNonFinite. */
   readonly skippedSteps: number;
   readonly marks: StepMarks;
+  /** Compares the weights of the ranks; undefined where a step itself makes them the same. */
+  readonly guard?: DivergenceGuard;
   computeGradients(f: () => tf.Scalar, varList?: tf.Variable[]): Computed;
   applyGradients(given: NamedGradients): void;
+  /** Whether each rank has only a part of the optimizer's state. */
+  readonly isSharded: boolean;
+  /** Variables that each rank trains by itself, as they are now. */
+  localVariables(): ReadonlySet<tf.Variable>;
+  /** False in the middle of a step of several passes: what was summed up is not part of any weight yet. */
+  readonly isBetweenSteps: boolean;
+  /** Drops what was summed up of a step that will not be finished. */
+  abandonStep(): void;
   dispose(): void;
   /** Only where the optimizer's own will not do. */
   getWeights?(): Promise<Weights>;
@@ -72,6 +85,22 @@ export abstract class BaseStepper implements Stepper {
   abstract computeGradients(f: () => tf.Scalar, varList?: tf.Variable[]): Computed;
   abstract applyGradients(given: NamedGradients): void;
 
+  get isSharded(): boolean {
+    return false;
+  }
+
+  localVariables(): ReadonlySet<tf.Variable> {
+    return this.locals.current();
+  }
+
+  get isBetweenSteps(): boolean {
+    return this.aggregation?.isEmpty ?? true;
+  }
+
+  abandonStep(): void {
+    this.aggregation?.dispose();
+  }
+
   dispose(): void {
     this.aggregation?.dispose();
     this.base.dispose.call(this.optimizer);
@@ -84,13 +113,14 @@ export abstract class BaseStepper implements Stepper {
     f: () => tf.Scalar = loss.compute,
   ): Computed {
     this.#computed = undefined; // even if this pass throws
+    trainingSteps()?.begin();
     this.timer = timeStep();
     const timed = () => {
       const value = f();
       this.timer?.end('forwardMs');
       return value;
     };
-    const found = this.base.computeGradients.call(this.optimizer, timed, varList);
+    const found = asOwnTape(() => this.base.computeGradients.call(this.optimizer, timed, varList));
     this.timer?.end('backwardMs');
     this.#computed = { variables: varList ?? trainableVariables(), isListed: varList !== undefined };
     return found;

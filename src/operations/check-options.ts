@@ -1,4 +1,4 @@
-// Checks of options that every adapter makes. `what` is the function that was called; errors begin with it.
+// Checks of options that are not those of a collective. `what` is the function that was called; errors begin with it.
 
 import { HorovodError } from '../errors.ts';
 import { describe } from '../tensor/tensor.ts';

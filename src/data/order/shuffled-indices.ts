@@ -1,6 +1,6 @@
 // A seeded order of samples: the same on every rank, another one in every epoch.
 
-import { checkNames, invalid } from '../../check-options.ts';
+import { checkNames, invalid } from '../../operations/check-options.ts';
 
 export interface ShuffleOptions {
   /** Whole number (0). The same on all ranks. */

@@ -1,7 +1,7 @@
 // How many batches each rank takes in an epoch, and in its validation.
 
-import { invalid } from '../../check-options.ts';
-import { size } from '../../context.ts';
+import { invalid } from '../../operations/check-options.ts';
+import { size } from '../context.ts';
 
 /**
  * Batches per rank and epoch: for batchesPerEpoch of fitDataset(), together with repeat(). Every rank has that many full

@@ -4,9 +4,9 @@
 // Words. Samples are dealt like cards: rank r of n gets samples r, r + n, r + 2n, … A *deal* is n samples, one for
 // each rank; the last deal may be short.
 
-import { describe } from '../../../tensor/tensor.ts';
-import { checkNames, invalid } from '../../check-options.ts';
-import { rank, size } from '../../context.ts';
+import { rank, size } from '../../context/default/default-membership.ts';
+import { checkNames, invalid } from '../../operations/check-options.ts';
+import { describe } from '../../tensor/tensor.ts';
 
 /**
  * What happens to a short last deal. 'pad': it is filled up with the first samples, as Horovod's samplers do, so no sample
@@ -28,6 +28,8 @@ export interface Shard {
   readonly count: number;
   readonly index: number;
   readonly uneven: Uneven;
+  /** Each rank takes its own: all of them should have the same data in the same order. */
+  readonly isOfAllRanks: boolean;
 }
 
 /** Fills in and checks. */
@@ -43,11 +45,12 @@ export function checkedShard(options: ShardOptions, what: string): Shard {
   const isIndex = Number.isInteger(index) && index >= 0 && index < count;
   check(isIndex, 'index', index, `from 0 to ${count - 1}`);
   check(['pad', 'drop', 'keep'].includes(uneven), 'uneven', uneven, "'pad', 'drop' or 'keep'");
-  return { count, index, uneven };
+  const isOfAllRanks = options.count === undefined && options.index === undefined;
+  return { count, index, uneven, isOfAllRanks };
 }
 
 /** The places, in a list of `length` samples, of the samples of one shard. */
-export function placesOf(length: number, { count, index, uneven }: Shard): Int32Array {
+export function placesOf(length: number, { count, index, uneven }: Omit<Shard, 'isOfAllRanks'>): Int32Array {
   const full = Math.floor(length / count);
   const rest = length - full * count;
   const hasOneMore = uneven === 'pad' ? rest > 0 : uneven === 'keep' && index < rest;

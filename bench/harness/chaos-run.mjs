@@ -1,0 +1,160 @@
+// One run of bench/chaos.mjs: an elastic job in a box, for so many steps or for so many seconds with faults.
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { generator, inject, planFaults } from './chaos-faults.mjs';
+import { lastWords } from './cluster-jobs.mjs';
+import { jsonLines } from './command.mjs';
+
+const POLL_MS = 20;
+const RANKS = 4;
+/** Without a step by anybody. */
+const PATIENCE_MS = 60_000;
+
+/** @returns `{ seconds, exitCode, steps, ends, injected, stderr }`; steps: by number, the samples of each rank in the last generation that did it. */
+export async function runChaos({
+  box,
+  root,
+  benchFolder,
+  steps,
+  seconds = 0,
+  faults = 0,
+  seed,
+  say,
+  signal,
+}) {
+  const folder = path.join(box.shared, `chaos-${Date.now()}`);
+  const hostsFile = path.join(folder, 'hosts.txt');
+  const script = path.join(folder, 'discover.sh');
+  const events = path.join(folder, 'events');
+  const stop = path.join(folder, 'stop');
+  const length = steps === undefined ? ['--until', stop] : ['--steps', String(steps)];
+  mkdirSync(events, { recursive: true });
+  writeFileSync(hostsFile, 'host1:2\nhost2:2\n');
+  writeFileSync(script, `#!/bin/sh\ncat ${hostsFile}\n`, { mode: 0o755 });
+  const started = box.start(
+    'host1',
+    [
+      ...[process.execPath, path.join(root, 'bin', 'horovodrun.js')],
+      ...[
+        '-np',
+        String(RANKS),
+        '--min-np',
+        '1',
+        '--max-np',
+        String(RANKS),
+        '--host-discovery-script',
+        script,
+      ],
+      ...[path.join(benchFolder, 'ranks', 'chaos-training.mjs'), '--events', events, ...length],
+    ],
+    { env: { HOROVOD_ELASTIC_VERIFY: '1' } },
+  );
+  const journal = new Journal(events);
+  const job = { box, hostsFile, random: generator(seed), workers: () => journal.newest() };
+  const injected = [];
+  const { child } = started;
+  const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
+  try {
+    await reach(() => journal.newest().length === RANKS);
+    const startedAt = Date.now();
+    const elapsed = () => (Date.now() - startedAt) / 1000;
+    for (const [place, kind] of planFaults(faults, seed).slice(0, faults).entries()) {
+      // Faults are independent of each other: the one before has been overcome.
+      const due = ((place + 0.5) * seconds) / faults;
+      await reach(() => elapsed() >= due && journal.newest().length === RANKS);
+      if (hasEnded()) break;
+      const what = await inject(kind, job);
+      injected.push({ kind, step: journal.step, what });
+      say(`step ${journal.step}: ${kind}: ${what}`);
+    }
+    await reach(() => elapsed() >= seconds && journal.newest().length === RANKS);
+    if (steps === undefined) writeFileSync(stop, '');
+    await reach(() => false);
+    const { exitCode, stderr } = await started.endedWithin(PATIENCE_MS);
+    journal.read();
+    if (exitCode !== 0) throw new Error(`exit code ${exitCode}: ${lastWords(stderr)}`);
+    await box.assertNothingLeft(10_000);
+    return { seconds: journal.seconds(), exitCode, ...journal.result(), injected, stderr };
+  } finally {
+    if (!hasEnded()) started.kill('SIGTERM');
+    await started.ended;
+    rmSync(folder, { recursive: true, force: true });
+  }
+
+  async function reach(isThere) {
+    let lastChange = Date.now();
+    for (let before = journal.step; !isThere() && !hasEnded(); journal.read()) {
+      if (signal.aborted) throw new Error('interrupted');
+      if (journal.step !== before) [before, lastChange] = [journal.step, Date.now()];
+      if (Date.now() - lastChange > PATIENCE_MS)
+        throw new Error(
+          `no step after ${journal.step} for ${PATIENCE_MS / 1000} s: ${lastWords(started.stderr)}`,
+        );
+      await sleep(POLL_MS);
+    }
+  }
+}
+
+/** What the workers have written so far. */
+class Journal {
+  step = 0;
+  #folder;
+  #offsets = new Map();
+  /** By step: `{ generation, ranks: Map<rank, indices> }` of the last generation. */
+  #steps = new Map();
+  #ends = [];
+  #workers = new Map();
+  #generation = 0;
+  #times = [];
+
+  constructor(folder) {
+    this.#folder = folder;
+  }
+
+  read() {
+    for (const name of readdirSync(this.#folder)) {
+      const file = path.join(this.#folder, name);
+      const offset = this.#offsets.get(name) ?? 0;
+      if (statSync(file).size === offset) continue;
+      const bytes = readFileSync(file).subarray(offset);
+      const whole = bytes.subarray(0, bytes.lastIndexOf(10) + 1);
+      this.#offsets.set(name, offset + whole.length);
+      const [host, pid] = name.replace('.jsonl', '').split('-');
+      for (const line of jsonLines(whole.toString())) this.#add(line, { host, pid: Number(pid) });
+    }
+  }
+
+  /** The processes of the newest generation. */
+  newest() {
+    this.read();
+    return [...this.#workers.values()].filter(({ generation }) => generation === this.#generation);
+  }
+
+  /** From the first step to the last. */
+  seconds() {
+    return (this.#times.at(-1) - this.#times[0]) / 1000;
+  }
+
+  result() {
+    return { steps: this.#steps, ends: this.#ends, generations: this.#generation };
+  }
+
+  #add(line, who) {
+    if (line.end) {
+      this.#ends.push(line);
+      return;
+    }
+    const { step, rank, generation, indices } = line;
+    this.#workers.set(`${who.host} ${who.pid}`, { ...who, generation });
+    this.#generation = Math.max(this.#generation, generation);
+    const known = this.#steps.get(step);
+    if (known === undefined || generation > known.generation)
+      this.#steps.set(step, { generation, ranks: new Map([[rank, indices]]) });
+    else if (generation === known.generation) known.ranks.set(rank, indices);
+    if (step > this.step) {
+      this.step = step;
+      this.#times = [this.#times[0] ?? Date.now(), Date.now()];
+    }
+  }
+}

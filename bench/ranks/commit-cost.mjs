@@ -1,0 +1,62 @@
+// One worker of bench/recovery.mjs: trains an MLP with Adam in windows that alternate between a commit after every step and none, and
+// prints the milliseconds of a step of both as a JSON line.
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { parseArgs } from 'node:util';
+import * as tf from '@tensorflow/tfjs';
+
+const { values: flags } = parseArgs({
+  options: {
+    windows: { type: 'string', default: '20' },
+    steps: { type: 'string', default: '20' },
+    library: { type: 'string', default: path.join(import.meta.dirname, '../../dist/tensorflow.js') },
+  },
+});
+const [windows, steps] = [Number(flags.windows), Number(flags.steps)];
+const batch = 32;
+
+const hvd = await import(pathToFileURL(flags.library).href);
+await hvd.init();
+await hvd.setBackend('wasm', { threads: 1 });
+const model = tf.sequential({
+  layers: [
+    tf.layers.dense({ units: 512, activation: 'relu', inputShape: [784] }),
+    tf.layers.dense({ units: 512, activation: 'relu' }),
+    tf.layers.dense({ units: 10, activation: 'softmax' }),
+  ],
+});
+const optimizer = hvd.DistributedOptimizer(tf.train.adam(0.001));
+model.compile({ optimizer, loss: 'categoricalCrossentropy' });
+const inputs = tf.randomNormal([batch, 784], 0, 1, 'float32', 7);
+const labels = tf.oneHot(tf.range(0, batch, 1, 'int32').mod(10).toInt(), 10).toFloat();
+const variables = model.weights.map((weight) => weight.read());
+
+const state = new hvd.elastic.TensorFlowState({ variables, optimizer });
+await hvd.elastic.run(async () => {
+  await train(steps, true);
+  const times = { without: [], with: [] };
+  for (let window = 0; window < windows; window++) {
+    for (const kind of window % 2 === 0 ? ['without', 'with'] : ['with', 'without']) {
+      hvd.barrierSync();
+      const start = performance.now();
+      await train(steps, kind === 'with');
+      times[kind].push((performance.now() - start) / steps);
+    }
+  }
+  const figures = { withoutMs: median(times.without), withMs: median(times.with) };
+  if (hvd.rank() === 0) console.log(JSON.stringify(figures));
+}, state);
+await hvd.shutdown();
+process.exit(); // threads of the wasm backend would keep the process
+
+async function train(count, commits) {
+  for (let step = 0; step < count; step++) {
+    await model.trainOnBatch(inputs, labels);
+    if (commits) state.commitSync();
+  }
+}
+
+function median(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  return (sorted[(sorted.length - 1) >> 1] + sorted[sorted.length >> 1]) / 2;
+}

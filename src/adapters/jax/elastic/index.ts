@@ -1,0 +1,4 @@
+// hvd.elastic of `horovod/jax`: that of the core, and the state of jax-js.
+
+export * from '../../../elastic/index.ts';
+export { type JaxParts, JaxState, type Trees } from './jax-state.ts';

@@ -1,0 +1,5 @@
+// hvd.elastic of `horovod/tensorflow`: that of the core, the state of TensorFlow.js, and a sampler that knows tensors.
+
+export * from '../../../elastic/index.ts';
+export { ElasticSampler } from './tensor-sampler.ts';
+export { type TensorFlowParts, TensorFlowState } from './tensorflow-state.ts';

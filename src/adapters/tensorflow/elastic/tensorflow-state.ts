@@ -1,0 +1,75 @@
+// TensorFlowState: variables and optimizers of TensorFlow.js, and fields. A commit costs a counter per variable, not a copy, so every
+// step can be one.
+
+import type * as tf from '@tensorflow/tfjs';
+import { partsOfFields } from '../../../elastic/object-state.ts';
+import type { StatePart } from '../../../elastic/runner.ts';
+import { State } from '../../../elastic/state.ts';
+import { checkNames, invalid } from '../../../operations/check-options.ts';
+import { describe } from '../../../tensor/tensor.ts';
+import { checkOptimizer } from '../accumulators.ts';
+import { stepperOf } from '../optimizer/distributed-optimizer.ts';
+import { type AnyVariable, trainableVariables, variableOf } from '../optimizer/local-variables.ts';
+import { OptimizerPart } from './optimizer-part.ts';
+import { ReferencePart } from './reference-part.ts';
+
+export interface TensorFlowParts {
+  /** Default: all trainable variables that there are when the state is made. */
+  readonly variables?: readonly AnyVariable[] | undefined;
+  /** Default: none, and its accumulators are not saved. */
+  readonly optimizer?: tf.Optimizer | readonly tf.Optimizer[] | undefined;
+}
+
+/**
+ * A state of variables and optimizers of TensorFlow.js, and of fields as ObjectState has them. Keep variables that exist only on some ranks out
+ * of it.
+ */
+export type TensorFlowState<F extends object = object> = State & Omit<F, keyof TensorFlowParts>;
+export const TensorFlowState: new <F extends object>(content: TensorFlowParts & F) => TensorFlowState<F> =
+  class TensorFlowState extends State {
+    readonly #parts: readonly StatePart[];
+
+    constructor(content: TensorFlowParts) {
+      super();
+      const what = 'TensorFlowState';
+      checkNames(content, Object.keys(Object(content)), what);
+      const { variables, optimizer, ...fields } = content;
+      const list = variablesOf(variables, what);
+      const optimizers = [optimizer ?? []].flat();
+      this.#parts = [...partsOfFields(this, fields, what), ...partsOfTraining(list, optimizers, what)];
+    }
+
+    protected override parts(): readonly StatePart[] {
+      return this.#parts;
+    }
+  } as unknown as new <F extends object>(
+    content: TensorFlowParts & F,
+  ) => TensorFlowState<F>;
+
+/** The parts that keep variables and what optimizers know about them. `what`: the class, for errors. */
+export function partsOfTraining(
+  variables: readonly tf.Variable[],
+  optimizers: readonly tf.Optimizer[],
+  what: string,
+): StatePart[] {
+  for (const optimizer of optimizers) {
+    checkOptimizer(optimizer, what);
+    if (stepperOf(optimizer)?.isSharded !== true) continue;
+    throw invalid(
+      what,
+      'optimizers with shardOptimizerState cannot be part of an elastic state: the shard of a lost rank would be lost with it',
+    );
+  }
+  const localVariables = () =>
+    new Set(optimizers.flatMap((optimizer) => [...(stepperOf(optimizer)?.localVariables() ?? [])]));
+  return [
+    new ReferencePart({ variables: () => variables, localVariables }),
+    ...optimizers.map((optimizer) => new OptimizerPart(optimizer)),
+  ];
+}
+
+function variablesOf(given: readonly AnyVariable[] | undefined, what: string): tf.Variable[] {
+  if (given === undefined) return trainableVariables();
+  if (!Array.isArray(given)) throw invalid(what, `variables is a list of variables, not ${describe(given)}`);
+  return (given as readonly AnyVariable[]).map((variable) => variableOf(variable, what));
+}

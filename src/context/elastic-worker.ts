@@ -1,0 +1,125 @@
+// A process of an elastic job. It has one connection to the driver for all its life, and a context for each generation that it
+// is in. What outlives a generation is here: that connection, the memory that other ranks reach, and the step clock.
+
+import { StepClock } from '../engine/step-clock.ts';
+import { HorovodError } from '../errors.ts';
+import type { ProcessSet } from '../operations/process-set.ts';
+import type { Seat } from '../rendezvous/elastic-messages.ts';
+import { type JoinedJob, joinJob } from '../rendezvous/join.ts';
+import type { Store } from '../rendezvous/store/store.ts';
+import type { Settings } from '../settings/table.ts';
+import { loadNative } from '../transport/native/load.ts';
+import { ReachableMemory } from '../transport/native/reachable-memory.ts';
+import type { HorovodContext } from './context.ts';
+import type { World } from './context-parts.ts';
+import { createContext, type InitOptions } from './start/bootstrap.ts';
+import { whereabouts } from './start/hosts.ts';
+
+export class ElasticWorker {
+  /** In the job; no other process ever has it. */
+  readonly number: number;
+  readonly hostname: string;
+  readonly #settings: Settings;
+  readonly #options: InitOptions;
+  readonly #processSet: ProcessSet;
+  readonly #job: JoinedJob;
+  readonly #memory = new ReachableMemory();
+  readonly #steps = new StepClock();
+  #hasRun = false;
+
+  private constructor(
+    { settings, worker }: { settings: Settings; worker: number },
+    options: InitOptions,
+    processSet: ProcessSet,
+    job: JoinedJob,
+  ) {
+    this.number = worker;
+    this.hostname = whereabouts(settings.hostname).hostname;
+    this.#settings = settings;
+    this.#options = options;
+    this.#processSet = processSet;
+    this.#job = job;
+  }
+
+  /** Connects with the driver. `options` hold for every generation, and so does `processSet`, the set of all ranks. */
+  static async join(
+    settings: Settings,
+    worker: number,
+    options: InitOptions,
+    processSet: ProcessSet,
+  ): Promise<ElasticWorker> {
+    const { signal, timeoutMs } = options;
+    const asWorker = { ...settings, rank: worker, size: worker + 1 };
+    const job = await joinJob(asWorker, { signal, timeoutMs });
+    return new ElasticWorker({ settings, worker }, options, processSet, job);
+  }
+
+  /** How the driver and the workers meet. */
+  get store(): Store {
+    return this.#job.store;
+  }
+
+  /** For tensors that exist before the first generation and go on through all of them. */
+  alloc(bytes: number): ArrayBufferLike {
+    const native = loadNative(this.#settings);
+    return native.built
+      ? this.#memory.alloc(native.addon, bytes, this.#settings.rank)
+      : new ArrayBuffer(bytes);
+  }
+
+  /** What is planned for this worker, for the time before its first generation. */
+  get world(): World {
+    const { rank, size, localRank, localSize, crossRank, crossSize } = this.#settings;
+    return { rank, size, localRank, localSize, crossRank, crossSize, isHomogeneous: true };
+  }
+
+  /** An elastic job ends with its run(): nobody would take part in a second one who has come meanwhile. */
+  beginRun(): void {
+    if (this.#hasRun) {
+      throw new HorovodError(
+        'ERR_HVD_INVALID_ARGUMENT',
+        'elastic.run() was called a second time. An elastic job has one call of it, in which all of the training happens.',
+      );
+    }
+    this.#hasRun = true;
+  }
+
+  /** Collective over the workers of the generation. */
+  async form(seat: Seat, signal?: AbortSignal): Promise<HorovodContext> {
+    const { timeoutMs, processSets } = this.#options;
+    const size = Math.max(...seat.workers) + 1;
+    const settings = { ...this.#settings, rank: this.number, size };
+    const job: JoinedJob = { ...this.#job, rank: this.number, size, close() {} };
+    const seating = { seat, job, memory: this.#memory, steps: this.#steps };
+    const options: InitOptions = {
+      timeoutMs,
+      signal,
+      processSets: setsOf(processSets, seat.size),
+      ranks: seat.workers,
+    };
+    const context = await createContext(settings, options, 1, this.#processSet, seating);
+    await context.timeline.startBySettings(
+      timelineFile(settings.timelineFile, seat.generation),
+      settings.timelineMarkCycles,
+    );
+    return context;
+  }
+
+  close(): void {
+    this.#job.close();
+    this.#memory.close();
+  }
+}
+
+/** Sets of init() that the generation has all ranks of. The others get an id again when there are enough ranks. */
+function setsOf(sets: InitOptions['processSets'], size: number): InitOptions['processSets'] {
+  return Array.isArray(sets)
+    ? (sets as readonly ProcessSet[]).filter(({ ranks }) => ranks.every((rank) => rank < size))
+    : sets;
+}
+
+/** Each generation has a file of its own: `timeline.json`, `timeline.g2.json` … */
+function timelineFile(file: string | undefined, generation: number): string | undefined {
+  if (file === undefined || generation === 1) return file;
+  return file.replace(/(\.[^./]*)?$/, `.g${generation}$1`);
+}

@@ -1,0 +1,26 @@
+// How a worker of an elastic job comes into a generation: its place there, and what it keeps from one generation to the next.
+
+import type { StepClock } from '../../engine/step-clock.ts';
+import { generationPrefix, type Seat } from '../../rendezvous/elastic-messages.ts';
+import type { JoinedJob } from '../../rendezvous/join.ts';
+import type { ReachableMemory } from '../../transport/native/reachable-memory.ts';
+
+export interface Seating {
+  readonly seat: Pick<Seat, 'generation' | 'rank' | 'size' | 'workers'>;
+  /** The job as this generation sees it: `rank` and `size` count workers. Closing it leaves the connection open. */
+  readonly job: JoinedJob;
+  readonly memory: ReachableMemory;
+  readonly steps: StepClock;
+}
+
+/** Of every key in the store: other ranks of the job may start apart from these, and other generations have theirs. */
+export function prefixOf({
+  seating,
+  ranks,
+}: {
+  readonly seating?: Seating | undefined;
+  readonly ranks: readonly number[] | undefined;
+}): string {
+  if (seating !== undefined) return generationPrefix(seating.seat.generation);
+  return ranks === undefined ? '' : `ranks ${ranks.join(',')}/`;
+}

@@ -1,0 +1,63 @@
+// What a state sees of its generation while the training function runs: when to ask the other ranks whether the membership is
+// to change, and the asking itself.
+
+import { HorovodError } from '../errors.ts';
+import { allreduce, allreduceSync } from '../operations/collectives.ts';
+import type { OperationRunner } from '../operations/runner.ts';
+import { Max } from '../tensor/reduce-op.ts';
+import { CheckSchedule } from './check-schedule.ts';
+import type { ElasticRunner } from './runner.ts';
+
+/** What it needs of a context. */
+export interface CheckedContext extends OperationRunner {
+  /** Whether the driver wants another membership, as far as this rank knows. */
+  readonly hasNotice: boolean;
+}
+
+/** Named alike for every commit: ranks that commit at different points must meet to find out. */
+const options = { name: 'horovod.elastic.check', op: Max, inPlace: true } as const;
+
+export class GenerationRunner implements ElasticRunner {
+  readonly generation: number;
+  readonly #context: CheckedContext;
+  readonly #schedule: CheckSchedule;
+
+  constructor(generation: number, context: CheckedContext, commit: number) {
+    this.generation = generation;
+    this.#context = context;
+    this.#schedule = new CheckSchedule(commit, performance.now());
+  }
+
+  isDue(commit: number): boolean {
+    return this.#schedule.isDue(commit);
+  }
+
+  async check(commit: number): Promise<void> {
+    this.#judge(commit, await allreduce(this.#context, this.#question(commit), options));
+  }
+
+  checkSync(commit: number): void {
+    this.#judge(commit, allreduceSync(this.#context, this.#question(commit), options));
+  }
+
+  #question(commit: number): Float64Array {
+    const proposal = this.#schedule.propose(commit, performance.now());
+    return Float64Array.of(this.#context.hasNotice ? 1 : 0, commit, -commit, proposal);
+  }
+
+  #judge(commit: number, [notice, highest, lowest, interval]: Float64Array): void {
+    if (highest !== -(lowest as number)) {
+      throw new HorovodError(
+        'ERR_HVD_MISMATCH',
+        `the ranks commit at different points: rank ${this.#context.world.rank} is at commit ${commit}, others are between ` +
+          `${-(lowest as number)} and ${highest}. Every rank has to call commit() equally often.`,
+      );
+    }
+    this.#schedule.checked(commit, interval as number, performance.now());
+    if (notice === 0) return;
+    throw new HorovodError(
+      'ERR_HVD_HOSTS_UPDATED',
+      `ranks are about to be added or taken away; training goes on from commit ${commit}. Let this error pass to elastic.run().`,
+    );
+  }
+}

@@ -1,0 +1,20 @@
+// A field of a state that is more than a value: an object that keeps its identity, and whose place in its work is saved instead. A
+// sampler is one.
+
+export interface Resumable<P> {
+  /** Where it is, as a value that structuredClone() takes. */
+  place(): P;
+  /** Goes there. */
+  resumeAt(place: P): void;
+}
+
+const resumables = new WeakMap<object, Resumable<unknown>>();
+
+export function becomeResumable<P>(object: object, resumable: Resumable<P>): void {
+  resumables.set(object, resumable as Resumable<unknown>);
+}
+
+/** Undefined for plain values. */
+export function resumableOf(value: unknown): Resumable<unknown> | undefined {
+  return typeof value === 'object' && value !== null ? resumables.get(value) : undefined;
+}

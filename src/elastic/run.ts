@@ -1,0 +1,199 @@
+// elastic.run(): calls the training function, and calls it again, with the state of the last commit, when ranks were lost or
+// are to be added. run-machine.ts says what follows what; here it is done.
+
+import {
+  currentGeneration,
+  defaultContext,
+  elasticWorker,
+  isInitialized,
+  reform,
+  retire,
+} from '../context/default/default-context.ts';
+import { HorovodError } from '../errors.ts';
+import { allgatherObject } from '../operations/collectives.ts';
+import type { Assignment, Seat } from '../rendezvous/elastic-messages.ts';
+import { processEnvironment } from '../settings/environment.ts';
+import { readSettings } from '../settings/read-settings.ts';
+import { describe } from '../tensor/tensor.ts';
+import { elect } from './elect.ts';
+import { type CheckedContext, GenerationRunner } from './generation-runner.ts';
+import { Membership, type Reporter } from './membership.ts';
+import { firstState, nextState, type RunEvent, type RunState } from './run-machine.ts';
+import type { Reset } from './runner.ts';
+import { type RunSide, runSideOf, type State } from './state.ts';
+
+/** A training function. It is called again after every change of the ranks, with the state of the last commit. */
+export type TrainFunction<S extends State, R> = (state: S) => R | Promise<R>;
+
+/**
+ * Trains with as many ranks as there are. `train` is called once, and again whenever ranks were lost or are to be added. The
+ * promise has its result when it has returned on all ranks. Errors that are no fault of other ranks leave run(). In a job that
+ * is not elastic, `train` is called once.
+ */
+export function run<S extends State, R>(train: TrainFunction<S, R>): (state: S) => Promise<R>;
+export function run<S extends State, R>(train: TrainFunction<S, R>, state: S): Promise<R>;
+export function run<S extends State, R>(
+  train: TrainFunction<S, R>,
+  state?: S,
+): Promise<R> | ((state: S) => Promise<R>) {
+  if (typeof train !== 'function') {
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `elastic.run() takes a training function, not ${describe(train)}.`,
+    );
+  }
+  return state === undefined ? (later: S) => runWith(train, later) : runWith(train, state);
+}
+
+/** The number of the current membership, from 1; 0 before the first one, and in a job that is not elastic. */
+export function generation(): number {
+  return currentGeneration();
+}
+
+async function runWith<S extends State, R>(train: TrainFunction<S, R>, state: S): Promise<R> {
+  const side = runSideOf(state);
+  const worker = elasticWorker();
+  if (worker !== undefined) {
+    worker.beginRun();
+    const { number, hostname, store } = worker;
+    const { elasticVerify: verifies } = readSettings(processEnvironment());
+    const job: ElasticJob = { worker: number, hostname, store, verifies, form: reform, retire };
+    return new Run(job, side, {
+      train: async () => train(state),
+      save: () => state.save(),
+      restore: () => state.restore(),
+    }).toTheEnd();
+  }
+  // In an elastic job only init() makes a worker.
+  if (readSettings(processEnvironment()).worker !== undefined) defaultContext('elastic.run');
+  if (isInitialized()) await state.sync();
+  return train(state);
+}
+
+/** What the loop needs of the process. */
+export interface ElasticJob extends Reporter {
+  /** Whether the states of the ranks are compared after each synchronization. */
+  readonly verifies: boolean;
+  /** Collective: ends the context of the generation before, and opens one for this. */
+  form(seat: Seat): Promise<CheckedContext>;
+  /** Closes the context, if there is one. */
+  retire(): void;
+}
+
+/** What it needs of the user. */
+export interface Trained<R> {
+  train(): Promise<R>;
+  save(): void;
+  restore(): void;
+}
+
+/** The loop, for one worker. */
+export class Run<R> {
+  readonly #job: ElasticJob;
+  readonly #side: RunSide;
+  readonly #trained: Trained<R>;
+  readonly #membership: Membership;
+  #state: RunState<R> = firstState;
+  #context: CheckedContext | undefined;
+  /** In the last generation in which this worker has trained. */
+  #previousRank: number | undefined;
+
+  constructor(job: ElasticJob, side: RunSide, trained: Trained<R>) {
+    this.#job = job;
+    this.#side = side;
+    this.#trained = trained;
+    this.#membership = new Membership(job);
+  }
+
+  async toTheEnd(): Promise<R> {
+    this.#side.becomeNewcomer();
+    try {
+      for (;;) {
+        const state = this.#state;
+        if (state.name === 'returned') return state.value;
+        if (state.name === 'failed') throw state.error;
+        this.#state = nextState(state, await this.#do(state), this.#job.worker);
+      }
+    } finally {
+      this.#side.attach(undefined);
+    }
+  }
+
+  async #do(state: Exclude<RunState<R>, { name: 'returned' | 'failed' }>): Promise<RunEvent<R>> {
+    try {
+      switch (state.name) {
+        case 'reporting':
+          return { type: 'assigned', assignment: await this.#report(state) };
+        case 'forming':
+          this.#context = await this.#job.form(state.seat);
+          return { type: 'formed' };
+        case 'syncing':
+          await this.#synchronize(state);
+          return { type: 'synced' };
+        case 'training':
+          return { type: 'returned', value: await this.#train(state.seat) };
+        default:
+          return state satisfies never;
+      }
+    } catch (error) {
+      return { type: 'threw', error };
+    }
+  }
+
+  async #report({ goesBack, cause, done }: RunState<R> & { name: 'reporting' }): Promise<Assignment> {
+    this.#side.attach(undefined);
+    const isDone = done !== undefined;
+    // What a worker that is done has beyond its last commit counts, too, if others have to go on.
+    if (isDone) this.#trained.save();
+    // The context of one that is done stays: others may still need it, and so may the user after run().
+    else this.#job.retire();
+    const answer = await this.#membership.report({ commit: this.#side.commits, cause, isDone });
+    // While the driver waits for the others.
+    if (goesBack) this.#trained.restore();
+    return answer();
+  }
+
+  async #synchronize({ seat, cause }: RunState<R> & { name: 'syncing' }): Promise<void> {
+    const context = this.#context as CheckedContext;
+    if (seat.previousSize > 0) await this.#side.callResets(this.#resetOf(seat, cause));
+    const commits = await allgatherObject(context, this.#side.commits, { name: 'horovod.elastic.elect' });
+    const { root, lacking } = elect(commits);
+    await this.#side.syncFrom(root, lacking);
+    if (this.#job.verifies) await this.#verify(context, seat);
+    await this.#membership.formed(seat.generation);
+  }
+
+  async #verify(context: CheckedContext, { generation, rank }: Seat): Promise<void> {
+    const digests = await allgatherObject(context, this.#side.digest(), { name: 'horovod.elastic.verify' });
+    const others = digests.flatMap((digest, each) => (digest === digests[0] ? [] : [each]));
+    if (others.length === 0) return;
+    throw new HorovodError(
+      'ERR_HVD_MISMATCH',
+      `rank ${rank}: after the synchronization of generation ${generation}, the state of rank ${others.join(', ')} differs from that of rank 0. ` +
+        'Does sync() of a StatePart leave something out? (HOROVOD_ELASTIC_VERIFY)',
+      { rank: others[0] },
+    );
+  }
+
+  #resetOf(seat: Seat, cause: HorovodError | undefined): Reset {
+    const { generation, rank, size, previousSize, lost, joined, workers } = seat;
+    const hasFailed = cause !== undefined && cause.code !== 'ERR_HVD_HOSTS_UPDATED';
+    return {
+      generation,
+      rank,
+      size,
+      previousRank: this.#previousRank,
+      previousSize,
+      joined: workers.flatMap((worker, each) => (joined.includes(worker) ? [each] : [])),
+      lost,
+      ...(hasFailed ? { cause } : {}),
+    };
+  }
+
+  async #train({ generation, rank }: Seat): Promise<R> {
+    this.#previousRank = rank;
+    const runner = new GenerationRunner(generation, this.#context as CheckedContext, this.#side.commits);
+    this.#side.attach(runner);
+    return this.#trained.train();
+  }
+}

@@ -1,0 +1,69 @@
+// What a state and the loop of run() know of each other. State sees the job through an ElasticRunner, which exists only while
+// run() runs; run() sees the state through a RunSide (state.ts), which users do not.
+
+import type { HorovodError } from '../errors.ts';
+
+/** What a state needs of the job. Outside of run() there is none, and commit() only saves. */
+export interface ElasticRunner {
+  readonly generation: number;
+  /**
+   * Collective: asks whether the launcher wants another membership, and throws ERR_HVD_HOSTS_UPDATED on all ranks if it does.
+   * `commit` is compared; ranks that commit at different points get ERR_HVD_MISMATCH.
+   */
+  check(commit: number): Promise<void>;
+  checkSync(commit: number): void;
+  /** Whether this commit is one at which to check: the same answer on all ranks. */
+  isDue(commit: number): boolean;
+}
+
+/** A rank that the job has lost. */
+export interface LostRank {
+  /** Its rank in the generation before. */
+  readonly rank: number;
+  readonly host: string;
+  /** What is known of the cause: "was killed by SIGKILL". */
+  readonly how: string;
+}
+
+/** What has changed when training starts again. */
+export interface Reset {
+  /** The number of this membership; the first one is 1. */
+  readonly generation: number;
+  readonly rank: number;
+  readonly size: number;
+  /** Undefined on a rank that was not there before. */
+  readonly previousRank: number | undefined;
+  readonly previousSize: number;
+  /** Ranks, as they are numbered now, that were not there before. */
+  readonly joined: readonly number[];
+  readonly lost: readonly LostRank[];
+  /** Why the generation before has ended, on a rank that saw it fail. */
+  readonly cause?: HorovodError | undefined;
+}
+
+/** Who takes part in a synchronization, as every rank knows it. */
+export interface SyncPlan {
+  /** Whose state counts. */
+  readonly root: number;
+  /** Ranks that do not have the root's commit, in ascending order. Empty: only small values are sent, to be sure. */
+  readonly lacking: readonly number[];
+  /** Whether this rank was not in the generation before: it has no state of its own. */
+  readonly isNewcomer: boolean;
+}
+
+/** One kind of state. State calls its methods in the same order on all ranks. */
+export interface StatePart {
+  /** Keeps what there is now, instead of what was kept before. */
+  save(): void;
+  /** Goes back to what was kept. Called only after save(). */
+  restore(): void;
+  /**
+   * Collective. Takes over the root's values; what is kept stays as it is, because the root may be lost meanwhile. save()
+   * follows when all parts have succeeded. Large values need not be sent if `plan.lacking` is empty.
+   */
+  sync(root: number, plan: SyncPlan): Promise<void>;
+  /** Something short that is equal on all ranks if the values are. */
+  digest?(): string;
+  /** Whether this is a point to which the job can go back. The same answer on all ranks; commit() does nothing if false. */
+  canSave?(): boolean;
+}

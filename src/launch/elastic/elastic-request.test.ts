@@ -1,0 +1,149 @@
+// The flags of elastic jobs: what they mean, and what cannot be combined.
+
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Writable } from 'node:stream';
+import { test } from 'node:test';
+import { parseCommandLine } from '../../settings/command-line.ts';
+import { ConsoleWriter } from '../output/console-writer.ts';
+import type { ElasticRequest } from './elastic-job.ts';
+import { elasticLimits, elasticRequest } from './elastic-request.ts';
+import { isElastic } from './is-elastic.ts';
+import type { PlanHost } from './plan.ts';
+
+async function requestOf(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+): Promise<{ request: ElasticRequest; said: string[]; hosts: readonly PlanHost[] }> {
+  const { options, command, settings, environment } = parseCommandLine([...args, 'train.ts'], env);
+  const nowhere = new ConsoleWriter(
+    new Writable({ write: (_bytes, _encoding, done) => done() }),
+    () => undefined,
+  );
+  const said: string[] = [];
+  const request = await elasticRequest({
+    options,
+    command,
+    settings,
+    environment,
+    driverEnvironment: env,
+    stdout: nowhere,
+    stderr: nowhere,
+    say: (text) => said.push(text),
+  });
+  let hosts: readonly PlanHost[] = [];
+  await request.hosts.start((found) => {
+    hosts = found;
+  });
+  request.hosts.stop();
+  return { request, said, hosts };
+}
+
+test('--min-np or a discovery script makes a job elastic; nothing else does (test_elastic_args)', () => {
+  const of = (...args: string[]) => isElastic(parseCommandLine([...args, 'train.ts'], {}).settings);
+  assert.equal(of('-np', '2', '--min-np', '1'), true);
+  assert.equal(of('-np', '2', '--min-num-proc', '1'), true);
+  assert.equal(of('-np', '2', '--host-discovery-script', './hosts.sh'), true);
+  assert.equal(of('-np', '2', '--max-np', '4', '--reset-limit', '3'), false);
+  assert.equal(of('-np', '2'), false);
+});
+
+test('flags and their defaults become limits', async () => {
+  const { request, hosts } = await requestOf(['-np', '2', '--min-np', '1', '--max-np', '3', '--spares', '1']);
+  assert.deepEqual(request.limits, {
+    np: 2,
+    min: 1,
+    max: 3,
+    spares: 1,
+    elasticTimeoutMs: 600_000,
+    readyTimeoutMs: 600_000,
+    resetLimit: undefined,
+    cooldown: { minMs: 1000, maxMs: 60_000 },
+    collectTimeoutMs: 1_800_000,
+    stoppedTimeoutMs: 1000,
+  });
+  assert.deepEqual(hosts, [{ name: 'localhost', slots: 4 }]);
+  assert.equal(request.hangTimeoutMs, 60_000);
+  assert.equal(request.environment['HOROVOD_PEER_TIMEOUT_SECONDS'], '5');
+});
+
+test('every flag has its variable and its key in the config file', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'horovod-test-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'config.yaml');
+  writeFileSync(file, 'elastic:\n  min_np: 2\n  timeout: 30\n  cooldown_range: 2 8\n  reset_limit: 5\n');
+  const limitsOf = (args: readonly string[], env: NodeJS.ProcessEnv = {}) => {
+    const { options, settings } = parseCommandLine([...args, 'train.ts'], env);
+    return elasticLimits(settings, options);
+  };
+  const fromFile = limitsOf(['-np', '2', '--config-file', file]);
+  const fromFlags = limitsOf([
+    ...['-np', '2', '--min-np', '2', '--elastic-timeout', '30'],
+    ...['--blacklist-cooldown-range', '2', '8', '--reset-limit', '5'],
+  ]);
+  const fromVariables = limitsOf(['-np', '2'], {
+    HOROVOD_ELASTIC_MIN_NP: '2',
+    HOROVOD_ELASTIC_TIMEOUT: '30',
+    HOROVOD_ELASTIC_COOLDOWN_RANGE: '2 8',
+    HOROVOD_ELASTIC_RESET_LIMIT: '5',
+  });
+  assert.deepEqual(fromFile.cooldown, { minMs: 2000, maxMs: 8000 });
+  assert.equal(fromFile.resetLimit, 5);
+  assert.deepEqual(fromFlags, fromFile);
+  assert.deepEqual(fromVariables, fromFile);
+});
+
+test('a flag with two values leaves the command alone', () => {
+  const parse = (...args: string[]) => parseCommandLine(args, {});
+  const joined = parse('--cooldown-range', '1', '2.5', '-np', '1', 'train.ts', '--cooldown-range', '3', '4');
+  assert.deepEqual(joined.command, ['train.ts', '--cooldown-range', '3', '4']);
+  assert.deepEqual(joined.settings.cooldown, { minMs: 1000, maxMs: 2500 });
+  assert.deepEqual(parse('--cooldown-range=0,0', '-np', '1', 'x').settings.cooldown, { minMs: 0, maxMs: 0 });
+  assert.throws(() => parse('--cooldown-range', '5', '2', 'train.ts'), /expected two numbers of seconds/);
+  assert.throws(() => parse('--cooldown-range', '5', 'train.ts'), /expected two numbers of seconds/);
+});
+
+test('-np is --min-np if it is not given, and --min-np is -np', async () => {
+  assert.equal((await requestOf(['--min-np', '3'])).request.limits.np, 3);
+  const { limits } = (await requestOf(['-np', '2', '--host-discovery-script', '/bin/echo'])).request;
+  assert.equal(limits.min, 2);
+});
+
+test('hosts of -H are used as they are (test_run_with_hosts)', async () => {
+  const { hosts, request } = await requestOf(['-np', '2', '--min-np', '1', '-H', 'localhost:2,127.0.0.1:4']);
+  assert.deepEqual(hosts, [
+    { name: 'localhost', slots: 2 },
+    { name: '127.0.0.1', slots: 4 },
+  ]);
+  assert.equal(request.remote, undefined);
+});
+
+for (const [args, expected] of [
+  [['-np', '2', '--min-np', '4', '--max-np', '3'], /--min-np 4 is more than --max-np 3/],
+  [['-np', '2', '--min-np', '3'], /-np 2 is less than --min-np 3/],
+  [['-np', '5', '--min-np', '1', '--max-np', '3'], /-np 5 is more than --max-np 3/],
+  [['-np', '5', '--min-np', '1', '-H', 'localhost:2'], /-np 5 is more than the 2 slots on localhost:2/],
+  [['--host-discovery-script', './hosts.sh'], /-np \(the number of processes to start with\) is missing/],
+  [['-np', '2', '--min-np', '1', '--mpi'], /elastic training does not work with --mpi/],
+  [
+    ['-np', '2', '-H', 'a:2', '--host-discovery-script', 'x'],
+    /cannot be used together with -H or --hostfile/,
+  ],
+] as const) {
+  test(`${args.join(' ')} is rejected`, async () => {
+    await assert.rejects(requestOf(args), { code: 'ERR_HVD_SETTING', message: expected });
+  });
+}
+
+test('--gloo becomes tcp, with a warning', async () => {
+  const { request, said } = await requestOf(['-np', '2', '--min-np', '1', '--gloo']);
+  assert.equal(request.environment['HOROVOD_TRANSPORT'], 'tcp');
+  assert.match(said.join(), /libgloo cannot replace a lost rank/);
+});
+
+test('a peer timeout that was given stays', async () => {
+  const { request } = await requestOf(['-np', '2', '--min-np', '1', '--peer-timeout-seconds', '9']);
+  assert.equal(request.environment['HOROVOD_PEER_TIMEOUT_SECONDS'], '9');
+});

@@ -1,0 +1,100 @@
+// Elastic jobs on several hosts: hosts that are added, crash, freeze, come back and are removed, while the others train.
+
+import assert from 'node:assert/strict';
+import { chmodSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { type Box, type BoxProcess, canUseBox, startBox } from '../support/box.ts';
+import { fixturePath, repository } from '../support/repository.ts';
+
+const skip = canUseBox() ?? false;
+const patienceMs = 90_000;
+
+interface ElasticBoxJob {
+  readonly job: BoxProcess;
+  /** What the discovery script prints from now on. */
+  list(...hosts: readonly string[]): void;
+  /** Resolves when the launcher has said so. */
+  says(pattern: RegExp): Promise<void>;
+  /** Lets the ranks finish, and waits for the end of the job. */
+  finish(): Promise<void>;
+}
+
+function startElastic(
+  box: Box,
+  np: number,
+  hosts: readonly string[],
+  flags: readonly string[] = [],
+): ElasticBoxJob {
+  const place = (name: string) => join(box.shared, name);
+  const write = (name: string, text: string) => {
+    writeFileSync(place(`${name}.new`), text);
+    renameSync(place(`${name}.new`), place(name));
+  };
+  const list = (...names: readonly string[]) => write('hosts', names.map((name) => `${name}\n`).join(''));
+  list(...hosts);
+  writeFileSync(place('hosts.sh'), `#!/bin/sh\ncat ${place('hosts')}\n`);
+  chmodSync(place('hosts.sh'), 0o755);
+  const launcher = join(repository, 'dist/launch/main.js');
+  const script = [fixturePath('faults/elastic.ts'), place('enough')];
+  const all = ['-np', String(np), '--host-discovery-script', place('hosts.sh'), ...flags, '--', ...script];
+  const job = box.start('host1', [process.execPath, launcher, ...all], {
+    env: { HOROVOD_TIMEOUT_SECONDS: '60' },
+  });
+  return {
+    job,
+    list,
+    async says(pattern) {
+      await job.waitForOutput(pattern, 'stderr', patienceMs);
+    },
+    async finish() {
+      write('enough', '');
+      const { exitCode, stdout, stderr } = await job.endedWithin(patienceMs);
+      assert.equal(exitCode, 0, `${stdout}\n${stderr}`);
+    },
+  };
+}
+
+describe('an elastic job on several hosts', { skip, concurrency: 3 }, () => {
+  test('hosts are added, lost, found again and removed, and the others go on', async () => {
+    await using box = await startBox({ hosts: 3 });
+    const { job, list, says, finish } = startElastic(box, 2, ['host1', 'host2'], ['--min-np', '1']);
+    await job.waitForOutput(/"generation":1,.*"size":2/, 'stdout', patienceMs);
+    list('host1', 'host2', 'host3:2');
+    await says(/ranks 2, 3 have joined; 4 ranks continue after \d+ ms \(generation 2\)\./);
+    await box.crash('host2');
+    await says(/host2 was lost: no message from its agent for 5 s/);
+    await says(/rank 1 on host2 was lost with host2: .*; 3 ranks continue/);
+    await box.boot('host2');
+    await says(/rank 3 has joined; 4 ranks continue|rank 1 has joined; 4 ranks continue/);
+    list('host1', 'host2', 'host3:1');
+    await says(
+      /rank \d on host3 was given up, because its host has no slot for it any more; 3 ranks continue/,
+    );
+    list('host1', 'host2');
+    await says(/rank \d on host3 was given up, .*; 2 ranks continue/);
+    await finish();
+    await box.assertNothingLeft();
+  });
+
+  test('a frozen host is lost; when it goes on, it is out, and its workers end', async () => {
+    await using box = await startBox({ hosts: 2 });
+    const { job, list, says, finish } = startElastic(box, 2, ['host1', 'host2'], ['--min-np', '1']);
+    await job.waitForOutput(/"generation":1,.*"size":2/, 'stdout', patienceMs);
+    await box.freeze('host2');
+    await says(/rank 1 on host2 was lost with host2: .*; 1 rank continues/);
+    list('host1');
+    await box.thaw('host2');
+    await finish();
+    await box.assertNothingLeft();
+  });
+
+  test('a host that cannot be reached costs nothing', async () => {
+    await using box = await startBox({ hosts: 1 });
+    const { job, says, finish } = startElastic(box, 1, ['host1', 'no-such-host.invalid'], ['--min-np', '1']);
+    await says(/no-such-host\.invalid cannot be used \(name\): /);
+    await job.waitForOutput(/"generation":1,.*"size":1/, 'stdout', patienceMs);
+    await finish();
+    await box.assertNothingLeft();
+  });
+});

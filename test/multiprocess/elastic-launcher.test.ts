@@ -1,0 +1,239 @@
+// Elastic jobs as horovodrun sees them: real processes that are killed, stopped, replaced and taken in.
+
+import assert from 'node:assert/strict';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, type TestContext, test } from 'node:test';
+import { type FaultJob, startFaultJob } from '../support/fault-job.ts';
+
+interface Place {
+  readonly generation: number;
+  readonly worker: number;
+  readonly rank: number;
+  readonly size: number;
+  readonly pid: number;
+}
+
+interface ElasticTest {
+  readonly job: FaultJob;
+  readonly folder: string;
+  /** Resolves with the members of a generation, by rank, when all of them train. */
+  members(generation: number): Promise<Place[]>;
+  /** Lets the ranks finish. */
+  finish(text?: string): void;
+}
+
+function startElastic(
+  t: TestContext,
+  np: number,
+  flags: readonly string[],
+  way = '',
+  folder = temporaryFolder(t),
+): ElasticTest {
+  const file = join(folder, 'enough');
+  const job = startFaultJob(t, np, 'elastic.ts', { flags, args: [file, way] });
+  return {
+    job,
+    folder,
+    async members(generation) {
+      const line = (rank: string) =>
+        new RegExp(`generation (\\{"generation":${generation},"worker":\\d+,"rank":${rank},.*\\})`);
+      const first = JSON.parse((await job.run.waitForOutput(line('0')))[1] as string) as Place;
+      const all = Array.from({ length: first.size }, (_, rank) => job.run.waitForOutput(line(String(rank))));
+      return (await Promise.all(all)).map((match) => JSON.parse(match[1] as string) as Place);
+    },
+    // In one piece: ranks that find it read it.
+    finish(text = '') {
+      writeFileSync(`${file}.new`, text);
+      renameSync(`${file}.new`, file);
+    },
+  };
+}
+
+function temporaryFolder(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'horovod-test-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+describe('elastic jobs on one host', { concurrency: 2 }, () => {
+  test('a rank that is killed, and one that is stopped, are replaced, and the job finishes', async (t) => {
+    const logs = join(temporaryFolder(t), 'logs');
+    const { job, members, finish } = startElastic(t, 2, ['--min-np', '1', '--output-filename', logs]);
+    const [, second] = await members(1);
+    process.kill(second?.pid as number, 'SIGKILL');
+    assert.equal((await members(2)).length, 1);
+    await job.errorOutput(
+      /^horovodrun: rank 1 on localhost was killed by SIGKILL; 1 rank continues after \d+ ms \(generation 2\)\.$/m,
+    );
+    const whole = await members(3);
+    assert.deepEqual(
+      whole.map(({ worker }) => worker),
+      [0, 2],
+    );
+    await job.errorOutput(
+      /^horovodrun: rank 1 has joined; 2 ranks continue after \d+ ms \(generation 3\)\.$/m,
+    );
+    process.kill(whole[0]?.pid as number, 'SIGSTOP');
+    assert.deepEqual(
+      (await members(4)).map(({ worker }) => worker),
+      [2],
+    );
+    await job.errorOutput(
+      /rank 0 on localhost was ended by horovodrun \(SIGKILL\): it was stopped, and other ranks wait for it; 1 rank continues/,
+    );
+    await members(5);
+    finish();
+    assert.deepEqual(await job.ended(), { exitCode: 0, signal: null });
+    assert.match(
+      job.run.stderr,
+      /the job has finished in spite of 2 lost ranks: 4 resets, \d+ ms altogether\./,
+    );
+    assert.match(job.run.stdout, /^\[0\]<stdout>:finished \{"worker":2,"rank":0,"size":2\}$/m);
+    for (const worker of [0, 1, 2, 3]) assert.ok(existsSync(join(logs, `worker.${worker}`, 'stderr')));
+    assert.match(
+      readFileSync(join(logs, 'worker.1', 'stdout'), 'utf8'),
+      /"generation":1,"worker":1,"rank":1/,
+    );
+  });
+
+  test('a spare takes the place of a lost rank in the same reset; more than --reset-limit end the job', async (t) => {
+    const flags = ['--min-np', '2', '--max-np', '2', '--spares', '1', '--reset-limit', '1'];
+    const { job, members } = startElastic(t, 2, flags);
+    const [first, second] = await members(1);
+    // Whoever is up first is in; the third is the spare. It is up when it has said so, and waits since then.
+    const spare = [0, 1, 2].find((each) => each !== first?.worker && each !== second?.worker);
+    await job.run.waitForOutput(new RegExp(`ready \\{"pid":\\d+,"worker":${spare}\\}`));
+    process.kill(second?.pid as number, 'SIGKILL');
+    const next = await members(2);
+    assert.deepEqual(
+      next.map(({ worker }) => worker),
+      [first?.worker, spare],
+    );
+    process.kill(first?.pid as number, 'SIGKILL');
+    assert.equal((await job.ended()).exitCode, 1);
+    assert.match(job.run.stdout, /caught .*ERR_HVD_RESET_LIMIT/);
+    assert.match(
+      job.run.stderr,
+      /The job has failed: the job was reset more than 1 times \(--reset-limit\)\./,
+    );
+    assert.match(
+      job.run.stderr,
+      /Resets before that:\n {2}rank 1 on localhost was killed by SIGKILL; rank 1 has joined/,
+    );
+  });
+
+  test('fewer than --min-np for --elastic-timeout end the job', async (t) => {
+    const flags = ['--min-np', '2', '--cooldown-range', '0', '0', '--elastic-timeout', '1.5'];
+    const { job, members } = startElastic(t, 2, flags);
+    const [first] = await members(1);
+    process.kill(first?.pid as number, 'SIGKILL');
+    assert.equal((await job.ended()).exitCode, 1);
+    assert.match(job.run.stderr, /horovodrun: 1 rank left, and --min-np is 2: waiting for more\./);
+    assert.match(job.run.stdout, /caught .*ERR_HVD_TOO_FEW_RANKS/);
+    assert.match(
+      job.run.stderr,
+      /only 1 rank was available for 1\.5 s \(--elastic-timeout\), and --min-np is 2/,
+    );
+  });
+
+  test('an error on all ranks ends the job with that error', async (t) => {
+    const { job, members, finish } = startElastic(t, 2, ['--min-np', '1'], 'throw');
+    await members(1);
+    finish();
+    assert.equal((await job.ended()).exitCode, 1);
+    assert.match(job.run.stderr, /no rank of generation \d is left, so its state is lost/);
+    assert.match(job.run.stderr, /RangeError: the loss is not a number/);
+    assert.match(job.run.stderr, /Exit code: 1/);
+  });
+
+  test('a rank that exits with code 0 before it is done is lost; the others finish without it', async (t) => {
+    const { job, members, finish } = startElastic(
+      t,
+      2,
+      ['--min-np', '1', '--cooldown-range', '0', '0'],
+      'exit',
+    );
+    await members(1);
+    finish();
+    await members(2);
+    assert.equal((await job.ended()).exitCode, 0);
+    assert.match(
+      job.run.stderr,
+      /rank 1 on localhost exited with code 0 without calling shutdown\(\); 1 rank continues/,
+    );
+  });
+
+  test('a signal to horovodrun ends everything', async (t) => {
+    const { job, members } = startElastic(t, 2, ['--min-np', '1']);
+    await members(1);
+    job.run.child.kill('SIGTERM');
+    assert.deepEqual(await job.ended(), { exitCode: 143, signal: null });
+    assert.match(job.run.stderr, /received SIGTERM; stopping 2 ranks/);
+  });
+
+  test('if horovodrun is killed, everything ends', async (t) => {
+    const { job, members } = startElastic(t, 2, ['--min-np', '1']);
+    const places = await members(1);
+    await job.allSaid([0, 1], 'ready');
+    process.kill(places[1]?.pid as number, 'SIGKILL');
+    await members(2);
+    // The end of the test checks that no process is left, the new worker included.
+    await job.said(1, 'ready', 2);
+    job.run.child.kill('SIGKILL');
+    await job.ended();
+  });
+
+  test('a rank that hangs while the others wait for it is killed and replaced', async (t) => {
+    const { job, members, finish } = startElastic(t, 2, ['--min-np', '1', '--hang-timeout', '1'], 'hang');
+    const [, second] = await members(1);
+    finish(String(second?.pid));
+    await job.errorOutput(
+      /rank 1 on localhost was ended by horovodrun \(SIGKILL\): it hangs, and all other ranks wait for it; 1 rank continues/,
+    );
+    await members(3);
+    job.run.child.kill('SIGTERM');
+    await job.ended();
+  });
+
+  test('a script that cannot start fails at once', async (t) => {
+    const job = startFaultJob(t, 2, 'no-such-script.ts', { flags: ['--min-np', '1'] });
+    assert.notEqual((await job.ended()).exitCode, 0);
+    assert.match(
+      job.run.stderr,
+      /It could not continue: no worker has come up: worker \d on localhost could not be started: /,
+    );
+  });
+});
+
+describe('host discovery', () => {
+  test('hosts that come are taken in, hosts that go are given up (test_run_with_discovery_script)', async (t) => {
+    const folder = temporaryFolder(t);
+    const list = (hosts: string) => {
+      writeFileSync(join(folder, 'hosts.new'), hosts);
+      renameSync(join(folder, 'hosts.new'), join(folder, 'hosts'));
+    };
+    const script = join(folder, 'hosts.sh');
+    writeFileSync(script, `#!/bin/sh\ncat ${join(folder, 'hosts')}\n`);
+    chmodSync(script, 0o755);
+    list('localhost:1\n');
+    const flags = ['--host-discovery-script', script];
+    const { job, members, finish } = startElastic(t, 1, flags, '', folder);
+    assert.equal((await members(1)).length, 1);
+    list('localhost:1\n127.0.0.1\n');
+    assert.equal((await members(2)).length, 2);
+    await job.errorOutput(/rank 1 has joined; 2 ranks continue/);
+    list('nonsense here\n');
+    await job.errorOutput(/the hosts cannot be found, so the last list stays: .*printed "nonsense here"/);
+    list('127.0.0.1\n');
+    await job.errorOutput(
+      /rank 0 on localhost was given up, because its host has no slot for it any more; 1 rank continues/,
+    );
+    const [left] = await members(3);
+    assert.equal(left?.worker, 1);
+    finish();
+    assert.equal((await job.ended()).exitCode, 0);
+    assert.match(job.run.stdout, /caught .*ERR_HVD_REMOVED/);
+  });
+});
