@@ -29,6 +29,8 @@ export const errorCodes = {
   ERR_HVD_OUT_OF_MEMORY: 'There is not enough memory for a result or for alloc().',
   ERR_HVD_SETTING: 'A setting (flag, environment variable or config file) has an invalid value.',
   ERR_HVD_MODEL_FILE: 'A saved model is missing, damaged or cannot be written.',
+  ERR_HVD_DATA_FILE:
+    'A file with training data is missing, damaged or of another format, or cannot be written.',
   ERR_HVD_TIMELINE: 'The timeline file cannot be written, or another timeline is already running.',
   ERR_HVD_NATIVE:
     'The native addon is missing, or it failed because of a bug, a broken system call or a rank that could not be stopped.',
