@@ -20,7 +20,13 @@ export type WatchMessage =
   | { readonly type: 'collect'; readonly isOn: boolean; readonly session: number }
   /** What does your clock say? `askedUs` comes back with the answer. */
   | { readonly type: 'clock?'; readonly askedUs: number }
-  | { readonly type: 'clock'; readonly askedUs: number; readonly nowUs: number }
+  | {
+      readonly type: 'clock';
+      readonly askedUs: number;
+      /** When the question came and when this left, by my clock. */
+      readonly receivedUs: number;
+      readonly answeredUs: number;
+    }
   /** The next bytes (base64) of the ring of a rank of my host; `ring` tells its rings apart. */
   | {
       readonly type: 'events';
@@ -58,7 +64,7 @@ const plainMessages: Readonly<Record<string, Fields>> = {
   goodbye: {},
   collect: { isOn: isFlag, session: isCount },
   'clock?': { askedUs: isNumber },
-  clock: { askedUs: isNumber, nowUs: isNumber },
+  clock: { askedUs: isNumber, receivedUs: isNumber, answeredUs: isNumber },
   events: { rank: isCount, ring: isCount, session: isCount, data: isText, dropped: isCount, isOver: isFlag },
 };
 

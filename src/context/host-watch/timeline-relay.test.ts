@@ -97,7 +97,10 @@ test('events of another host come into the file, by the clock of this one', (t) 
   assert.equal(Math.round(found.dur as number), 2000);
   // Some milliseconds after the file was begun, not an hour.
   assert.ok(found.ts > 0 && found.ts < 5e6, `${found.ts}`);
-  assert.ok(events.some(({ args }) => args?.['name'] === 'rank 1 (b, pid 7)'));
+  const process1 = events.find(({ args }) => args?.['name'] === 'rank 1 (b, pid 7)');
+  const errorUs = process1?.args?.['clock_error_us'];
+  assert.ok(typeof errorUs === 'number' && Number.isFinite(errorUs), JSON.stringify(process1));
+  assert.ok(found.ts + errorUs >= 1000, `began at ${began}, drawn at ${found.ts} ± ${errorUs}`);
   for (const relay of relays) relay.close();
   ring.close();
   own.close();

@@ -98,7 +98,6 @@ export class TimelineRelay {
       this.#isCollecting = isCollecting;
       this.#session = session;
       this.#turns = 0;
-      this.#clocks.clear();
       this.#dropRelayed();
       for (const peer of this.#host.peers) this.#host.say(peer, { type: 'collect', isOn: false, session });
     }
@@ -122,15 +121,14 @@ export class TimelineRelay {
         this.#wantedSession = message.session;
         return;
       case 'clock?':
-        // What is here goes first: then the answer also says that all of it is there.
-        if (this.#collector === peer) this.#send(peer);
-        this.#host.say(peer, { type: 'clock', askedUs: message.askedUs, nowUs: this.#nowUs() });
+        this.#answer(peer, message.askedUs);
         return;
       case 'clock': {
         const clock = this.#clocks.get(peer) ?? new ClockOffset();
         this.#clocks.set(peer, clock);
-        clock.heard(message.askedUs, message.nowUs, this.#nowUs());
-        for (const rank of ranks) this.#relayed.get(rank)?.writer?.setClockOffset(-(clock.offsetUs ?? 0));
+        const { askedUs, receivedUs, answeredUs } = message;
+        clock.heard({ askedUs, receivedUs, answeredUs, heardUs: this.#nowUs() });
+        for (const rank of ranks) this.#setClock(peer, this.#relayed.get(rank)?.writer);
         if (clock.answers < answersWanted) {
           this.#host.say(peer, { type: 'clock?', askedUs: this.#nowUs() });
           return;
@@ -177,6 +175,19 @@ export class TimelineRelay {
       for (const [rank, relayed] of this.#relayed) if (relayed.peer === peer) this.#publish(rank);
       this.#noteAnswer(peer, Number.MAX_VALUE);
     }
+  }
+
+  #answer(peer: number, askedUs: number): void {
+    const receivedUs = this.#nowUs();
+    // What is here goes first: then the answer also says that all of it is there.
+    if (this.#collector === peer) this.#send(peer);
+    this.#host.say(peer, { type: 'clock', askedUs, receivedUs, answeredUs: this.#nowUs() });
+  }
+
+  /** Their times become ours by the best answer so far. */
+  #setClock(peer: number, writer: RingWriter | undefined): void {
+    const clock = this.#clocks.get(peer);
+    writer?.setClock(-(clock?.offsetUs ?? 0), clock?.errorUs(this.#nowUs()) ?? Number.POSITIVE_INFINITY);
   }
 
   #noteAnswer(peer: number, askedUs: number): void {
@@ -248,7 +259,7 @@ export class TimelineRelay {
       const opened = this.#openRing(session);
       relayed = { peer, number: ring, writer: opened, isTorn: opened === undefined };
       this.#relayed.set(rank, relayed);
-      opened?.setClockOffset(-(this.#clocks.get(peer)?.offsetUs ?? 0));
+      this.#setClock(peer, opened);
       if ((this.#clocks.get(peer)?.answers ?? 0) >= answersWanted) this.#publish(rank);
     }
     const { writer } = relayed;

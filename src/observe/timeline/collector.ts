@@ -97,7 +97,7 @@ export class Collector {
       const events: string[] = [];
       try {
         source.reader.push(bytes, (type, words) => {
-          source.events.convert(type, words, source.ring.clockOffsetUs, events);
+          source.events.convert(type, words, source.ring, events);
         });
       } catch {
         // The data of a ring of another host is damaged. The rest of it cannot be read.

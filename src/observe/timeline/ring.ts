@@ -6,7 +6,8 @@
 //   0 magic   1 bytes written, ever   2 bytes read, ever   3 state (1 open, 2 closed)
 //   4 microseconds to add to its times to get those of rank 0's host   5 capacity   6 records dropped
 //   7 how many readers have opened it   8 a number that distinguishes it from other rings with the same path
-// The writer writes 0, 1, 3, 5, 6, 8 and the data; the reader 2 and 7; a process that relays events of another host 4.
+//   9 how many microseconds 4 may be off; infinite if nobody has compared the clocks
+// The writer writes 0, 1, 3, 5, 6, 8 and the data; the reader 2 and 7; a process that relays events of another host 4 and 9.
 // A position is written after the data that it covers; each is one write of eight aligned bytes.
 
 import { randomInt } from 'node:crypto';
@@ -24,6 +25,7 @@ const words = {
   dropped: 6,
   readers: 7,
   identity: 8,
+  clockErrorUs: 9,
 } as const;
 const headerBytes = 128;
 const magic = 0x314c5448;
@@ -105,8 +107,9 @@ export class RingWriter {
     this.#set(words.dropped, records);
   }
 
-  setClockOffset(offsetUs: number): void {
+  setClock(offsetUs: number, errorUs: number): void {
     this.#set(words.clockOffsetUs, offsetUs);
+    this.#set(words.clockErrorUs, errorUs);
   }
 
   /** Marks the end of the events. The file stays for the reader. */
@@ -175,6 +178,10 @@ export class RingReader {
 
   get clockOffsetUs(): number {
     return this.#header[words.clockOffsetUs] as number;
+  }
+
+  get clockErrorUs(): number {
+    return this.#header[words.clockErrorUs] as number;
   }
 
   /** Whether the writer has closed it and everything was read. */

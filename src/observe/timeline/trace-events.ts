@@ -52,6 +52,13 @@ export interface TraceOrigin {
   readonly command: string;
 }
 
+/** How the times of a rank become those of rank 0's host. */
+export interface RankClock {
+  readonly clockOffsetUs: number;
+  /** `clockOffsetUs` is at most so far off: 0 on the same host, infinite if the clocks were never compared. */
+  readonly clockErrorUs: number;
+}
+
 /** The first event of every file. */
 export function openingEvent(startedAtEpochUs: number, origin?: TraceOrigin): string {
   const args = {
@@ -93,14 +100,14 @@ export class RankEvents {
     return this.#metadata;
   }
 
-  /** Adds the events of a record; `offsetUs` makes its times those of rank 0's host. */
-  convert(type: number, words: Float64Array, offsetUs: number, into: string[]): void {
+  /** Adds the events of a record. */
+  convert(type: number, words: Float64Array, clock: RankClock, into: string[]): void {
     // Written for an earlier reader. The rank is not known.
     if (this.#hello === undefined && type !== recordType.text) return;
-    const shift = offsetUs - this.#startUs;
+    const shift = clock.clockOffsetUs - this.#startUs;
     switch (type) {
       case recordType.text:
-        this.#learn(words, into);
+        this.#learn(words, clock.clockErrorUs, into);
         return;
       case recordType.forget:
         this.#texts.clear();
@@ -147,7 +154,7 @@ export class RankEvents {
     );
   }
 
-  #learn(words: Float64Array, into: string[]): void {
+  #learn(words: Float64Array, clockErrorUs: number, into: string[]): void {
     const id = words[1] as number;
     const text = textOf(words);
     if (id !== 0) {
@@ -159,8 +166,10 @@ export class RankEvents {
     const { rank, host, pid, cores } = this.#hello;
     this.#pid = processOf(rank);
     const name = JSON.stringify(`rank ${rank} (${host}, pid ${pid})`);
+    // Infinite becomes null in JSON.
+    const error = clockErrorUs === 0 ? '' : `,"clock_error_us":${JSON.stringify(Math.ceil(clockErrorUs))}`;
     this.#tell(
-      `{"name":"process_name","ph":"M","ts":0,"pid":${this.#pid},"tid":0,"args":{"name":${name},"cores":${cores}}}`,
+      `{"name":"process_name","ph":"M","ts":0,"pid":${this.#pid},"tid":0,"args":{"name":${name},"cores":${cores}${error}}}`,
       into,
     );
     this.#tell(
