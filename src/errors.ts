@@ -31,6 +31,8 @@ export const errorCodes = {
   ERR_HVD_MODEL_FILE: 'A saved model is missing, damaged or cannot be written.',
   ERR_HVD_DATA_FILE:
     'A file with training data is missing, damaged or of another format, or cannot be written.',
+  ERR_HVD_FILE_SYSTEM:
+    'A file or folder is missing, exists already or may not be used, or its disk or server has failed.',
   ERR_HVD_TIMELINE: 'The timeline file cannot be written, or another timeline is already running.',
   ERR_HVD_NATIVE:
     'The native addon is missing, or it failed because of a bug, a broken system call or a rank that could not be stopped.',

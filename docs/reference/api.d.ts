@@ -844,6 +844,7 @@ export declare const errorCodes: {
     readonly ERR_HVD_SETTING: 'A setting (flag, environment variable or config file) has an invalid value.';
     readonly ERR_HVD_MODEL_FILE: 'A saved model is missing, damaged or cannot be written.';
     readonly ERR_HVD_DATA_FILE: 'A file with training data is missing, damaged or of another format, or cannot be written.';
+    readonly ERR_HVD_FILE_SYSTEM: 'A file or folder is missing, exists already or may not be used, or its disk or server has failed.';
     readonly ERR_HVD_TIMELINE: 'The timeline file cannot be written, or another timeline is already running.';
     readonly ERR_HVD_NATIVE: 'The native addon is missing, or it failed because of a bug, a broken system call or a rank that could not be stopped.';
     readonly ERR_HVD_RUN: 'A rank of run() threw an error or ended without a result, or a rank called run().';

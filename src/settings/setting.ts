@@ -55,6 +55,7 @@ export const settingGroups = [
   'Transport and network',
   'Collectives',
   'Autotune',
+  'Files',
   'Monitoring and logging',
   'mpirun',
   'Information',

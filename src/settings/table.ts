@@ -8,6 +8,7 @@ import type { SettingsOf } from './setting.ts';
 import { type AutotuneSettings, autotuneSettings } from './table/autotune.ts';
 import { type CollectiveSettings, collectiveSettings } from './table/collectives.ts';
 import { type ElasticSettings, elasticSettings } from './table/elastic.ts';
+import { type FileSettings, fileSettings } from './table/files.ts';
 import { type GivenSettings, givenSettings } from './table/given.ts';
 import { type MonitoringSettings, monitoringSettings } from './table/monitoring.ts';
 import { type NetworkSettings, networkSettings } from './table/network.ts';
@@ -16,6 +17,7 @@ import { type TimelineSettings, timelineSettings } from './table/timeline.ts';
 
 export { type Flag, type Setting, settingGroups } from './setting.ts';
 export type { OverlapChoice } from './table/collectives.ts';
+export type { FileSettings } from './table/files.ts';
 export { type LaunchOptions, launchTable } from './table/launch-options.ts';
 export type { LogFormat, LogLevel } from './table/monitoring.ts';
 export { cannotEncrypt, type TransportChoice } from './table/network.ts';
@@ -29,6 +31,7 @@ export interface TableSettings
     MonitoringSettings,
     TimelineSettings,
     ElasticSettings,
+    FileSettings,
     GivenSettings {}
 
 /** What one rank knows about its job and how it is to behave. */
@@ -47,5 +50,6 @@ export const settingsTable: SettingsOf<TableSettings> = {
   ...monitoringSettings,
   ...timelineSettings,
   ...elasticSettings,
+  ...fileSettings,
   ...givenSettings,
 };

@@ -2,6 +2,7 @@
 
 import { disregardUnsizedTerminals } from '../../console/terminal.ts';
 import { fromCaller, HorovodError } from '../../errors.ts';
+import { Files } from '../../files/registry.ts';
 import { ProcessSet } from '../../operations/process-set.ts';
 import type { Seat } from '../../rendezvous/elastic-messages.ts';
 import { processEnvironment } from '../../settings/environment.ts';
@@ -22,6 +23,8 @@ let opening: Promise<void> | undefined;
 /** How often init() was called for each choice of ranks; only those ranks have called it. */
 const generations = new Map<string, number>();
 let hasShutDown = false;
+/** What registerFileSystem() adds to. Works before init() too. */
+const files = new Files(() => readSettings(processEnvironment()));
 
 /** Joins the job. A second call while it runs does nothing. */
 export function init(options: InitOptions = {}): Promise<void> {
@@ -99,6 +102,11 @@ export async function shutdown(): Promise<void> {
   hasShutDown = true;
   closing?.close();
   leaving?.close();
+}
+
+/** The file systems of this process: the built-in ones, and those that the user has registered. */
+export function defaultFiles(): Files {
+  return files;
 }
 
 export function isInitialized(): boolean {
