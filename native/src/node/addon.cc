@@ -11,6 +11,7 @@
 #include "../reduce/reduce.h"
 #include "cross-transport-object.h"
 #include "lossy-functions.h"
+#include "record-functions.h"
 #include "tensor-exchange.h"
 
 namespace hvd::node {
@@ -66,7 +67,7 @@ napi_value stop_at_touch(napi_env env, napi_callback_info info) {
 }
 
 // Increased whenever the exports change; src/transport/native/addon.ts has the same number.
-constexpr int interface_version = 8;
+constexpr int interface_version = 9;
 
 // openArena() → arena
 napi_value open_arena(napi_env env, napi_callback_info) {
@@ -215,6 +216,7 @@ NAPI_MODULE_INIT() {
   set_function(env, exports, "widenNow", widen_now, nullptr);
   set_function(env, exports, "useInstructionSet", use_instruction_set, nullptr);
   add_lossy_functions(env, exports);
+  add_record_functions(env, exports);
   add_tensor_exchange(env, exports);
   if (add_cross_transport) add_cross_transport(env, exports);
   napi_value value;

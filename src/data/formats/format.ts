@@ -99,6 +99,8 @@ export interface StreamOptions {
   readonly blockBytes?: number;
   /** Memory for a block; a Uint8Array of its own if left out. */
   readonly allocate?: (bytes: number) => Uint8Array;
+  /** Memory of allocate() that became no block. */
+  readonly release?: (memory: Uint8Array) => void;
   /** Records to leave out at the beginning. */
   readonly skip?: number;
   readonly signal?: AbortSignal | undefined;

@@ -4,7 +4,7 @@ import type { CompressionKernels } from '../../tensor/compression/kernels.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
 
 /** Increased whenever the addon's exports change; native/src/node/addon.cc has the same number. */
-export const interfaceVersion = 8;
+export const interfaceVersion = 9;
 
 /** A mapped control block with this process's life word. */
 export type NativeControl = { readonly brand: 'control' };
@@ -81,6 +81,10 @@ export interface NativeAddon {
   widenNow(output: Float32Array, input: Uint16Array, dtype: number): void;
   /** These check their arguments, and throw a RangeError if arrays and numbers do not fit together. */
   readonly compressionKernels: CompressionKernels;
+  /** The loops over TFRecord files; their definition is in src/data/formats/tfrecord/record-kernels.ts. */
+  readonly recordKernels: NativeRecordKernels;
+  /** How they compute checksums: 'sse4.2', 'armv8' or 'tables'. */
+  readonly crc32cMethod: string;
   /** Registers two operations with TensorFlow, take and give; returns their names, or a string: the reason of the failure. */
   connectTensorflow(): [string, string] | string;
   /** The inputs of the last take operation; undefined if it has not run. */
@@ -95,6 +99,19 @@ export interface NativeAddon {
   /** The outputs of the next give operation. */
   offerTensors(list: NativeTensorList): void;
   releaseTensors(list: NativeTensorList): void;
+}
+
+/** These check their arguments, and throw a RangeError if arrays and numbers do not fit together. */
+export interface NativeRecordKernels {
+  crc32c(bytes: Uint8Array, start: number, end: number): number;
+  scanRecords(
+    chunk: Uint8Array,
+    from: number,
+    checksData: boolean,
+    starts: Uint32Array,
+    lengths: Uint32Array,
+    report: Float64Array,
+  ): number;
 }
 
 /** Called when a batch that was submitted is over. */

@@ -6,8 +6,8 @@ import { randomUUID } from 'node:crypto';
 import { appendFile, mkdir } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { frameRecord } from '../../../data/formats/tfrecord/framing.ts';
 import { scalarsEvent, versionEvent } from './event-message.ts';
-import { frameRecord } from './record-framing.ts';
 
 export class EventWriter {
   readonly #path: string;
