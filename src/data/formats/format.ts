@@ -8,10 +8,10 @@ import { HorovodError } from '../../errors.ts';
 import type { DType, TypedArray } from '../../tensor/dtype.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 
-/** A file of any file system, opened for reading; the handles of src/files have this shape. */
+/** A file of any file system, opened for reading; handles of src/files are such files. */
 export interface FormatFile {
   /** For messages. */
-  readonly url: string;
+  readonly location: string;
   readonly size: number;
   /** Fills as much of `target` as the file has from `position` on, and resolves to the number of bytes. */
   read(target: Uint8Array, position: number): Promise<number>;
@@ -70,7 +70,7 @@ export class RecordRanges {
 
 /** Where a chunk comes from, for messages and for formats whose first bytes are special. */
 export interface ChunkPlace {
-  readonly url: string;
+  readonly location: string;
   /** Where the chunk begins in the file (in a compressed file: in its content). */
   readonly offset: number;
   /** Nothing follows: what is not a whole record is an error. */
@@ -117,7 +117,7 @@ export interface ElementFormat {
 
 /** Records in memory. */
 export interface RecordBlock {
-  readonly url: string;
+  readonly location: string;
   /** Number of the first record in its file. */
   readonly first: number;
   readonly count: number;
@@ -163,6 +163,6 @@ export interface Decoder {
 }
 
 /** A damaged or unexpected file: what, where and what to do. */
-export function dataFileError(url: string, detail: string, cause?: unknown): HorovodError {
-  return new HorovodError('ERR_HVD_DATA_FILE', `${url}: ${detail}`, { cause });
+export function dataFileError(location: string, detail: string, cause?: unknown): HorovodError {
+  return new HorovodError('ERR_HVD_DATA_FILE', `${location}: ${detail}`, { cause });
 }

@@ -45,7 +45,7 @@ export function inflatedStream(
     async read(target) {
       while (piece.length === 0) {
         const next = await output.next().catch((error: unknown) => {
-          throw describe(file.url, compression, error);
+          throw describe(file.location, compression, error);
         });
         if (next.done) return 0;
         piece = next.value;
@@ -70,18 +70,21 @@ async function* piecesOf(file: FormatFile, signal?: AbortSignal): AsyncGenerator
     const piece = new Uint8Array(Math.min(inputBytes, file.size - position));
     const count = await file.read(piece, position);
     if (count === 0)
-      throw dataFileError(file.url, `the file ended at byte ${position} of ${file.size} while it was read.`);
+      throw dataFileError(
+        file.location,
+        `the file ended at byte ${position} of ${file.size} while it was read.`,
+      );
     position += count;
     yield piece.subarray(0, count);
   }
 }
 
-function describe(url: string, compression: string, error: unknown): unknown {
+function describe(location: string, compression: string, error: unknown): unknown {
   const { code, message } = error as { code?: string; message: string };
   if (typeof code !== 'string' || !(code.startsWith('Z_') || code.startsWith('ERR_BUFFER'))) return error;
   const what = code === 'Z_BUF_ERROR' ? 'the file ends too early' : message;
   return dataFileError(
-    url,
+    location,
     `the ${compression} data is damaged (${what}). Copy or write the file again.`,
     error,
   );

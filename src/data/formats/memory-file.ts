@@ -4,12 +4,12 @@ import type { FormatFile } from './format.ts';
 
 /** `maxRead`: a read gives at most as many bytes, as file systems may. */
 export function memoryFile(
-  url: string,
+  location: string,
   content: Uint8Array,
   maxRead: number = Number.POSITIVE_INFINITY,
 ): FormatFile {
   return {
-    url,
+    location,
     size: content.length,
     async read(target, position) {
       const count = Math.max(0, Math.min(target.length, content.length - position, maxRead));

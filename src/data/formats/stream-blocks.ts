@@ -30,7 +30,7 @@ export function plainStream(file: FormatFile, signal?: AbortSignal): ByteStream 
       const count = await file.read(wanted === target.length ? target : target.subarray(0, wanted), position);
       if (count === 0) {
         throw dataFileError(
-          file.url,
+          file.location,
           `the file ended at byte ${position}, but had ${file.size} bytes when it was opened. It was changed while it was read.`,
         );
       }
@@ -42,7 +42,7 @@ export function plainStream(file: FormatFile, signal?: AbortSignal): ByteStream 
 }
 
 export async function* streamBlocks(
-  url: string,
+  location: string,
   stream: ByteStream,
   split: ByteFormat['split'],
   options: StreamOptions = {},
@@ -69,12 +69,12 @@ export async function* streamBlocks(
         isEnd = count === 0;
         filled += count;
       }
-      split(memory.subarray(0, filled), { url, offset, isLast: isEnd }, ranges);
+      split(memory.subarray(0, filled), { location, offset, isLast: isEnd }, ranges);
       const from = offset;
       damaged.push(...ranges.damaged.map((at) => from + at));
       const rest = filled - ranges.consumed;
       if (isEnd && ranges.count <= toSkip) {
-        if (damaged.length > 0) yield emptyBlock(url, first + ranges.count, damaged);
+        if (damaged.length > 0) yield emptyBlock(location, first + ranges.count, damaged);
         return;
       }
       // The rest moves to the next piece before this one is handed out: its new owner may do with it what he likes.
@@ -84,7 +84,7 @@ export async function* streamBlocks(
       memory.set(piece.subarray(ranges.consumed, filled).subarray(0, memory.length));
       if (ranges.count > toSkip) {
         yield {
-          url,
+          location,
           first: first + toSkip,
           count: ranges.count - toSkip,
           bytes: piece.subarray(0, ranges.consumed),
@@ -108,7 +108,7 @@ export async function* streamBlocks(
   }
 }
 
-function emptyBlock(url: string, first: number, damaged: readonly number[]): RecordBlock {
+function emptyBlock(location: string, first: number, damaged: readonly number[]): RecordBlock {
   const none = new Uint32Array(0);
-  return { url, first, count: 0, bytes: new Uint8Array(0), starts: none, lengths: none, damaged };
+  return { location, first, count: 0, bytes: new Uint8Array(0), starts: none, lengths: none, damaged };
 }

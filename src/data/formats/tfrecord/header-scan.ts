@@ -47,7 +47,7 @@ export async function indexOfHeaders(
     ) {
       if (toleratesDamage) return undefined;
       throw dataFileError(
-        file.url,
+        file.location,
         at === 0
           ? 'this is not a TFRecord file: the checksum of the first length does not match.'
           : `the record at byte ${at} is damaged: the checksum of its length does not match. Write the file again, or use onCorrupt: 'skip'.`,
@@ -76,7 +76,7 @@ async function readAll(file: FormatFile, target: Uint8Array, position: number): 
   while (filled < target.length) {
     const count = await file.read(target.subarray(filled), position + filled);
     if (count === 0)
-      throw dataFileError(file.url, `the file ended at byte ${position + filled} while it was read.`);
+      throw dataFileError(file.location, `the file ended at byte ${position + filled} while it was read.`);
     filled += count;
   }
   return filled;
@@ -84,7 +84,7 @@ async function readAll(file: FormatFile, target: Uint8Array, position: number): 
 
 function truncated(file: FormatFile, at: number): Error {
   return dataFileError(
-    file.url,
+    file.location,
     `the file ends inside the record at byte ${at}. It was not written or copied completely; write it again, or use onCorrupt: 'skip'.`,
   );
 }

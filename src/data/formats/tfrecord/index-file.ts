@@ -16,8 +16,8 @@ export interface FileVersion {
 
 const magic: Uint8Array = new TextEncoder().encode('hvdidx1\n');
 
-export function indexFileUrl(url: string): string {
-  return `${url}.hvdidx`;
+export function indexFileLocation(location: string): string {
+  return `${location}.hvdidx`;
 }
 
 /**
@@ -25,17 +25,17 @@ export function indexFileUrl(url: string): string {
  * a file that is not there. DALI writes `name.idx` beside `name.tfrecord` by hand of its user: both ways of naming are tried.
  */
 export async function findIndex(
-  url: string,
+  location: string,
   version: FileVersion,
-  readFile: (url: string) => Promise<Uint8Array | undefined>,
+  readFile: (location: string) => Promise<Uint8Array | undefined>,
 ): Promise<FileIndex | undefined> {
-  const own = await readFile(indexFileUrl(url));
+  const own = await readFile(indexFileLocation(location));
   if (own !== undefined) {
-    const { index, version: described } = decodeIndex(own, indexFileUrl(url));
+    const { index, version: described } = decodeIndex(own, indexFileLocation(location));
     if (isSameVersion(version, described)) return index;
   }
-  for (const name of [`${url}.idx`, url.replace(/\.[^./]+$/, '.idx')]) {
-    const bytes = name === url ? undefined : await readFile(name);
+  for (const name of [`${location}.idx`, location.replace(/\.[^./]+$/, '.idx')]) {
+    const bytes = name === location ? undefined : await readFile(name);
     if (bytes === undefined) continue;
     const index = parseDaliIndex(new TextDecoder().decode(bytes), version.size);
     if (index !== undefined) return index;
@@ -76,9 +76,9 @@ export function encodeIndex(index: FileIndex, version: FileVersion): Uint8Array 
   return target.subarray(0, at + 4);
 }
 
-export function decodeIndex(bytes: Uint8Array, url: string): { index: FileIndex; version: FileVersion } {
+export function decodeIndex(bytes: Uint8Array, location: string): { index: FileIndex; version: FileVersion } {
   const damaged = (what: string) =>
-    dataFileError(url, `the index is damaged (${what}). Delete it; it is made again when needed.`);
+    dataFileError(location, `the index is damaged (${what}). Delete it; it is made again when needed.`);
   const end = bytes.length - 4;
   if (end < magic.length || magic.some((byte, at) => bytes[at] !== byte))
     throw damaged('it begins differently');

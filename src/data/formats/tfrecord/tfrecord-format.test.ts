@@ -61,7 +61,7 @@ for (const [name, kernels] of kernelsByName) {
       const ranges = new RecordRanges(2);
       for (let cut = 0; cut <= file.length; cut++) {
         const chunk = file.subarray(0, cut);
-        format().split(chunk, { url: 'x', offset: 0, isLast: false }, ranges);
+        format().split(chunk, { location: 'x', offset: 0, isLast: false }, ranges);
         const whole = wholeRecordsIn(samples, cut);
         assert.equal(ranges.count, whole);
         assert.deepEqual(recordsIn(chunk, ranges), samples.slice(0, whole));
@@ -207,7 +207,7 @@ test('the kind of compression is seen in the first bytes, and a length that look
 });
 
 test('a file that shrinks while it is read is an error', async () => {
-  const file: FormatFile = { url: 'x', size: 100, read: async () => 0 };
+  const file: FormatFile = { location: 'x', size: 100, read: async () => 0 };
   await assert.rejects(blocksOf(tfRecordFormat({ compression: 'none' }).stream(file)), {
     code: 'ERR_HVD_DATA_FILE',
     message: /changed while it was read/,

@@ -85,7 +85,7 @@ export function tfRecordFormat(options: TfRecordOptions = {}): ByteFormat {
       compression === 'none'
         ? plainStream(file, streamOptions.signal)
         : inflatedStream(file, compression, streamOptions.signal);
-    yield* streamBlocks(file.url, bytes, split, streamOptions);
+    yield* streamBlocks(file.location, bytes, split, streamOptions);
   };
 
   const index = async (file: FormatFile): Promise<FileIndex> => {
@@ -132,21 +132,24 @@ function damagedRecord(
   const where = `the record at byte ${place.offset + at}`;
   if (problem === scanProblem.dataChecksum) {
     return dataFileError(
-      place.url,
+      place.location,
       `${where} (${length} bytes) is damaged: its checksum does not match. Copy or write the file again, or use onCorrupt: 'skip'.`,
     );
   }
   if (problem === scanProblem.tooLong) {
-    return dataFileError(place.url, `${where} has ${length} bytes; at most ${maxRecordBytes} are supported.`);
+    return dataFileError(
+      place.location,
+      `${where} has ${length} bytes; at most ${maxRecordBytes} are supported.`,
+    );
   }
   if (place.offset + at === 0) {
     return dataFileError(
-      place.url,
+      place.location,
       `this is not a TFRecord file: it begins with ${hex(chunk)}. Check the path, and the option compression if it is set.`,
     );
   }
   return dataFileError(
-    place.url,
+    place.location,
     `${where} is damaged: the checksum of its length does not match. Copy or write the file again, or use onCorrupt: 'skip'.`,
   );
 }
@@ -155,13 +158,13 @@ function truncatedRecord(chunk: Uint8Array, at: number, report: Float64Array, pl
   const rest = chunk.length - at;
   if (place.offset + at === 0 && rest < headerBytes) {
     return dataFileError(
-      place.url,
+      place.location,
       `this is not a TFRecord file: it begins with ${hex(chunk)}, and has ${rest} bytes.`,
     );
   }
   const needed = report[scanReport.needed] as number;
   return dataFileError(
-    place.url,
+    place.location,
     `the file ends inside the record at byte ${place.offset + at}: ${needed - rest} bytes are missing. ` +
       "It was not written or copied completely; write it again, or use onCorrupt: 'skip'.",
   );
