@@ -1,20 +1,22 @@
 // Runs compiled test files with node:test and prints what happens, file by file. It is a separate process, so that
 // run-tests.mjs can start it under another Node or another environment. Its arguments are
-// `<concurrency> <timeout in ms> <filter or ''> files…`; the result of every file goes back over the IPC channel.
+// `<concurrency> <timeout in ms> <filter or ''> <JSON: [busy files, other files]>`; the result of every file goes back over the IPC
+// channel. Files that keep all cores busy run one at a time, beside files that mostly wait.
 
 import { relative } from 'node:path';
 import { run } from 'node:test';
 import { inspect } from 'node:util';
 import { repositoryRoot, sourceOf } from './tools.mjs';
 
-const [concurrency, timeout, filter, ...paths] = process.argv.slice(2);
+const [concurrency, timeout, filter, lanes] = process.argv.slice(2);
 const results = [];
-const queue = [...paths];
+const [busy, others] = JSON.parse(lanes);
 
 await Promise.all(
-  Array.from({ length: Number(concurrency) }, async () => {
-    for (let path = queue.shift(); path !== undefined; path = queue.shift())
-      results.push(await runFile(path));
+  Array.from({ length: Number(concurrency) }, async (_, worker) => {
+    // Only one worker takes busy files, and it takes them first.
+    const next = () => (worker === 0 ? busy.shift() : undefined) ?? others.shift();
+    for (let path = next(); path !== undefined; path = next()) results.push(await runFile(path));
   }),
 );
 for (const { title, text } of results.flatMap(({ failures }) => failures))

@@ -12,6 +12,8 @@ import { filesBelow, inRepository } from './tools.mjs';
 const fileTimeoutMs = 600_000;
 /** If more files than this fail, it is not by chance, and none is tried again. */
 const maxFilesAgain = 3;
+/** Files whose ranks compute all the time. Two of them at once take longer than one after the other, because ranks then wait for cores. */
+const keepsCoresBusy = /support\/case-jobs\.ts'|\/(flatness|training)[-.]/;
 const startsProcesses = /from 'node:child_process'|\bspawnRanks\b|\bstartHorovodrun\b|\bstartFaultJob\b/;
 
 /** Test files by stage. Based on the sources, so that a compiled test whose source was deleted does not run. */
@@ -86,15 +88,23 @@ function compiledPath(path) {
   return path.endsWith('.ts') ? `.dist-test/${path.replace(/\.ts$/, '.js')}` : path;
 }
 
+function isBusy(path) {
+  return path.endsWith('.ts') && keepsCoresBusy.test(`${path}\n${readFileSync(inRepository(path), 'utf8')}`);
+}
+
 /** Runs test files in a separate process (see node-test-runner.mjs) and resolves to the result of each. */
 function runFiles(paths, { filter, concurrency, env = {}, execPath = process.execPath }) {
   const runner = fileURLToPath(new URL('./node-test-runner.mjs', import.meta.url));
-  const files = paths.map((path) => inRepository(compiledPath(path)));
+  const busy = paths.filter(isBusy);
+  const others = paths.filter((path) => !busy.includes(path));
+  const lanes = JSON.stringify(
+    [busy, others].map((lane) => lane.map((path) => inRepository(compiledPath(path)))),
+  );
   // Ranks that fail in tests leave their flight records here instead of in the user's temporary directory.
   const records = mkdtempSync(join(tmpdir(), 'horovod-test-flight-'));
   const environment = { HOROVOD_FLIGHT_DIR: records, ...process.env, ...env };
   return new Promise((resolve, reject) => {
-    const args = [String(concurrency), String(fileTimeoutMs), filter, ...files];
+    const args = [String(concurrency), String(fileTimeoutMs), filter, lanes];
     const child = fork(runner, args, { cwd: inRepository(), env: environment, execPath });
     let results;
     child.on('message', (message) => {
