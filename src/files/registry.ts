@@ -16,7 +16,23 @@ export type FileSystemFactory = (scheme: string) => FileSystem | Promise<FileSys
 
 const builtIn: Readonly<Record<string, (settings: FileSettings) => Promise<FileSystem>>> = {
   file: async () => new LocalFileSystem(),
+  http: openHttp,
+  https: openHttp,
+  hdfs: openWebHdfs,
+  webhdfs: openWebHdfs,
+  swebhdfs: openWebHdfs,
 };
+
+// Loaded by the programs that use them.
+async function openHttp(settings: FileSettings): Promise<FileSystem> {
+  const { HttpFileSystem } = await import('./http.ts');
+  return new HttpFileSystem(settings);
+}
+
+async function openWebHdfs(settings: FileSettings): Promise<FileSystem> {
+  const { WebHdfsFileSystem } = await import('./webhdfs/client.ts');
+  return new WebHdfsFileSystem(settings);
+}
 
 export class Files {
   readonly #readSettings: () => FileSettings;
