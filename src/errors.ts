@@ -42,6 +42,7 @@ export const errorCodes = {
   ERR_HVD_REMOVED: 'This process is no longer in its elastic job.',
   ERR_HVD_STALE: 'Something of an earlier generation of an elastic job was used.',
   ERR_HVD_RESET_LIMIT: 'The ranks of an elastic job have changed more often than --reset-limit allows.',
+  ERR_HVD_STATE_LOST: 'An elastic job has lost a part of its sharded state together with the copy of it.',
   ERR_HVD_TOO_FEW_RANKS: 'An elastic job had fewer ranks than --min-np for too long.',
   ERR_HVD_UNSUPPORTED: 'This version does not support the feature.',
 } as const;

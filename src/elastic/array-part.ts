@@ -18,7 +18,9 @@ interface Kept {
 export class ArrayPart implements StatePart {
   readonly #owner: Arrays;
   readonly #names: readonly string[];
-  readonly #kept = new Map<string, Kept>();
+  readonly hasSlots = true;
+  /** By slot. */
+  readonly #kept: Map<string, Kept>[] = [];
 
   /** `owner` has the arrays as properties. */
   constructor(owner: object, names: readonly string[]) {
@@ -26,17 +28,19 @@ export class ArrayPart implements StatePart {
     this.#names = names;
   }
 
-  save(): void {
+  save(slot = 0): void {
+    if (this.#names.length === 0) return;
+    const kept = (this.#kept[slot] ??= new Map());
     for (const [name, array] of this.#arrays()) {
-      const old = this.#kept.get(name)?.copy;
+      const old = kept.get(name)?.copy;
       const copy = old?.byteLength === array.byteLength ? old : new Uint8Array(array.byteLength);
       copy.set(bytesOf(array));
-      this.#kept.set(name, { array, copy });
+      kept.set(name, { array, copy });
     }
   }
 
-  restore(): void {
-    for (const [name, { array, copy }] of this.#kept) {
+  restore(slot = 0): void {
+    for (const [name, { array, copy }] of this.#kept[slot] ?? []) {
       bytesOf(array).set(copy);
       this.#owner[name] = array;
     }

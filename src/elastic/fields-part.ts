@@ -13,7 +13,9 @@ type Values = Record<string, unknown>;
 export class FieldsPart implements StatePart {
   readonly #owner: Values;
   readonly #names: readonly string[];
-  #kept: Values = {};
+  readonly hasSlots = true;
+  /** By slot, then by place in #names. */
+  readonly #kept: unknown[][] = [];
 
   /** `owner` has the fields as properties. */
   constructor(owner: object, names: readonly string[]) {
@@ -21,12 +23,20 @@ export class FieldsPart implements StatePart {
     this.#names = names;
   }
 
-  save(): void {
-    this.#kept = this.#current();
+  save(slot = 0): void {
+    const [owner, names] = [this.#owner, this.#names];
+    // Cloning may fail: what was kept must then still be there as a whole.
+    const isPlain = names.every((name) => isPlainValue(owner[name]) || resumableOf(owner[name]) !== undefined);
+    const kept = isPlain ? (this.#kept[slot] ?? []) : [];
+    for (let i = 0; i < names.length; i++) kept[i] = valueOf(owner[names[i] as string]);
+    this.#kept[slot] = kept;
   }
 
-  restore(): void {
-    this.#apply(structuredClone(this.#kept));
+  restore(slot = 0): void {
+    const kept = this.#kept[slot] as unknown[];
+    this.#names.forEach((name, i) => {
+      this.#set(name, structuredClone(kept[i]));
+    });
   }
 
   async sync(root: number): Promise<void> {
@@ -41,23 +51,23 @@ export class FieldsPart implements StatePart {
 
   /** A clone of all fields. */
   #current(): Values {
-    const values: Values = {};
-    for (const name of this.#names) {
-      const value = this.#owner[name];
-      const resumable = resumableOf(value);
-      // Most fields are numbers, and structuredClone() takes as long as the rest of a commit.
-      values[name] = resumable?.place() ?? (isPlainValue(value) ? value : cloned(value));
-    }
-    return values;
+    return Object.fromEntries(this.#names.map((name) => [name, valueOf(this.#owner[name])]));
   }
 
   #apply(values: Values): void {
-    for (const [name, value] of Object.entries(values)) {
-      const resumable = resumableOf(this.#owner[name]);
-      if (resumable === undefined) this.#owner[name] = value;
-      else resumable.resumeAt(value);
-    }
+    for (const [name, value] of Object.entries(values)) this.#set(name, value);
   }
+
+  #set(name: string, value: unknown): void {
+    const resumable = resumableOf(this.#owner[name]);
+    if (resumable === undefined) this.#owner[name] = value;
+    else resumable.resumeAt(value);
+  }
+}
+
+/** What is kept of a field: a clone, or the place of a sampler. Most fields are numbers, and structuredClone() is slow. */
+function valueOf(value: unknown): unknown {
+  return isPlainValue(value) ? value : (resumableOf(value)?.place() ?? cloned(value));
 }
 
 /** Rejects what a clone would lose: functions, objects of classes. `keeper`: the state, for the error. */
@@ -90,5 +100,5 @@ function cloned(value: unknown): unknown {
 }
 
 function isPlainValue(value: unknown): boolean {
-  return value === null || ['number', 'string', 'boolean', 'undefined', 'bigint'].includes(typeof value);
+  return (typeof value !== 'object' && typeof value !== 'function' && typeof value !== 'symbol') || value === null;
 }

@@ -17,6 +17,8 @@ export interface CheckedContext extends OperationRunner {
 /** Named alike for every commit: ranks that commit at different points must meet to find out. */
 const options = { name: 'horovod.elastic.check', op: Max, inPlace: true } as const;
 
+const proposal = { name: 'horovod.elastic.mirror', op: Max, inPlace: true } as const;
+
 export class GenerationRunner implements ElasticRunner {
   readonly generation: number;
   readonly #context: CheckedContext;
@@ -38,6 +40,14 @@ export class GenerationRunner implements ElasticRunner {
 
   checkSync(commit: number): void {
     this.#judge(commit, allreduceSync(this.#context, this.#question(commit), options));
+  }
+
+  async highest(value: number): Promise<number> {
+    return (await allreduce(this.#context, Float64Array.of(value), proposal))[0] as number;
+  }
+
+  highestSync(value: number): number {
+    return allreduceSync(this.#context, Float64Array.of(value), proposal)[0] as number;
   }
 
   #question(commit: number): Float64Array {

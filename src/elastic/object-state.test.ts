@@ -101,6 +101,8 @@ describe('State', () => {
     lost: [],
   });
 
+  const alone = { highest: async (value: number) => value, highestSync: (value: number) => value };
+
   test('inside of run(), commit() asks for host updates where a check is due', async () => {
     const state = new ObjectState({ epoch: 0 });
     const asked: string[] = [];
@@ -113,6 +115,7 @@ describe('State', () => {
       checkSync(commit) {
         asked.push(`now ${commit}`);
       },
+      ...alone,
     };
     await state.commit();
     runSideOf(state).attach(runner);
@@ -136,6 +139,7 @@ describe('State', () => {
       checkSync() {
         throw interrupt;
       },
+      ...alone,
     });
     state.epoch = 5;
     assert.equal(await errorOf(state.commit()), interrupt);
@@ -153,7 +157,7 @@ describe('State', () => {
     assert.equal(side.commits, 1);
     side.becomeNewcomer();
     assert.equal(side.commits, -1);
-    await side.syncFrom(0, []);
+    await side.syncFrom({ root: 0, lacking: [] });
     assert.equal(side.commits, 1);
   });
 
@@ -199,9 +203,9 @@ describe('State', () => {
     assert.equal(state.commits, 1, 'the second commit came in the middle of a step');
     state.restore();
     failure = new Error('the root is lost');
-    await assert.rejects(runSideOf(state).syncFrom(0, [1]), failure);
+    await assert.rejects(runSideOf(state).syncFrom({ root: 0, lacking: [1] }), failure);
     failure = undefined;
-    await runSideOf(state).syncFrom(0, [1]);
+    await runSideOf(state).syncFrom({ root: 0, lacking: [1] });
     assert.deepEqual(calls, [
       'save a',
       'save b',

@@ -15,7 +15,7 @@ import type { Assignment, Seat } from '../rendezvous/elastic-messages.ts';
 import { processEnvironment } from '../settings/environment.ts';
 import { readSettings } from '../settings/read-settings.ts';
 import { describe } from '../tensor/tensor.ts';
-import { elect } from './elect.ts';
+import { type Election, elect, electShards } from './elect.ts';
 import { type CheckedContext, GenerationRunner } from './generation-runner.ts';
 import { Membership, type Reporter } from './membership.ts';
 import { firstState, nextState, type RunEvent, type RunState } from './run-machine.ts';
@@ -155,16 +155,48 @@ export class Run<R> {
 
   async #synchronize({ seat, cause }: RunState<R> & { name: 'syncing' }): Promise<void> {
     const context = this.#context as CheckedContext;
+    const { root, lacking, shards } = await this.#elect(context, seat);
+    // Before the callbacks: what they set is not to be undone.
+    if (shards !== undefined) this.#side.goBackTo(shards);
     if (seat.previousSize > 0) await this.#side.callResets(this.#resetOf(seat, cause));
-    const commits = await allgatherObject(context, this.#side.commits, { name: 'horovod.elastic.elect' });
-    const { root, lacking } = elect(commits);
-    await this.#side.syncFrom(root, lacking);
+    const { generation, rank } = seat;
+    const hostOf = context.membersOf(undefined, 'elastic.run').hostOf ?? seat.workers.map(() => 0);
+    await this.#side.syncFrom({ root, lacking, shards, place: { generation, rank, hostOf } });
     if (this.#job.verifies) await this.#verify(context, seat);
     await this.#membership.formed(seat.generation);
   }
 
+  /** Whose state counts: the same on all ranks. */
+  async #elect(context: CheckedContext, { rank, lost }: Seat): Promise<Election> {
+    const { commits: commit, versions } = this.#side;
+    const offers = await allgatherObject(context, { commit, versions }, { name: 'horovod.elastic.elect' });
+    if (versions === undefined) return elect(offers.map((offer) => offer.commit));
+    const election = electShards(offers);
+    if (!('lost' in election)) return election;
+    const who = lost.map((each) => `rank ${each.rank} (${each.host})`).join(', ') || 'ranks';
+    const what =
+      election.version === undefined
+        ? 'the ranks that are left have no commit in common'
+        : `of commit ${election.version.commit}, nobody has the shards of the ranks ${election.lost.join(', ')} of ${election.version.members} any more`;
+    throw new HorovodError(
+      'ERR_HVD_STATE_LOST',
+      `rank ${rank}: the job has lost ${who} at once, and with them a part of the sharded optimizer state and its copy: ${what}. ` +
+        'Start again from your last checkpoint. Ranks on more hosts, or fewer on each, make this less likely.',
+    );
+  }
+
   async #verify(context: CheckedContext, { generation, rank }: Seat): Promise<void> {
-    const digests = await allgatherObject(context, this.#side.digest(), { name: 'horovod.elastic.verify' });
+    const own = { all: this.#side.digest(), shards: this.#side.shardDigests() };
+    const states = await allgatherObject(context, own, { name: 'horovod.elastic.verify' });
+    const digests = states.map(({ all }) => all);
+    const byShard = new Map<string, string>();
+    states.forEach(({ shards }, each) => {
+      for (const [shard, digest] of Object.entries(shards)) {
+        // A copy that differs counts against the rank that has it later in the list.
+        if ((byShard.get(shard) ?? digest) !== digest) digests[each] = `${digests[each]}, ${shard} differs`;
+        byShard.set(shard, byShard.get(shard) ?? digest);
+      }
+    });
     const others = digests.flatMap((digest, each) => (digest === digests[0] ? [] : [each]));
     if (others.length === 0) return;
     throw new HorovodError(

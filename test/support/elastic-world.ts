@@ -5,7 +5,7 @@ import { createLog } from '../../src/console/log.ts';
 import { HorovodContext } from '../../src/context/context.ts';
 import { Run } from '../../src/elastic/run.ts';
 import type { ElasticRunner, Reset } from '../../src/elastic/runner.ts';
-import type { RunSide } from '../../src/elastic/state.ts';
+import type { RunSide, Source } from '../../src/elastic/state.ts';
 import { HorovodError } from '../../src/errors.ts';
 import { broadcastObject } from '../../src/operations/collectives.ts';
 import { ProcessSet } from '../../src/operations/process-set.ts';
@@ -55,7 +55,17 @@ export class CountingState implements RunSide {
     this.#isNewcomer = true;
   }
 
-  async syncFrom(root: number, lacking: readonly number[]): Promise<void> {
+  readonly versions: undefined;
+
+  goBackTo(): void {
+    throw new Error('this state has no shards');
+  }
+
+  shardDigests(): Record<string, string> {
+    return {};
+  }
+
+  async syncFrom({ root, lacking }: Source): Promise<void> {
     this.syncs.push({ root, lacking });
     const context = this.context as HorovodContext;
     const [value, commit] = await broadcastObject(context, [this.value, this.#commits] as const, root, {

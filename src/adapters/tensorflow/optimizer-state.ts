@@ -80,7 +80,7 @@ interface Offer {
 }
 
 /** Plain numbers of the optimizers of TensorFlow.js. */
-const numberFields = [
+export const numberFields: readonly string[] = [
   'iterations_',
   'learningRate',
   'momentum',

@@ -1,5 +1,6 @@
 // An optimizer as a part of a state: its accumulators by reference (reference.ts), its single variables, its numbers, and which
-// accumulators there were. Accumulators appear with the first step that needs them; going back to before removes them.
+// accumulators there were. Accumulators appear with the first step that needs them; going back to before removes them. What a lossy
+// compressor has not sent yet of its gradients belongs to it (optimizer/error-feedback.ts).
 
 import { createHash } from 'node:crypto';
 import * as tf from '@tensorflow/tfjs';
@@ -8,97 +9,156 @@ import { bytesOf } from '../../../tensor/tensor.ts';
 import { type Accumulators, accumulatorsOf, type Fields, type OptimizerVariable } from '../accumulators.ts';
 import { stepperOf } from '../optimizer/distributed-optimizer.ts';
 import { errorFeedbackOf } from '../optimizer/error-feedback.ts';
-import { applyNumbers, broadcastOptimizerState, numbersOf, variableWith } from '../optimizer-state.ts';
+import type { Stepper } from '../optimizer/steppers/stepper.ts';
+import {
+  applyNumbers,
+  broadcastOptimizerState,
+  numberFields,
+  numbersOf,
+  variableWith,
+} from '../optimizer-state.ts';
 import { readTensor } from '../tensor-access.ts';
 import { assignAndDispose } from '../tensor-operands.ts';
-import { Reference } from './reference.ts';
+import { numbersFrom, OptimizerFields } from './optimizer-fields.ts';
+import { References } from './reference.ts';
 
-interface KeptEntry {
-  readonly entry: OptimizerVariable;
-  readonly reference: Reference;
-}
-
-interface Kept {
-  readonly lists: readonly { readonly field: string; readonly entries: readonly (KeptEntry | undefined)[] }[];
-  readonly singles: readonly { readonly field: string; readonly reference: Reference }[];
-  readonly numbers: Readonly<Record<string, number>>;
+/** A commit. Its lists are filled again by the next one in the same slot. */
+class Kept {
+  /** Of accumulators, then of single variables. */
+  readonly references = new References();
+  readonly numbers = new Float64Array(numberFields.length);
+  /** All lists one after the other; undefined for gaps. */
+  readonly entries: (OptimizerVariable | undefined)[] = [];
+  /** Where each list ends in `entries`. */
+  readonly ends: number[] = [];
+  lists: readonly string[] = [];
+  singles: readonly string[] = [];
 }
 
 export class OptimizerPart implements StatePart {
-  readonly #optimizer: tf.Optimizer;
-  #kept: Kept | undefined;
+  readonly hasSlots = true;
+  protected readonly optimizer: tf.Optimizer;
+  protected readonly variables: readonly tf.Variable[];
+  readonly #stepper: Stepper | undefined;
+  readonly #fields: OptimizerFields;
+  /** By slot. */
+  readonly #kept: Kept[] = [];
 
-  constructor(optimizer: tf.Optimizer) {
-    this.#optimizer = optimizer;
+  /** `variables`: of the state, in the same order on all ranks. */
+  constructor(optimizer: tf.Optimizer, variables: readonly tf.Variable[]) {
+    this.optimizer = optimizer;
+    this.variables = variables;
+    this.#stepper = stepperOf(optimizer);
+    this.#fields = new OptimizerFields(optimizer);
   }
 
   canSave(): boolean {
-    return stepperOf(this.#optimizer)?.isBetweenSteps ?? true;
+    return this.#stepper?.isBetweenSteps ?? true;
   }
 
-  save(): void {
-    const before = this.#kept;
-    this.#kept = keptOf(this.#optimizer);
-    if (before !== undefined) release(before);
-    errorFeedbackOf(this.#optimizer)?.save();
+  save(slot = 0): void {
+    const kept = (this.#kept[slot] ??= new Kept());
+    const fields = this.#fields;
+    const { references, entries, ends } = kept;
+    kept.lists = fields.lists();
+    kept.singles = fields.singles;
+    ends.length = kept.lists.length;
+    let place = 0;
+    for (let k = 0; k < kept.lists.length; k++) {
+      const list = fields.list(kept.lists[k] as string);
+      for (let i = 0; i < list.length; i++) {
+        const entry = list[i] ?? undefined;
+        entries[place] = entry;
+        if (entry === undefined) references.clear(place);
+        else references.set(place, entry.variable);
+        place++;
+      }
+      ends[k] = place;
+    }
+    entries.length = place;
+    for (const field of kept.singles) references.set(place++, fields.single(field));
+    references.cut(place);
+    fields.readNumbers(kept.numbers);
+    errorFeedbackOf(this.optimizer)?.save(slot);
   }
 
-  restore(): void {
-    const kept = this.#kept;
+  restore(slot = 0): void {
+    const kept = this.#kept[slot];
     if (kept === undefined) return;
-    const fields = this.#optimizer as unknown as Fields;
-    for (const { field, entries } of kept.lists) restoreList(fields, field, entries);
-    for (const { field, reference } of kept.singles) restoreSingle(fields, field, reference);
-    applyNumbers(this.#optimizer, kept.numbers);
-    stepperOf(this.#optimizer)?.abandonStep();
-    errorFeedbackOf(this.#optimizer)?.goBack();
+    const fields = this.optimizer as unknown as Fields;
+    const { entries, ends } = kept;
+    kept.lists.forEach((field, k) => {
+      const begin = k === 0 ? 0 : (ends[k - 1] as number);
+      restoreList(fields, field, entries.slice(begin, ends[k]), (i) => ({
+        references: kept.references,
+        place: begin + i,
+      }));
+    });
+    kept.singles.forEach((field, k) => {
+      restoreSingle(fields, field, kept.references, entries.length + k);
+    });
+    applyNumbers(this.optimizer, numbersFrom(kept.numbers));
+    this.#stepper?.abandonStep();
+    errorFeedbackOf(this.optimizer)?.goBack(slot);
+  }
+
+  forget(slot: number): void {
+    this.#kept[slot]?.references.cut(0);
+    delete this.#kept[slot];
+    errorFeedbackOf(this.optimizer)?.forget(slot);
   }
 
   async sync(root: number, { lacking, isNewcomer }: SyncPlan): Promise<void> {
     // Sums of a step that some ranks have no part of.
-    stepperOf(this.#optimizer)?.abandonStep();
+    this.#stepper?.abandonStep();
+    await errorFeedbackOf(this.optimizer)?.sync(root, lacking, this.variables);
     if (lacking.length === 0) return;
     const own = isNewcomer ? [] : this.#localEntries();
+    const references = new References();
+    own.forEach(({ variable }, i) => {
+      references.set(i, variable);
+    });
     try {
-      await broadcastOptimizerState(this.#optimizer, root);
-      const fields = this.#optimizer as unknown as Fields;
-      for (const { field, place, reference } of own) {
+      await broadcastOptimizerState(this.optimizer, root);
+      const fields = this.optimizer as unknown as Fields;
+      own.forEach(({ field, place }, i) => {
         const entry = (fields[field] as Accumulators)[place];
-        if (entry != null) assignAndDispose(entry.variable, reference.tensor());
-      }
+        if (entry != null) assignAndDispose(entry.variable, references.tensor(i));
+      });
     } finally {
-      for (const { reference } of own) reference.release();
+      references.cut(0);
     }
   }
 
   digest(): string {
-    const hash = createHash('sha256').update(JSON.stringify(numbersOf(this.#optimizer)));
+    const hash = createHash('sha256').update(JSON.stringify(numbersOf(this.optimizer)));
     const locals = this.#localNames();
-    for (const [field, list] of accumulatorsOf(this.#optimizer)) {
+    for (const [field, list] of accumulatorsOf(this.optimizer)) {
       for (const entry of list) {
         if (entry != null && !isOfAny(entry, locals))
           hash.update(field).update(bytesOf(readTensor(entry.variable)));
       }
     }
+    for (const [field, value] of Object.entries(this.optimizer as unknown as Fields)) {
+      if (value instanceof tf.Variable) hash.update(field).update(bytesOf(readTensor(value)));
+    }
+    hash.update(errorFeedbackOf(this.optimizer)?.digest(this.variables) ?? '');
     return hash.digest('hex');
   }
 
   /** Accumulators of local variables, which are this rank's own. */
-  #localEntries(): { field: string; place: number; reference: Reference }[] {
+  #localEntries(): { field: string; place: number; variable: tf.Variable }[] {
     const locals = this.#localNames();
     if (locals.length === 0) return [];
-    return accumulatorsOf(this.#optimizer).flatMap(([field, list]) =>
+    return accumulatorsOf(this.optimizer).flatMap(([field, list]) =>
       Array.from(list).flatMap((entry, place) =>
-        entry != null && isOfAny(entry, locals)
-          ? [{ field, place, reference: new Reference(entry.variable) }]
-          : [],
+        entry != null && isOfAny(entry, locals) ? [{ field, place, variable: entry.variable }] : [],
       ),
     );
   }
 
   #localNames(): string[] {
-    const locals = stepperOf(this.#optimizer)?.localVariables() ?? new Set();
-    return [...locals].map(({ name }) => name);
+    return [...(this.#stepper?.localVariables() ?? [])].map(({ name }) => name);
   }
 }
 
@@ -107,41 +167,28 @@ function isOfAny({ originalName }: OptimizerVariable, names: readonly string[]):
   return names.some((name) => originalName.startsWith(`${name}/`));
 }
 
-function keptOf(optimizer: tf.Optimizer): Kept {
-  const lists = accumulatorsOf(optimizer).map(([field, list]) => ({
-    field,
-    entries: Array.from(list, (entry) =>
-      entry == null ? undefined : { entry, reference: new Reference(entry.variable) },
-    ),
-  }));
-  const singles = Object.entries(optimizer as unknown as Fields).flatMap(([field, value]) =>
-    value instanceof tf.Variable ? [{ field, reference: new Reference(value) }] : [],
-  );
-  return { lists, singles, numbers: numbersOf(optimizer) };
-}
-
-function release({ lists, singles }: Kept): void {
-  for (const { entries } of lists) for (const kept of entries) kept?.reference.release();
-  for (const { reference } of singles) reference.release();
-}
-
-function restoreList(fields: Fields, field: string, entries: readonly (KeptEntry | undefined)[]): void {
+function restoreList(
+  fields: Fields,
+  field: string,
+  entries: readonly (OptimizerVariable | undefined)[],
+  referenceOf: (i: number) => { references: References; place: number },
+): void {
   const now = fields[field] as Accumulators;
-  const wanted = new Set(entries.map((kept) => kept?.entry));
+  const wanted = new Set(entries);
   for (const entry of now) if (entry != null && !wanted.has(entry)) entry.variable.dispose();
-  fields[field] = entries.map((kept) => {
-    if (kept === undefined) return undefined;
-    const { entry, reference } = kept;
+  fields[field] = entries.map((entry, i) => {
+    if (entry === undefined) return undefined;
+    const { references, place } = referenceOf(i);
     const { originalName, variable } = entry;
-    if (variable.isDisposed) return { originalName, variable: variableWith(reference.tensor()) };
-    if (!reference.isOf(variable)) assignAndDispose(variable, reference.tensor());
+    if (variable.isDisposed) return { originalName, variable: variableWith(references.tensor(place)) };
+    if (!references.isOf(place, variable)) assignAndDispose(variable, references.tensor(place));
     return entry;
   });
 }
 
-function restoreSingle(fields: Fields, field: string, reference: Reference): void {
+function restoreSingle(fields: Fields, field: string, references: References, place: number): void {
   const variable = fields[field];
   if (!(variable instanceof tf.Variable) || variable.isDisposed)
-    fields[field] = variableWith(reference.tensor());
-  else if (!reference.isOf(variable)) assignAndDispose(variable, reference.tensor());
+    fields[field] = variableWith(references.tensor(place));
+  else if (!references.isOf(place, variable)) assignAndDispose(variable, references.tensor(place));
 }

@@ -9,65 +9,74 @@ import { bytesOf } from '../../../tensor/tensor.ts';
 import { broadcastVariables } from '../broadcast-variables.ts';
 import { readTensor } from '../tensor-access.ts';
 import { assignAndDispose } from '../tensor-operands.ts';
-import { Reference } from './reference.ts';
+import { References } from './reference.ts';
 
 export interface VariableSource {
   /** All variables of the state, in the same order on all ranks. */
-  variables(): readonly tf.Variable[];
+  readonly variables: readonly tf.Variable[];
   /** Those of them that each rank trains by itself. */
   localVariables(): ReadonlySet<tf.Variable>;
 }
 
 export class ReferencePart implements StatePart {
+  readonly hasSlots = true;
   readonly #source: VariableSource;
-  #kept = new Map<tf.Variable, Reference>();
+  readonly #variables: readonly tf.Variable[];
+  /** By slot, then by place in the list of variables. */
+  readonly #kept: References[] = [];
 
   constructor(source: VariableSource) {
     this.#source = source;
+    this.#variables = source.variables;
   }
 
-  save(): void {
-    const before = this.#kept;
-    this.#kept = new Map();
-    for (const variable of this.#source.variables()) {
-      const old = before.get(variable);
-      const isSame = old?.isOf(variable) === true;
-      this.#kept.set(variable, isSame ? old : new Reference(variable));
-      if (isSame) before.delete(variable);
-    }
-    for (const reference of before.values()) reference.release();
+  save(slot = 0): void {
+    const kept = (this.#kept[slot] ??= new References());
+    const variables = this.#variables;
+    for (let i = 0; i < variables.length; i++) kept.set(i, variables[i] as tf.Variable);
   }
 
-  restore(): void {
-    for (const [variable, reference] of this.#kept) assign(variable, reference);
+  restore(slot = 0): void {
+    const kept = this.#kept[slot];
+    if (kept === undefined) return;
+    this.#variables.forEach((variable, i) => {
+      assign(variable, kept, i);
+    });
+  }
+
+  forget(slot: number): void {
+    this.#kept[slot]?.cut(0);
   }
 
   async sync(root: number, { lacking, isNewcomer }: SyncPlan): Promise<void> {
     if (lacking.length === 0) return;
     const locals = this.#source.localVariables();
-    const own = isNewcomer ? [] : this.#source.variables().filter((variable) => locals.has(variable));
-    const values = own.map((variable) => new Reference(variable));
+    const own = isNewcomer ? [] : this.#variables.filter((variable) => locals.has(variable));
+    const values = new References();
+    own.forEach((variable, i) => {
+      values.set(i, variable);
+    });
     try {
-      await broadcastVariables(this.#source.variables(), root);
+      await broadcastVariables(this.#variables, root);
       own.forEach((variable, i) => {
-        assign(variable, values[i] as Reference);
+        assign(variable, values, i);
       });
     } finally {
-      for (const value of values) value.release();
+      values.cut(0);
     }
   }
 
   digest(): string {
     const hash = createHash('sha256');
     const locals = this.#source.localVariables();
-    for (const variable of this.#source.variables()) {
+    for (const variable of this.#variables) {
       if (!locals.has(variable)) hash.update(bytesOf(readTensor(variable)));
     }
     return hash.digest('hex');
   }
 }
 
-function assign(variable: tf.Variable, reference: Reference): void {
+function assign(variable: tf.Variable, references: References, place: number): void {
   if (variable.isDisposed) {
     throw new HorovodError(
       'ERR_HVD_INVALID_ARGUMENT',
@@ -75,5 +84,5 @@ function assign(variable: tf.Variable, reference: Reference): void {
       { tensor: variable.name },
     );
   }
-  if (!reference.isOf(variable)) assignAndDispose(variable, reference.tensor());
+  if (!references.isOf(place, variable)) assignAndDispose(variable, references.tensor(place));
 }

@@ -63,8 +63,8 @@ export function partsOfTraining(
   const localVariables = () =>
     new Set(optimizers.flatMap((optimizer) => [...(stepperOf(optimizer)?.localVariables() ?? [])]));
   return [
-    new ReferencePart({ variables: () => variables, localVariables }),
-    ...optimizers.map((optimizer) => new OptimizerPart(optimizer)),
+    new ReferencePart({ variables, localVariables }),
+    ...optimizers.map((optimizer) => new OptimizerPart(optimizer, variables)),
   ];
 }
 

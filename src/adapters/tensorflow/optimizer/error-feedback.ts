@@ -1,14 +1,11 @@
 // Error feedback: what a lossy compressor has not sent yet of an optimizer's gradients (tensor/compression/), by variable. It
-// is gathered for a checkpoint and restored from it, on the same or another number of ranks.
-//
-// NOTE [Another number of ranks]. With Average the mean of the ranks' residuals counts, with Sum their sum. On another number
-// of ranks every rank takes the same share of that, so what was not sent yet will be. In an elastic job each rank keeps its own
-// residuals; with Average they are scaled to the new number of ranks. Those of lost ranks are lost.
+// is gathered for a checkpoint and restored from it, on the same or another number of ranks: see NOTE [Another number of ranks] in
+// residuals.ts.
 
 import type * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../../errors.ts';
 import { invalid } from '../../../operations/check-options.ts';
-import { type MemoryOptions, newMemory } from '../../../operations/collectives/allreduce-compressed.ts';
+import type { MemoryOptions } from '../../../operations/collectives/allreduce-compressed.ts';
 import { alltoall } from '../../../operations/collectives.ts';
 import type { ProcessSet } from '../../../operations/process-set.ts';
 import { isReducing } from '../../../tensor/compression/compressor.ts';
@@ -17,6 +14,7 @@ import type { TypedArray } from '../../../tensor/dtype.ts';
 import { Average } from '../../../tensor/reduce-op.ts';
 import { bytesOf, describe, elementsIn, type TensorLike } from '../../../tensor/tensor.ts';
 import { type AdapterContext, currentContext } from '../../context.ts';
+import { Residuals } from '../../residuals.ts';
 import type { DistributedGradientTape } from './distributed-gradient-tape.ts';
 import { type AnyVariable, variableOf } from './local-variables.ts';
 import type { GradientRules } from './options.ts';
@@ -41,17 +39,14 @@ export interface SavedTensor {
 /** Of one reducer of gradients. */
 export class ErrorFeedback {
   readonly #rules: GradientRules;
-  #memory: CompressionMemory | undefined;
-  #context: AdapterContext | undefined;
+  readonly #residuals: Residuals;
   #restored: { variables: readonly tf.Variable[]; state: ErrorFeedbackState } | undefined;
-  /** For how many ranks the residuals are, and whether that is known to be as many as there are. */
-  #ranks: { residuals: number; isChecked: boolean } | undefined;
-  #kept: { residuals: ReadonlyMap<string, Float32Array>; ranks: number | undefined } | undefined;
   /** Those whose gradients may be in the memory, by key. */
   readonly #variables = new Map<string, tf.Variable>();
 
   constructor(rules: GradientRules) {
     this.#rules = rules;
+    this.#residuals = new Residuals(rules);
   }
 
   /** More options for an allreduce of these variables' gradients; none without a lossy compressor. */
@@ -69,7 +64,7 @@ export class ErrorFeedback {
 
   /** Waits for reductions whose results nobody will use, and restores the residuals from before. */
   discard(wait: () => void): void {
-    const memory = this.#memory;
+    const { memory } = this.#residuals;
     const before = this.isKept ? memory?.keys().map((key) => memory.get(key)?.residual?.slice()) : undefined;
     wait();
     memory?.keys().forEach((key, i) => {
@@ -83,7 +78,7 @@ export class ErrorFeedback {
     for (const [key, { isDisposed }] of this.#variables) {
       if (!isDisposed) continue;
       this.#variables.delete(key);
-      this.#memory?.delete(this.#memoryKey(key));
+      this.#residuals.memory?.delete(this.#memoryKey(key));
     }
   }
 
@@ -92,31 +87,28 @@ export class ErrorFeedback {
   }
 
   /** Keeps the residuals of now, for goBack(). */
-  save(): void {
-    const memory = this.#memory;
-    const before = this.#kept?.residuals;
-    const residuals = new Map<string, Float32Array>();
-    for (const key of memory?.keys() ?? []) {
-      const residual = memory?.get(key)?.residual;
-      if (residual === undefined) continue;
-      const old = before?.get(key);
-      const copy = old?.length === residual.length ? old : new Float32Array(residual.length);
-      copy.set(residual);
-      residuals.set(key, copy);
-    }
-    this.#kept = { residuals, ranks: this.#ranks?.residuals };
+  save(slot = 0): void {
+    this.#residuals.save(slot);
   }
 
-  /** Returns to the residuals of the last save(). */
-  goBack(): void {
-    const [memory, kept] = [this.#memory, this.#kept];
-    if (memory === undefined || kept === undefined) return;
-    for (const key of memory.keys()) {
-      const residual = kept.residuals.get(key);
-      if (residual === undefined) memory.delete(key);
-      else memory.get(key)?.residual?.set(residual);
-    }
-    if (kept.ranks !== undefined) this.#ranks = { residuals: kept.ranks, isChecked: false };
+  /** Returns to the residuals of save(). */
+  goBack(slot = 0): void {
+    this.#residuals.goBack(slot);
+  }
+
+  forget(slot: number): void {
+    this.#residuals.forget(slot);
+  }
+
+  /** Collective, in a new generation of an elastic job. `variables`: in an order that is the same on all ranks. */
+  async sync(root: number, lacking: readonly number[], variables: readonly tf.Variable[]): Promise<void> {
+    for (const variable of variables) this.#variables.set(keyOf(variable), variable);
+    await this.#residuals.sync(root, lacking, this.#memoryKeys(variables));
+  }
+
+  /** Of what must be equal on all ranks. */
+  digest(variables: readonly tf.Variable[]): string {
+    return this.#residuals.digest(this.#memoryKeys(variables));
   }
 
   get processSet(): ProcessSet | undefined {
@@ -172,42 +164,19 @@ export class ErrorFeedback {
   }
 
   #memoryFor(context: AdapterContext): CompressionMemory {
-    this.#memory ??= newMemory(context);
-    if (this.#context !== context) {
-      // New ranks may have joined, which do not have what the others share.
-      if (this.#context !== undefined) this.#forgetShared(this.#memory);
-      this.#context = context;
-      if (this.#ranks !== undefined) this.#ranks.isChecked = false;
-    }
-    if (this.#ranks?.isChecked !== true) this.#scale(context, this.#memory);
-    if (this.#restored !== undefined) this.#apply(context, this.#memory, this.#restored);
+    const memory = this.#residuals.memoryIn(context);
+    if (this.#restored !== undefined) this.#apply(context, memory, this.#restored);
     this.#restored = undefined;
-    return this.#memory;
+    return memory;
   }
 
-  /** See NOTE [Another number of ranks]. */
-  #scale(context: AdapterContext, memory: CompressionMemory): void {
-    const { op, processSet, what } = this.#rules;
-    const ranks = context.membersOf(processSet, what).ranks.length;
-    const factor = ranks / (this.#ranks?.residuals ?? ranks);
-    if (op === Average && factor !== 1) {
-      for (const key of memory.keys()) {
-        const residual = memory.get(key)?.residual;
-        residual?.forEach((value, i) => {
-          residual[i] = value * factor;
-        });
-      }
-    }
-    this.#ranks = { residuals: ranks, isChecked: true };
+  #memoryKeys(variables: readonly tf.Variable[]): string[] {
+    return variables.map((variable) => this.#memoryKey(keyOf(variable)));
   }
 
   /** As in operations/collectives/allreduce-compressed.ts. */
   #memoryKey(key: string): string {
     return `${this.#rules.compression.name}/${key}`;
-  }
-
-  #forgetShared(memory: CompressionMemory): void {
-    for (const key of memory.keys()) memory.get(key)?.shared.clear();
   }
 
   #apply(
@@ -233,7 +202,7 @@ export class ErrorFeedback {
   }
 }
 
-/** See NOTE [Another number of ranks]. */
+/** See NOTE [Another number of ranks] in residuals.ts. */
 export function shareOf(
   residuals: readonly Float32Array[],
   index: number,
