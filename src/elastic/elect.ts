@@ -30,7 +30,7 @@ export interface ElectedShards {
 
 /** Shards that nobody has any more. */
 export interface LostShards {
-  /** Of the last version that all have, as ranks of its generation; empty: there is none that all have. */
+  /** Of the version of which most is left, as ranks of its generation; empty: there is none that all have. */
   readonly lost: readonly number[];
   readonly version?: Pick<Version, 'commit' | 'generation' | 'members'> | undefined;
 }
@@ -52,9 +52,7 @@ export function electShards(offers: readonly Offer[]): Election | LostShards {
   const [root] = survivors;
   if (root === undefined) return elect(offers.map(({ commit }) => commit));
   const ofRank = (rank: number, { commit, generation }: Pick<Version, 'commit' | 'generation'>) =>
-    offers[rank]?.versions?.find(
-      (version) => version.commit === commit && version.generation === generation,
-    );
+    offers[rank]?.versions?.find((version) => version.commit === commit && version.generation === generation);
   let lost: LostShards | undefined;
   for (const version of offers[root]?.versions ?? []) {
     const held = survivors.map((rank) => ofRank(rank, version)?.shards);
@@ -63,7 +61,9 @@ export function electShards(offers: readonly Offer[]): Election | LostShards {
     const holders = Array.from({ length: members }, (_, shard) => holdersOf(shard, survivors, held as never));
     const missing = holders.flatMap((ranks, shard) => (ranks.length === 0 ? [shard] : []));
     if (missing.length > 0) {
-      lost ??= { lost: missing, version: { commit, generation, members } };
+      // Of commits without copies, more is lost: they are not the ones to name.
+      if (lost === undefined || missing.length < lost.lost.length)
+        lost = { lost: missing, version: { commit, generation, members } };
       continue;
     }
     const lacking = offers.flatMap((_, rank) => (survivors.includes(rank) ? [] : [rank]));

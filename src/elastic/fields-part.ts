@@ -26,7 +26,9 @@ export class FieldsPart implements StatePart {
   save(slot = 0): void {
     const [owner, names] = [this.#owner, this.#names];
     // Cloning may fail: what was kept must then still be there as a whole.
-    const isPlain = names.every((name) => isPlainValue(owner[name]) || resumableOf(owner[name]) !== undefined);
+    const isPlain = names.every(
+      (name) => isPlainValue(owner[name]) || resumableOf(owner[name]) !== undefined,
+    );
     const kept = isPlain ? (this.#kept[slot] ?? []) : [];
     for (let i = 0; i < names.length; i++) kept[i] = valueOf(owner[names[i] as string]);
     this.#kept[slot] = kept;
@@ -100,5 +102,7 @@ function cloned(value: unknown): unknown {
 }
 
 function isPlainValue(value: unknown): boolean {
-  return (typeof value !== 'object' && typeof value !== 'function' && typeof value !== 'symbol') || value === null;
+  return (
+    (typeof value !== 'object' && typeof value !== 'function' && typeof value !== 'symbol') || value === null
+  );
 }

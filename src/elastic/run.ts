@@ -173,11 +173,12 @@ export class Run<R> {
     if (versions === undefined) return elect(offers.map((offer) => offer.commit));
     const election = electShards(offers);
     if (!('lost' in election)) return election;
-    const who = lost.map((each) => `rank ${each.rank} (${each.host})`).join(', ') || 'ranks';
+    const gone = [...lost].sort((a, b) => a.rank - b.rank);
+    const who = gone.map((each) => `rank ${each.rank} (${each.host})`).join(', ') || 'ranks';
     const what =
       election.version === undefined
         ? 'the ranks that are left have no commit in common'
-        : `of commit ${election.version.commit}, nobody has the shards of the ranks ${election.lost.join(', ')} of ${election.version.members} any more`;
+        : `nobody has shard ${election.lost.join(', ')} of ${election.version.members} of commit ${election.version.commit}`;
     throw new HorovodError(
       'ERR_HVD_STATE_LOST',
       `rank ${rank}: the job has lost ${who} at once, and with them a part of the sharded optimizer state and its copy: ${what}. ` +

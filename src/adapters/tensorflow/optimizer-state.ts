@@ -49,16 +49,22 @@ export function broadcastOptimizerStateSync(
   runSync(broadcastState(optimizer, rootRank, options));
 }
 
+/** The same without the lists of accumulators. */
+export async function broadcastOptimizerNumbers(optimizer: tf.Optimizer, rootRank: number): Promise<void> {
+  await run(broadcastState(optimizer, rootRank, {}, false));
+}
+
 function* broadcastState(
   optimizer: tf.Optimizer,
   rootRank: number,
   options: CollectiveOptions,
+  hasLists = true,
 ): BothForms<void> {
   const what = labelOf('broadcastOptimizerState', options);
   checkOptimizer(optimizer, what);
   checkRoot(rootRank, options, what);
   const fields = optimizer as unknown as Fields;
-  const offers = yield* exchange(offerOf(optimizer, fields, rootRank, what), options);
+  const offers = yield* exchange(offerOf(optimizer, fields, rootRank, what, hasLists), options);
   const state = agreedState(offers, rootRank, options, what);
   yield* broadcastSlots(slotsOf(optimizer, fields, state), rootRank, options);
   if (rank() !== rootRank) applyNumbers(optimizer, state.numbers);
@@ -92,14 +98,20 @@ export const numberFields: readonly string[] = [
   'initialAccumulatorValue',
 ];
 
-function offerOf(optimizer: tf.Optimizer, fields: Fields, rootRank: number, what: string): Offer {
+function offerOf(
+  optimizer: tf.Optimizer,
+  fields: Fields,
+  rootRank: number,
+  what: string,
+  hasLists: boolean,
+): Offer {
   const className = optimizer.getClassName();
   if (rank() !== rootRank) return { className, state: undefined };
   const lists: State['lists'] = [];
   const variables: State['variables'] = [];
   for (const [field, value] of Object.entries(fields)) {
     if (isAccumulators(field, value)) {
-      if (shardingOf(optimizer) !== undefined) continue;
+      if (!hasLists || shardingOf(optimizer) !== undefined) continue;
       const slots = Array.from(value, (entry) =>
         entry == null ? null : { originalName: entry.originalName, ...shapeOf(entry.variable, what) },
       );

@@ -15,6 +15,8 @@ export interface KerasParts {
   readonly model: tf.LayersModel;
   /** Default: that of compile(). */
   readonly optimizer?: tf.Optimizer | undefined;
+  /** As in TensorFlowState. */
+  readonly mirrorEvery?: number | undefined;
 }
 
 /** A state of a model, with all its weights, its optimizer, and of fields as ObjectState has them. */
@@ -29,14 +31,17 @@ export const KerasState: new <F extends object>(content: KerasParts & F) => Kera
       super();
       const what = 'KerasState';
       checkNames(content, Object.keys(Object(content)), what);
-      const { model, optimizer, ...fields } = content;
+      const { model, optimizer, mirrorEvery, ...fields } = content;
       this.model = model;
       const weights = weightsOf(model, what);
       const used = optimizer ?? model.optimizer;
       if (used == null) {
         throw invalid(what, 'the model has no optimizer; call model.compile() first, or give the optimizer');
       }
-      this.#parts = [...partsOfFields(this, fields, what), ...partsOfTraining(weights, [used], what)];
+      this.#parts = [
+        ...partsOfFields(this, fields, what),
+        ...partsOfTraining(weights, [used], { what, mirrorEvery }),
+      ];
     }
 
     protected override parts(): readonly StatePart[] {

@@ -98,7 +98,7 @@ export class OptimizerPart implements StatePart {
       restoreSingle(fields, field, kept.references, entries.length + k);
     });
     applyNumbers(this.optimizer, numbersFrom(kept.numbers));
-    this.#stepper?.abandonStep();
+    this.abandonStep();
     errorFeedbackOf(this.optimizer)?.goBack(slot);
   }
 
@@ -108,9 +108,13 @@ export class OptimizerPart implements StatePart {
     errorFeedbackOf(this.optimizer)?.forget(slot);
   }
 
-  async sync(root: number, { lacking, isNewcomer }: SyncPlan): Promise<void> {
-    // Sums of a step that some ranks have no part of.
+  /** Drops the sums of a step that some ranks have no part of. */
+  protected abandonStep(): void {
     this.#stepper?.abandonStep();
+  }
+
+  async sync(root: number, { lacking, isNewcomer }: SyncPlan): Promise<void> {
+    this.abandonStep();
     await errorFeedbackOf(this.optimizer)?.sync(root, lacking, this.variables);
     if (lacking.length === 0) return;
     const own = isNewcomer ? [] : this.#localEntries();

@@ -66,7 +66,11 @@ export class References {
     // A variable counts the references of its data in the backend in use.
     if (backendOf(dataId) !== backend) openEngine().moveData(backend, dataId);
     backend.incRef(dataId);
-    const info = { dataId, shape: this.#shapes[place] as number[], dtype: this.#dtypes[place] as tf.DataType };
+    const info = {
+      dataId,
+      shape: this.#shapes[place] as number[],
+      dtype: this.#dtypes[place] as tf.DataType,
+    };
     return openEngine().makeTensorFromTensorInfo(info);
   }
 }

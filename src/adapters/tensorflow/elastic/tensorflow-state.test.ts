@@ -50,7 +50,9 @@ describe('TensorFlowState', () => {
     assert.throws(make({ variables: [3] }), invalid(/tf\.Variable/));
     assert.throws(make({ variables: [], optimizer: 'adam' }), invalid(/tf\.train\.adam/));
     assert.throws(make({ variables: [], model: tf.sequential() }), invalid(/KerasState/));
-    const sharded = hvd.DistributedOptimizer(tf.train.adam(), { shardOptimizerState: true });
+    const processSet = new hvd.ProcessSet([0, 1]);
+    const sharded = hvd.DistributedOptimizer(tf.train.adam(), { shardOptimizerState: true, processSet });
     assert.throws(make({ variables: [], optimizer: sharded }), invalid(/shardOptimizerState/));
+    assert.throws(make({ variables: [], mirrorEvery: 0 }), invalid(/mirrorEvery/));
   });
 });

@@ -24,6 +24,13 @@ export interface ShardLayout {
   readonly pieces: readonly Piece[];
 }
 
+/** Where the shard of the member `index` of `members` begins in the long vector, and where it ends. */
+export function boundsOf(total: number, index: number, members: number): { begin: number; end: number } {
+  const [minimum, longer] = [Math.floor(total / members), total % members];
+  const begin = index * minimum + Math.min(index, longer);
+  return { begin, end: begin + minimum + (index < longer ? 1 : 0) };
+}
+
 /** The layout of variables with these numbers of elements, as the member `index` of `members` sees it. */
 export function layOut(sizes: readonly number[], index: number, members: number): ShardLayout {
   let total = 0;
@@ -31,9 +38,8 @@ export function layOut(sizes: readonly number[], index: number, members: number)
     total += size;
     return total - size;
   });
-  const [minimum, longer] = [Math.floor(total / members), total % members];
-  const begin = index * minimum + Math.min(index, longer);
-  const length = minimum + (index < longer ? 1 : 0);
+  const { begin, end } = boundsOf(total, index, members);
+  const length = end - begin;
   const pieces = sizes.flatMap((size, place): Piece[] => {
     const start = starts[place] as number;
     const from = Math.max(start, begin);

@@ -29,6 +29,8 @@ export interface Sharding {
   /** Places in `variables` of the local ones. */
   readonly local: readonly number[];
   readonly layout: ShardLayout;
+  /** Of a state that another generation has cut: which of the sharded variables have accumulators, on whatever rank. */
+  readonly hasAccumulators?: readonly boolean[] | undefined;
 }
 
 /** The variable that a piece belongs to. */
@@ -46,6 +48,11 @@ const cut = new WeakMap<tf.Optimizer, Sharding>();
 
 export function shardingOf(optimizer: tf.Optimizer): Sharding | undefined {
   return cut.get(optimizer);
+}
+
+/** The state is cut like this. */
+export function setSharding(optimizer: tf.Optimizer, sharding: Sharding): void {
+  cut.set(optimizer, sharding);
 }
 
 /** The state was replaced with a full one. */
@@ -150,7 +157,7 @@ function shardValues(list: Accumulators, { pieces, length }: ShardLayout): Float
 }
 
 /** '/m' of 'dense/kernel/m'. */
-function suffixOf({ originalName }: OptimizerVariable): string {
+export function suffixOf({ originalName }: OptimizerVariable): string {
   return originalName.slice(Math.max(originalName.lastIndexOf('/'), 0));
 }
 

@@ -26,10 +26,10 @@ import type { StepTimer } from '../step-times.ts';
 import { layOut, type Piece } from './layout.ts';
 import {
   cutState,
-  forgetSharding,
   hasState,
   nameAfterVariables,
   type Sharding,
+  setSharding,
   shapeOfPiece,
   shardingOf,
   variableOfPiece,
@@ -154,8 +154,9 @@ export class ShardedStep {
     const context = currentContext();
     const known = this.#route;
     if (known === undefined || known.context !== context) {
-      if (known !== undefined && shardingOf(this.#optimizer) !== undefined) throw this.#lost();
-      this.#route = this.#makeRoute(context, input);
+      const cut = shardingOf(this.#optimizer);
+      if (cut !== undefined && cut.context !== context) throw this.#lost();
+      this.#route = this.#makeRoute(context, input, cut);
       return this.#route;
     }
     this.#checkSame(known, input);
@@ -165,7 +166,9 @@ export class ShardedStep {
     return known;
   }
 
-  #makeRoute(context: AdapterContext, { variables, gradientOf, locals, isListed }: Input): Route {
+  /** `cut`: how the state is cut already, by the synchronization of an elastic job. */
+  #makeRoute(context: AdapterContext, input: Input, cut: Sharding | undefined): Route {
+    const { variables, gradientOf, locals, isListed } = input;
     const { what, processSet } = this.#rules;
     const name = `${this.#name.next(context)}.sharded`;
     const global = variables.filter((variable) => !locals.has(variable));
@@ -182,9 +185,16 @@ export class ShardedStep {
     const agreement = agreeOnGradients(context, proposal, { what, name: `${name}.plan`, processSet });
     const used = new Set(agreement.order);
     const takesAll = isListed && agreement.areAlike;
-    const chosen = global.filter((_, place) => takesAll || used.has(place));
-    const isActive = chosen.map((variable) => used.has(global.indexOf(variable)));
-    const own = variables.filter((variable) => locals.has(variable) && (takesAll || has(variable)));
+    const before = new Set(cut?.variables);
+    const chosen = global.filter((variable, place) => takesAll || used.has(place) || before.has(variable));
+    const active = new Set(cut?.sharded.filter((_, k) => cut.hasAccumulators?.[k]));
+    const isActive = chosen.map(
+      (variable) =>
+        used.has(global.indexOf(variable)) || active.has(cut?.variables.indexOf(variable) as number),
+    );
+    const own = variables.filter(
+      (variable) => locals.has(variable) && (takesAll || has(variable) || before.has(variable)),
+    );
     const inOrder = variables.filter((variable) => chosen.includes(variable) || own.includes(variable));
     const { ranks, index } = context.membersOf(processSet, what);
     const sizes = chosen.map(({ size }) => size);
@@ -204,9 +214,11 @@ export class ShardedStep {
       mayGrow: agreement.mayGrow,
       isListed: takesAll,
     };
-    this.#unite(route);
-    forgetSharding(this.#optimizer);
-    cutState(this.#optimizer, route);
+    if (cut === undefined) {
+      this.#unite(route);
+      cutState(this.#optimizer, route);
+    } else if (areSame(cut, route)) setSharding(this.#optimizer, route);
+    else throw this.#others(variables.length, locals.size, cut.variables.length);
     return route;
   }
 
@@ -264,10 +276,14 @@ export class ShardedStep {
       ? variables
       : variables.filter((variable) => route.variables.includes(variable));
     if (signatureOf(given, locals) === route.signature) return;
-    throw new HorovodError(
+    throw this.#others(variables.length, locals.size, route.variables.length);
+  }
+
+  #others(given: number, local: number, first: number): HorovodError {
+    return new HorovodError(
       'ERR_HVD_UNSUPPORTED',
       `${this.#rules.what}: with shardOptimizerState an optimizer is for one list of variables, in one order. It was first used ` +
-        `with ${route.variables.length}, and is now given others (${variables.length}, ${locals.size} of them local). Register local ` +
+        `with ${first}, and is now given others (${given}, ${local} of them local). Register local ` +
         'variables before the first step, and make an optimizer for each list.',
     );
   }
@@ -294,6 +310,14 @@ function assignAll(route: Route, values: Float32Array): void {
     variable.assign(tensor);
     tensor.dispose();
   });
+}
+
+function areSame(a: Sharding, b: Sharding): boolean {
+  const isAlike = (as: readonly unknown[], bs: readonly unknown[]) =>
+    as.length === bs.length && as.every((each, i) => each === bs[i]);
+  return (
+    isAlike(a.variables, b.variables) && isAlike(a.sharded, b.sharded) && a.layout.length === b.layout.length
+  );
 }
 
 function isWhole(variable: tf.Variable, { from, to }: Piece): boolean {

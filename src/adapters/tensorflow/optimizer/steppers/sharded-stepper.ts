@@ -8,16 +8,19 @@ import { groupSize } from '../../../context.ts';
 import { accumulatorsOf } from '../../accumulators.ts';
 import { entriesOf, Loss, type NamedGradients } from '../gradients.ts';
 import type { OptimizerRules } from '../options.ts';
+import { Shards } from '../sharded/mirror.ts';
 import { forgetSharding, gatherState, shardingOf } from '../sharded/state.ts';
 import { type GivenGradients, ShardedStep } from '../sharded/step.ts';
 import { BaseStepper, type Computed, type StepperParts, type Weights } from './stepper.ts';
 
 export class ShardedStepper extends BaseStepper {
+  readonly shards: Shards;
   readonly #step: ShardedStep;
 
   constructor(parts: StepperParts) {
     super(parts);
     checkElementWise(parts.optimizer, parts.rules);
+    this.shards = new Shards(parts.optimizer, parts.rules);
     this.#step = new ShardedStep(parts.optimizer, parts.base, parts.rules);
   }
 
@@ -85,13 +88,20 @@ export class ShardedStepper extends BaseStepper {
     const locals = this.locals.current();
     if (groupSize(this.rules) > 1) {
       if (!this.#step.run(given, locals, this.timer)) this.skippedSteps++;
+      this.shards.reductions++;
       return;
     }
     const entries = given.variables.map(({ name }, place) => ({
       name,
       tensor: (given.gradients[place] ?? null) as tf.Tensor,
     }));
-    this.update(given.isListed ? entries : entries.filter(({ tensor }) => tensor !== null), locals);
+    const used = given.isListed ? entries : entries.filter(({ tensor }) => tensor !== null);
+    this.update(used, locals);
+    const isUsed = new Set(used);
+    this.shards.trainedAlone(
+      given.variables.filter((_, place) => isUsed.has(entries[place] as (typeof entries)[number])),
+      locals,
+    );
   }
 }
 

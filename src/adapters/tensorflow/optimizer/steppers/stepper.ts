@@ -16,6 +16,7 @@ import {
 } from '../gradients.ts';
 import { type LocalVariables, trainableVariables } from '../local-variables.ts';
 import type { OptimizerRules } from '../options.ts';
+import type { Shards } from '../sharded/mirror.ts';
 import { type StepTimer, timeStep } from '../step-times.ts';
 import { asOwnTape } from '../tape-activity.ts';
 import { Aggregation } from './aggregation.ts';
@@ -34,6 +35,8 @@ export interface Stepper {
   applyGradients(given: NamedGradients): void;
   /** Whether each rank has only a part of the optimizer's state. */
   readonly isSharded: boolean;
+  /** Only where it is sharded. */
+  readonly shards?: Shards;
   /** Variables that each rank trains by itself, as they are now. */
   localVariables(): ReadonlySet<tf.Variable>;
   /** False in the middle of a step of several passes: what was summed up is not part of any weight yet. */
