@@ -92,7 +92,10 @@ export class Residuals {
       }
       const { residual } = before;
       if (residual === undefined) tensor.residual = undefined;
-      else (tensor.residual ??= new Float32Array(residual.length)).set(residual);
+      else {
+        tensor.residual ??= new Float32Array(residual.length);
+        tensor.residual.set(residual);
+      }
       tensor.shared.clear();
       for (const [name, values] of before.shared) tensor.shared.set(name, values);
     }

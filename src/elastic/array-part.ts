@@ -30,7 +30,8 @@ export class ArrayPart implements StatePart {
 
   save(slot = 0): void {
     if (this.#names.length === 0) return;
-    const kept = (this.#kept[slot] ??= new Map());
+    const kept = this.#kept[slot] ?? new Map<string, Kept>();
+    this.#kept[slot] = kept;
     for (const [name, array] of this.#arrays()) {
       const old = kept.get(name)?.copy;
       const copy = old?.byteLength === array.byteLength ? old : new Uint8Array(array.byteLength);

@@ -30,7 +30,7 @@ export class FieldsPart implements StatePart {
       (name) => isPlainValue(owner[name]) || resumableOf(owner[name]) !== undefined,
     );
     const kept = isPlain ? (this.#kept[slot] ?? []) : [];
-    for (let i = 0; i < names.length; i++) kept[i] = valueOf(owner[names[i] as string]);
+    for (let i = 0; i < names.length; i++) kept[i] = keptOf(owner[names[i] as string]);
     this.#kept[slot] = kept;
   }
 
@@ -53,7 +53,7 @@ export class FieldsPart implements StatePart {
 
   /** A clone of all fields. */
   #current(): Values {
-    return Object.fromEntries(this.#names.map((name) => [name, valueOf(this.#owner[name])]));
+    return Object.fromEntries(this.#names.map((name) => [name, keptOf(this.#owner[name])]));
   }
 
   #apply(values: Values): void {
@@ -68,7 +68,7 @@ export class FieldsPart implements StatePart {
 }
 
 /** What is kept of a field: a clone, or the place of a sampler. Most fields are numbers, and structuredClone() is slow. */
-function valueOf(value: unknown): unknown {
+function keptOf(value: unknown): unknown {
   return isPlainValue(value) ? value : (resumableOf(value)?.place() ?? cloned(value));
 }
 

@@ -57,7 +57,8 @@ export class OptimizerPart implements StatePart {
   }
 
   save(slot = 0): void {
-    const kept = (this.#kept[slot] ??= new Kept());
+    const kept = this.#kept[slot] ?? new Kept();
+    this.#kept[slot] = kept;
     const fields = this.#fields;
     const { references, entries, ends } = kept;
     kept.lists = fields.lists();

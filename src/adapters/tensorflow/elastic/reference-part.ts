@@ -31,7 +31,8 @@ export class ReferencePart implements StatePart {
   }
 
   save(slot = 0): void {
-    const kept = (this.#kept[slot] ??= new References());
+    const kept = this.#kept[slot] ?? new References();
+    this.#kept[slot] = kept;
     const variables = this.#variables;
     for (let i = 0; i < variables.length; i++) kept.set(i, variables[i] as tf.Variable);
   }
