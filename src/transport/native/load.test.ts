@@ -3,7 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { loadNative } from './load.ts';
+import { describeNative, loadNative } from './load.ts';
+import { tryAddon } from './try-addon.ts';
 
 /** A module in place of the addon. */
 function withModule(text: string, check: (path: string) => void): void {
@@ -57,7 +58,7 @@ function withModules(names: readonly string[], check: (nativePath: string) => vo
   }
 }
 
-test('the transport of the transport decides which addon is loaded', () => {
+test('the transport decides which addon is loaded', () => {
   withModules([], (nativePath) => {
     assert.match(reasonFor({ nativePath, transport: 'tcp' }), /this is main/);
     assert.match(reasonFor({ nativePath, transport: 'mpi' }), /no mpicxx when Horovod was built/);
@@ -82,5 +83,28 @@ test('an addon for another MPI than the one that started this process is not loa
   withModules(['horovod-mpi-mpich.node'], (nativePath) => {
     const reason = reasonFor({ nativePath, transport: 'mpi', launcher: { kind: 'open-mpi' } });
     assert.match(reason, /started by Open MPI, and Horovod was built with MPICH/);
+  });
+});
+
+test('asking for the addons of mpi and gloo loads them in another process', () => {
+  withModule(`globalThis.isLoadedHere = true; exports.interfaceVersion = 7;`, (path) => {
+    assert.deepEqual(tryAddon(path), { version: 7 });
+    assert.ok(!('isLoadedHere' in globalThis));
+  });
+  withModules(['horovod-mpi-openmpi.node', 'horovod-gloo.node'], (nativePath) => {
+    for (const transport of ['mpi', 'gloo']) {
+      const { built, reason } = describeNative({ nativePath, transport });
+      assert.equal(built, false);
+      assert.match(reason ?? '', new RegExp(`horovod-${transport}.*\\.node does not load: `));
+    }
+  });
+});
+
+test('an addon that throws, or that ends the process, is a reason', () => {
+  withModule('throw new Error("no such symbol");', (path) => {
+    assert.deepEqual(tryAddon(path), { error: 'no such symbol' });
+  });
+  withModule(`process.kill(process.pid, 'SIGSEGV');`, (path) => {
+    assert.deepEqual(tryAddon(path), { error: 'a process that loads it ends with SIGSEGV' });
   });
 });

@@ -8,6 +8,7 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { packageRoot } from '../../settings/package.ts';
 import { interfaceVersion, type NativeAddon } from './addon.ts';
+import { tryAddon } from './try-addon.ts';
 
 export interface NativeSearch {
   /** False: the user asked for the portable transport. */
@@ -24,70 +25,87 @@ export type NativeResult =
   | { readonly built: false; readonly reason: string };
 
 export function loadNative(search: NativeSearch = {}): NativeResult {
-  if (search.native === false) return { built: false, reason: 'HOROVOD_NATIVE=0' };
+  const found = findNative(search);
+  return 'reason' in found ? { built: false, reason: found.reason } : load(found.file);
+}
+
+/** For `horovodrun --check-build` and for processes that start others: the addons of mpi and gloo are not loaded here. */
+export function describeNative(search: NativeSearch = {}): {
+  built: boolean;
+  reason?: string;
+  path?: string;
+} {
+  const found = findNative(search);
+  if ('reason' in found) return { built: false, reason: found.reason };
+  const { file, isMain } = found;
+  if (isMain) {
+    const result = load(file);
+    return result.built ? { built: true, path: file } : { built: false, reason: result.reason };
+  }
+  const answer = tryAddon(path.resolve(file));
+  if ('error' in answer) return { built: false, reason: doesNotLoad(file, answer.error) };
+  return answer.version === interfaceVersion
+    ? { built: true, path: file }
+    : { built: false, reason: otherSources(file) };
+}
+
+type Found = { readonly file: string; readonly isMain: boolean } | { readonly reason: string };
+
+function findNative(search: NativeSearch): Found {
+  if (search.native === false) return { reason: 'HOROVOD_NATIVE=0' };
   const main = search.nativePath ?? builtAddonPath();
   if (!existsSync(main)) {
     const reason =
       search.nativePath === undefined
         ? `it was not built for this platform (${process.platform} ${process.arch})`
         : `HOROVOD_NATIVE_PATH names ${main}, which does not exist`;
-    return { built: false, reason };
+    return { reason };
   }
   const { transport } = search;
-  if (transport === 'mpi') return loadMpi(path.dirname(main), search.launcher?.kind);
-  if (transport === 'gloo') return loadGloo(path.dirname(main));
-  return load(main);
-}
-
-/** For `horovodrun --check-build`. */
-export function describeNative(search: NativeSearch = {}): {
-  built: boolean;
-  reason?: string;
-  path?: string;
-} {
-  const result = loadNative(search);
-  return result.built ? { built: true, path: result.path } : { built: false, reason: result.reason };
+  if (transport === 'mpi') return findMpi(path.dirname(main), search.launcher?.kind);
+  if (transport === 'gloo') return findGloo(path.dirname(main));
+  return { file: main, isMain: true };
 }
 
 function load(file: string): NativeResult {
   try {
     const addon = createRequire(import.meta.url)(path.resolve(file)) as NativeAddon;
-    if (addon.interfaceVersion !== interfaceVersion) {
-      return { built: false, reason: `${file} was built from other sources; run npm run build` };
-    }
+    if (addon.interfaceVersion !== interfaceVersion) return { built: false, reason: otherSources(file) };
     return { built: true, addon, path: file };
   } catch (error) {
-    return { built: false, reason: `${file} does not load: ${(error as Error).message}` };
+    return { built: false, reason: doesNotLoad(file, (error as Error).message) };
   }
 }
 
+function otherSources(file: string): string {
+  return `${file} was built from other sources; run npm run build`;
+}
+
+function doesNotLoad(file: string, why: string): string {
+  return `${file} does not load: ${why}`;
+}
+
 /** The addon for the MPI family that started this process. Without mpirun there is only one process, and any will do. */
-function loadMpi(folder: string, launcher: string | undefined): NativeResult {
+function findMpi(folder: string, launcher: string | undefined): Found {
   const families = readdirSync(folder).flatMap((name) => /^horovod-mpi-(\w+)\.node$/.exec(name)?.[1] ?? []);
   if (families.length === 0) {
-    return {
-      built: false,
-      reason: 'there was no mpicxx when Horovod was built; HOROVOD_WITH_MPI=1 npm run build',
-    };
+    return { reason: 'there was no mpicxx when Horovod was built; HOROVOD_WITH_MPI=1 npm run build' };
   }
   const wanted = launcher === 'open-mpi' ? 'openmpi' : launcher === 'pmi' ? 'mpich' : undefined;
   if (wanted !== undefined && !families.includes(wanted)) {
     const reason =
       `this process was started by ${wanted === 'openmpi' ? 'Open MPI' : 'MPICH'}, and Horovod was built ` +
       `with ${families.includes('mpich') ? 'MPICH' : 'Open MPI'}; HOROVOD_MPICXX=<its mpicxx> HOROVOD_WITH_MPI=1 npm run build`;
-    return { built: false, reason };
+    return { reason };
   }
   const family = wanted ?? (families.includes('openmpi') ? 'openmpi' : families[0]);
-  return load(path.join(folder, `horovod-mpi-${family}.node`));
+  return { file: path.join(folder, `horovod-mpi-${family}.node`), isMain: false };
 }
 
-function loadGloo(folder: string): NativeResult {
+function findGloo(folder: string): Found {
   const file = path.join(folder, 'horovod-gloo.node');
-  if (existsSync(file)) return load(file);
-  return {
-    built: false,
-    reason: 'libgloo was not installed when Horovod was built; HOROVOD_WITH_GLOO=1 npm run build',
-  };
+  if (existsSync(file)) return { file, isMain: false };
+  return { reason: 'libgloo was not installed when Horovod was built; HOROVOD_WITH_GLOO=1 npm run build' };
 }
 
 function builtAddonPath(): string {
