@@ -72,6 +72,11 @@ export class Files {
     this.#modules.set(scheme, module.href);
   }
 
+  /** Whether there is a file system for a scheme. */
+  has(scheme: string): boolean {
+    return scheme in builtIn || this.#modules.has(scheme);
+  }
+
   fileSystem(location: string): Promise<FileSystem> {
     const scheme = schemeOf(location);
     let opened = this.#opened.get(scheme);

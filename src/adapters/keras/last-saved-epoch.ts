@@ -1,9 +1,11 @@
 // The newest of the checkpoints that a script has written, one for each epoch.
 
-import { existsSync, readdirSync } from 'node:fs';
-import { dirname, relative, sep } from 'node:path';
+import { problemOf } from '../../files/file-system.ts';
+import { folderOf, locationOf } from '../../files/location.ts';
+import { statusOf } from '../../files/read-file.ts';
 import { invalid } from '../../operations/check-options.ts';
-import { modelJsonIn, pathOf } from './model-files/location.ts';
+import { fileSystems } from '../context.ts';
+import { modelJsonIn } from './model-files/location.ts';
 
 const mark = '{epoch}';
 
@@ -19,15 +21,25 @@ export async function lastSavedEpoch(filepath: string): Promise<number> {
       `expected a path with ${mark} in it, such as 'checkpoints/epoch-${mark}'`,
     );
   }
-  const path = pathOf(filepath);
+  const files = fileSystems();
+  const place = locationOf(filepath);
   // The folder with one entry for each epoch, and what those entries are called.
-  const folder = dirname(`${path.slice(0, path.indexOf(mark))}x`);
-  const [entry = ''] = relative(folder, path).split(sep);
+  const folder = folderOf(`${place.slice(0, place.indexOf(mark))}x`);
+  const [entry = ''] = place.slice(folder.length).replace(/^\/+/, '').split('/');
   const [before = '', ...after] = entry.split(mark);
-  const epochs = (existsSync(folder) ? readdirSync(folder) : []).flatMap((name) => {
+  const fileSystem = await files.fileSystem(folder);
+  const entries = await fileSystem.list(folder).catch((error: unknown) => {
+    if (problemOf(error) === 'missing') return [];
+    throw error;
+  });
+  const epochs = entries.flatMap(({ name }) => {
     const digits = /^\d+/.exec(name.slice(before.length))?.[0];
     return digits !== undefined && name === [before, ...after].join(digits) ? [Number(digits)] : [];
   });
-  const isSaved = (epoch: number) => existsSync(modelJsonIn(path.replaceAll(mark, String(epoch))));
-  return Math.max(0, ...epochs.filter(isSaved));
+  // From the newest on: usually the first one is there.
+  for (const epoch of epochs.sort((a, b) => b - a)) {
+    const model = modelJsonIn(place.replaceAll(mark, String(epoch)));
+    if ((await statusOf(files, model)) !== undefined) return epoch;
+  }
+  return 0;
 }

@@ -7,7 +7,6 @@ import { errorFeedbackOf, restoreErrorFeedback } from '../tensorflow/optimizer/e
 import type { DistributedOptimizerOptions } from '../tensorflow/optimizer/options.ts';
 import { readErrorFeedback } from './model-files/error-feedback-file.ts';
 import { fileHandler } from './model-files/file-handler.ts';
-import { pathOf } from './model-files/location.ts';
 
 /** Classes by the name they have in model.json. */
 export type CustomObjects = Record<
@@ -25,7 +24,7 @@ export interface LoadModelOptions extends DistributedOptimizerOptions {
 }
 
 /**
- * Loads a model from a path, a file:// URL or a tf.io handler. If it was saved with its optimizer, that is restored with state
+ * Loads a model from a path, a URL (file://, hdfs://, http://) or a tf.io handler. If it was saved with its optimizer, that is restored with state
  * and learning rate, and wrapped by DistributedOptimizer(). Not collective: call it on every rank, or on one and broadcast.
  * Error feedback of lossy compression is restored too: each rank takes its part, or on another number of ranks an equal share.
  */
@@ -37,10 +36,7 @@ export async function loadModel(
   const isPlace = typeof location === 'string' || location instanceof URL;
   if (!isPlace && typeof location?.load !== 'function') {
     const given = typeof location;
-    throw invalid(
-      'loadModel()',
-      `expected a path, a file:// URL or a tf.io handler with load(), not ${given}`,
-    );
+    throw invalid('loadModel()', `expected a path, a URL or a tf.io handler with load(), not ${given}`);
   }
   const handler = isPlace ? fileHandler(location) : location;
   const model = await withClasses({ ...customObjects, ...customOptimizers }, () =>
@@ -52,7 +48,7 @@ export async function loadModel(
   // The setter would make model.dispose() spare the optimizer; here it belongs to the model.
   if (wrapped !== model.optimizer) model.optimizer = wrapped;
   if (isPlace && errorFeedbackOf(wrapped) !== undefined) {
-    const state = await readErrorFeedback(pathOf(location));
+    const state = await readErrorFeedback(location);
     if (state !== undefined) restoreErrorFeedback(wrapped, model.trainableWeights as never, state);
   }
   return model;

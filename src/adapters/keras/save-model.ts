@@ -16,7 +16,7 @@ export interface SaveModelOptions {
 /**
  * Saves a model into a folder, atomically. Rank 0 writes; other ranks return at once, because all ranks have the same weights.
  * If they need the file, call barrier(). All ranks must call it if the optimizer is saved too and its state is sharded, or its
- * compression has error feedback: then each rank has a part. Error feedback is saved to paths and file:// URLs, not to handlers.
+ * compression has error feedback: then each rank has a part. Error feedback is saved to paths and URLs, not to handlers.
  */
 export async function saveModel(
   model: tf.LayersModel,

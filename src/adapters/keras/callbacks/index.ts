@@ -7,6 +7,7 @@ import { callbackClass } from './callback-class.ts';
 import { LearningRateScheduleCallback as LearningRateScheduleClass } from './learning-rate-schedule.ts';
 import { LearningRateWarmupCallback as LearningRateWarmupClass } from './learning-rate-warmup.ts';
 import { MetricAverageCallback as MetricAverageClass } from './metric-average.ts';
+import { ModelCheckpoint as ModelCheckpointClass } from './model-checkpoint.ts';
 import { ProgressCallback as ProgressClass } from './progress.ts';
 import { TensorBoard as TensorBoardClass } from './tensorboard.ts';
 
@@ -16,6 +17,7 @@ export type { LearningRateScheduleOptions } from './learning-rate-schedule.ts';
 export type { LearningRateWarmupOptions } from './learning-rate-warmup.ts';
 export { type AnyCallback, type CallbackInstance, list } from './list.ts';
 export type { MetricAverageOptions } from './metric-average.ts';
+export type { ModelCheckpointOptions } from './model-checkpoint.ts';
 export type { ProgressOptions } from './progress.ts';
 export type { TensorBoardOptions } from './tensorboard.ts';
 
@@ -38,6 +40,10 @@ export type LearningRateWarmupCallback = LearningRateWarmupClass;
 export const MetricAverageCallback: CallableClass<typeof MetricAverageClass> =
   callbackClass(MetricAverageClass);
 export type MetricAverageCallback = MetricAverageClass;
+
+export const ModelCheckpoint: CallableClass<typeof ModelCheckpointClass> =
+  callbackClass(ModelCheckpointClass);
+export type ModelCheckpoint = ModelCheckpointClass;
 
 export const ProgressCallback: CallableClass<typeof ProgressClass> = callbackClass(ProgressClass);
 export type ProgressCallback = ProgressClass;

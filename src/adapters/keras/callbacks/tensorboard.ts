@@ -1,8 +1,7 @@
 // Writes the metrics of every epoch, and of every n-th batch if asked for, to TensorBoard event files. Only rank 0 writes. Files
 // are laid out as by Keras: <logDir>/train and <logDir>/validation.
 
-import { join } from 'node:path';
-import { pathOf } from '../model-files/location.ts';
+import { joinLocation, locationOf } from '../../../files/location.ts';
 import { EventWriter } from '../tensorboard/event-writer.ts';
 import { type FitLogs, HorovodCallback, type Membership, readLogs } from './horovod-callback.ts';
 
@@ -28,7 +27,7 @@ export class TensorBoard extends HorovodCallback {
       updateFreq === 'epoch' ? Number.POSITIVE_INFINITY : updateFreq === 'batch' ? 1 : updateFreq;
     if (!(batches >= 1))
       throw this.invalid(`updateFreq must be 'epoch', 'batch' or a number of batches, not ${updateFreq}`);
-    this.#logDir = pathOf(logDir);
+    this.#logDir = locationOf(logDir);
     this.#batchesPerUpdate = batches;
   }
 
@@ -56,10 +55,16 @@ export class TensorBoard extends HorovodCallback {
     );
   }
 
+  /** On a server, what was collected is written now. */
+  override async onTrainEnd(logs?: FitLogs): Promise<void> {
+    await super.onTrainEnd(logs);
+    for (const writer of this.#writers.values()) await writer.flush();
+  }
+
   async #write(run: string, step: number, prefix: string, metrics: Record<string, number>): Promise<void> {
     const scalars = Object.entries(metrics).map(([metric, value]) => [prefix + metric, value] as const);
     if (scalars.length === 0) return;
-    const writer = this.#writers.get(run) ?? (await EventWriter.create(join(this.#logDir, run)));
+    const writer = this.#writers.get(run) ?? (await EventWriter.create(joinLocation(this.#logDir, run)));
     this.#writers.set(run, writer);
     await writer.scalars(step, Object.fromEntries(scalars));
   }

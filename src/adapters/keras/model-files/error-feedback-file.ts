@@ -1,26 +1,25 @@
 // The file beside a model with the error feedback of lossy compression: what each rank had not sent yet. model.json has its
 // name, checksum and shapes; TensorFlow.js ignores that entry, so the model loads everywhere.
 
-import { readFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
 import { HorovodError } from '../../../errors.ts';
+import { readFile, readTextFile } from '../../../files/read-file.ts';
+import { fileSystems } from '../../context.ts';
 import type { ErrorFeedbackState } from '../../tensorflow/optimizer/error-feedback.ts';
-import { modelJsonIn } from './location.ts';
+import { besideModelJson, modelJsonIn } from './location.ts';
 import { type ErrorFeedbackEntry, type ModelJsonExtras, sha256 } from './write-model.ts';
 
 /** A model that is replaced while it is read is read again. */
 const maxAttempts = 5;
 
-/** What the model at a path was saved with; undefined if it has no error feedback. */
-export async function readErrorFeedback(path: string): Promise<ErrorFeedbackState | undefined> {
-  const modelJson = modelJsonIn(path);
+/** What a model was saved with; undefined if it has no error feedback. */
+export async function readErrorFeedback(location: string | URL): Promise<ErrorFeedbackState | undefined> {
+  const modelJson = modelJsonIn(location);
   for (let attempt = 1; ; attempt++) {
     const entry = await entryIn(modelJson);
     if (entry === undefined) return undefined;
-    const file = join(dirname(modelJson), entry.file);
-    const bytes = await readFile(file).catch((cause: Error) => cause);
-    if (!(bytes instanceof Error) && sha256(bytes) === entry.sha256)
-      return stateOf(entry, new Uint8Array(bytes));
+    const file = besideModelJson(modelJson, entry.file);
+    const bytes = await readFile(fileSystems(), file).catch((cause: Error) => cause);
+    if (!(bytes instanceof Error) && sha256(bytes) === entry.sha256) return stateOf(entry, bytes);
     // A newer model may have taken the place of the one whose file this was.
     if (attempt < maxAttempts && (await entryIn(modelJson))?.sha256 !== entry.sha256) continue;
     throw new HorovodError(
@@ -94,6 +93,6 @@ function stateOf(
 }
 
 async function entryIn(modelJson: string): Promise<ErrorFeedbackEntry | undefined> {
-  const { horovod } = JSON.parse(await readFile(modelJson, 'utf8')) as ModelJsonExtras;
+  const { horovod } = JSON.parse(await readTextFile(fileSystems(), modelJson)) as ModelJsonExtras;
   return horovod?.errorFeedback;
 }

@@ -1,30 +1,37 @@
-// file:// for model.save() and tf.loadLayersModel() if tfjs-node is not installed. If it is, its handler is used: TensorFlow.js
-// rejects a URL for which there are two handlers.
+// file:// for model.save() and tf.loadLayersModel() if tfjs-node is not installed, and the schemes of our own file systems: hdfs://
+// and those that users register. If tfjs-node is installed, its handler for file:// is used: TensorFlow.js rejects a URL for which
+// there are two handlers. For http:// TensorFlow.js has its own.
 
 import * as tf from '@tensorflow/tfjs';
-import { folderOf, isFileUrl, pathOf } from './location.ts';
+import { isHttp, isLocal, locationOf, schemeOf } from '../../../files/location.ts';
+import { fileSystems } from '../../context.ts';
+import { modelFolderOf } from './location.ts';
 import { readModel } from './read-model.ts';
 import { type ModelExtras, writeModel } from './write-model.ts';
 
 type IORouter = Parameters<typeof tf.io.registerSaveRouter>[0];
 
-/** A tf.io handler for a path, a file:// URL or a URL object. */
+/** A tf.io handler for a path, a URL as a string or a URL object. */
 export function fileHandler(location: string | URL, extras: ModelExtras = {}): tf.io.IOHandler {
-  const path = pathOf(location);
+  const place = locationOf(location);
   return {
-    save: (artifacts) => writeModel(folderOf(path), artifacts, extras),
-    load: () => readModel(path),
+    save: (artifacts) => writeModel(modelFolderOf(place), artifacts, extras),
+    load: () => readModel(place),
   };
 }
 
-/** Makes file:// URLs work in TensorFlow.js. Does nothing where they already do. */
+/** Makes file:// and hdfs:// URLs work in TensorFlow.js. Does nothing where they already do. */
 export function registerFileHandler(): void {
-  const probe = 'file://model';
-  if (tf.io.getSaveHandlers(probe).length === 0) {
+  const isMissing = (handlers: readonly tf.io.IOHandler[]) => handlers.length === 0;
+  if (isMissing(tf.io.getSaveHandlers('file://model'))) {
     tf.io.registerSaveRouter(yieldingRouter((url) => tf.io.getSaveHandlers(url)));
   }
-  if (tf.io.getLoadHandlers(probe).length === 0) {
+  if (isMissing(tf.io.getLoadHandlers('file://model'))) {
     tf.io.registerLoadRouter(yieldingRouter((url) => tf.io.getLoadHandlers(url)));
+  }
+  if (isMissing(tf.io.getSaveHandlers('hdfs://host/model'))) {
+    tf.io.registerSaveRouter(remoteRouter);
+    tf.io.registerLoadRouter(remoteRouter);
   }
 }
 
@@ -32,7 +39,7 @@ export function registerFileHandler(): void {
 function yieldingRouter(handlersOf: (url: string) => tf.io.IOHandler[]): IORouter {
   const state = { asking: false };
   return (url) => {
-    if (state.asking || typeof url !== 'string' || !isFileUrl(url)) return null as never;
+    if (state.asking || typeof url !== 'string' || !/^file:\/\//.test(url)) return null as never;
     state.asking = true; // when called by ourselves, this router offers nothing
     try {
       return handlersOf(url).length > 0 ? (null as never) : fileHandler(url);
@@ -40,4 +47,9 @@ function yieldingRouter(handlersOf: (url: string) => tf.io.IOHandler[]): IORoute
       state.asking = false;
     }
   };
+}
+
+function remoteRouter(url: string | string[]): tf.io.IOHandler {
+  const isOurs = typeof url === 'string' && !isLocal(url) && !isHttp(url) && fileSystems().has(schemeOf(url));
+  return isOurs ? fileHandler(url) : (null as never);
 }

@@ -1,45 +1,36 @@
-// Reads and writes model files in pieces and shows the progress on rank 0, or outside of a job: they may be on a slow disk or
-// far away.
+// Reads and writes model files and shows the progress on rank 0, or outside of a job: they may be on a slow disk or far away.
 
-import type { FileHandle } from 'node:fs/promises';
 import { inBytes, type Phase, startPhase } from '../../../console/progress.ts';
-import { logOfRankZero } from '../../context.ts';
+import { writeFileAtomically } from '../../../files/atomic-write.ts';
+import { readFile } from '../../../files/read-file.ts';
+import { fileSystems, logOfRankZero } from '../../context.ts';
 
-const pieceBytes = 16 * 2 ** 20;
-
-export async function writeInPieces(file: FileHandle, content: Uint8Array, path: string): Promise<void> {
+/** Whole or not at all. */
+export async function writeWithProgress(location: string, content: Uint8Array): Promise<void> {
   const total = content.byteLength;
-  const phase = phaseOf(`writing ${inBytes(total)} to ${path}`);
+  const phase = phaseOf(`writing ${inBytes(total)} to ${location}`);
   try {
-    for (let done = 0; done < total; ) {
-      const piece = content.subarray(done, done + pieceBytes);
-      const { bytesWritten } = await file.write(piece, 0, piece.byteLength);
-      done += bytesWritten;
+    const onProgress = (done: number) => {
       phase?.report({ done, total, unit: 'bytes' });
-    }
-    // On many systems this is what takes the time.
-    phase?.report({ detail: 'waiting for the disk' });
-    await file.sync();
+      // On many systems this is what takes the time.
+      if (done === total) phase?.report({ detail: 'waiting for the disk' });
+    };
+    await writeFileAtomically(fileSystems(), location, content, { onProgress });
   } finally {
     phase?.end();
   }
 }
 
-export async function readInPieces(file: FileHandle, path: string): Promise<Uint8Array<ArrayBuffer>> {
-  const { size: total } = await file.stat();
-  const phase = phaseOf(`reading ${inBytes(total)} from ${path}`);
-  const content = new Uint8Array(total);
+/** A file that becomes shorter while it is read ends where it ends: its checksum will not match. */
+export async function readWithProgress(location: string): Promise<Uint8Array<ArrayBuffer>> {
+  let phase: Phase | undefined;
   try {
-    let done = 0;
-    while (done < total) {
-      const length = Math.min(pieceBytes, total - done);
-      const { bytesRead } = await file.read(content, done, length, done);
-      // The file was truncated meanwhile: its checksum will not match.
-      if (bytesRead === 0) return content.subarray(0, done);
-      done += bytesRead;
-      phase?.report({ done, total, unit: 'bytes' });
-    }
-    return content;
+    return await readFile(fileSystems(), location, {
+      onProgress: (done, total) => {
+        phase ??= phaseOf(`reading ${inBytes(total)} from ${location}`);
+        phase?.report({ done, total, unit: 'bytes' });
+      },
+    });
   } finally {
     phase?.end();
   }

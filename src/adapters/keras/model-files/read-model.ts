@@ -1,20 +1,22 @@
 // Reads a model in the format of TensorFlow.js, model.json beside its weights. Errors say what is wrong with it: missing, not a
 // model, truncated, or changed since it was written.
 
-import { open, readFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../../errors.ts';
-import { readInPieces } from './file-progress.ts';
-import { modelJsonIn } from './location.ts';
-import { type ModelJsonExtras, sha256 } from './write-model.ts';
+import { problemOf } from '../../../files/file-system.ts';
+import { isLocal } from '../../../files/location.ts';
+import { readTextFile } from '../../../files/read-file.ts';
+import { fileSystems } from '../../context.ts';
+import { readWithProgress } from './file-progress.ts';
+import { besideModelJson, modelJsonIn } from './location.ts';
+import { type ModelJsonExtras, reasonOf, sha256 } from './write-model.ts';
 
 /** A model that is replaced while it is read is read again. */
 const maxAttempts = 5;
 
-/** The model at a path: a folder with model.json, or that file itself. */
-export async function readModel(path: string): Promise<tf.io.ModelArtifacts> {
-  const modelJson = modelJsonIn(path);
+/** The model of a folder with model.json, or of that file itself. */
+export async function readModel(location: string): Promise<tf.io.ModelArtifacts> {
+  const modelJson = modelJsonIn(location);
   for (let attempt = 1; ; attempt += 1) {
     const text = await readText(modelJson);
     try {
@@ -72,31 +74,28 @@ function parse(modelJson: string, text: string): tf.io.ModelJSON & ModelJsonExtr
 
 async function readText(modelJson: string): Promise<string> {
   try {
-    return await readFile(modelJson, 'utf8');
+    return await readTextFile(fileSystems(), modelJson);
   } catch (cause) {
-    const missing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
+    const elsewhere = isLocal(modelJson)
+      ? ' Checkpoints are written by rank 0: on another host the file is not there, unless both see the same disk. ' +
+        'Load on rank 0 and broadcast.'
+      : '';
     throw new HorovodError(
       'ERR_HVD_MODEL_FILE',
-      missing
-        ? `There is no model at ${modelJson}. Checkpoints are written by rank 0: on another host the file is not there, ` +
-            'unless both see the same disk. Load on rank 0 and broadcast.'
-        : `${modelJson} cannot be read: ${(cause as Error).message}`,
+      problemOf(cause) === 'missing'
+        ? `There is no model at ${modelJson}.${elsewhere}`
+        : `${modelJson} cannot be read: ${reasonOf(cause)}`,
       { cause },
     );
   }
 }
 
 async function readWeights(modelJson: string, name: string): Promise<Uint8Array<ArrayBuffer>> {
-  const path = join(dirname(modelJson), name);
+  const file = besideModelJson(modelJson, name);
   try {
-    const file = await open(path, 'r');
-    try {
-      return await readInPieces(file, path);
-    } finally {
-      await file.close();
-    }
+    return await readWithProgress(file);
   } catch (cause) {
-    throw damaged(modelJson, `its weights ${path} cannot be read (${(cause as Error).message})`, cause);
+    throw damaged(modelJson, `its weights ${file} cannot be read (${reasonOf(cause)})`, cause);
   }
 }
 

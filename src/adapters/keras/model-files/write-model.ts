@@ -7,11 +7,12 @@
 // ties the two together: a reader that has seen the old model.json and the new weights notices and reads again.
 
 import { createHash, randomUUID } from 'node:crypto';
-import { mkdir, open, readFile, rename, rm } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../../errors.ts';
-import { writeInPieces } from './file-progress.ts';
+import { joinLocation } from '../../../files/location.ts';
+import { readTextFile } from '../../../files/read-file.ts';
+import { fileSystems } from '../../context.ts';
+import { writeWithProgress } from './file-progress.ts';
 
 /** What model.json has besides TensorFlow.js's own keys, which ignores it. */
 export interface ModelJsonExtras {
@@ -47,14 +48,16 @@ export async function writeModel(
 ): Promise<tf.io.SaveResult> {
   const { weightData, weightSpecs, ...description } = artifacts;
   const weights = tf.io.CompositeArrayBuffer.join(weightData ?? new ArrayBuffer(0));
-  const modelJson = join(folder, 'model.json');
+  const modelJson = joinLocation(folder, 'model.json');
   try {
-    await mkdir(folder, { recursive: true });
+    const fileSystem = await fileSystems().fileSystem(folder);
+    await fileSystem.mkdir(folder);
     const used = await pathsIn(modelJson);
     const weightsName = weightNames.find((name) => !used.includes(name)) ?? `weights.${randomUUID()}.bin`;
-    await replaceFile(join(folder, weightsName), new Uint8Array(weights));
+    await writeWithProgress(joinLocation(folder, weightsName), new Uint8Array(weights));
     const feedbackName = errorFeedbackNames.find((name) => !used.includes(name)) ?? errorFeedbackNames[0];
-    if (errorFeedback !== undefined) await replaceFile(join(folder, feedbackName), errorFeedback.bytes);
+    if (errorFeedback !== undefined)
+      await writeWithProgress(joinLocation(folder, feedbackName), errorFeedback.bytes);
     const content: tf.io.ModelJSON & ModelJsonExtras = {
       ...(description as Omit<tf.io.ModelJSON, 'weightsManifest'>),
       weightsManifest: [{ paths: [weightsName], weights: weightSpecs ?? [] }],
@@ -65,19 +68,25 @@ export async function writeModel(
         }),
       },
     };
-    await replaceFile(modelJson, JSON.stringify(content));
+    await writeWithProgress(modelJson, Buffer.from(JSON.stringify(content)));
     // The new model stands; old weights that cannot be removed only take room.
     const current = [weightsName, ...(errorFeedback === undefined ? [] : [feedbackName])];
     const outdated = [...weightNames, ...errorFeedbackNames].filter((name) => !current.includes(name));
-    await Promise.allSettled(outdated.map((name) => rm(join(folder, name), { force: true })));
+    await Promise.allSettled(outdated.map((name) => fileSystem.remove(joinLocation(folder, name))));
   } catch (cause) {
     throw new HorovodError(
       'ERR_HVD_MODEL_FILE',
-      `The model could not be written to ${folder}: ${(cause as Error).message}. What was saved there before is untouched.`,
+      `The model could not be written to ${folder}: ${reasonOf(cause)} What was saved there before is untouched.`,
       { cause },
     );
   }
   return { modelArtifactsInfo: tf.io.getModelArtifactsInfoForJSON({ ...artifacts, weightData: weights }) };
+}
+
+/** The text of an error without its code, as a sentence. */
+export function reasonOf(error: unknown): string {
+  const text = HorovodError.is(error) ? error.detail : (error as Error).message;
+  return text.endsWith('.') ? text : `${text}.`;
 }
 
 export function sha256(bytes: Uint8Array): string {
@@ -87,35 +96,10 @@ export function sha256(bytes: Uint8Array): string {
 /** The files a model.json names; none if there is no readable one. */
 async function pathsIn(modelJson: string): Promise<string[]> {
   try {
-    const text = await readFile(modelJson, 'utf8');
+    const text = await readTextFile(fileSystems(), modelJson);
     const { weightsManifest, horovod } = JSON.parse(text) as tf.io.ModelJSON & ModelJsonExtras;
     return [...weightsManifest.flatMap(({ paths }) => paths), horovod?.errorFeedback?.file ?? []].flat();
   } catch {
     return [];
   }
-}
-
-/** Puts the content on the disk under a passing name, then renames it. */
-async function replaceFile(path: string, content: string | Uint8Array): Promise<void> {
-  const passing = `${path}.${process.pid}.${randomUUID().slice(0, 8)}.tmp`;
-  try {
-    const file = await open(passing, 'wx');
-    try {
-      await writeInPieces(file, typeof content === 'string' ? Buffer.from(content) : content, path);
-    } finally {
-      await file.close();
-    }
-    await rename(passing, path);
-    await syncFolder(dirname(path));
-  } catch (error) {
-    await rm(passing, { force: true });
-    throw error;
-  }
-}
-
-/** A rename is on the disk only when its folder is. Some file systems cannot do that; the rename stands all the same. */
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, 'r').catch(() => undefined);
-  await handle?.sync().catch(() => undefined);
-  await handle?.close();
 }
