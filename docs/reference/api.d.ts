@@ -1537,6 +1537,20 @@ export interface MetricAverageOptions {
     processSet?: ProcessSet | undefined;
 }
 
+export declare const ModelCheckpoint: CallableClass<typeof ModelCheckpointClass>;
+export type ModelCheckpoint = ModelCheckpointClass;
+
+export interface ModelCheckpointOptions {
+    /** The folder to save into, on any file system; {epoch} in it becomes the number of the epoch, from 1. */
+    filepath: string;
+    /** Save no optimizer state, losses and metrics: training cannot be resumed from it. */
+    saveWeightsOnly?: boolean | undefined;
+    /** The opposite of saveWeightsOnly (true). */
+    includeOptimizer?: boolean | undefined;
+    /** 1: print a line when the model is saved. */
+    verbose?: number | undefined;
+}
+
 export declare const ProgressCallback: CallableClass<typeof ProgressClass>;
 export type ProgressCallback = ProgressClass;
 
@@ -1609,7 +1623,7 @@ export type UpdateBatchStateCallback = UpdateBatchStateClass;
 export declare const UpdateEpochStateCallback: CallableClass<typeof UpdateEpochStateClass>;
 export type UpdateEpochStateCallback = UpdateEpochStateClass;
 
-/** A tf.io handler for a path, a file:// URL or a URL object. */
+/** A tf.io handler for a path, a URL as a string or a URL object. */
 export declare function fileHandler(location: string | URL, extras?: ModelExtras): tf.io.IOHandler;
 
 /**
@@ -1620,7 +1634,7 @@ export declare function fileHandler(location: string | URL, extras?: ModelExtras
 export declare function lastSavedEpoch(filepath: string): Promise<number>;
 
 /**
- * Loads a model from a path, a file:// URL or a tf.io handler. If it was saved with its optimizer, that is restored with state
+ * Loads a model from a path, a URL (file://, hdfs://, http://) or a tf.io handler. If it was saved with its optimizer, that is restored with state
  * and learning rate, and wrapped by DistributedOptimizer(). Not collective: call it on every rank, or on one and broadcast.
  * Error feedback of lossy compression is restored too: each rank takes its part, or on another number of ranks an equal share.
  */
@@ -1638,7 +1652,7 @@ export interface LoadModelOptions extends DistributedOptimizerOptions {
 /**
  * Saves a model into a folder, atomically. Rank 0 writes; other ranks return at once, because all ranks have the same weights.
  * If they need the file, call barrier(). All ranks must call it if the optimizer is saved too and its state is sharded, or its
- * compression has error feedback: then each rank has a part. Error feedback is saved to paths and file:// URLs, not to handlers.
+ * compression has error feedback: then each rank has a part. Error feedback is saved to paths and URLs, not to handlers.
  */
 export declare function saveModel(model: tf.LayersModel, location: string | URL | tf.io.IOHandler, options?: SaveModelOptions): Promise<void>;
 
@@ -1755,6 +1769,13 @@ export declare class MetricAverageCallback extends HorovodCallback {
     onEpochEnd(epoch: number, logs?: FitLogs): Promise<void>;
 }
 
+export declare class ModelCheckpoint extends HorovodCallback {
+    #private;
+    constructor(options: string | ModelCheckpointOptions, membership?: Membership);
+    onTrainBegin(logs?: FitLogs): Promise<void>;
+    onEpochEnd(epoch: number, logs?: FitLogs): Promise<void>;
+}
+
 /** What is saved with a model besides what TensorFlow.js saves. */
 export interface ModelExtras {
     readonly errorFeedback?: {
@@ -1781,6 +1802,8 @@ export declare class TensorBoard extends HorovodCallback {
     constructor(options: string | TensorBoardOptions, membership?: Membership);
     onBatchEnd(batch: number, logs?: FitLogs): Promise<void>;
     onEpochEnd(epoch: number, logs?: FitLogs): Promise<void>;
+    /** On a server, what was collected is written now. */
+    onTrainEnd(logs?: FitLogs): Promise<void>;
 }
 
 /**
