@@ -121,6 +121,8 @@ export interface RecordBlock {
   /** Number of the first record in its file. */
   readonly first: number;
   readonly count: number;
+  /** Where `bytes` begins in the file (in a compressed file: in its content). */
+  readonly offset: number;
   readonly bytes: Uint8Array;
   readonly starts: Uint32Array;
   readonly lengths: Uint32Array;
@@ -150,16 +152,10 @@ export type BatchColumns = readonly TypedArray[];
 export interface Decoder {
   /** The columns, if every row has the same ones; null if the sizes of values differ (then there is no fill()). */
   readonly columns: readonly ColumnLayout[] | null;
-  /** The element in bytes[start, start + length). It keeps no view of `bytes`. Images are decoded off the thread. */
-  element(bytes: Uint8Array, start: number, length: number): ElementRecord | Promise<ElementRecord>;
+  /** The element in bytes[start, start + length). It keeps no view of `bytes`. */
+  element(bytes: Uint8Array, start: number, length: number): ElementRecord;
   /** Writes the record into row `row` of the columns; nothing is allocated. */
-  fill(
-    bytes: Uint8Array,
-    start: number,
-    length: number,
-    row: number,
-    target: BatchColumns,
-  ): void | Promise<void>;
+  fill(bytes: Uint8Array, start: number, length: number, row: number, target: BatchColumns): void;
 }
 
 /** A damaged or unexpected file: what, where and what to do. */

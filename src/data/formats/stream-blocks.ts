@@ -74,7 +74,7 @@ export async function* streamBlocks(
       damaged.push(...ranges.damaged.map((at) => from + at));
       const rest = filled - ranges.consumed;
       if (isEnd && ranges.count <= toSkip) {
-        if (damaged.length > 0) yield emptyBlock(location, first + ranges.count, damaged);
+        if (damaged.length > 0) yield emptyBlock(location, first + ranges.count, offset, damaged);
         return;
       }
       // The rest moves to the next piece before this one is handed out: its new owner may do with it what he likes.
@@ -87,6 +87,7 @@ export async function* streamBlocks(
           location,
           first: first + toSkip,
           count: ranges.count - toSkip,
+          offset,
           bytes: piece.subarray(0, ranges.consumed),
           starts: ranges.starts.slice(toSkip, ranges.count),
           lengths: ranges.lengths.slice(toSkip, ranges.count),
@@ -108,7 +109,21 @@ export async function* streamBlocks(
   }
 }
 
-function emptyBlock(location: string, first: number, damaged: readonly number[]): RecordBlock {
+function emptyBlock(
+  location: string,
+  first: number,
+  offset: number,
+  damaged: readonly number[],
+): RecordBlock {
   const none = new Uint32Array(0);
-  return { location, first, count: 0, bytes: new Uint8Array(0), starts: none, lengths: none, damaged };
+  return {
+    location,
+    first,
+    count: 0,
+    offset,
+    bytes: new Uint8Array(0),
+    starts: none,
+    lengths: none,
+    damaged,
+  };
 }
