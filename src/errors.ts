@@ -33,6 +33,8 @@ export const errorCodes = {
     'A file with training data is missing, damaged or of another format, or cannot be written.',
   ERR_HVD_FILE_SYSTEM:
     'A file or folder is missing, exists already or may not be used, or its disk or server has failed.',
+  ERR_HVD_DATA_STATE:
+    'The state given to restore() belongs to another pipeline or to other files, or is damaged.',
   ERR_HVD_TIMELINE: 'The timeline file cannot be written, or another timeline is already running.',
   ERR_HVD_NATIVE:
     'The native addon is missing, or it failed because of a bug, a broken system call or a rank that could not be stopped.',
