@@ -1,0 +1,138 @@
+// From the calls of a pipeline to what is executed. shuffle(), repeat(), take() and skip() are no stages: they become part of the
+// order of positions, so that a place in the data stays a few numbers. What is left are stages on elements, a batch, and stages
+// on batches. Pure.
+
+import { HorovodError } from '../../errors.ts';
+import { invalid } from '../../operations/check-options.ts';
+import type { BatchNode, BucketNode, PaddedBatchNode, PlanNode, SourceNode, StageNode } from './nodes.ts';
+
+export interface Plan {
+  readonly source: SourceNode;
+  readonly seed: number;
+  /** Undefined: the order of the files. */
+  readonly pool: number | 'all' | undefined;
+  readonly stages: readonly StageNode[];
+  /** The stage that makes batches, and its place among the stages. */
+  readonly batch: BatchNode | PaddedBatchNode | BucketNode | undefined;
+  readonly batchAt: number;
+  /** Some elements become none or several before they are batched: nobody knows how many positions a batch needs. */
+  readonly isUncounted: boolean;
+  /** Stages from here on run in the main thread. */
+  readonly localFrom: number;
+  /** Positions of each epoch that are used: from `skip` on, `take` of them. */
+  readonly positions: { readonly skip: number; readonly take: number };
+  /** The same for this rank's batches. */
+  readonly steps: { readonly skip: number; readonly take: number };
+  /** repeat(): Infinity for ever. */
+  readonly epochs: number;
+  /** take() behind repeat(): batches, or elements where there is no batch. */
+  readonly total: number;
+  readonly prefetch: number | 'auto';
+  /** Why there is no state(); undefined if there is. */
+  readonly noState: string | undefined;
+}
+
+export function normalise(nodes: readonly PlanNode[]): Plan {
+  const source = nodes[0] as SourceNode;
+  const stages: StageNode[] = [];
+  let { shuffle } = source.settings;
+  let batchAt = -1;
+  let [isUncounted, hasRepeat] = [false, false];
+  let epochs = 1;
+  let total = Number.POSITIVE_INFINITY;
+  let prefetch: number | 'auto' = 'auto';
+  let noState: string | undefined;
+  const positions = { skip: 0, take: Number.POSITIVE_INFINITY };
+  const steps = { skip: 0, take: Number.POSITIVE_INFINITY };
+  for (const node of nodes.slice(1)) {
+    const isBatched = batchAt >= 0;
+    switch (node.node) {
+      case 'shuffle':
+        if (isBatched) throw misplaced('shuffle()', 'before batch(): batches are not shuffled, samples are');
+        if (shuffle !== null) throw misplaced('shuffle()', 'once: this pipeline is shuffled already');
+        shuffle = { seed: node.seed, pool: node.pool };
+        break;
+      case 'repeat':
+        epochs *= node.epochs ?? Number.POSITIVE_INFINITY;
+        hasRepeat = true;
+        break;
+      case 'prefetch':
+        prefetch = node.batches;
+        break;
+      case 'take':
+      case 'skip': {
+        if (hasRepeat && node.node === 'skip') throw misplaced('skip()', 'before repeat()');
+        if (hasRepeat) {
+          total = Math.min(total, node.count);
+          break;
+        }
+        if (isUncounted && !isBatched) {
+          throw misplaced(`${node.node}()`, 'before filter() and flatMap(), or after batch()');
+        }
+        if (isUncounted) noState ??= `${node.node}() follows filter() or flatMap()`;
+        const range = isBatched ? steps : positions;
+        if (node.node === 'take') range.take = Math.min(range.take, node.count);
+        else {
+          range.skip += node.count;
+          range.take = Math.max(0, range.take - node.count);
+        }
+        break;
+      }
+      case 'batch':
+      case 'paddedBatch':
+      case 'bucketByLength':
+        if (isBatched) throw misplaced(`${node.node}()`, 'once: these elements are batches already');
+        batchAt = stages.push(node) - 1;
+        if (node.node === 'bucketByLength') {
+          isUncounted = true;
+          noState ??= 'bucketByLength() keeps samples of incomplete batches back';
+        }
+        break;
+      default:
+        checkStage(node as StageNode, isBatched, stages);
+        if (node.node === 'filter' || node.node === 'flatMap') isUncounted ||= !isBatched;
+        stages.push(node as StageNode);
+    }
+  }
+  if (isUncounted && Number.isFinite(total)) noState ??= 'take() follows filter() or flatMap()';
+  return {
+    source,
+    seed: shuffle?.seed ?? 0,
+    pool: shuffle?.pool,
+    stages,
+    batch: batchAt < 0 ? undefined : (stages[batchAt] as Plan['batch']),
+    batchAt,
+    isUncounted,
+    localFrom: firstLocal(stages, isUncounted ? batchAt : -1),
+    positions,
+    steps,
+    epochs,
+    total,
+    prefetch,
+    noState,
+  };
+}
+
+function checkStage(node: StageNode, isBatched: boolean, stages: readonly StageNode[]): void {
+  if (!isBatched) {
+    const isParse = node.node === 'parseExample' || node.node === 'parseSequenceExample';
+    if (isParse && stages.length > 0) {
+      throw misplaced(`${node.node}()`, 'directly after the source: it takes the bytes of records');
+    }
+    return;
+  }
+  if (node.node !== 'map' && node.node !== 'filter') throw misplaced(`${node.node}()`, 'before batch()');
+}
+
+/** The first stage that has to run in the main thread. */
+function firstLocal(stages: readonly StageNode[], uncountedBatch: number): number {
+  const local = stages.findIndex(
+    (stage, place) =>
+      place === uncountedBatch || stage.node === 'cache' || ('fn' in stage && stage.fn.kind === 'local'),
+  );
+  return local < 0 ? stages.length : local;
+}
+
+function misplaced(call: string, where: string): HorovodError {
+  return invalid(call, `call it ${where}`);
+}
