@@ -267,7 +267,7 @@ export interface ElasticSamplerOptions {
 }
 
 /** What happens where the samples of a window cannot be divided evenly. */
-export type ElasticUneven = 'pad' | 'drop' | 'keep' | 'exact';
+export type ElasticUneven = UnevenWindow;
 
 /** The number of the current membership, from 1; 0 before the first one, and in a job that is not elastic. */
 export declare function generation(): number;
@@ -854,6 +854,8 @@ export declare const errorCodes: {
     readonly ERR_HVD_MODEL_FILE: 'A saved model is missing, damaged or cannot be written.';
     readonly ERR_HVD_DATA_FILE: 'A file with training data is missing, damaged or of another format, or cannot be written.';
     readonly ERR_HVD_FILE_SYSTEM: 'A file or folder is missing, exists already or may not be used, or its disk or server has failed.';
+    readonly ERR_HVD_DATA_STATE: 'The state given to restore() belongs to another pipeline or to other files, or is damaged.';
+    readonly ERR_HVD_DATA_FUNCTION: 'A function of a data pipeline threw, or cannot be loaded.';
     readonly ERR_HVD_TIMELINE: 'The timeline file cannot be written, or another timeline is already running.';
     readonly ERR_HVD_NATIVE: 'The native addon is missing, or it failed because of a bug, a broken system call or a rank that could not be stopped.';
     readonly ERR_HVD_RUN: 'A rank of run() threw an error or ended without a result, or a rank called run().';
@@ -902,6 +904,9 @@ export type TransportChoice = 'auto' | 'shm' | 'tcp' | 'mpi' | 'gloo' | 'portabl
 
 /** The bytes as uint32; their number must be a multiple of 4. */
 export declare function uint32In(bytes: Uint8Array): Uint32Array;
+
+/** What happens where the samples of a window cannot be divided evenly among the ranks. */
+export type UnevenWindow = 'pad' | 'drop' | 'keep' | 'exact';
 
 export interface World {
     readonly rank: number;
@@ -1315,7 +1320,7 @@ export interface ElasticSamplerOptions {
 }
 
 /** What happens where the samples of a window cannot be divided evenly. */
-export type ElasticUneven = 'pad' | 'drop' | 'keep' | 'exact';
+export type ElasticUneven = UnevenWindow;
 
 export type LocalLayers = tf.layers.Layer | readonly tf.layers.Layer[];
 
@@ -2067,7 +2072,7 @@ export interface ElasticSamplerOptions {
 }
 
 /** What happens where the samples of a window cannot be divided evenly. */
-export type ElasticUneven = 'pad' | 'drop' | 'keep' | 'exact';
+export type ElasticUneven = UnevenWindow;
 
 /** The number of the current membership, from 1; 0 before the first one, and in a job that is not elastic. */
 export declare function generation(): number;
@@ -2199,6 +2204,630 @@ export interface SyncPlan {
 
 /** A training function. It is called again after every change of the ranks, with the state of the last commit. */
 export type TrainFunction<S extends State, R> = (state: S) => R | Promise<R>;
+
+// ── horovod/data: exported ──
+
+/** The rows of tensors or typed arrays in memory: each element is a record of one row of each. */
+export declare function arrayDataset<K extends string>(arrays: Readonly<Record<K, TensorLike>>, options?: SourceOptions): Dataset<Record<K, unknown>>;
+
+/** What is known of a batch: epoch, position, weight; undefined for anything else. */
+export declare function batchInfo(batch: unknown): BatchInfo | undefined;
+
+/** What a batch tells beside its values; see batchInfo(). */
+export interface BatchInfo {
+    readonly epoch: number;
+    /** Samples of this epoch that are done, by all ranks together, when this batch is. */
+    readonly position: number;
+    /** What to multiply this rank's mean loss with, so that the average over the ranks is the mean over the step. */
+    readonly weight: number;
+    /** Samples of all ranks in this step. */
+    readonly globalSize: number;
+}
+
+/** A batch of elements. */
+export type BatchOf<T> = T extends number | boolean | string | Uint8Array | Tensor ? BatchValue<T> : {
+    [K in keyof T]: BatchValue<T[K]>;
+};
+
+/** Options of batch(). */
+export interface BatchOptions {
+    /** Leave out the last batch of an epoch if it is not full. */
+    dropRemainder?: boolean | undefined;
+    /** Samples of all ranks together per step, however many ranks there are; instead of `size` per rank. */
+    globalSize?: number | undefined;
+}
+
+/** What a value becomes in a batch: numbers and tensors get a first dimension, byte strings and texts become lists. */
+export type BatchValue<V> = V extends number | boolean | Tensor | Float32Array | Float64Array | Int32Array ? Tensor : V extends string | Uint8Array ? V[] : unknown;
+
+/** Options of bucketByLength(). */
+export interface BucketOptions {
+    /** Growing lengths that divide the elements into one bucket more than there are boundaries. */
+    boundaries: readonly number[];
+    /** Of each bucket; or one for all. */
+    batchSizes: readonly number[] | number;
+    padding?: Readonly<Record<string, number>> | undefined;
+}
+
+export declare class DataIterator<T> implements AsyncIterableIterator<T, undefined, undefined> {
+    #private;
+    constructor(owner: IteratorOwner);
+    /** Opens files and threads before the first next(). Collective for files that ranks share. */
+    open(): Promise<void>;
+    next(): Promise<IteratorResult<T, undefined>>;
+    /** next(), blocking the thread. After open() or a first next() only. */
+    nextSync(): IteratorResult<T, undefined>;
+    return(): Promise<IteratorReturnResult<undefined>>;
+    [Symbol.asyncIterator](): this;
+    [Symbol.asyncDispose](): Promise<void>;
+}
+
+export interface DataMetrics {
+    /** Batches (or elements, where there are none) that the loop has taken. */
+    readonly batches: number;
+    /** Samples of this rank among them. */
+    readonly samples: number;
+    /** Bytes of the tensors among them. */
+    readonly bytes: number;
+    /** Time the loop has waited for data, in seconds. */
+    readonly waitedSeconds: number;
+    /** From 0 to 1. */
+    readonly starvedShare: number;
+    /** Batches that are being prepared or ready now. */
+    readonly ahead: number;
+    /** Records that were damaged and left out (onCorrupt: 'skip'). */
+    readonly damagedRecords: number;
+}
+
+export declare class Dataset<T = unknown> implements AsyncIterable<T> {
+    #private;
+    private constructor();
+    /** For sources. */
+    static create<T>(source: SourceNode, columns?: readonly ArrayColumn[]): Dataset<T>;
+    /** Replaces each element by what the function returns. */
+    map<R = unknown>(fn: Fn<T, R>): Dataset<R>;
+    /** Keeps the elements for which the function returns a true value. */
+    filter(fn: Fn<T, unknown>): Dataset<T>;
+    /** Replaces each element by those of the list that the function returns. */
+    flatMap<R = unknown>(fn: Fn<T, Iterable<R>>): Dataset<R>;
+    /** Parses records as tf.train.Example. */
+    parseExample<E = Record<string, Tensor>>(features: Readonly<Record<string, object>>): Dataset<E>;
+    /** Parses records as tf.train.SequenceExample. */
+    parseSequenceExample<E = Record<string, Tensor>>(context: Readonly<Record<string, object>>, sequence: Readonly<Record<string, object>>): Dataset<E>;
+    /** Another order in each epoch: `pool` records are mixed with each other; 'all' is a true permutation. */
+    shuffle(pool: number | 'all', options?: {
+        seed?: number | undefined;
+    }): Dataset<T>;
+    /** Goes through the data several times in one pass. Batches never mix epochs. */
+    repeat(epochs?: number): Dataset<T>;
+    /** The first `count` samples of all ranks together; after batch(), the first batches of each rank. */
+    take(count: number): Dataset<T>;
+    /** Leaves out the first `count` samples; after batch(), batches. */
+    skip(count: number): Dataset<T>;
+    /** Keeps elements in memory, so that later epochs neither read nor compute them again. What follows runs in the main thread. */
+    cache(where?: 'memory'): Dataset<T>;
+    /** How many batches are computed ahead; 'auto' (the default): as many as the training loop needs, within the memory limit. */
+    prefetch(batches: number | 'auto'): Dataset<T>;
+    /** Puts `size` samples of each rank together. */
+    batch(size: number, options?: BatchOptions): Dataset<BatchOf<T>>;
+    /** batch() of values of different lengths: they are padded to the longest one. */
+    paddedBatch(size: number, options?: PaddedBatchOptions): Dataset<BatchOf<T>>;
+    /** Batches of samples whose column `key` has a similar length, padded to the longest one. */
+    bucketByLength(key: string, options: BucketOptions): Dataset<BatchOf<T>>;
+    /** transform(this): to give a name to a part of a pipeline. */
+    apply<R>(transform: (dataset: this) => R): R;
+    /** Batches of an epoch for this rank, as far as it is known: for files, from the first iteration on. */
+    get size(): number | null;
+    /**
+     * Starts where the dataset is. A dataset has one iterator at a time; a new one ends the one before. Collective for files that
+     * ranks share: its first next() compares which rank knows the files.
+     */
+    iterator(): DataIterator<T>;
+    [Symbol.asyncIterator](): AsyncIterator<T, undefined, undefined>;
+    /**
+     * Where the training loop is: after the last batch it has taken. JSON, equal on all ranks, valid for any number of them. Collective
+     * for pipelines with filter() or flatMap(), and before the first iteration.
+     */
+    state(): Promise<DataState>;
+    /** Goes to the place of a state: the next iterator starts there. Call it on all ranks. */
+    restore(state: DataState): void;
+    /** What this rank knows of the speed of its data. */
+    metrics(): DataMetrics;
+}
+
+/** What Dataset.state() returns: where the training loop is in its data, for a checkpoint. Valid for any number of ranks. */
+export interface DataState {
+    /** Version of this format. */
+    readonly v: 1;
+    /** What the pipeline does: name and digest of each call. */
+    readonly plan: readonly string[];
+    /** Which files it reads: digests of groups of files. */
+    readonly index: readonly string[];
+    readonly seed: number;
+    /** Number of lanes; fixed by the first start. */
+    readonly lanes: number;
+    readonly epoch: number;
+    /** Samples of this epoch that are done, by all ranks together. */
+    readonly position: number;
+    /** Batches that were taken since the first epoch, where take() follows repeat(). */
+    readonly taken?: number;
+    /** Pipelines that filter: items done of each lane since the first epoch. */
+    readonly items?: readonly number[];
+    /** Pipelines with flatMap(): how many elements of the next item of each lane are done. */
+    readonly inner?: readonly number[];
+}
+
+/** What a function of a pipeline gets beside the element. */
+export interface ElementContext<A = Json> {
+    /** Numbers from 0 up to 1 that depend on seed, epoch and position alone: the same whoever executes the function. */
+    readonly random: () => number;
+    readonly epoch: number;
+    /** Place in the epoch; of a batch: the place of its first sample. */
+    readonly position: number;
+    /** Those of exported(); null for other functions. */
+    readonly args: A;
+}
+
+/**
+ * A function that threads and compute workers can load: export `fn` of `module`. `fn` is its name, or the function itself if it
+ * has the name under which it is exported. `args` are passed along with each call.
+ */
+export declare function exported(module: URL | string, fn: ((...args: any[]) => unknown) | string, args?: Json): FunctionReference;
+
+/** Names an exported function; made by exported(). */
+export interface FunctionReference {
+    readonly kind: 'exported';
+    /** URL of the module. */
+    readonly module: string;
+    readonly name: string;
+    /** Given to the function with each call. */
+    readonly args: Json;
+}
+
+export type Json = null | boolean | number | string | readonly Json[] | {
+    readonly [name: string]: Json | undefined;
+};
+
+/** Options of paddedBatch(). */
+export interface PaddedBatchOptions extends BatchOptions {
+    /** What values are padded with, by column. Default: 0. */
+    padding?: Readonly<Record<string, number>> | undefined;
+}
+
+/** The whole numbers from `start` up to, but without, `stop`. */
+export declare function rangeDataset(start: number, stop: number, options?: SourceOptions): Dataset<number>;
+
+/** Options of every source. */
+export interface SourceOptions {
+    /**
+     * Another order in each epoch; default: the order of the files. `pool`: how many records are mixed with each other (10 000),
+     * or 'all' for a true permutation, which reads records one by one.
+     */
+    shuffle?: false | {
+        seed?: number | undefined;
+        pool?: number | 'all' | undefined;
+    } | undefined;
+    /**
+     * How ranks divide the data. 'lanes' (default): each sample once in an epoch, by all ranks together. 'files': each rank has
+     * files of its own. 'records': rank r takes records r, r + n, … 'none': each rank sees everything.
+     */
+    shard?: ShardPolicy | undefined;
+    /** Default: that of the job. */
+    rank?: number | undefined;
+    size?: number | undefined;
+    /** What happens where samples cannot be divided evenly, at the end of an epoch. Default: 'pad'. */
+    uneven?: 'pad' | 'drop' | 'keep' | 'exact' | undefined;
+    /** How many places are read at a time. */
+    interleave?: number | undefined;
+    /** Whether to use and write files that say where records are ('auto'), none of them, or new ones. */
+    index?: 'auto' | 'none' | 'build' | undefined;
+    /** Number of places of the data set that a batch mixes; default: up to 64. */
+    lanes?: number | undefined;
+}
+
+/** The records of TFRecord files, as bytes. Paths may be patterns (`train-*.tfrecord`) and URLs. */
+export declare function tfRecordDataset(paths: string | readonly string[], options?: TfRecordDatasetOptions): Dataset<Uint8Array>;
+
+/** Options of tfRecordDataset(). */
+export interface TfRecordDatasetOptions extends SourceOptions {
+    /** Default: 'auto', by the first bytes of each file. */
+    compression?: 'auto' | 'none' | 'gzip' | 'zlib' | undefined;
+    /** Verify the checksums of records (true). */
+    verifyCrc?: boolean | undefined;
+    /** 'skip': leave damaged records out, and count them. Default: 'fail'. */
+    onCorrupt?: 'fail' | 'skip' | undefined;
+}
+
+// ── horovod/data: mentioned above, not exported ──
+
+/** Memory for the values of a tensor. */
+export type Allocate = (bytes: number) => ArrayBufferLike;
+
+/** Columns of arrayDataset(), which are no JSON. */
+export interface ArrayColumn {
+    readonly name: string;
+    readonly dtype: DType;
+    /** Of one row. */
+    readonly shape: readonly number[];
+    readonly data: ArrayBufferView;
+}
+
+/** One typed array per column, in the order of the layout; row r has the elements from r · elements on. */
+export type BatchColumns = readonly TypedArray[];
+
+export interface BatchNode {
+    readonly node: 'batch';
+    readonly size: number;
+    readonly dropRemainder: boolean;
+    readonly globalSize: number | null;
+}
+
+export interface BucketNode {
+    readonly node: 'bucketByLength';
+    readonly key: string;
+    readonly boundaries: readonly number[];
+    readonly batchSizes: readonly number[];
+    readonly padding: Readonly<Record<string, number>>;
+}
+
+export type CacheNode = Extract<PlanNode, {
+    node: 'cache';
+}>;
+
+/** A column of a batch: each row has `shape` values of the same type. */
+export interface ColumnLayout {
+    readonly name: string;
+    readonly dtype: DType;
+    readonly shape: readonly number[];
+    /** Product of the shape. */
+    readonly elements: number;
+}
+
+/** What became of an item. */
+export interface Computed {
+    /** Batches or elements. */
+    readonly values: readonly unknown[];
+    /** The row (place among the item's positions) that each value comes from, in growing order. */
+    readonly rows: readonly number[];
+    /** Damaged records that were left out. */
+    readonly damaged: number;
+}
+
+/** Where a data set is: after the last batch that the training loop has taken. */
+export interface Cursor {
+    readonly epoch: number;
+    /** Positions of this epoch that are done. */
+    readonly position: number;
+    /** Values taken since the pass began. */
+    readonly taken: number;
+    /** Uncounted pipelines: items done of each lane, since the first epoch; and elements done of the next item. */
+    readonly items?: readonly number[] | undefined;
+    readonly inner?: readonly number[] | undefined;
+}
+
+/** Turns records into elements. */
+export interface Decoder {
+    /** The columns, if every row has the same ones; null if the sizes of values differ (then there is no fill()). */
+    readonly columns: readonly ColumnLayout[] | null;
+    /** The element in bytes[start, start + length). It keeps no view of `bytes`. Images are decoded off the thread. */
+    element(bytes: Uint8Array, start: number, length: number): ElementRecord | Promise<ElementRecord>;
+    /** Writes the record into row `row` of the columns; nothing is allocated. */
+    fill(bytes: Uint8Array, start: number, length: number, row: number, target: BatchColumns): void | Promise<void>;
+}
+
+export interface Delivered {
+    readonly value: unknown;
+    readonly info: BatchInfo;
+}
+
+/** Elements that need not be computed again. */
+export interface ElementCache {
+    /** The elements of these positions, if all are known. */
+    find(step: Step): readonly unknown[] | undefined;
+    keep(step: Step, rows: readonly number[], values: readonly unknown[]): void;
+}
+
+export type ElementFunction<T = unknown, R = unknown> = (element: T, context: ElementContext<never>) => R | Promise<R>;
+
+/** A sample: named values, or a single one. */
+export type ElementRecord = Readonly<Record<string, ElementValue>>;
+
+/** One value of an element: a tensor, a byte string or a text, or a list of byte strings. */
+export type ElementValue = Tensor | Uint8Array | string | number | readonly Uint8Array[];
+
+export interface Feed {
+    /** Whether it works ahead: items that are submitted early are ready early. */
+    readonly worksAhead: boolean;
+    submit(item: WorkItem): void;
+    /** The result of the oldest item that was submitted and not taken yet. */
+    take(): Computed | Promise<Computed>;
+    /** Blocks the thread until it is there. */
+    takeSync(): Computed;
+    close(): Promise<void>;
+}
+
+type Fn<T, R> = FunctionReference | ((element: T, context: ElementContext) => R | Promise<R>);
+
+export type FunctionNode = {
+    readonly node: 'map' | 'filter' | 'flatMap';
+    readonly fn: NodeFunction;
+};
+
+/** A value on its way, with the row of the item it comes from. */
+interface Held {
+    value: unknown;
+    readonly row: number;
+}
+
+export declare class Iteration {
+    #private;
+    constructor(options: IterationOptions);
+    next(): Promise<Delivered | undefined>;
+    nextSync(): Delivered | undefined;
+}
+
+export interface IterationOptions {
+    readonly steps: StepsOptions;
+    readonly feed: Feed;
+    /** Stages that run in the main thread: up to the batch where the pipeline is uncounted, all others otherwise. */
+    readonly local: Stages | undefined;
+    /** Stages on batches of uncounted pipelines. */
+    readonly afterBatch: Stages | undefined;
+    /** Stages of the main thread in front of the cache. */
+    readonly beforeCache: Stages | undefined;
+    /** Elements by record, for cache('memory'). */
+    readonly cache: ElementCache | undefined;
+    readonly meter: Meter;
+    readonly memoryBytes: number;
+    readonly cursor: Cursor;
+    /** The loop has taken a batch, or an epoch has ended. */
+    readonly onTaken: (cursor: Cursor) => void;
+}
+
+export interface IteratorOwner {
+    open(): Promise<Run>;
+    /** Gets the function that ends the iterator when the dataset goes elsewhere. */
+    takeEnd(end: () => Promise<void>): void;
+    /** False if the dataset has gone elsewhere, or has a newer iterator. */
+    isCurrent(): boolean;
+}
+
+export interface Lanes {
+    /** C. */
+    readonly count: number;
+    /** N. */
+    readonly length: number;
+}
+
+/** Where the data set is after a row of an item. */
+export type Mark = {
+    readonly position: number;
+} | {
+    readonly lane: number;
+    readonly items: number;
+};
+
+export declare class Meter {
+    #private;
+    ahead: number;
+    /** Time in next(). */
+    waited(from: number, to: number): void;
+    took(samples: number, bytes: number): void;
+    damaged(records: number): void;
+    read(): DataMetrics;
+}
+
+/** A function of the pipeline: a reference, or the number of a function that stays in the main thread. */
+export type NodeFunction = FunctionReference | {
+    readonly kind: 'local';
+    readonly place: number;
+    readonly name: string;
+};
+
+export interface PaddedBatchNode {
+    readonly node: 'paddedBatch';
+    readonly size: number;
+    readonly dropRemainder: boolean;
+    readonly globalSize: number | null;
+    /** Value by column; 0 if left out. */
+    readonly padding: Readonly<Record<string, number>>;
+}
+
+export interface ParseNode {
+    readonly node: 'parseExample' | 'parseSequenceExample';
+    /** Features by name; `context` and `sequence` for parseSequenceExample(). */
+    readonly features: Json;
+}
+
+/** Where in the data a value is. */
+interface Place {
+    readonly epoch: number;
+    readonly positions: readonly number[];
+    readonly origins: readonly SampleOrigin[];
+}
+
+export interface Plan {
+    readonly source: SourceNode;
+    readonly seed: number;
+    /** Undefined: the order of the files. */
+    readonly pool: number | 'all' | undefined;
+    readonly stages: readonly StageNode[];
+    /** The stage that makes batches, and its place among the stages. */
+    readonly batch: BatchNode | PaddedBatchNode | BucketNode | undefined;
+    readonly batchAt: number;
+    /** Some elements become none or several before they are batched: nobody knows how many positions a batch needs. */
+    readonly isUncounted: boolean;
+    /** Stages from here on run in the main thread. */
+    readonly localFrom: number;
+    /** Records that are used, all others do not exist for this pipeline: take() and skip() before shuffle(). */
+    readonly records: Range;
+    /** Positions of each epoch that are used. */
+    readonly positions: Range;
+    /** The same for this rank's batches. */
+    readonly steps: Range;
+    /** repeat(): Infinity for ever. */
+    readonly epochs: number;
+    /** take() behind repeat(): batches, or elements where there is no batch. */
+    readonly total: number;
+    readonly prefetch: number | 'auto';
+    /** Why there is no state(); undefined if there is. */
+    readonly noState: string | undefined;
+}
+
+export type PlanNode = SourceNode | FunctionNode | ParseNode | BatchNode | PaddedBatchNode | BucketNode | {
+    readonly node: 'shuffle';
+    readonly pool: number | 'all';
+    readonly seed: number;
+} | {
+    readonly node: 'repeat';
+    readonly epochs: number | null;
+} | {
+    readonly node: 'take';
+    readonly count: number;
+} | {
+    readonly node: 'skip';
+    readonly count: number;
+} | {
+    readonly node: 'cache';
+    readonly where: string;
+} | {
+    readonly node: 'prefetch';
+    readonly batches: number | 'auto';
+};
+
+/** From `skip` on, `take` of them. */
+export interface Range {
+    readonly skip: number;
+    readonly take: number;
+}
+
+export interface ReadItem {
+    readonly item: WorkItem;
+    readonly records: ReadRecords;
+    readonly origins: readonly SampleOrigin[];
+}
+
+/** The records of an item, in the order of its positions. */
+export type ReadRecords = 
+/** Bytes of each record: in which chunk, where and how many. A length of −1: the record is damaged and left out. */
+{
+    readonly kind: 'bytes';
+    readonly chunks: readonly Uint8Array[];
+    readonly chunkOf: Uint32Array;
+    readonly starts: Uint32Array;
+    readonly lengths: Int32Array;
+} | {
+    readonly kind: 'elements';
+    readonly elements: readonly (ElementRecord | undefined)[];
+}
+
+/** How the records of the source become elements. */
+export type Rows = {
+    readonly kind: 'bytes';
+} | {
+    readonly kind: 'decoder';
+    readonly decoder: Decoder;
+    readonly isSingle?: boolean;
+} | {
+    readonly kind: 'elements';
+} | {
+    readonly kind: 'arrays';
+    readonly columns: readonly ArrayColumn[];
+} | {
+    readonly kind: 'range';
+    readonly start: number;
+};
+
+export interface Run {
+    readonly iteration: Iteration;
+    readonly feed: Feed;
+}
+
+/** Where a sample comes from, for errors. */
+export interface SampleOrigin {
+    /** Empty if it comes from no file. */
+    readonly url: string;
+    /** Counted within the file. */
+    readonly record: number;
+}
+
+export type ShardPolicy = 'lanes' | 'files' | 'records' | 'none';
+
+export type SourceKind = 'tfRecordDataset' | 'csvDataset' | 'textLineDataset' | 'jsonLinesDataset' | 'npyDataset' | 'imageFolderDataset' | 'parquetDataset' | 'arrayDataset' | 'rangeDataset' | 'moduleDataset';
+
+export interface SourceNode {
+    readonly node: SourceKind;
+    /** Paths and patterns, as given. */
+    readonly paths: readonly string[];
+    /** What the format takes. */
+    readonly format: {
+        readonly [name: string]: Json | undefined;
+    };
+    readonly settings: SourceSettings;
+}
+
+/** Options that every source has, checked and with defaults. */
+export interface SourceSettings {
+    readonly shuffle: {
+        readonly seed: number;
+        readonly pool: number | 'all';
+    } | null;
+    readonly shard: ShardPolicy;
+    readonly rank: number | null;
+    readonly size: number | null;
+    readonly uneven: 'pad' | 'drop' | 'keep' | 'exact';
+    readonly interleave: number | null;
+    readonly index: 'auto' | 'none' | 'build';
+    readonly lanes: number | null;
+}
+
+/** Stages that work on elements or batches, in their order. */
+export type StageNode = FunctionNode | ParseNode | BatchNode | PaddedBatchNode | BucketNode | CacheNode;
+
+export declare class Stages {
+    #private;
+    constructor(options: StagesOptions);
+    compute(read: ReadItem): Steps<Computed>;
+    /** Runs the stages from number `from` on. A batch comes from the last row of its elements. */
+    run(held: Held[], place: Place, from?: number): Steps<Held[]>;
+}
+
+export interface StagesOptions {
+    readonly rows: Rows;
+    readonly stages: readonly StageNode[];
+    /** Number of the first stage among all of the plan: random numbers depend on it. */
+    readonly firstStage: number;
+    /** Those of the stages, undefined where a stage has none. */
+    readonly functions: readonly (ElementFunction | undefined)[];
+    readonly seed: number;
+    readonly allocate: Allocate;
+}
+
+export interface Step {
+    readonly epoch: number;
+    readonly positions: readonly number[];
+    /** For each row; of a batch, that of the last row counts. */
+    readonly marks: readonly Mark[];
+    readonly weight: number;
+    /** Samples of all ranks in this step. */
+    readonly globalSize: number;
+}
+
+export type Steps<R> = Generator<unknown, R, unknown>;
+
+export interface StepsOptions {
+    readonly plan: Plan;
+    readonly lanes: Lanes;
+    /** Who deals: one of one where ranks do not share positions. */
+    readonly rank: number;
+    readonly size: number;
+}
+
+export interface WorkItem {
+    readonly number: number;
+    readonly epoch: number;
+    readonly positions: readonly number[];
+}
 
 // ── horovod/testing: exported ──
 

@@ -3,9 +3,9 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { broadcastObject } from '../context/default/default-collectives.ts';
+import { resumableOf } from '../data/resumable.ts';
 import { HorovodError } from '../errors.ts';
 import { describe } from '../tensor/tensor.ts';
-import { resumableOf } from './resumable.ts';
 import type { StatePart } from './runner.ts';
 
 type Values = Record<string, unknown>;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { resumableOf } from '../data/resumable.ts';
 import * as hvd from '../index.ts';
-import { resumableOf } from './resumable.ts';
 import { ElasticSampler, type ElasticSamplerOptions } from './sampler.ts';
 import type { World } from './world.ts';
 

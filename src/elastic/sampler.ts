@@ -3,12 +3,12 @@
 // as { epoch, position }.
 
 import { shuffledIndices } from '../data/order/shuffled-indices.ts';
+import { becomeResumable } from '../data/resumable.ts';
 import { HorovodError } from '../errors.ts';
 import { checkNames, invalid } from '../operations/check-options.ts';
 import type { TypedArray } from '../tensor/dtype.ts';
 import { describe, emptyLike } from '../tensor/tensor.ts';
 import { type Dealing, type ElasticUneven, shareOf, stepsFrom, type Window, windowAt } from './deal.ts';
-import { becomeResumable } from './resumable.ts';
 import { currentWorld, type World } from './world.ts';
 
 export interface ElasticSamplerOptions {

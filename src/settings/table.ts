@@ -7,6 +7,7 @@ import type { LauncherEnvironment } from './launcher-environment.ts';
 import type { SettingsOf } from './setting.ts';
 import { type AutotuneSettings, autotuneSettings } from './table/autotune.ts';
 import { type CollectiveSettings, collectiveSettings } from './table/collectives.ts';
+import { type DataSettings, dataSettings } from './table/data.ts';
 import { type ElasticSettings, elasticSettings } from './table/elastic.ts';
 import { type FileSettings, fileSettings } from './table/files.ts';
 import { type GivenSettings, givenSettings } from './table/given.ts';
@@ -32,6 +33,7 @@ export interface TableSettings
     TimelineSettings,
     ElasticSettings,
     FileSettings,
+    DataSettings,
     GivenSettings {}
 
 /** What one rank knows about its job and how it is to behave. */
@@ -51,5 +53,6 @@ export const settingsTable: SettingsOf<TableSettings> = {
   ...timelineSettings,
   ...elasticSettings,
   ...fileSettings,
+  ...dataSettings,
   ...givenSettings,
 };

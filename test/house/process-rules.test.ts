@@ -26,7 +26,7 @@ const allowedState: Readonly<Record<string, string>> = {
   'src/adapters/tensorflow/optimizer/error-feedback.ts keepers': "by the user's optimizer",
   'src/adapters/tensorflow/optimizer/sharded/state.ts cut': "by the user's optimizer",
   'src/adapters/tensorflow/optimizer/tape-activity.ts own': 'by engine of TensorFlow.js',
-  'src/elastic/resumable.ts resumables': 'by sampler; what users must not see of it',
+  'src/data/resumable.ts resumables': 'by sampler or dataset; what users must not see of it',
   'src/elastic/state.ts sides': "by the user's state; what users must not see of it",
   'src/observe/flight-recorder/flight-dumper.ts ownHandlers': 'by signal handler of the process',
   'src/operations/collectives/allreduce-compressed.ts memories': 'by members of a process set',

@@ -7,7 +7,9 @@ import type { PlanNode, SourceNode } from './nodes.ts';
 
 /** Name and digest of each call. What does not change the elements is left out: prefetch(), where files are, who reads them. */
 export function fingerprintOfPlan(nodes: readonly PlanNode[]): string[] {
-  return nodes.filter(({ node }) => node !== 'prefetch').map((node) => `${node.node} ${digest(essence(node))}`);
+  return nodes
+    .filter(({ node }) => node !== 'prefetch')
+    .map((node) => `${node.node} ${digest(essence(node))}`);
 }
 
 /** A file as a state remembers it. */
@@ -53,7 +55,10 @@ function essenceOfFunction(fn: FunctionReference | { readonly name: string }): u
 }
 
 function digest(value: unknown): string {
-  return createHash('sha256').update(canonical(value as Json)).digest('hex').slice(0, 12);
+  return createHash('sha256')
+    .update(canonical(value as Json))
+    .digest('hex')
+    .slice(0, 12);
 }
 
 /** JSON with sorted names. */

@@ -40,7 +40,9 @@ export interface SourceNode {
 }
 
 /** A function of the pipeline: a reference, or the number of a function that stays in the main thread. */
-export type NodeFunction = FunctionReference | { readonly kind: 'local'; readonly place: number; readonly name: string };
+export type NodeFunction =
+  | FunctionReference
+  | { readonly kind: 'local'; readonly place: number; readonly name: string };
 
 export type FunctionNode = {
   readonly node: 'map' | 'filter' | 'flatMap';

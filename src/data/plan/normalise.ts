@@ -2,7 +2,7 @@
 // order of positions, so that a place in the data stays a few numbers. What is left are stages on elements, a batch, and stages
 // on batches. Pure.
 
-import { HorovodError } from '../../errors.ts';
+import type { HorovodError } from '../../errors.ts';
 import { invalid } from '../../operations/check-options.ts';
 import type { BatchNode, BucketNode, PaddedBatchNode, PlanNode, SourceNode, StageNode } from './nodes.ts';
 
@@ -19,10 +19,12 @@ export interface Plan {
   readonly isUncounted: boolean;
   /** Stages from here on run in the main thread. */
   readonly localFrom: number;
-  /** Positions of each epoch that are used: from `skip` on, `take` of them. */
-  readonly positions: { readonly skip: number; readonly take: number };
+  /** Records that are used, all others do not exist for this pipeline: take() and skip() before shuffle(). */
+  readonly records: Range;
+  /** Positions of each epoch that are used. */
+  readonly positions: Range;
   /** The same for this rank's batches. */
-  readonly steps: { readonly skip: number; readonly take: number };
+  readonly steps: Range;
   /** repeat(): Infinity for ever. */
   readonly epochs: number;
   /** take() behind repeat(): batches, or elements where there is no batch. */
@@ -31,6 +33,14 @@ export interface Plan {
   /** Why there is no state(); undefined if there is. */
   readonly noState: string | undefined;
 }
+
+/** From `skip` on, `take` of them. */
+export interface Range {
+  readonly skip: number;
+  readonly take: number;
+}
+
+const everything: Range = { skip: 0, take: Number.POSITIVE_INFINITY };
 
 export function normalise(nodes: readonly PlanNode[]): Plan {
   const source = nodes[0] as SourceNode;
@@ -42,8 +52,7 @@ export function normalise(nodes: readonly PlanNode[]): Plan {
   let total = Number.POSITIVE_INFINITY;
   let prefetch: number | 'auto' = 'auto';
   let noState: string | undefined;
-  const positions = { skip: 0, take: Number.POSITIVE_INFINITY };
-  const steps = { skip: 0, take: Number.POSITIVE_INFINITY };
+  let [records, positions, steps] = [everything, everything, everything];
   for (const node of nodes.slice(1)) {
     const isBatched = batchAt >= 0;
     switch (node.node) {
@@ -51,6 +60,7 @@ export function normalise(nodes: readonly PlanNode[]): Plan {
         if (isBatched) throw misplaced('shuffle()', 'before batch(): batches are not shuffled, samples are');
         if (shuffle !== null) throw misplaced('shuffle()', 'once: this pipeline is shuffled already');
         shuffle = { seed: node.seed, pool: node.pool };
+        [records, positions] = [positions, everything];
         break;
       case 'repeat':
         epochs *= node.epochs ?? Number.POSITIVE_INFINITY;
@@ -70,12 +80,8 @@ export function normalise(nodes: readonly PlanNode[]): Plan {
           throw misplaced(`${node.node}()`, 'before filter() and flatMap(), or after batch()');
         }
         if (isUncounted) noState ??= `${node.node}() follows filter() or flatMap()`;
-        const range = isBatched ? steps : positions;
-        if (node.node === 'take') range.take = Math.min(range.take, node.count);
-        else {
-          range.skip += node.count;
-          range.take = Math.max(0, range.take - node.count);
-        }
+        if (isBatched) steps = narrowed(steps, node);
+        else positions = narrowed(positions, node);
         break;
       }
       case 'batch':
@@ -104,6 +110,7 @@ export function normalise(nodes: readonly PlanNode[]): Plan {
     batchAt,
     isUncounted,
     localFrom: firstLocal(stages, isUncounted ? batchAt : -1),
+    records,
     positions,
     steps,
     epochs,
@@ -111,6 +118,12 @@ export function normalise(nodes: readonly PlanNode[]): Plan {
     prefetch,
     noState,
   };
+}
+
+function narrowed({ skip, take }: Range, { node, count }: { node: 'take' | 'skip'; count: number }): Range {
+  return node === 'take'
+    ? { skip, take: Math.min(take, count) }
+    : { skip: skip + count, take: Math.max(0, take - count) };
 }
 
 function checkStage(node: StageNode, isBatched: boolean, stages: readonly StageNode[]): void {

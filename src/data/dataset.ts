@@ -1,0 +1,495 @@
+// Dataset: a pipeline over training data. Each call adds a node to its plan and returns a new dataset. A dataset also has a place
+// in its data: an iterator starts there, and it moves on with each batch that the training loop takes. After a whole pass the
+// next iterator starts with the next epoch.
+
+import { allgatherObject, allgatherObjectSync } from '../context/default/default-collectives.ts';
+import { defaultFiles, openContext } from '../context/default/default-context.ts';
+import { HorovodError } from '../errors.ts';
+import { checkNames, invalid } from '../operations/check-options.ts';
+import { processEnvironment } from '../settings/environment.ts';
+import { readSettings } from '../settings/read-settings.ts';
+import { describe, type Tensor } from '../tensor/tensor.ts';
+import { DataIterator } from './data-iterator.ts';
+import { shareIndex } from './execute/file-indexes.ts';
+import { MemoryCache } from './execute/memory-cache.ts';
+import { type DataMetrics, Meter } from './execute/metrics.ts';
+import type { IndexedFile } from './execute/pieces.ts';
+import { itemsOfEpochs, openRun, orderOf, type Place, type Run } from './execute/run.ts';
+import { formatOf } from './execute/source-formats.ts';
+import { type Cursor, stepsPerEpoch } from './execute/steps.ts';
+import { lanesOfRank } from './order/lane-walk.ts';
+import { checkState, checkStateIndex, type DataState } from './order/state.ts';
+import { fingerprintOfFiles, fingerprintOfPlan } from './plan/fingerprint.ts';
+import {
+  type ElementContext,
+  type ElementFunction,
+  type FunctionReference,
+  isReference,
+  type Json,
+} from './plan/function-reference.ts';
+import type { ArrayColumn, NodeFunction, PlanNode, SourceNode } from './plan/nodes.ts';
+import { normalise, type Plan } from './plan/normalise.ts';
+import { becomeResumable } from './resumable.ts';
+
+/** What a value becomes in a batch: numbers and tensors get a first dimension, byte strings and texts become lists. */
+export type BatchValue<V> = V extends number | boolean | Tensor | Float32Array | Float64Array | Int32Array
+  ? Tensor
+  : V extends string | Uint8Array
+    ? V[]
+    : unknown;
+/** A batch of elements. */
+export type BatchOf<T> = T extends number | boolean | string | Uint8Array | Tensor
+  ? BatchValue<T>
+  : { [K in keyof T]: BatchValue<T[K]> };
+
+/** Options of batch(). */
+export interface BatchOptions {
+  /** Leave out the last batch of an epoch if it is not full. */
+  dropRemainder?: boolean | undefined;
+  /** Samples of all ranks together per step, however many ranks there are; instead of `size` per rank. */
+  globalSize?: number | undefined;
+}
+
+/** Options of paddedBatch(). */
+export interface PaddedBatchOptions extends BatchOptions {
+  /** What values are padded with, by column. Default: 0. */
+  padding?: Readonly<Record<string, number>> | undefined;
+}
+
+/** Options of bucketByLength(). */
+export interface BucketOptions {
+  /** Growing lengths that divide the elements into one bucket more than there are boundaries. */
+  boundaries: readonly number[];
+  /** Of each bucket; or one for all. */
+  batchSizes: readonly number[] | number;
+  padding?: Readonly<Record<string, number>> | undefined;
+}
+
+type Fn<T, R> = FunctionReference | ((element: T, context: ElementContext) => R | Promise<R>);
+
+/** What the datasets of one chain hand on. */
+interface Parts {
+  readonly nodes: readonly PlanNode[];
+  readonly functions: readonly ElementFunction[];
+  readonly columns: readonly ArrayColumn[] | undefined;
+}
+
+const start: Cursor = { epoch: 0, position: 0, taken: 0 };
+
+export class Dataset<T = unknown> implements AsyncIterable<T> {
+  readonly #parts: Parts;
+  readonly #plan: Plan;
+  readonly #meter = new Meter();
+  readonly #cache = new MemoryCache();
+  #cursor: Cursor = start;
+  /** Fixed by the first start, or by a state. */
+  #lanes: number | undefined;
+  #index: readonly IndexedFile[] | undefined;
+  /** Not compared with the files yet. */
+  #restored: DataState | undefined;
+  /** The iterator that moves the dataset on. */
+  #current: { end(): Promise<void> } | undefined;
+
+  private constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#plan = normalise(parts.nodes);
+    becomeResumable<DataPlace>(this, {
+      place: () => this.#place(),
+      resumeAt: (place) => this.#resumeAt(place),
+    });
+  }
+
+  /** For sources. */
+  static create<T>(source: SourceNode, columns?: readonly ArrayColumn[]): Dataset<T> {
+    return new Dataset({ nodes: [source], functions: [], columns });
+  }
+
+  /** Replaces each element by what the function returns. */
+  map<R = unknown>(fn: Fn<T, R>): Dataset<R> {
+    return this.#withFunction('map', fn);
+  }
+
+  /** Keeps the elements for which the function returns a true value. */
+  filter(fn: Fn<T, unknown>): Dataset<T> {
+    return this.#withFunction('filter', fn);
+  }
+
+  /** Replaces each element by those of the list that the function returns. */
+  flatMap<R = unknown>(fn: Fn<T, Iterable<R>>): Dataset<R> {
+    return this.#withFunction('flatMap', fn);
+  }
+
+  /** Parses records as tf.train.Example. */
+  parseExample<E = Record<string, Tensor>>(features: Readonly<Record<string, object>>): Dataset<E> {
+    return this.#with({ node: 'parseExample', features: features as unknown as Json });
+  }
+
+  /** Parses records as tf.train.SequenceExample. */
+  parseSequenceExample<E = Record<string, Tensor>>(
+    context: Readonly<Record<string, object>>,
+    sequence: Readonly<Record<string, object>>,
+  ): Dataset<E> {
+    return this.#with({ node: 'parseSequenceExample', features: { context, sequence } as unknown as Json });
+  }
+
+  /** Another order in each epoch: `pool` records are mixed with each other; 'all' is a true permutation. */
+  shuffle(pool: number | 'all', options: { seed?: number | undefined } = {}): Dataset<T> {
+    checkNames(options, ['seed'], 'shuffle()');
+    const { seed = 0 } = options;
+    if (pool !== 'all') checkWhole(pool, 1, 'shuffle()', 'pool');
+    if (!Number.isSafeInteger(seed))
+      throw invalid('shuffle()', `seed is a whole number, not ${describe(seed)}`);
+    return this.#with({ node: 'shuffle', pool, seed });
+  }
+
+  /** Goes through the data several times in one pass. Batches never mix epochs. */
+  repeat(epochs: number = Number.POSITIVE_INFINITY): Dataset<T> {
+    if (epochs !== Number.POSITIVE_INFINITY) checkWhole(epochs, 1, 'repeat()', 'epochs');
+    return this.#with({ node: 'repeat', epochs: Number.isFinite(epochs) ? epochs : null });
+  }
+
+  /** The first `count` samples of all ranks together; after batch(), the first batches of each rank. */
+  take(count: number): Dataset<T> {
+    checkWhole(count, 0, 'take()', 'count');
+    return this.#with({ node: 'take', count });
+  }
+
+  /** Leaves out the first `count` samples; after batch(), batches. */
+  skip(count: number): Dataset<T> {
+    checkWhole(count, 0, 'skip()', 'count');
+    return this.#with({ node: 'skip', count });
+  }
+
+  /** Keeps elements in memory, so that later epochs neither read nor compute them again. What follows runs in the main thread. */
+  cache(where: 'memory' = 'memory'): Dataset<T> {
+    if (where !== 'memory') {
+      throw new HorovodError(
+        'ERR_HVD_UNSUPPORTED',
+        `cache(): elements are kept in 'memory' only, not in ${describe(where)}.`,
+      );
+    }
+    return this.#with({ node: 'cache', where });
+  }
+
+  /** How many batches are computed ahead; 'auto' (the default): as many as the training loop needs, within the memory limit. */
+  prefetch(batches: number | 'auto'): Dataset<T> {
+    if (batches !== 'auto') checkWhole(batches, 1, 'prefetch()', 'batches');
+    return this.#with({ node: 'prefetch', batches });
+  }
+
+  /** Puts `size` samples of each rank together. */
+  batch(size: number, options: BatchOptions = {}): Dataset<BatchOf<T>> {
+    checkNames(options, ['dropRemainder', 'globalSize'], 'batch()');
+    return this.#with({ node: 'batch', ...checkedBatch(size, options, 'batch()') });
+  }
+
+  /** batch() of values of different lengths: they are padded to the longest one. */
+  paddedBatch(size: number, options: PaddedBatchOptions = {}): Dataset<BatchOf<T>> {
+    checkNames(options, ['dropRemainder', 'globalSize', 'padding'], 'paddedBatch()');
+    const { padding = {} } = options;
+    return this.#with({ node: 'paddedBatch', ...checkedBatch(size, options, 'paddedBatch()'), padding });
+  }
+
+  /** Batches of samples whose column `key` has a similar length, padded to the longest one. */
+  bucketByLength(key: string, options: BucketOptions): Dataset<BatchOf<T>> {
+    const what = 'bucketByLength()';
+    checkNames(options, ['boundaries', 'batchSizes', 'padding'], what);
+    const { boundaries, batchSizes, padding = {} } = options;
+    const isGrowing =
+      Array.isArray(boundaries) &&
+      boundaries.every((each: number, place) => each > ((boundaries as number[])[place - 1] ?? 0));
+    if (!isGrowing) throw invalid(what, `boundaries are growing lengths, not ${describe(boundaries)}`);
+    const sizes =
+      typeof batchSizes === 'number'
+        ? new Array<number>(boundaries.length + 1).fill(batchSizes)
+        : [...batchSizes];
+    if (sizes.length !== boundaries.length + 1) {
+      throw invalid(
+        what,
+        `${boundaries.length} boundaries make ${boundaries.length + 1} buckets; batchSizes has ${sizes.length}`,
+      );
+    }
+    for (const size of sizes) checkWhole(size, 1, what, 'a batch size');
+    return this.#with({
+      node: 'bucketByLength',
+      key,
+      boundaries: [...boundaries],
+      batchSizes: sizes,
+      padding,
+    });
+  }
+
+  /** transform(this): to give a name to a part of a pipeline. */
+  apply<R>(transform: (dataset: this) => R): R {
+    return transform(this);
+  }
+
+  /** Batches of an epoch for this rank, as far as it is known: for files, from the first iteration on. */
+  get size(): number | null {
+    const files = this.#knownFiles();
+    if (files === undefined) return null;
+    const { steps } = orderOf(this.#plan, files, this.#placeOfRank(), this.#lanes);
+    const perEpoch = stepsPerEpoch(steps);
+    if (perEpoch === null) return null;
+    return Math.min(perEpoch * this.#plan.epochs, this.#plan.total);
+  }
+
+  /**
+   * Starts where the dataset is. A dataset has one iterator at a time; a new one ends the one before. Collective for files that
+   * ranks share: its first next() compares which rank knows the files.
+   */
+  iterator(): DataIterator<T> {
+    const own = { end: async (): Promise<void> => {} };
+    return new DataIterator<T>({
+      open: () => this.#open(own),
+      isCurrent: () => this.#current === own,
+      takeEnd: (end) => {
+        own.end = end;
+      },
+    });
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<T, undefined, undefined> {
+    return this.iterator();
+  }
+
+  /**
+   * Where the training loop is: after the last batch it has taken. JSON, equal on all ranks, valid for any number of them. Collective
+   * for pipelines with filter() or flatMap(), and before the first iteration.
+   */
+  async state(): Promise<DataState> {
+    const { noState } = this.#plan;
+    if (noState !== undefined) {
+      throw new HorovodError(
+        'ERR_HVD_UNSUPPORTED',
+        `state(): this pipeline has no state, because ${noState}.`,
+      );
+    }
+    const files = await this.#files();
+    const { steps } = orderOf(this.#plan, files, this.#placeOfRank(), this.#lanes);
+    const { epoch, position, taken, items, inner } = this.#cursor;
+    const shared = this.#plan.isUncounted
+      ? merged(
+          this.#isShared()
+            ? await allgatherObject({ items, inner, epoch }, { name: 'horovod.data.state' })
+            : [{ items, inner, epoch }],
+          steps.lanes,
+        )
+      : { epoch };
+    return {
+      v: 1,
+      plan: fingerprintOfPlan(this.#parts.nodes),
+      index: fingerprintOfFiles(files).digests,
+      seed: this.#plan.seed,
+      lanes: steps.lanes.count,
+      position,
+      ...(Number.isFinite(this.#plan.total) ? { taken } : {}),
+      ...shared,
+    };
+  }
+
+  /** Goes to the place of a state: the next iterator starts there. Call it on all ranks. */
+  restore(state: DataState): void {
+    const checked = checkState(state, { plan: fingerprintOfPlan(this.#parts.nodes) });
+    this.#restored = checked;
+    const { epoch, position, taken = 0, items, inner, lanes } = checked;
+    this.#resumeAt({ epoch, position, taken, items, inner, lanes });
+  }
+
+  /** What this rank knows of the speed of its data. */
+  metrics(): DataMetrics {
+    return this.#meter.read();
+  }
+
+  #with<R>(node: PlanNode, functions = this.#parts.functions): Dataset<R> {
+    return new Dataset<R>({ ...this.#parts, nodes: [...this.#parts.nodes, node], functions });
+  }
+
+  #withFunction<R>(node: 'map' | 'filter' | 'flatMap', fn: unknown): Dataset<R> {
+    if (isReference(fn)) return this.#with({ node, fn });
+    if (typeof fn !== 'function') {
+      throw invalid(`${node}()`, `expected a function or exported(module, name), not ${describe(fn)}`);
+    }
+    const { functions } = this.#parts;
+    const local: NodeFunction = { kind: 'local', place: functions.length, name: fn.name };
+    return this.#with({ node, fn: local }, [...functions, fn as ElementFunction]);
+  }
+
+  async #open(own: { end(): Promise<void> }): Promise<Run> {
+    await this.#current?.end();
+    this.#current = own;
+    const settings = readSettings(processEnvironment());
+    const files = await this.#files();
+    const place = this.#placeOfRank();
+    const { steps } = orderOf(this.#plan, files, place, this.#lanes);
+    if (this.#plan.isUncounted && steps.size > steps.lanes.count) {
+      throw new HorovodError(
+        'ERR_HVD_INVALID_ARGUMENT',
+        `this pipeline was started with ${steps.lanes.count} lanes, and ${steps.size} ranks need one each. Start it with lanes: ${steps.size} or more.`,
+      );
+    }
+    this.#lanes = steps.lanes.count;
+    return openRun({
+      plan: this.#plan,
+      functions: this.#parts.functions,
+      columns: this.#parts.columns,
+      files,
+      place,
+      lanes: this.#lanes,
+      cursor: this.#cursor,
+      cache: this.#cache,
+      meter: this.#meter,
+      settings,
+      fileSystems: defaultFiles(),
+      onTaken: (cursor) => {
+        if (this.#current === own) this.#cursor = cursor;
+      },
+    });
+  }
+
+  /** The files of this rank. Collective where ranks share them. */
+  async #files(): Promise<readonly IndexedFile[]> {
+    const known = this.#knownFiles();
+    const { source } = this.#plan;
+    const settings = readSettings(processEnvironment());
+    const format = formatOf(source, settings);
+    if (format === undefined) return known as readonly IndexedFile[];
+    const { rank, size } = this.#placeOfRank();
+    const isShared = this.#isShared();
+    this.#index = await shareIndex(
+      {
+        source,
+        format,
+        files: defaultFiles(),
+        cacheFolder: settings.dataCache,
+        rank: isShared ? rank : 0,
+        size: isShared ? size : 1,
+      },
+      this.#index,
+    );
+    const restored = this.#restored;
+    if (restored !== undefined) {
+      const { digests, perGroup } = fingerprintOfFiles(this.#index);
+      const files = this.#index;
+      checkStateIndex(restored, {
+        plan: [],
+        index: digests,
+        describeIndex: (group) => {
+          const names = files.slice(group * perGroup, (group + 1) * perGroup).map(({ location }) => location);
+          if (names.length === 0) return `a file behind ${files.at(-1)?.location ?? 'the last one'}`;
+          return names.length === 1 ? (names[0] as string) : `one of the files ${names[0]} … ${names.at(-1)}`;
+        },
+      });
+      this.#restored = undefined;
+    }
+    return this.#knownFiles() as readonly IndexedFile[];
+  }
+
+  #knownFiles(): readonly IndexedFile[] | undefined {
+    const { source } = this.#plan;
+    const rows = source.format['rows'];
+    if (source.paths.length === 0 && typeof rows === 'number') return [memoryFile(rows)];
+    if (source.settings.shard !== 'files' || this.#index === undefined) return this.#index;
+    const { rank, size } = this.#placeOfRank();
+    let first = 0;
+    return this.#index
+      .filter((_, place) => place % size === rank)
+      .map((file) => {
+        const own = { ...file, first };
+        first += file.records;
+        return own;
+      });
+  }
+
+  /** Whether the ranks of the job divide this data set among them, and so can ask each other. */
+  #isShared(): boolean {
+    const { shard, rank } = this.#plan.source.settings;
+    return shard !== 'none' && rank === null && (openContext()?.world.size ?? 1) > 1;
+  }
+
+  #placeOfRank(): Place {
+    const { shard, rank, size } = this.#plan.source.settings;
+    if (shard === 'none') return { rank: 0, size: 1 };
+    if (rank !== null && size !== null) return { rank, size };
+    const world = openContext()?.world;
+    return { rank: world?.rank ?? 0, size: world?.size ?? 1 };
+  }
+
+  /** For elastic states; within a job, what is read does not change. */
+  #place(): DataPlace {
+    const { noState } = this.#plan;
+    if (noState !== undefined) {
+      throw new HorovodError(
+        'ERR_HVD_UNSUPPORTED',
+        `a dataset of an elastic state needs a state, and this pipeline has none, because ${noState}.`,
+      );
+    }
+    const { items, inner, epoch } = this.#cursor;
+    const files = this.#plan.isUncounted ? this.#knownFiles() : undefined;
+    if (files === undefined || items === undefined) return { ...this.#cursor, lanes: this.#lanes };
+    const { steps } = orderOf(this.#plan, files, this.#placeOfRank(), this.#lanes);
+    const all = this.#isShared()
+      ? allgatherObjectSync({ items, inner, epoch }, { name: 'horovod.data.commit' })
+      : [{ items, inner, epoch }];
+    return { ...this.#cursor, ...merged(all, steps.lanes), lanes: this.#lanes };
+  }
+
+  #resumeAt({ lanes, ...cursor }: DataPlace): void {
+    this.#cursor = cursor;
+    this.#lanes = lanes ?? this.#lanes;
+    const old = this.#current;
+    this.#current = undefined;
+    old?.end().catch(() => {});
+  }
+}
+
+interface DataPlace extends Cursor {
+  readonly lanes: number | undefined;
+}
+
+interface RankItems {
+  readonly items: readonly number[] | undefined;
+  readonly inner: readonly number[] | undefined;
+  readonly epoch: number;
+}
+
+/** Every rank knows how far its own lanes are. */
+function merged(
+  ranks: readonly RankItems[],
+  lanes: { readonly count: number; readonly length: number },
+): { epoch: number; items: number[]; inner: number[] } {
+  const items: number[] = [];
+  const inner: number[] = [];
+  for (const [rank, { items: own, inner: ownInner, epoch }] of ranks.entries()) {
+    const done = own ?? itemsOfEpochs(lanes, epoch);
+    for (const lane of lanesOfRank(lanes.count, rank, ranks.length)) {
+      items[lane] = done[lane] ?? 0;
+      inner[lane] = ownInner?.[lane] ?? 0;
+    }
+  }
+  return { epoch: Math.min(...ranks.map(({ epoch }) => epoch)), items, inner };
+}
+
+/** Rows in memory as a file; blocks let a shuffle mix them. */
+function memoryFile(rows: number): IndexedFile {
+  const block = 256;
+  const blocks = Array.from({ length: Math.ceil(rows / block) }, (_, each) =>
+    Math.min(block, rows - each * block),
+  );
+  return { location: '', size: 0, records: rows, first: 0, offsets: null, blocks };
+}
+
+function checkedBatch(
+  size: number,
+  { dropRemainder = false, globalSize }: BatchOptions,
+  what: string,
+): { size: number; dropRemainder: boolean; globalSize: number | null } {
+  checkWhole(size, 1, what, 'size');
+  if (globalSize !== undefined) checkWhole(globalSize, 1, what, 'globalSize');
+  return { size, dropRemainder, globalSize: globalSize ?? null };
+}
+
+function checkWhole(value: unknown, min: number, what: string, name: string): void {
+  if (Number.isSafeInteger(value) && (value as number) >= min) return;
+  throw invalid(what, `${name} is a whole number from ${min}, not ${describe(value)}`);
+}

@@ -1,0 +1,218 @@
+// Runs of records, brought from a file into memory. A *piece* is a run of neighbouring records of one file whose bytes lie in one
+// chunk of memory. Files whose records can be addressed are read where a run lies; all others (compressed ones) are read from
+// the beginning, and a cursor stays where the last run ended, because the next one mostly follows it.
+
+import type { ReadHandle } from '../../files/file-system.ts';
+import {
+  type ByteFormat,
+  dataFileError,
+  type ElementFormat,
+  type ElementRecord,
+  type FormatFile,
+  type RecordBlock,
+  RecordRanges,
+} from '../formats/format.ts';
+
+/** A file of the data set, with its index. */
+export interface IndexedFile {
+  readonly location: string;
+  readonly size: number;
+  readonly records: number;
+  /** Number of its first record, counted through all files. */
+  readonly first: number;
+  /** Where records begin; null if they cannot be addressed. */
+  readonly offsets: Float64Array | null;
+  /** Records per block. */
+  readonly blocks: readonly number[];
+}
+
+export type SourceFormat =
+  | { readonly kind: 'bytes'; readonly format: ByteFormat }
+  | { readonly kind: 'elements'; readonly format: ElementFormat };
+
+export interface Piece {
+  /** Counted within the file. */
+  readonly first: number;
+  readonly count: number;
+  readonly bytes: number;
+  readonly data:
+    | {
+        readonly kind: 'bytes';
+        readonly chunk: Uint8Array;
+        readonly starts: Uint32Array;
+        /** −1: damaged. */
+        readonly lengths: Int32Array;
+      }
+    | { readonly kind: 'elements'; readonly elements: readonly ElementRecord[] };
+}
+
+export type AllocateChunk = (bytes: number) => Uint8Array;
+
+/** Reads runs of records of one file. Runs may be asked for at the same time. */
+export class FileReader {
+  readonly file: IndexedFile;
+  readonly #source: SourceFormat;
+  readonly #open: (location: string) => Promise<ReadHandle>;
+  readonly #allocate: AllocateChunk;
+  #handle: Promise<ReadHandle> | undefined;
+  readonly #cursors: StreamCursor[] = [];
+
+  constructor(
+    file: IndexedFile,
+    source: SourceFormat,
+    open: (location: string) => Promise<ReadHandle>,
+    allocate: AllocateChunk,
+  ) {
+    this.file = file;
+    this.#source = source;
+    this.#open = open;
+    this.#allocate = allocate;
+  }
+
+  async read(first: number, count: number): Promise<Piece[]> {
+    const file = await this.#formatFile();
+    if (this.#source.kind === 'elements') {
+      const elements = await this.#source.format.read(file, first, count);
+      return [{ first, count, bytes: 0, data: { kind: 'elements', elements } }];
+    }
+    const { offsets } = this.file;
+    if (offsets === null) return this.#stream(file, this.#source.format, first, count);
+    return [await this.#readRange(file, this.#source.format, offsets, first, count)];
+  }
+
+  async close(): Promise<void> {
+    for (const cursor of this.#cursors.splice(0)) await cursor.close();
+    const handle = await this.#handle?.catch(() => undefined);
+    this.#handle = undefined;
+    await handle?.close();
+  }
+
+  async #formatFile(): Promise<FormatFile> {
+    this.#handle ??= this.#openChecked();
+    const handle = await this.#handle;
+    return {
+      location: this.file.location,
+      size: handle.size,
+      read: (target, position) => handle.read(target, position),
+    };
+  }
+
+  async #openChecked(): Promise<ReadHandle> {
+    const handle = await this.#open(this.file.location);
+    if (handle.size === this.file.size) return handle;
+    await handle.close();
+    throw dataFileError(
+      this.file.location,
+      `has ${handle.size} bytes; it had ${this.file.size} when its records were counted. It was changed while it was read.`,
+    );
+  }
+
+  async #readRange(
+    file: FormatFile,
+    format: ByteFormat,
+    offsets: Float64Array,
+    first: number,
+    count: number,
+  ): Promise<Piece> {
+    const offset = offsets[first] as number;
+    const bytes = (offsets[first + count] as number) - offset;
+    const chunk = this.#allocate(bytes);
+    let done = 0;
+    while (done < bytes) {
+      const read = await file.read(chunk.subarray(done), offset + done);
+      if (read === 0)
+        throw dataFileError(
+          file.location,
+          `ends at ${offset + done}; it was longer when its records were counted.`,
+        );
+      done += read;
+    }
+    const ranges = new RecordRanges(count);
+    format.split(chunk, { location: file.location, offset, isLast: true }, ranges);
+    const starts = new Uint32Array(count);
+    const lengths = new Int32Array(count).fill(-1);
+    const damaged = new Set(ranges.damaged);
+    let found = 0;
+    for (let record = 0; record < count; record += 1) {
+      if (damaged.has((offsets[first + record] as number) - offset)) continue;
+      if (found >= ranges.count) break;
+      starts[record] = ranges.starts[found] as number;
+      lengths[record] = ranges.lengths[found] as number;
+      found += 1;
+    }
+    if (found !== ranges.count || (damaged.size === 0 && found !== count)) {
+      throw dataFileError(
+        file.location,
+        `has ${ranges.count} records from byte ${offset} on where its index says ${count}. The index is out of date, or the file was changed while it was read.`,
+      );
+    }
+    return { first, count, bytes, data: { kind: 'bytes', chunk, starts, lengths } };
+  }
+
+  async #stream(file: FormatFile, format: ByteFormat, first: number, count: number): Promise<Piece[]> {
+    // The nearest one before; a run behind all of them starts at the beginning of the file.
+    let best: StreamCursor | undefined;
+    for (const cursor of this.#cursors) {
+      if (cursor.next <= first && (best === undefined || cursor.next > best.next)) best = cursor;
+    }
+    if (best !== undefined) this.#cursors.splice(this.#cursors.indexOf(best), 1);
+    const cursor =
+      best ?? new StreamCursor(format.stream(file, { allocate: this.#allocate, skip: first }), first);
+    const pieces = await cursor.take(first, count, this.file);
+    this.#cursors.push(cursor);
+    if (this.#cursors.length > maxCursors) await this.#cursors.shift()?.close();
+    return pieces;
+  }
+}
+
+/** Places at which a compressed file is read at the same time. */
+const maxCursors = 16;
+
+class StreamCursor {
+  /** The record that comes next. */
+  next: number;
+  readonly #blocks: AsyncGenerator<RecordBlock, void, void>;
+  #block: RecordBlock | undefined;
+
+  constructor(blocks: AsyncGenerator<RecordBlock, void, void>, next: number) {
+    this.#blocks = blocks;
+    this.next = next;
+  }
+
+  async take(first: number, count: number, file: IndexedFile): Promise<Piece[]> {
+    const pieces: Piece[] = [];
+    this.next = first;
+    while (this.next < first + count) {
+      if (this.#block === undefined || this.#block.first + this.#block.count <= this.next) {
+        const turn = await this.#blocks.next();
+        if (turn.done) {
+          throw dataFileError(
+            file.location,
+            `ends after ${this.next} records where its index says ${file.records}. The index is out of date, or the file was changed while it was read.`,
+          );
+        }
+        this.#block = turn.value;
+        continue;
+      }
+      const { first: start, count: length, bytes: chunk, starts, lengths } = this.#block;
+      const [from, to] = [this.next - start, Math.min(length, first + count - start)];
+      pieces.push({
+        first: this.next,
+        count: to - from,
+        bytes: chunk.byteLength,
+        data: {
+          kind: 'bytes',
+          chunk,
+          starts: starts.slice(from, to),
+          lengths: Int32Array.from(lengths.subarray(from, to)),
+        },
+      });
+      this.next = start + to;
+    }
+    return pieces;
+  }
+
+  async close(): Promise<void> {
+    await this.#blocks.return();
+  }
+}

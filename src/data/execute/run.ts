@@ -1,0 +1,196 @@
+// Opens a run through the data: the index, the order, the threads or the main thread, and from them an iteration.
+
+import { HorovodError } from '../../errors.ts';
+import type { Files } from '../../files/registry.ts';
+import type { Settings } from '../../settings/table.ts';
+import { chooseLanes, type Lanes, laneLength, maxChosenLanes } from '../order/lanes.ts';
+import { type ElementFunction, isReference, loadReference } from '../plan/function-reference.ts';
+import type { ArrayColumn, StageNode } from '../plan/nodes.ts';
+import type { Plan } from '../plan/normalise.ts';
+import { type Feed, InlineFeed } from './feed.ts';
+import { Iteration } from './iteration.ts';
+import type { MemoryCache } from './memory-cache.ts';
+import type { Meter } from './metrics.ts';
+import type { IndexedFile } from './pieces.ts';
+import { blocksOfOrder, Reader, type ReadOrder } from './reader.ts';
+import { formatOf, rowsOf } from './source-formats.ts';
+import { allocatePlain } from './stack.ts';
+import { Stages } from './stages.ts';
+import { type Cursor, dealingOf, type StepsOptions } from './steps.ts';
+
+/** The rank that iterates, among those that share the data. */
+export interface Place {
+  readonly rank: number;
+  readonly size: number;
+}
+
+export interface RunRequest {
+  readonly plan: Plan;
+  /** Functions that were given as such. */
+  readonly functions: readonly ElementFunction[];
+  readonly columns: readonly ArrayColumn[] | undefined;
+  readonly files: readonly IndexedFile[];
+  readonly place: Place;
+  /** Fixed by an earlier start; undefined: to be chosen. */
+  readonly lanes: number | undefined;
+  readonly cursor: Cursor;
+  readonly cache: MemoryCache | undefined;
+  readonly meter: Meter;
+  readonly settings: Settings;
+  readonly fileSystems: Files;
+  readonly onTaken: (cursor: Cursor) => void;
+}
+
+export interface Run {
+  readonly iteration: Iteration;
+  readonly feed: Feed;
+}
+
+/** How a source is divided, and in which order it is read. */
+export function orderOf(
+  plan: Plan,
+  files: readonly IndexedFile[],
+  place: Place,
+  lanes: number | undefined,
+): { steps: StepsOptions; order: ReadOrder } {
+  const { shard, rank, size } = { ...plan.source.settings, ...place };
+  // Ranks that share positions deal; others have data of their own, or all of it.
+  const dealer = shard === 'lanes' ? { rank, size } : { rank: 0, size: 1 };
+  const order = {
+    seed: plan.seed,
+    pool: plan.pool,
+    records: plan.records,
+    skip: plan.positions.skip,
+    stride: shard === 'records' ? { first: rank, step: size } : undefined,
+  };
+  const records = blocksOfOrder(files, { ...order, lanes: 1 }).reduce((sum, { length }) => sum + length, 0);
+  const length = Math.max(0, Math.min(records - plan.positions.skip, plan.positions.take));
+  const isAddressable = files.every((file) => file.offsets !== null || file.location === '');
+  if (plan.pool === 'all' && !isAddressable) throw notAddressable(files);
+  // A pool of all records is a true permutation.
+  const pool = typeof plan.pool === 'number' && plan.pool >= records && isAddressable ? 'all' : plan.pool;
+  const unlaned = { plan, lanes: { count: 1, length }, ...dealer };
+  const count = lanes ?? plan.source.settings.lanes ?? lanesFor(plan, pool, records, unlaned);
+  const all: Lanes = { count, length };
+  return { steps: { plan, lanes: all, ...dealer }, order: { ...order, pool, lanes: count } };
+}
+
+/** Stretches shorter than this hardly mix. */
+const minStretch = 4;
+
+function lanesFor(
+  plan: Plan,
+  pool: number | 'all' | undefined,
+  records: number,
+  steps: StepsOptions,
+): number {
+  if (plan.isUncounted) return maxChosenLanes * Math.ceil(steps.size / maxChosenLanes);
+  if (typeof pool !== 'number' || pool >= records) return 1;
+  const chosen = chooseLanes(dealingOf(steps).globalBatchSize);
+  return pool >= minStretch * chosen ? chosen : Math.max(1, Math.floor(pool / minStretch));
+}
+
+function notAddressable(files: readonly IndexedFile[]): HorovodError {
+  const file = files.find(({ offsets }) => offsets === null);
+  return new HorovodError(
+    'ERR_HVD_INVALID_ARGUMENT',
+    `shuffle with pool: 'all' reads records one by one, which is not possible in ${file?.location}: it is compressed, or its records ` +
+      'have no places of their own. Give the pool as a number.',
+  );
+}
+
+/** Items done of every lane when this many epochs are. */
+export function itemsOfEpochs(lanes: Lanes, epochs: number): number[] {
+  return Array.from({ length: lanes.count }, (_, lane) => epochs * laneLength(lane, lanes));
+}
+
+export async function openRun(request: RunRequest): Promise<Run> {
+  const { plan, files, place, settings, meter, onTaken } = request;
+  const { steps, order } = orderOf(plan, files, place, request.lanes);
+  const cursor = plan.isUncounted
+    ? {
+        ...request.cursor,
+        items: request.cursor.items ?? itemsOfEpochs(steps.lanes, request.cursor.epoch),
+        inner: request.cursor.inner ?? new Array<number>(steps.lanes.count).fill(0),
+      }
+    : request.cursor;
+  const isGrouped = plan.isUncounted && plan.batch !== undefined;
+  const cacheAt = plan.stages.findIndex(({ node }) => node === 'cache');
+  const isCached = cacheAt >= 0;
+  const beforeCache = isCached ? await stagesOf(request, plan.localFrom, cacheAt) : undefined;
+  const from = isCached ? cacheAt + 1 : plan.localFrom;
+  const local = await stagesOf(request, from, isGrouped ? plan.batchAt : plan.stages.length);
+  const afterBatch = isGrouped ? await stagesOf(request, plan.batchAt + 1, plan.stages.length) : undefined;
+  const cache = isCached ? request.cache?.of(readerOf(request, order, true)) : undefined;
+  const feed = await openFeed(request, order);
+  const memoryBytes = settings.dataMemoryMb * 2 ** 20;
+  const stages = { local, afterBatch, beforeCache };
+  const options = { steps, feed, ...stages, cache, meter, memoryBytes, cursor, onTaken };
+  return { iteration: new Iteration(options), feed };
+}
+
+/** Stages [first, end) of the plan, for the main thread; undefined if there are none. */
+async function stagesOf(
+  { plan, functions }: RunRequest,
+  first: number,
+  end: number,
+): Promise<Stages | undefined> {
+  if (first >= end) return undefined;
+  const stages = plan.stages.slice(first, end);
+  return new Stages({
+    rows: { kind: 'elements' },
+    stages,
+    firstStage: first,
+    functions: await functionsOf(stages, functions),
+    seed: plan.seed,
+    allocate: allocatePlain,
+  });
+}
+
+async function openFeed(request: RunRequest, order: ReadOrder): Promise<Feed> {
+  const { plan, columns } = request;
+  const stages = plan.stages.slice(0, plan.localFrom);
+  const { rows, usesFirstStage } = rowsOf(plan.source, stages, columns);
+  const left = usesFirstStage ? stages.slice(1) : stages;
+  const computing = new Stages({
+    rows,
+    stages: left,
+    firstStage: usesFirstStage ? 1 : 0,
+    functions: await functionsOf(left, []),
+    seed: plan.seed,
+    allocate: allocatePlain,
+  });
+  return new InlineFeed(readerOf(request, order, false), computing);
+}
+
+function readerOf(
+  { plan, files, settings, fileSystems }: RunRequest,
+  order: ReadOrder,
+  isOrderOnly: boolean,
+): Reader {
+  return new Reader({
+    source: isOrderOnly ? undefined : formatOf(plan.source, settings),
+    files,
+    order,
+    open: async (location) => (await fileSystems.fileSystem(location)).open(location),
+    allocate: (bytes) => new Uint8Array(bytes),
+    interleave: plan.source.settings.interleave ?? defaultInterleave,
+    memoryBytes: (settings.dataMemoryMb * 2 ** 20) / 2,
+  });
+}
+
+/** Files that are read at a time. */
+export const defaultInterleave = 4;
+
+/** The functions of stages: local ones from the list, references loaded. */
+export async function functionsOf(
+  stages: readonly StageNode[],
+  local: readonly ElementFunction[],
+): Promise<(ElementFunction | undefined)[]> {
+  return Promise.all(
+    stages.map((stage) => {
+      if (!('fn' in stage)) return undefined;
+      return isReference(stage.fn) ? loadReference(stage.fn) : local[stage.fn.place];
+    }),
+  );
+}

@@ -1,0 +1,252 @@
+// Runs the stages of a plan on the records of one item: parse, map, filter, flatMap, batch. The same code runs in the main
+// thread, in compute threads and in compute workers.
+
+import { HorovodError } from '../../errors.ts';
+import type { TypedArray } from '../../tensor/dtype.ts';
+import { elementsIn, type Tensor } from '../../tensor/tensor.ts';
+import type { Decoder } from '../formats/format.ts';
+import { keyOf, randomFractions } from '../order/random.ts';
+import { describeReference, type ElementFunction, isReference } from '../plan/function-reference.ts';
+import type { ArrayColumn, FunctionNode, StageNode } from '../plan/nodes.ts';
+import { isPromise, type Steps } from './maybe-async.ts';
+import { type Allocate, arrayFor, stackElements } from './stack.ts';
+import type { Computed, ReadItem, SampleOrigin } from './work.ts';
+
+/** How the records of the source become elements. */
+export type Rows =
+  | { readonly kind: 'bytes' }
+  | { readonly kind: 'decoder'; readonly decoder: Decoder; readonly isSingle?: boolean }
+  | { readonly kind: 'elements' }
+  | { readonly kind: 'arrays'; readonly columns: readonly ArrayColumn[] }
+  | { readonly kind: 'range'; readonly start: number };
+
+export interface StagesOptions {
+  readonly rows: Rows;
+  readonly stages: readonly StageNode[];
+  /** Number of the first stage among all of the plan: random numbers depend on it. */
+  readonly firstStage: number;
+  /** Those of the stages, undefined where a stage has none. */
+  readonly functions: readonly (ElementFunction | undefined)[];
+  readonly seed: number;
+  readonly allocate: Allocate;
+}
+
+/** A value on its way, with the row of the item it comes from. */
+interface Held {
+  value: unknown;
+  readonly row: number;
+}
+
+/** Where in the data a value is. */
+interface Place {
+  readonly epoch: number;
+  readonly positions: readonly number[];
+  readonly origins: readonly SampleOrigin[];
+}
+
+export class Stages {
+  readonly #options: StagesOptions;
+
+  constructor(options: StagesOptions) {
+    this.#options = options;
+  }
+
+  *compute(read: ReadItem): Steps<Computed> {
+    const { stages, rows, allocate } = this.#options;
+    const place = { epoch: read.item.epoch, positions: read.item.positions, origins: read.origins };
+    const filled = stages[0]?.node === 'batch' ? yield* fillBatch(read, rows, allocate) : undefined;
+    const count = read.item.positions.length;
+    let held: Held[];
+    let damaged: number;
+    if (filled === undefined) {
+      held = yield* this.#elements(read);
+      damaged = count - held.length;
+    } else {
+      held = filled.value === undefined ? [] : [{ value: filled.value, row: count - 1 }];
+      ({ damaged } = filled);
+    }
+    held = yield* this.run(held, place, filled === undefined ? 0 : 1);
+    return { values: held.map(({ value }) => value), rows: held.map(({ row }) => row), damaged };
+  }
+
+  /** Runs the stages from number `from` on. A batch comes from the last row of its elements. */
+  *run(held: Held[], place: Place, from = 0): Steps<Held[]> {
+    const { stages, functions, allocate, firstStage } = this.#options;
+    let current = held;
+    for (let number = from; number < stages.length; number += 1) {
+      const stage = stages[number] as StageNode;
+      switch (stage.node) {
+        case 'map':
+        case 'filter':
+        case 'flatMap': {
+          const fn = functions[number] as ElementFunction;
+          current = yield* this.#apply(stage, fn, firstStage + number, current, place);
+          break;
+        }
+        case 'batch':
+        case 'paddedBatch': {
+          if (current.length === 0) return [];
+          const padding = stage.node === 'paddedBatch' ? stage.padding : undefined;
+          const value = stackElements(
+            current.map(({ value: each }) => each),
+            { allocate, padding },
+          );
+          current = [{ value, row: (current.at(-1) as Held).row }];
+          break;
+        }
+        default:
+          throw new Error(`${stage.node} is no stage of this kind`);
+      }
+    }
+    return current;
+  }
+
+  *#elements(read: ReadItem): Steps<Held[]> {
+    const { rows } = this.#options;
+    const { records } = read;
+    const held: Held[] = [];
+    for (let row = 0; row < read.item.positions.length; row += 1) {
+      if (records.kind === 'elements') {
+        if (records.elements[row] !== undefined) held.push({ value: records.elements[row], row });
+      } else if (records.kind === 'rows') {
+        held.push({ value: rowOf(rows, records.rows[row] as number), row });
+      } else {
+        const length = records.lengths[row] as number;
+        if (length < 0) continue;
+        const chunk = records.chunks[records.chunkOf[row] as number] as Uint8Array;
+        const start = records.starts[row] as number;
+        if (rows.kind !== 'decoder') {
+          held.push({ value: Uint8Array.prototype.slice.call(chunk, start, start + length), row });
+          continue;
+        }
+        let element: unknown = rows.decoder.element(chunk, start, length);
+        if (isPromise(element)) element = yield element;
+        held.push({ value: rows.isSingle ? (element as { value: unknown }).value : element, row });
+      }
+    }
+    return held;
+  }
+
+  *#apply(
+    stage: FunctionNode,
+    fn: ElementFunction,
+    number: number,
+    held: readonly Held[],
+    { epoch, positions, origins }: Place,
+  ): Steps<Held[]> {
+    const { seed } = this.#options;
+    const args = (isReference(stage.fn) ? stage.fn.args : null) as never;
+    const results: Held[] = [];
+    for (const { value, row } of held) {
+      const position = positions[row] as number;
+      let random: (() => number) | undefined;
+      const context = {
+        random: () => {
+          random ??= randomFractions(keyOf(seed, epoch, position, number));
+          return random();
+        },
+        epoch,
+        position,
+        args,
+      };
+      let result: unknown;
+      try {
+        result = fn(value, context);
+        if (isPromise(result)) result = yield result;
+      } catch (cause) {
+        if (HorovodError.is(cause) && cause.code === 'ERR_HVD_WOULD_BLOCK') throw cause;
+        throw functionError(stage, cause, { epoch, position, origin: origins[row] });
+      }
+      if (stage.node === 'map') results.push({ value: result, row });
+      else if (stage.node === 'filter') {
+        if (result) results.push({ value, row });
+      } else {
+        if (!isIterable(result)) {
+          const wrong = new TypeError('flatMap() takes a function that returns a list');
+          throw functionError(stage, wrong, { epoch, position, origin: origins[row] });
+        }
+        for (const each of result) results.push({ value: each, row });
+      }
+    }
+    return results;
+  }
+}
+
+/** Records written straight into the columns of a batch; undefined if these records cannot be. */
+function* fillBatch(
+  { item, records }: ReadItem,
+  rows: Rows,
+  allocate: Allocate,
+): Steps<{ value: Record<string, Tensor> | undefined; damaged: number } | undefined> {
+  if (records.kind === 'rows' && rows.kind === 'arrays') {
+    const count = item.positions.length;
+    const batch: Record<string, Tensor> = {};
+    for (const { name, dtype, shape, data: source } of rows.columns) {
+      const elements = elementsIn(shape);
+      const data = arrayFor(dtype, count * elements, allocate);
+      for (let row = 0; row < count; row += 1) {
+        const from = (records.rows[row] as number) * elements;
+        data.set((source as Uint8Array).subarray(from, from + elements) as never, row * elements);
+      }
+      batch[name] = { data, shape: [count, ...shape], dtype };
+    }
+    return { value: batch, damaged: 0 };
+  }
+  if (records.kind !== 'bytes' || rows.kind !== 'decoder' || rows.isSingle) return undefined;
+  const { decoder } = rows;
+  const { columns } = decoder;
+  if (columns === null) return undefined;
+  const { chunks, chunkOf, starts, lengths } = records;
+  const count = lengths.reduce((sum, length) => sum + (length < 0 ? 0 : 1), 0);
+  if (count === 0) return { value: undefined, damaged: lengths.length };
+  const target: TypedArray[] = columns.map(({ dtype, elements }) =>
+    arrayFor(dtype, count * elements, allocate),
+  );
+  let row = 0;
+  for (const [place, length] of lengths.entries()) {
+    if (length < 0) continue;
+    const chunk = chunks[chunkOf[place] as number] as Uint8Array;
+    const waiting = decoder.fill(chunk, starts[place] as number, length, row, target);
+    if (waiting !== undefined) yield waiting;
+    row += 1;
+  }
+  const batch = columns.map(({ name, dtype, shape }, place) => [
+    name,
+    { data: target[place] as TypedArray, shape: [count, ...shape], dtype },
+  ]);
+  return { value: Object.fromEntries(batch) as Record<string, Tensor>, damaged: lengths.length - count };
+}
+
+function rowOf(rows: Rows, row: number): unknown {
+  if (rows.kind === 'range') return rows.start + row;
+  if (rows.kind !== 'arrays') throw new Error(`no rows of ${rows.kind}`);
+  const element: Record<string, Tensor> = {};
+  for (const { name, dtype, shape, data } of rows.columns) {
+    const elements = elementsIn(shape);
+    element[name] = {
+      data: (data as Uint8Array).slice(row * elements, (row + 1) * elements),
+      shape,
+      dtype,
+    };
+  }
+  return element;
+}
+
+function isIterable(value: unknown): value is Iterable<unknown> {
+  return typeof value === 'object' && value !== null && Symbol.iterator in value;
+}
+
+function functionError(
+  { node, fn }: FunctionNode,
+  cause: unknown,
+  { epoch, position, origin }: { epoch: number; position: number; origin: SampleOrigin | undefined },
+): HorovodError {
+  const name = isReference(fn) ? describeReference(fn) : fn.name || 'a function';
+  const where = origin === undefined || origin.url === '' ? '' : `record ${origin.record} of ${origin.url}, `;
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new HorovodError(
+    'ERR_HVD_DATA_FUNCTION',
+    `${node}(${name}) failed at ${where}position ${position} of epoch ${epoch}: ${reason}`,
+    { cause },
+  );
+}

@@ -1,0 +1,134 @@
+// The steps of one rank through its data: which positions make up the next item of work, and where the data set is when a value
+// of it has been taken. Pure: the same numbers give the same steps.
+
+import { LaneWalk, lanesOfRank } from '../order/lane-walk.ts';
+import type { Lanes } from '../order/lanes.ts';
+import { itemOf, laneLength, laneOf } from '../order/lanes.ts';
+import { type Dealing, sliceOf, stepsFrom, windowAt } from '../order/slices.ts';
+import type { Plan } from '../plan/normalise.ts';
+
+/** Where a data set is: after the last batch that the training loop has taken. */
+export interface Cursor {
+  readonly epoch: number;
+  /** Positions of this epoch that are done. */
+  readonly position: number;
+  /** Values taken since the pass began. */
+  readonly taken: number;
+  /** Uncounted pipelines: items done of each lane, since the first epoch; and elements done of the next item. */
+  readonly items?: readonly number[] | undefined;
+  readonly inner?: readonly number[] | undefined;
+}
+
+/** Where the data set is after a row of an item. */
+export type Mark = { readonly position: number } | { readonly lane: number; readonly items: number };
+
+export interface Step {
+  readonly epoch: number;
+  readonly positions: readonly number[];
+  /** For each row; of a batch, that of the last row counts. */
+  readonly marks: readonly Mark[];
+  readonly weight: number;
+  /** Samples of all ranks in this step. */
+  readonly globalSize: number;
+}
+
+export interface StepsOptions {
+  readonly plan: Plan;
+  readonly lanes: Lanes;
+  /** Who deals: one of one where ranks do not share positions. */
+  readonly rank: number;
+  readonly size: number;
+}
+
+/** Elements per item where there are no batches, or where batches are made later. */
+const runLength = 64;
+
+export function dealingOf({ plan, lanes, size }: StepsOptions): Dealing {
+  const { batch, source } = plan;
+  const perRank = batch === undefined || batch.node === 'bucketByLength' ? 1 : batch.size;
+  const globalSize = batch === undefined || batch.node === 'bucketByLength' ? null : batch.globalSize;
+  return {
+    length: lanes.length,
+    size,
+    globalBatchSize: globalSize ?? perRank * size,
+    uneven: source.settings.uneven,
+  };
+}
+
+/** Batches of an epoch; null if nobody knows. */
+export function stepsPerEpoch(options: StepsOptions): number | null {
+  const { plan } = options;
+  if (plan.isUncounted || plan.stages.some(({ node }, place) => node === 'filter' && place > plan.batchAt)) {
+    return null;
+  }
+  const dealing = dealingOf(options);
+  const all = dropsRemainder(plan)
+    ? Math.floor(dealing.length / dealing.globalBatchSize)
+    : stepsFrom(0, dealing);
+  return Math.min(Math.max(0, all - plan.steps.skip), plan.steps.take);
+}
+
+/** The steps of one epoch from the cursor on. */
+export function* stepsOfEpoch(options: StepsOptions, cursor: Cursor): Generator<Step, void, undefined> {
+  if (options.plan.isUncounted) yield* walkingSteps(options, cursor);
+  else yield* windowSteps(options, cursor);
+}
+
+export function* windowSteps(options: StepsOptions, cursor: Cursor): Generator<Step, void, undefined> {
+  const { plan, lanes, rank } = options;
+  const dealing = dealingOf(options);
+  const { globalBatchSize: window } = dealing;
+  const { skip, take } = plan.steps;
+  const first = Math.min(skip * window, dealing.length);
+  const end = Math.min((skip + take) * window, dealing.length);
+  let position = Math.max(cursor.position, first);
+  let run: { positions: number[]; marks: Mark[] } = { positions: [], marks: [] };
+  for (;;) {
+    const next = position < end ? windowAt(position, dealing) : undefined;
+    if (next === undefined || (dropsRemainder(plan) && next.length < window)) break;
+    const { places, weight } = sliceOf(next, dealing, lanes, rank);
+    const about = { epoch: cursor.epoch, globalSize: next.length };
+    position = next.end;
+    if (plan.batch !== undefined) {
+      if (places.length > 0) {
+        yield { ...about, positions: places, marks: places.map(() => ({ position })), weight };
+      }
+      continue;
+    }
+    run.positions.push(...places);
+    run.marks.push(...places.map(() => ({ position })));
+    if (run.positions.length >= runLength) {
+      yield { ...about, ...run, weight: 1 };
+      run = { positions: [], marks: [] };
+    }
+  }
+  if (run.positions.length > 0)
+    yield { epoch: cursor.epoch, globalSize: run.positions.length, ...run, weight: 1 };
+}
+
+function* walkingSteps(options: StepsOptions, cursor: Cursor): Generator<Step, void, undefined> {
+  const { lanes, rank, size } = options;
+  const { epoch, items = [] } = cursor;
+  const done = Array.from({ length: lanes.count }, (_, lane) => {
+    const length = laneLength(lane, lanes);
+    return Math.min(length, Math.max(0, (items[lane] ?? epoch * length) - epoch * length));
+  });
+  const walk = new LaneWalk(lanes, lanesOfRank(lanes.count, rank, size), done);
+  for (;;) {
+    const positions: number[] = [];
+    const marks: Mark[] = [];
+    while (positions.length < runLength) {
+      const position = walk.next();
+      if (position === undefined) break;
+      const lane = laneOf(position, lanes);
+      positions.push(position);
+      marks.push({ lane, items: epoch * laneLength(lane, lanes) + itemOf(position, lanes) + 1 });
+    }
+    if (positions.length === 0) return;
+    yield { epoch, positions, marks, weight: 1, globalSize: positions.length };
+  }
+}
+
+function dropsRemainder({ batch }: Plan): boolean {
+  return batch !== undefined && batch.node !== 'bucketByLength' && batch.dropRemainder;
+}

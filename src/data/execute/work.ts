@@ -1,0 +1,49 @@
+// What passes between the main thread, the reader and the compute threads. An *item* of work is what is computed at once: the
+// samples of one batch, or a run of elements. Items are numbered; whoever computes them, they come out in this order. An item is
+// described by positions alone, so any process that has the plan and the files can compute it.
+
+import type { ElementRecord } from '../formats/format.ts';
+
+export interface WorkItem {
+  readonly number: number;
+  readonly epoch: number;
+  readonly positions: readonly number[];
+}
+
+/** Where a sample comes from, for errors. */
+export interface SampleOrigin {
+  /** Empty if it comes from no file. */
+  readonly url: string;
+  /** Counted within the file. */
+  readonly record: number;
+}
+
+/** The records of an item, in the order of its positions. */
+export type ReadRecords =
+  /** Bytes of each record: in which chunk, where and how many. A length of −1: the record is damaged and left out. */
+  | {
+      readonly kind: 'bytes';
+      readonly chunks: readonly Uint8Array[];
+      readonly chunkOf: Uint32Array;
+      readonly starts: Uint32Array;
+      readonly lengths: Int32Array;
+    }
+  | { readonly kind: 'elements'; readonly elements: readonly (ElementRecord | undefined)[] }
+  /** Rows of an array, or numbers of a range. */
+  | { readonly kind: 'rows'; readonly rows: Float64Array };
+
+export interface ReadItem {
+  readonly item: WorkItem;
+  readonly records: ReadRecords;
+  readonly origins: readonly SampleOrigin[];
+}
+
+/** What became of an item. */
+export interface Computed {
+  /** Batches or elements. */
+  readonly values: readonly unknown[];
+  /** The row (place among the item's positions) that each value comes from, in growing order. */
+  readonly rows: readonly number[];
+  /** Damaged records that were left out. */
+  readonly damaged: number;
+}

@@ -1,0 +1,36 @@
+// Reading training data: threads, memory, where indexes are kept.
+
+import { resolve } from 'node:path';
+import { anyText, integer } from '../kinds.ts';
+import { inGroup, type SettingsOf } from '../setting.ts';
+
+export interface DataSettings {
+  /** Undefined: from the number of cores. */
+  readonly dataThreads: number | undefined;
+  readonly dataMemoryMb: number;
+  readonly dataCache: string | undefined;
+}
+
+const absolute = (text: string): string => (text === '' || /^[a-z]+:/.test(text) ? text : resolve(text));
+
+export const dataSettings: SettingsOf<DataSettings> = inGroup('Files', {
+  dataThreads: {
+    env: 'HOROVOD_DATA_THREADS',
+    kind: integer(),
+    defaultText: "the rank's cores − 1, at least 1",
+    text: 'Threads of each rank that parse, map and batch the samples of a dataset. One more thread reads. 0: everything in the main thread, for debugging.',
+  },
+  dataMemoryMb: {
+    env: 'HOROVOD_DATA_MEMORY_MB',
+    kind: integer(1),
+    default: 512,
+    text: 'Memory of each rank for samples that are read ahead, in MiB.',
+  },
+  dataCache: {
+    env: 'HOROVOD_DATA_CACHE',
+    yaml: { key: 'data.cache', toText: absolute },
+    kind: anyText,
+    defaultText: 'beside the data',
+    text: 'Folder for the indexes of data files (where their records are). By default they are written beside the files, if that is possible.',
+  },
+});
