@@ -17,6 +17,7 @@ import type { IndexedFile } from './execute/pieces.ts';
 import { itemsOfEpochs, openRun, orderOf, type Place, type Run } from './execute/run.ts';
 import { formatOf } from './execute/source-formats.ts';
 import { type Cursor, stepsPerEpoch } from './execute/steps.ts';
+import { checkFeatures, type Features } from './formats/example/features.ts';
 import { lanesOfRank } from './order/lane-walk.ts';
 import { checkState, checkStateIndex, type DataState } from './order/state.ts';
 import { fingerprintOfFiles, fingerprintOfPlan } from './plan/fingerprint.ts';
@@ -120,15 +121,15 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
   }
 
   /** Parses records as tf.train.Example. */
-  parseExample<E = Record<string, Tensor>>(features: Readonly<Record<string, object>>): Dataset<E> {
+  parseExample<E = Record<string, Tensor>>(features: Features): Dataset<E> {
+    checkFeatures(features, 'parseExample()');
     return this.#with({ node: 'parseExample', features: features as unknown as Json });
   }
 
   /** Parses records as tf.train.SequenceExample. */
-  parseSequenceExample<E = Record<string, Tensor>>(
-    context: Readonly<Record<string, object>>,
-    sequence: Readonly<Record<string, object>>,
-  ): Dataset<E> {
+  parseSequenceExample<E = Record<string, Tensor>>(context: Features, sequence: Features): Dataset<E> {
+    checkFeatures(context, 'parseSequenceExample(): context');
+    checkFeatures(sequence, 'parseSequenceExample(): sequence');
     return this.#with({ node: 'parseSequenceExample', features: { context, sequence } as unknown as Json });
   }
 

@@ -11,6 +11,28 @@ export {
 } from './dataset.ts';
 export type { BatchInfo } from './execute/iteration.ts';
 export type { DataMetrics } from './execute/metrics.ts';
+export {
+  decodeExample,
+  decodeSequenceExample,
+  type ExampleValue,
+  type SequenceExampleValues,
+} from './formats/example/decode.ts';
+export {
+  type ExampleInput,
+  type ExampleInputs,
+  encodeExample,
+  encodeSequenceExample,
+  type SequenceExampleInputs,
+} from './formats/example/encode.ts';
+export {
+  type Feature,
+  type FeatureDType,
+  type Features,
+  FixedLenFeature,
+  FixedLenSequenceFeature,
+  VarLenFeature,
+} from './formats/example/features.ts';
+export type { TfRecordWriterOptions } from './formats/tfrecord/writer.ts';
 export type { DataState } from './order/state.ts';
 export {
   type ElementContext,
@@ -25,3 +47,9 @@ export {
   type TfRecordDatasetOptions,
   tfRecordDataset,
 } from './sources.ts';
+export {
+  TfRecordWriter,
+  type WriteTfRecordsOptions,
+  type WrittenTfRecords,
+  writeTfRecords,
+} from './tfrecord-writer.ts';

@@ -1,10 +1,12 @@
 // Opens a run through the data: the index, the order, the threads or the main thread, and from them an iteration.
 
+import { availableParallelism } from 'node:os';
 import { HorovodError } from '../../errors.ts';
 import type { Files } from '../../files/registry.ts';
 import type { Settings } from '../../settings/table.ts';
+import type { TypedArray, TypedArrayConstructor } from '../../tensor/dtype.ts';
 import { chooseLanes, type Lanes, laneLength, maxChosenLanes } from '../order/lanes.ts';
-import { type ElementFunction, isReference, loadReference } from '../plan/function-reference.ts';
+import type { ElementFunction } from '../plan/function-reference.ts';
 import type { ArrayColumn, StageNode } from '../plan/nodes.ts';
 import type { Plan } from '../plan/normalise.ts';
 import { type Feed, InlineFeed } from './feed.ts';
@@ -15,8 +17,10 @@ import type { IndexedFile } from './pieces.ts';
 import { blocksOfOrder, Reader, type ReadOrder } from './reader.ts';
 import { formatOf, rowsOf } from './source-formats.ts';
 import { allocatePlain } from './stack.ts';
+import { functionsOf } from './stage-functions.ts';
 import { Stages } from './stages.ts';
 import { type Cursor, dealingOf, type StepsOptions } from './steps.ts';
+import { ThreadFeed } from './thread-feed.ts';
 
 /** The rank that iterates, among those that share the data. */
 export interface Place {
@@ -150,6 +154,8 @@ async function stagesOf(
 async function openFeed(request: RunRequest, order: ReadOrder): Promise<Feed> {
   const { plan, columns } = request;
   const stages = plan.stages.slice(0, plan.localFrom);
+  const threads = threadsOf(request, stages);
+  if (threads > 0) return startThreads(request, order, stages, threads);
   const { rows, usesFirstStage } = rowsOf(plan.source, stages, columns);
   const left = usesFirstStage ? stages.slice(1) : stages;
   const computing = new Stages({
@@ -161,6 +167,53 @@ async function openFeed(request: RunRequest, order: ReadOrder): Promise<Feed> {
     allocate: allocatePlain,
   });
   return new InlineFeed(readerOf(request, order, false), computing);
+}
+
+/** Threads that compute; 0: the main thread does. Rows in memory that are only copied are not worth a thread. */
+function threadsOf({ plan, settings }: RunRequest, stages: readonly StageNode[]): number {
+  const { dataThreads, localCores = availableParallelism(), localSize } = settings;
+  if (plan.source.paths.length === 0 && !stages.some((stage) => 'fn' in stage)) return 0;
+  return dataThreads ?? Math.max(1, Math.floor(localCores / localSize) - 1);
+}
+
+async function startThreads(
+  request: RunRequest,
+  order: ReadOrder,
+  stages: readonly StageNode[],
+  threads: number,
+): Promise<Feed> {
+  const { plan, files, settings, fileSystems } = request;
+  const { source, seed } = plan;
+  const { native, nativePath } = settings;
+  // Each thread would get a copy otherwise.
+  const columns = request.columns?.map((column) => ({ ...column, data: inSharedMemory(column.data) }));
+  return ThreadFeed.start({
+    threads,
+    reader: {
+      source,
+      files,
+      order,
+      interleave: source.settings.interleave ?? defaultInterleave,
+      memoryBytes: memoryFor(settings),
+      native: { native, nativePath },
+      fileSettings: fileSystems.settings,
+      registrations: fileSystems.registrations,
+    },
+    compute: { source, stages, columns, seed },
+  });
+}
+
+function inSharedMemory(data: ArrayBufferView): ArrayBufferView {
+  if (data.buffer instanceof SharedArrayBuffer) return data;
+  const Kind = data.constructor as unknown as TypedArrayConstructor;
+  const shared = new Kind(new SharedArrayBuffer(data.byteLength), 0, (data as TypedArray).length);
+  shared.set(data as never);
+  return shared;
+}
+
+/** Half of it for records, half for batches. */
+function memoryFor({ dataMemoryMb }: Settings): number {
+  return (dataMemoryMb * 2 ** 20) / 2;
 }
 
 function readerOf(
@@ -175,22 +228,9 @@ function readerOf(
     open: async (location) => (await fileSystems.fileSystem(location)).open(location),
     allocate: (bytes) => new Uint8Array(bytes),
     interleave: plan.source.settings.interleave ?? defaultInterleave,
-    memoryBytes: (settings.dataMemoryMb * 2 ** 20) / 2,
+    memoryBytes: memoryFor(settings),
   });
 }
 
 /** Files that are read at a time. */
 export const defaultInterleave = 4;
-
-/** The functions of stages: local ones from the list, references loaded. */
-export async function functionsOf(
-  stages: readonly StageNode[],
-  local: readonly ElementFunction[],
-): Promise<(ElementFunction | undefined)[]> {
-  return Promise.all(
-    stages.map((stage) => {
-      if (!('fn' in stage)) return undefined;
-      return isReference(stage.fn) ? loadReference(stage.fn) : local[stage.fn.place];
-    }),
-  );
-}

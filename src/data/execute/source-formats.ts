@@ -2,9 +2,13 @@
 // them.
 
 import { HorovodError } from '../../errors.ts';
-import { loadNative } from '../../transport/native/load.ts';
+import { exampleDecoder } from '../formats/example/example-decoder.ts';
+import type { Features } from '../formats/example/features.ts';
+import { sequenceExampleDecoder } from '../formats/example/sequence-decoder.ts';
+import type { Decoder } from '../formats/format.ts';
 import { type TfRecordOptions, tfRecordFormat } from '../formats/tfrecord/tfrecord-format.ts';
-import type { ArrayColumn, SourceNode, StageNode } from '../plan/nodes.ts';
+import type { ArrayColumn, ParseNode, SourceNode, StageNode } from '../plan/nodes.ts';
+import { recordKernels } from '../record-kernels.ts';
 import type { SourceFormat } from './pieces.ts';
 import type { Rows } from './stages.ts';
 
@@ -21,8 +25,7 @@ export function formatOf(source: SourceNode, choice: NativeChoice): SourceFormat
     case 'rangeDataset':
       return undefined;
     case 'tfRecordDataset': {
-      const native = loadNative(choice);
-      const kernels = native.built ? native.addon.recordKernels : undefined;
+      const kernels = recordKernels(choice);
       return { kind: 'bytes', format: tfRecordFormat({ ...(source.format as TfRecordOptions), kernels }) };
     }
     default:
@@ -44,9 +47,15 @@ export function rowsOf(
     return { rows: { kind: 'range', start: source.format['start'] as number }, usesFirstStage: false };
   }
   if (first?.node === 'parseExample' || first?.node === 'parseSequenceExample') {
-    throw unsupported(first.node);
+    return { rows: { kind: 'decoder', decoder: decoderOf(first) }, usesFirstStage: true };
   }
   return { rows: { kind: 'bytes' }, usesFirstStage: false };
+}
+
+function decoderOf({ node, features }: ParseNode): Decoder {
+  if (node === 'parseExample') return exampleDecoder(features as unknown as Features);
+  const { context, sequence } = features as unknown as { context: Features; sequence: Features };
+  return sequenceExampleDecoder(context, sequence);
 }
 
 function unsupported(what: string): HorovodError {
