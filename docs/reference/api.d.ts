@@ -2291,9 +2291,9 @@ export declare class Dataset<T = unknown> implements AsyncIterable<T> {
     /** Replaces each element by those of the list that the function returns. */
     flatMap<R = unknown>(fn: Fn<T, Iterable<R>>): Dataset<R>;
     /** Parses records as tf.train.Example. */
-    parseExample<E = Record<string, Tensor>>(features: Readonly<Record<string, object>>): Dataset<E>;
+    parseExample<E = Record<string, Tensor>>(features: Features): Dataset<E>;
     /** Parses records as tf.train.SequenceExample. */
-    parseSequenceExample<E = Record<string, Tensor>>(context: Readonly<Record<string, object>>, sequence: Readonly<Record<string, object>>): Dataset<E>;
+    parseSequenceExample<E = Record<string, Tensor>>(context: Features, sequence: Features): Dataset<E>;
     /** Another order in each epoch: `pool` records are mixed with each other; 'all' is a true permutation. */
     shuffle(pool: number | 'all', options?: {
         seed?: number | undefined;
@@ -2357,6 +2357,12 @@ export interface DataState {
     readonly inner?: readonly number[];
 }
 
+/** All features of a serialized tf.train.Example. */
+export declare function decodeExample(bytes: Uint8Array): Record<string, ExampleValue>;
+
+/** All features of a serialized tf.train.SequenceExample. */
+export declare function decodeSequenceExample(bytes: Uint8Array): SequenceExampleValues;
+
 /** What a function of a pipeline gets beside the element. */
 export interface ElementContext<A = Json> {
     /** Numbers from 0 up to 1 that depend on seed, epoch and position alone: the same whoever executes the function. */
@@ -2368,11 +2374,57 @@ export interface ElementContext<A = Json> {
     readonly args: A;
 }
 
+/** A serialized tf.train.Example. */
+export declare function encodeExample(values: ExampleInputs): Uint8Array;
+
+/** A serialized tf.train.SequenceExample. */
+export declare function encodeSequenceExample({ context, sequence }: SequenceExampleInputs): Uint8Array;
+
+/**
+ * What becomes a feature. Byte strings: a string, a Uint8Array, lists of them, or a tensor of uint8 (its raw bytes, as for
+ * images). float: Float32Array, Float64Array and tensors of them. int64: whole numbers, bigints, booleans, lists of them, and
+ * all other typed arrays and tensors.
+ */
+export type ExampleInput = string | Uint8Array | readonly string[] | readonly Uint8Array[] | number | bigint | boolean | readonly (number | bigint | boolean)[] | TypedArray | Tensor;
+
+export type ExampleInputs = Readonly<Record<string, ExampleInput>>;
+
+/** A list of int64, float or byte strings, as the message has it; an empty Feature is an empty list. */
+export type ExampleValue = BigInt64Array | Float32Array | Uint8Array[];
+
 /**
  * A function that threads and compute workers can load: export `fn` of `module`. `fn` is its name, or the function itself if it
  * has the name under which it is exported. `args` are passed along with each call.
  */
 export declare function exported(module: URL | string, fn: ((...args: any[]) => unknown) | string, args?: Json): FunctionReference;
+
+export type Feature = FixedLenFeature | VarLenFeature | FixedLenSequenceFeature;
+
+/**
+ * The type a feature is read as. Lists of int64 can be read as any integer type their values fit in, lists of float as float32
+ * or float64. Byte strings are 'string'; a feature of fixed shape can read them as raw little-endian values of any type.
+ */
+export type FeatureDType = DType | 'string';
+
+export type Features = Readonly<Record<string, Feature>>;
+
+export interface FixedLenFeature {
+    readonly kind: 'fixed';
+    readonly shape: readonly number[];
+    readonly dtype: FeatureDType;
+    /** The value where an Example lacks the feature: one for all elements, or one for each. */
+    readonly default?: number | string | readonly number[] | undefined;
+}
+/** Every Example has as many values as the shape says; without a default, a missing feature is an error. */
+export declare function FixedLenFeature(shape: readonly number[], dtype: FeatureDType, defaultValue?: number | string | readonly number[]): FixedLenFeature;
+
+export interface FixedLenSequenceFeature {
+    readonly kind: 'sequence';
+    readonly shape: readonly number[];
+    readonly dtype: FeatureDType;
+}
+/** Any number of entries of one shape, which becomes the rest of the tensor's shape; none if the feature is missing. */
+export declare function FixedLenSequenceFeature(shape: readonly number[], dtype: FeatureDType): FixedLenSequenceFeature;
 
 /** Names an exported function; made by exported(). */
 export interface FunctionReference {
@@ -2396,6 +2448,18 @@ export interface PaddedBatchOptions extends BatchOptions {
 
 /** The whole numbers from `start` up to, but without, `stop`. */
 export declare function rangeDataset(start: number, stop: number, options?: SourceOptions): Dataset<number>;
+
+export interface SequenceExampleInputs {
+    readonly context?: ExampleInputs;
+    /** For each feature list its features, one per step. */
+    readonly sequence?: Readonly<Record<string, readonly ExampleInput[]>>;
+}
+
+export interface SequenceExampleValues {
+    readonly context: Readonly<Record<string, ExampleValue>>;
+    /** For each feature list its features, one per step. */
+    readonly sequence: Readonly<Record<string, readonly ExampleValue[]>>;
+}
 
 /** Options of every source. */
 export interface SourceOptions {
@@ -2436,6 +2500,60 @@ export interface TfRecordDatasetOptions extends SourceOptions {
     verifyCrc?: boolean | undefined;
     /** 'skip': leave damaged records out, and count them. Default: 'fail'. */
     onCorrupt?: 'fail' | 'skip' | undefined;
+}
+
+/**
+ * Writes a TFRecord file, on any file system. The file has its name when close() resolves, whole, or never: disposing the
+ * writer before close() removes what was written.
+ *
+ *   await using writer = await TfRecordWriter.create('train.tfrecord');
+ *   for (const { image, label } of samples) await writer.writeExample({ image, label });
+ *   await writer.close();
+ */
+export declare class TfRecordWriter extends RecordWriter {
+    static create(path: string | URL, options?: TfRecordWriterOptions): Promise<TfRecordWriter>;
+}
+
+export interface TfRecordWriterOptions {
+    /** Default 'none'. */
+    readonly compression?: Compression | undefined;
+    /** Also write `<path>.hvdidx`, which spares readers a scan of the file. Default true. */
+    readonly index?: boolean | undefined;
+    readonly signal?: AbortSignal | undefined;
+}
+
+export interface VarLenFeature {
+    readonly kind: 'variable';
+    readonly dtype: FeatureDType;
+}
+/** Any number of values; none if the feature is missing. */
+export declare function VarLenFeature(dtype: FeatureDType): VarLenFeature;
+
+/**
+ * Deals elements to shards round robin: element i goes to shard i modulo `shards`. `{shard}` and `{shards}` in the pattern become
+ * 00000 and 00016. Elements are serialized records (Uint8Array) or values for Examples. With several ranks, each goes through
+ * all elements and writes its own shards; all pass the same elements. If it fails, this rank's files do not appear.
+ */
+export declare function writeTfRecords(elements: AsyncIterable<Uint8Array | ExampleInputs> | Iterable<Uint8Array | ExampleInputs>, pattern: string, options?: WriteTfRecordsOptions): Promise<WrittenTfRecords>;
+
+export interface WriteTfRecordsOptions {
+    /** Number of files. Default 1. */
+    readonly shards?: number;
+    readonly compression?: Compression;
+    /** Also write index files. Default true. */
+    readonly index?: boolean;
+    /** This rank writes the shards whose number is `rank` modulo `size`. Default: 0 of 1, which writes all. */
+    readonly rank?: number;
+    readonly size?: number;
+    readonly signal?: AbortSignal;
+    /** Called after each record with the number of records this rank has written. */
+    readonly onProgress?: (records: number) => void;
+}
+
+export interface WrittenTfRecords {
+    /** Of this rank. */
+    readonly files: readonly string[];
+    readonly records: number;
 }
 
 // ── horovod/data: mentioned above, not exported ──
@@ -2483,6 +2601,8 @@ export interface ColumnLayout {
     readonly elements: number;
 }
 
+export type Compression = 'none' | 'gzip' | 'zlib';
+
 /** What became of an item. */
 export interface Computed {
     /** Batches or elements. */
@@ -2491,6 +2611,13 @@ export interface Computed {
     readonly rows: readonly number[];
     /** Damaged records that were left out. */
     readonly damaged: number;
+}
+
+export interface CreateOptions extends FileWaitOptions {
+    /** Default: false, an existing file is an error. */
+    readonly overwrite?: boolean | undefined;
+    /** Mode bits of a new file, such as 0o600. Default: that of the file system. */
+    readonly permission?: number | undefined;
 }
 
 /** Where a data set is: after the last batch that the training loop has taken. */
@@ -2544,6 +2671,78 @@ export interface Feed {
     /** Blocks the thread until it is there. */
     takeSync(): Computed;
     close(): Promise<void>;
+}
+
+export declare class Files {
+    #private;
+    /** Settings are read at the first use. */
+    constructor(settings: FileSettings | (() => FileSettings), registrations?: FileSystemRegistrations);
+    /** For other threads and processes: `new Files(files.settings, files.registrations)`. Holds the HDFS token, if there is one. */
+    get settings(): FileSettings;
+    get registrations(): FileSystemRegistrations;
+    /** The module's default export makes the file system. Registering the same again does nothing. */
+    register(scheme: string, module: URL): void;
+    /** Whether there is a file system for a scheme. */
+    has(scheme: string): boolean;
+    fileSystem(location: string): Promise<FileSystem>;
+    /** Ends idle connections. */
+    close(): Promise<void>;
+}
+
+/** Plain data: threads and other processes get it as it is. */
+export interface FileSettings {
+    /** Undefined: from the configuration of Hadoop, else port 9870 of the host in the URL. */
+    readonly webHdfs: string | undefined;
+    readonly hadoopConfDir: string | undefined;
+    readonly hadoopUser: string | undefined;
+    readonly hdfsToken: string | undefined;
+    readonly hadoopTokenFile: string | undefined;
+    readonly fileTimeoutMs: number;
+}
+
+export interface FileStatus {
+    /** Absolute path or URL: every function takes it. */
+    readonly location: string;
+    /** The last part of the location. */
+    readonly name: string;
+    readonly kind: 'file' | 'folder';
+    /** In bytes; 0 for a folder. */
+    readonly size: number;
+    readonly modifiedMs?: number | undefined;
+    /** Of a web server: changes with the content. */
+    readonly etag?: string | undefined;
+    /** A number on this machine, a name on HDFS. */
+    readonly owner?: number | string | undefined;
+    /** Mode bits. */
+    readonly permission?: number | undefined;
+    /** A symbolic link to what the other properties describe. */
+    readonly isLink?: true | undefined;
+}
+
+export interface FileSystem {
+    stat(location: string, options?: FileWaitOptions): Promise<FileStatus>;
+    /** The entries of a folder, in no order. */
+    list(location: string, options?: FileWaitOptions): Promise<FileStatus[]>;
+    open(location: string, options?: FileWaitOptions): Promise<ReadHandle>;
+    /** With all folders above it. Does nothing if it exists. */
+    mkdir(location: string, options?: FileWaitOptions): Promise<void>;
+    /** Does nothing if there is nothing. A folder with content needs `recursive`. */
+    remove(location: string, options?: RemoveOptions): Promise<void>;
+    /** A new file. Readers may see a part of it before close(): atomic-write.ts does better. */
+    create(location: string, options?: CreateOptions): Promise<WriteHandle>;
+    /** Within one file system; atomic. An existing target is an error unless `overwrite` is set. */
+    rename(from: string, to: string, options?: RenameOptions): Promise<void>;
+    /** Adds bytes at the end of an existing file; they are there for readers when it resolves. Not every file system can. */
+    append?(location: string, bytes: Uint8Array, options?: FileWaitOptions): Promise<void>;
+    /** Ends idle connections. The file system can still be used. */
+    close?(): void;
+}
+
+/** Modules by scheme, as URLs. */
+export type FileSystemRegistrations = Readonly<Record<string, string>>;
+
+export interface FileWaitOptions {
+    readonly signal?: AbortSignal | undefined;
 }
 
 type Fn<T, R> = FunctionReference | ((element: T, context: ElementContext) => R | Promise<R>);
@@ -2701,6 +2900,16 @@ export interface Range {
     readonly take: number;
 }
 
+export interface ReadHandle extends AsyncDisposable {
+    readonly location: string;
+    readonly size: number;
+    /** Reads must follow each other from position 0 on: the server does not support ranges. */
+    readonly isSequential: boolean;
+    /** How many bytes: fewer than the target has only at the end of the file. Reads may overlap in time. */
+    read(target: Uint8Array, position: number, options?: FileWaitOptions): Promise<number>;
+    close(): Promise<void>;
+}
+
 export interface ReadItem {
     readonly item: WorkItem;
     readonly records: ReadRecords;
@@ -2719,6 +2928,45 @@ export type ReadRecords =
 } | {
     readonly kind: 'elements';
     readonly elements: readonly (ElementRecord | undefined)[];
+}
+
+export interface RecordKernels {
+    /** Of bytes[start, end), not masked. */
+    crc32c(bytes: Uint8Array, start: number, end: number): number;
+    /**
+     * Finds whole records in chunk[from, …) until the lists are full, the chunk ends or something is wrong, and returns how
+     * many there are. `starts` and `lengths` are the places of their data. The report says where the first byte is that
+     * belongs to none of them, how many bytes the record there needs (0: not known or the lists were full), what is wrong
+     * with it, and how long its data is. The checksum of the length is always verified, that of the data if `checksData`.
+     */
+    scanRecords(chunk: Uint8Array, from: number, checksData: boolean, starts: Uint32Array, lengths: Uint32Array, report: Float64Array): number;
+}
+
+export declare class RecordWriter implements AsyncDisposable {
+    #private;
+    readonly location: string;
+    constructor(file: WriteHandle, parts: WriterParts, options: TfRecordWriterOptions);
+    /** Records written so far. */
+    get records(): number;
+    /** The bytes may be used again at once. Waits only when a piece is full. */
+    write(record: Uint8Array): Promise<void>;
+    /** A record that is a tf.train.Example. */
+    writeExample(values: ExampleInputs): Promise<void>;
+    /** The file has its name, and its index is beside it, when it resolves. */
+    close(): Promise<void>;
+    /** Gives the file up; nothing of it stays. After close() it does nothing. */
+    abort(): Promise<void>;
+    /** As abort(): a block that was left by an error before close() leaves no file. */
+    [Symbol.asyncDispose](): Promise<void>;
+}
+
+export interface RemoveOptions extends FileWaitOptions {
+    readonly recursive?: boolean | undefined;
+}
+
+export interface RenameOptions extends FileWaitOptions {
+    /** Default: false. */
+    readonly overwrite?: boolean | undefined;
 }
 
 /** How the records of the source become elements. */
@@ -2827,6 +3075,21 @@ export interface WorkItem {
     readonly number: number;
     readonly epoch: number;
     readonly positions: readonly number[];
+}
+
+export interface WriteHandle extends AsyncDisposable {
+    readonly location: string;
+    /** The bytes may be used again when it resolves. */
+    write(bytes: Uint8Array): Promise<void>;
+    /** The file is complete and durable when it resolves. */
+    close(): Promise<void>;
+    /** Gives the file up; what was written of it is removed. After close() it does nothing; disposing a handle calls it. */
+    abort(): Promise<void>;
+}
+
+export interface WriterParts {
+    readonly files: Files;
+    readonly kernels?: RecordKernels | undefined;
 }
 
 // ── horovod/testing: exported ──
