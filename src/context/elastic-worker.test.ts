@@ -128,14 +128,14 @@ for (const transport of ['shm', 'portable']) {
       const { worker } = await join(4);
       const context = await worker.form(seatOf(6, [4], 4));
       assert.equal(context.hasNotice, false);
-      const path = await server.store.get(generationPrefix(6) + controlBlockKey(1, 4));
+      const path = await server.store.get(generationPrefix(6) + controlBlockKey(1, 0));
       const block = ControlBlock.open(path);
       t.after(() => block.close());
       block.setNotice();
       assert.equal(context.hasNotice, true);
       context.fail(new HorovodError('ERR_HVD_PEER_LOST', 'somebody is gone.', { rank: 1 }));
       context.retire(6);
-      assert.deepEqual([block.state(4), block.lossOf(4)?.code], ['left', 'ERR_HVD_SHUT_DOWN']);
+      assert.deepEqual([block.state(0), block.lossOf(0)?.code], ['left', 'ERR_HVD_SHUT_DOWN']);
     });
 
     test('memory that a generation has adopted is used by the next one', async (t) => {

@@ -6,6 +6,7 @@ import { HorovodError } from '../errors.ts';
 import type { ProcessSet } from '../operations/process-set.ts';
 import type { Seat } from '../rendezvous/elastic-messages.ts';
 import { type JoinedJob, joinJob } from '../rendezvous/join.ts';
+import { seatedJob } from '../rendezvous/seated-job.ts';
 import type { Store } from '../rendezvous/store/store.ts';
 import type { Settings } from '../settings/table.ts';
 import { loadNative } from '../transport/native/load.ts';
@@ -87,15 +88,13 @@ export class ElasticWorker {
   /** Collective over the workers of the generation. */
   async form(seat: Seat, signal?: AbortSignal): Promise<HorovodContext> {
     const { timeoutMs, processSets } = this.#options;
-    const size = Math.max(...seat.workers) + 1;
-    const settings = { ...this.#settings, rank: this.number, size };
-    const job: JoinedJob = { ...this.#job, rank: this.number, size, close() {} };
+    const settings = { ...this.#settings, rank: seat.rank, size: seat.size };
+    const job = seatedJob(this.#job, seat);
     const seating = { seat, job, memory: this.#memory, steps: this.#steps };
     const options: InitOptions = {
       timeoutMs,
       signal,
       processSets: setsOf(processSets, seat.size),
-      ranks: seat.workers,
     };
     const context = await createContext(settings, options, 1, this.#processSet, seating);
     await context.timeline.startBySettings(

@@ -25,6 +25,8 @@ export interface Report {
   readonly commit: number;
   /** Why the generation has ended, for this worker. */
   readonly cause?: HorovodError | undefined;
+  /** Numbers of the workers of that generation, by rank. */
+  readonly workers?: readonly number[] | undefined;
   readonly isDone: boolean;
 }
 
@@ -42,9 +44,10 @@ export class Membership {
   }
 
   /** Resolves when the driver has the report; the function then waits for its answer. */
-  async report({ commit, cause, isDone }: Report): Promise<() => Promise<Assignment>> {
+  async report({ commit, cause, workers, isDone }: Report): Promise<() => Promise<Assignment>> {
     const { worker, hostname, store } = this.#reporter;
     const count = ++this.#reports;
+    const blamed = cause?.rank === undefined ? undefined : workers?.[cause.rank];
     const ready: Ready = {
       generation: this.#generation,
       commit,
@@ -56,7 +59,7 @@ export class Membership {
             cause: {
               code: cause.code,
               message: cause.detail.slice(0, maxMessageLength),
-              ...(cause.rank === undefined ? {} : { worker: cause.rank }),
+              ...(blamed === undefined ? {} : { worker: blamed }),
             },
           }),
       ...(isDone ? { isDone } : {}),

@@ -95,6 +95,8 @@ export class Run<R> {
   readonly #membership: Membership;
   #state: RunState<R> = firstState;
   #context: CheckedContext | undefined;
+  /** The last that it was given. */
+  #seat: Seat | undefined;
   /** In the last generation in which this worker has trained. */
   #previousRank: number | undefined;
 
@@ -125,6 +127,7 @@ export class Run<R> {
         case 'reporting':
           return { type: 'assigned', assignment: await this.#report(state) };
         case 'forming':
+          this.#seat = state.seat;
           this.#context = await this.#job.form(state.seat);
           return { type: 'formed' };
         case 'syncing':
@@ -147,7 +150,8 @@ export class Run<R> {
     if (isDone) this.#trained.save();
     // The context of one that is done stays: others may still need it, and so may the user after run().
     else this.#job.retire();
-    const answer = await this.#membership.report({ commit: this.#side.commits, cause, isDone });
+    const { commits: commit } = this.#side;
+    const answer = await this.#membership.report({ commit, cause, workers: this.#seat?.workers, isDone });
     // While the driver waits for the others.
     if (goesBack) this.#trained.restore();
     return answer();

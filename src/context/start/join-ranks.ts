@@ -34,7 +34,7 @@ export interface JoinRequest {
   /** Counts init() calls for the same ranks from 1. */
   readonly generation: number;
   readonly wait: WaitOptions;
-  /** Of a worker of an elastic job: `ranks` are numbers of workers. */
+  /** Of a worker of an elastic job. */
   readonly seating?: Seating | undefined;
 }
 
@@ -94,7 +94,7 @@ class Start {
     this.#progress = progress;
     this.#members = members;
     this.#place = members.indexOf(job.rank);
-    this.#log = createLog(request.settings, request.seating?.seat.rank ?? job.rank);
+    this.#log = createLog(request.settings, job.rank);
     this.#prefix = prefixOf(request);
     this.#watch = new StartWatch(job.store, this.#key('failure'));
     this.#debug(`in job ${job.jobId} of ${job.launcher}, one of ${job.size} ranks`, 'rendezvous');
@@ -104,7 +104,10 @@ class Start {
   static async findOthers(request: JoinRequest): Promise<Start> {
     const { settings, wait, ranks, seating } = request;
     const progress = new StartProgress();
-    if (seating !== undefined) return new Start(request, seating.job, seating.seat.workers, progress);
+    if (seating !== undefined) {
+      const { job } = seating;
+      return new Start(request, job, checkRanks(undefined, job.rank, job.size), progress);
+    }
     progress.joining(settings);
     const job = await joinJob(settings, wait).finally(() => progress.end());
     try {

@@ -6,8 +6,8 @@ import type { JoinedJob } from '../../rendezvous/join.ts';
 import type { ReachableMemory } from '../../transport/native/reachable-memory.ts';
 
 export interface Seating {
-  readonly seat: Pick<Seat, 'generation' | 'rank' | 'size' | 'workers'>;
-  /** The job as this generation sees it: `rank` and `size` count workers. Closing it leaves the connection open. */
+  readonly seat: Pick<Seat, 'generation' | 'rank' | 'size'>;
+  /** The job as this generation sees it. */
   readonly job: JoinedJob;
   readonly memory: ReachableMemory;
   readonly steps: StepClock;

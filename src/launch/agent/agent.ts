@@ -117,7 +117,7 @@ export class Agent {
         this.#ranks.get(order.rank)?.signal(order.signal);
         return;
       case 'control-block':
-        this.#host?.useControlBlock(order.path);
+        this.#host?.useControlBlock(order.path, order.workers);
         for (const rank of this.#endedRanks) this.#reportTestament(rank);
         return;
       case 'notice':

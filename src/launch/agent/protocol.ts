@@ -10,7 +10,7 @@ import type { Slot } from '../hosts/plan-slots.ts';
 import type { RankTestament } from '../ranks/host-ranks.ts';
 
 /** Both sides must have the same. */
-export const protocolVersion = 3;
+export const protocolVersion = 4;
 export const linePrefix = 'horovod-agent ';
 /** An environment may be large. */
 export const maxFrameBytes: number = 16 * 2 ** 20;
@@ -33,7 +33,8 @@ export type Order =
   /** At any time after that. */
   | { readonly op: 'start'; readonly slots: readonly Slot[] }
   | { readonly op: 'signal'; readonly rank: number; readonly signal: NodeJS.Signals }
-  | { readonly op: 'control-block'; readonly path: string }
+  /** `workers`: of an elastic job, by rank. */
+  | { readonly op: 'control-block'; readonly path: string; readonly workers?: readonly number[] | undefined }
   /** The ranks of an elastic job are to leave their generation together. */
   | { readonly op: 'notice' }
   | { readonly op: 'credit'; readonly rank: number; readonly stream: StreamName; readonly bytes: number }

@@ -49,8 +49,8 @@ export class ElasticHosts {
     return started ?? neverStarted(slot);
   }
 
-  useControlBlock(host: string, path: string): void {
-    this.#open.get(host)?.useControlBlock(path);
+  useControlBlock(host: string, path: string, workers: readonly number[]): void {
+    this.#open.get(host)?.useControlBlock(path, workers);
   }
 
   /** To the members on all hosts. */

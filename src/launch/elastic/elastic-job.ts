@@ -294,10 +294,11 @@ export class ElasticJob {
     this.#request.explain(endText(record, ending));
     this.#running.delete(worker);
     const how = this.#howLost(worker, record, ending);
-    const text = `worker ${worker} ${how}`;
+    const { hostname } = record.started.slot;
+    const who = `rank ${this.#ranks.get(worker) ?? worker} (${hostname}, pid ${started.pid ?? 'none'})`;
     this.#foundation.server.store.rankLost(
       worker,
-      new HorovodError('ERR_HVD_PEER_LOST', `${text}.`, { rank: worker }),
+      new HorovodError('ERR_HVD_PEER_LOST', `${who} ${how}.`, { rank: worker, pid: started.pid }),
     );
     const isFinishing = this.#state.phase === 'finishing';
     const described = endOf(record);
@@ -346,13 +347,13 @@ export class ElasticJob {
   /** Each host has one, made by its lowest rank. */
   #watchControlBlocks(generation: number, workers: readonly number[]): void {
     const hosts = new Set<string>();
-    for (const worker of workers) {
+    for (const [rank, worker] of workers.entries()) {
       const host = this.#state.workers.get(worker)?.host;
       if (host === undefined || hosts.has(host)) continue;
       hosts.add(host);
-      const key = `${generationPrefix(generation)}${controlBlockKey(1, worker)}`;
+      const key = `${generationPrefix(generation)}${controlBlockKey(1, rank)}`;
       this.store.get(key, { from: worker }).then(
-        (path) => this.#hosts.useControlBlock(host, path),
+        (path) => this.#hosts.useControlBlock(host, path, workers),
         // Closed before it was formed.
         () => undefined,
       );

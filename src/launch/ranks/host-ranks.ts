@@ -45,8 +45,8 @@ export interface HostRanks {
   readonly hostname: string;
   /** Starts ranks, at any time. A rank that cannot be started counts as ended; nothing is thrown for it. */
   start(slots: readonly Slot[]): Promise<readonly StartedRank[]>;
-  /** Exits are recorded in the control block at `path` on this host. */
-  useControlBlock(path: string): void;
+  /** Exits are recorded in the control block at `path` on this host. `workers`: of an elastic job, by rank. */
+  useControlBlock(path: string, workers?: readonly number[]): void;
   /** Tells the ranks of an elastic job, through that control block, to leave their generation together. */
   notice(): void;
   /** The terminal has this many columns for rank 0. */

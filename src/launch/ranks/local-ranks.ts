@@ -3,6 +3,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ControlBlock } from '../../control/control-block.ts';
+import type { ProcessEnd } from '../../control/process-status.ts';
 import { rankEnvironment } from '../../settings/environment.ts';
 import type { JobSecret } from '../../settings/job-secret.ts';
 import { launcherKillsAfterMs } from '../../transport/native/hands-off.ts';
@@ -47,6 +48,10 @@ export class LocalRanks implements HostRanks {
   readonly #ended = new Map<number, RankEnding>();
   readonly #processes = new Map<number, RankProcess>();
   #controlBlock: ControlBlock | undefined;
+  /** Of an elastic job: numbers of the workers that have a page in it, by page. */
+  #workers: readonly number[] | undefined;
+  /** Of workers that have ended: the next generation has another control block. */
+  readonly #testaments = new Map<number, RankTestament>();
   #terminal: TerminalFile | undefined;
   #fenceWatch: NodeJS.Timeout | undefined;
   readonly #processWatch: ProcessWatch | undefined;
@@ -66,7 +71,7 @@ export class LocalRanks implements HostRanks {
     return slots.map((slot) => this.#startRank(slot));
   }
 
-  useControlBlock(path: string): void {
+  useControlBlock(path: string, workers?: readonly number[]): void {
     let opened: ControlBlock;
     try {
       opened = ControlBlock.open(path);
@@ -75,10 +80,11 @@ export class LocalRanks implements HostRanks {
     }
     this.#controlBlock?.close();
     this.#controlBlock = opened;
+    this.#workers = workers;
     this.#options.explain(`control block of ${this.hostname} at ${path}`);
-    for (const [number, { end }] of this.#ended) if (number < opened.ranks) opened.recordExit(number, end);
+    for (const [number, { end }] of this.#ended) this.#recordExit(number, end);
     this.#watchFence(opened);
-    this.#processWatch?.useControlBlock(opened);
+    this.#processWatch?.useControlBlock(opened, workers);
   }
 
   notice(): void {
@@ -111,8 +117,9 @@ export class LocalRanks implements HostRanks {
     const look = () => {
       if (!block.isClosed || ++looks <= launcherKillsAfterMs / fenceLookMs) return;
       for (const [number, process] of this.#processes) {
-        if (this.#ended.has(number) || number >= block.ranks || !block.isTouching(number)) continue;
-        block.markKilledByFence(number);
+        const page = this.#pageOf(number);
+        if (this.#ended.has(number) || page === undefined || !block.isTouching(page)) continue;
+        block.markKilledByFence(page);
         process.signalGroup('SIGKILL');
       }
     };
@@ -137,8 +144,7 @@ export class LocalRanks implements HostRanks {
     const ended = process.ended.then((end): RankEnding => {
       const ending = { end, spawnError: process.spawnError && spawnErrorText(process.spawnError) };
       this.#ended.set(number, ending);
-      const block = this.#controlBlock;
-      if (block !== undefined && number < block.ranks) block.recordExit(number, end);
+      this.#recordExit(number, end);
       return ending;
     });
     const cleared = ended.then(async () => {
@@ -171,14 +177,30 @@ export class LocalRanks implements HostRanks {
     return env;
   }
 
+  /** Its page in the control block; undefined: it has none. */
+  #pageOf(number: number): number | undefined {
+    const page = this.#workers === undefined ? number : this.#workers.indexOf(number);
+    return page >= 0 && page < (this.#controlBlock?.ranks ?? 0) ? page : undefined;
+  }
+
+  #recordExit(number: number, end: ProcessEnd): void {
+    const page = this.#pageOf(number);
+    if (page === undefined) return;
+    this.#controlBlock?.recordExit(page, end);
+    const testament = this.#workers === undefined ? undefined : this.#testamentOf(number);
+    if (testament !== undefined) this.#testaments.set(number, testament);
+  }
+
   #testamentOf(number: number): RankTestament | undefined {
+    const kept = this.#testaments.get(number);
     const block = this.#controlBlock;
-    if (block === undefined || number >= block.ranks) return undefined;
+    const page = this.#pageOf(number);
+    if (kept !== undefined || block === undefined || page === undefined) return kept;
     return {
-      state: block.state(number),
-      lastWords: block.lastWords(number),
+      state: block.state(page),
+      lastWords: block.lastWords(page),
       failure: block.failure(),
-      wasKilledByFence: block.wasKilledByFence(number),
+      wasKilledByFence: block.wasKilledByFence(page),
     };
   }
 

@@ -28,6 +28,8 @@ export class ProcessWatch {
   readonly #stopped = new Set<number>();
   readonly #timers: NodeJS.Timeout[];
   #block: ControlBlock | undefined;
+  /** By page of the block. */
+  #workers: readonly number[] | undefined;
   #suspicion: { readonly number: number; readonly sample: ActivitySample; idleMs: number } | undefined;
 
   constructor(pids: Pids, options: ProcessWatchOptions) {
@@ -38,8 +40,9 @@ export class ProcessWatch {
       this.#timers.push(setInterval(() => this.#lookForHangs(performance.now()), hangLookMs).unref());
   }
 
-  useControlBlock(block: ControlBlock): void {
+  useControlBlock(block: ControlBlock, workers: readonly number[] | undefined): void {
     this.#block = block;
+    this.#workers = workers;
     this.#suspicion = undefined;
   }
 
@@ -74,7 +77,7 @@ export class ProcessWatch {
     this.#suspicion = { number, sample, idleMs };
     if (idleMs < this.#options.hangTimeoutMs) return;
     this.#block = undefined;
-    this.#options.onHanging(number);
+    this.#options.onHanging(this.#workers?.[number] ?? number);
   }
 }
 

@@ -55,8 +55,8 @@ export class RemoteRanks implements HostRanks {
     return started;
   }
 
-  useControlBlock(path: string): void {
-    this.#agent.send({ op: 'control-block', path });
+  useControlBlock(path: string, workers?: readonly number[]): void {
+    this.#agent.send({ op: 'control-block', path, workers });
   }
 
   notice(): void {
