@@ -7,7 +7,7 @@ import type { HorovodError } from '../errors.ts';
 import type { FlightPlace } from '../observe/flight-recorder/flight-dumper.ts';
 import type { StallLimits } from '../observe/stalls/stall-inspector.ts';
 import type { StatusPlace } from '../observe/status/status-writer.ts';
-import type { TimelineBlock } from '../observe/timeline/timeline.ts';
+import type { TimelineBlock, TimelineHistory } from '../observe/timeline/timeline.ts';
 import type { ProcessSet } from '../operations/process-set.ts';
 import type { GroupSpec, Transport, TransportGroup } from '../transport/transport.ts';
 
@@ -59,8 +59,8 @@ export interface ContextParts {
   readonly timelineBlock?: TimelineBlock | undefined;
   /** Where this rank leaves its flight record; undefined: nowhere. */
   readonly flight?: FlightPlace | undefined;
-  /** The ranks of the job may change: sets that were different with more ranks may be equal now. */
-  readonly isElastic?: boolean | undefined;
+  /** Of an elastic job, whose ranks may change: sets that were different with more ranks may be equal now. */
+  readonly worker?: { readonly number: number; readonly timelines: TimelineHistory } | undefined;
   /** Of a worker that was in generations before this one. Default: a new one. */
   readonly steps?: StepClock | undefined;
   /** Whether the driver of an elastic job wants another membership. */

@@ -46,7 +46,16 @@ async function startJob(t: Scope, transport: string) {
 
 function seatOf(generation: number, workers: readonly number[], worker: number): Seat {
   const rank = workers.indexOf(worker);
-  return { generation, rank, size: workers.length, workers, joined: [], lost: [], previousSize: 0 };
+  return {
+    generation,
+    rank,
+    size: workers.length,
+    workers,
+    joined: [],
+    lost: [],
+    previousSize: 0,
+    rootSince: 1,
+  };
 }
 
 async function sum(context: HorovodContext, value: number): Promise<number | undefined> {

@@ -3,6 +3,7 @@
 
 import { StepClock } from '../engine/step-clock.ts';
 import { HorovodError } from '../errors.ts';
+import { dynamicFile, TimelineHistory } from '../observe/timeline/timeline.ts';
 import type { ProcessSet } from '../operations/process-set.ts';
 import type { Seat } from '../rendezvous/elastic-messages.ts';
 import { type JoinedJob, joinJob } from '../rendezvous/join.ts';
@@ -26,6 +27,7 @@ export class ElasticWorker {
   readonly #job: JoinedJob;
   readonly #memory = new ReachableMemory();
   readonly #steps = new StepClock();
+  readonly #timelines = new TimelineHistory();
   #hasRun = false;
 
   private constructor(
@@ -90,7 +92,15 @@ export class ElasticWorker {
     const { timeoutMs, processSets } = this.#options;
     const settings = { ...this.#settings, rank: seat.rank, size: seat.size };
     const job = seatedJob(this.#job, seat);
-    const seating = { seat, job, memory: this.#memory, steps: this.#steps };
+    this.#timelines.enter(seat.generation);
+    const seating = {
+      seat,
+      job,
+      number: this.number,
+      memory: this.#memory,
+      steps: this.#steps,
+      timelines: this.#timelines,
+    };
     const options: InitOptions = {
       timeoutMs,
       signal,
@@ -98,7 +108,7 @@ export class ElasticWorker {
     };
     const context = await createContext(settings, options, 1, this.#processSet, seating);
     await context.timeline.startBySettings(
-      timelineFile(settings.timelineFile, seat.generation),
+      timelineFile(settings.timelineFile, seat.rootSince),
       settings.timelineMarkCycles,
     );
     return context;
@@ -117,8 +127,11 @@ function setsOf(sets: InitOptions['processSets'], size: number): InitOptions['pr
     : sets;
 }
 
-/** Each generation has a file of its own: `timeline.json`, `timeline.g2.json` … */
-function timelineFile(file: string | undefined, generation: number): string | undefined {
-  if (file === undefined || generation === 1) return file;
-  return file.replace(/(\.[^./]*)?$/, `.g${generation}$1`);
+/**
+ * One file for as long as rank 0, which writes it, is the same process: `timeline.json`, and `timeline.g4.json` from the
+ * generation on in which another one became rank 0.
+ */
+function timelineFile(file: string | undefined, rootSince: number): string | undefined {
+  if (file === undefined || file === '' || file === dynamicFile || rootSince === 1) return file;
+  return file.replace(/(\.[^./]*)?$/, `.g${rootSince}$1`);
 }

@@ -51,6 +51,8 @@ export function createObservers(watched: ObservedRank, parts: ContextParts): Con
   const stalls = new StallWatch(watched, { limits, dumper, peers });
   const timeline = new Timeline({
     rank,
+    worker: parts.worker?.number,
+    history: parts.worker?.timelines,
     size,
     host,
     pid: process.pid,

@@ -4,7 +4,7 @@
 //
 // Layout, little-endian, one page for the job and one for each rank:
 //   page 0        0 u32 magic   4 u32 ranks   8 u32 failure state (0 none, 1 being written, 2 written)
-//                 16 u32 closed   20 u32 notice   24 reserved   28 u32 layoutVersion
+//                 16 u32 closed   20 u32 notice   24 u32 generation of an elastic job (0: none)   28 u32 layoutVersion
 //                 32 two words, who collects timelines (observe/timeline/ring-registry.ts)
 //                 508 u32 bytes of failure text   512… failure text (JSON of a FailureRecord)
 //   page 1+rank   0 u32 state   4 u32 pid   8 u32 life word   12 u32 exit kind   16 i32 exit value
@@ -12,6 +12,7 @@
 //                 32 u32 bytes of that host's name   64… its name   384 u32 touching   388 u32 killed by the fence
 //                 512… last words (JSON of an ErrorRecord)
 //   page 1+ranks+rank   what the rank is doing (status-page.ts); the native transport does not know of these
+//   page 1+2·ranks      what the driver of an elastic job says about it, as a status page
 // Who writes what: page 0 the rank that fails first; a rank's page that rank, but for `exit kind/value`,
 // which the launcher writes when the process has ended. The life word belongs to the native transport: a robust
 // futex, in which the kernel sets bit 30 when the process dies. `start ticks` is when the process of `pid` was
@@ -25,6 +26,7 @@
 
 import { fstatSync, readSync, writeSync } from 'node:fs';
 import { HorovodError } from '../errors.ts';
+import { describeEnd, describeRank } from './describe-end.ts';
 import {
   causeOf,
   decodeErrorRecord,
@@ -45,6 +47,7 @@ import {
 } from './process-status.ts';
 import { readStatusPage, type StatusPage, writeStatusPage } from './status-page.ts';
 
+export { describeEnd } from './describe-end.ts';
 export {
   type ErrorRecord,
   type FailureRecord,
@@ -56,7 +59,16 @@ export {
 export const controlLayout = {
   pageBytes: 4096,
   magic: 0x32445648,
-  job: { magic: 0, ranks: 4, failureState: 8, closed: 16, notice: 20, layoutVersion: 28, failureBytes: 508 },
+  job: {
+    magic: 0,
+    ranks: 4,
+    failureState: 8,
+    closed: 16,
+    notice: 20,
+    generation: 24,
+    layoutVersion: 28,
+    failureBytes: 508,
+  },
   rank: {
     state: 0,
     pid: 4,
@@ -116,9 +128,13 @@ export class ControlBlock {
   }
 
   /** A new block in a memory file; it lives as long as somebody has it open. */
-  static create(ranks: number, options: { directory?: string | undefined } = {}): ControlBlock {
-    const file = createMemoryFile(blockBytes(ranks), { ...options, label: 'control' });
+  static create(
+    ranks: number,
+    { directory, generation = 0 }: { directory?: string | undefined; generation?: number | undefined } = {},
+  ): ControlBlock {
+    const file = createMemoryFile(blockBytes(ranks), { directory, label: 'control' });
     const head = Buffer.alloc(headBytes);
+    head.writeUInt32LE(generation, controlLayout.job.generation);
     head.writeUInt32LE(layoutVersion, controlLayout.job.layoutVersion);
     head.writeUInt32LE(controlLayout.magic, controlLayout.job.magic);
     head.writeUInt32LE(ranks, controlLayout.job.ranks);
@@ -155,6 +171,11 @@ export class ControlBlock {
 
   get fd(): number {
     return this.#file.fd;
+  }
+
+  /** Of an elastic job; 0 in others. */
+  get generation(): number {
+    return this.#read(controlLayout.job.generation);
   }
 
   /** Says that `rank` is this process (or the process `pid`). */
@@ -323,6 +344,16 @@ export class ControlBlock {
     return readStatusPage(this.fd, this.#statusPage(rank), controlLayout.pageBytes);
   }
 
+  /** For the launcher of an elastic job: what it says about the job. */
+  writeNews(sequence: number, text: Buffer): void {
+    writeStatusPage(this.fd, this.#statusPage(0) + this.ranks * controlLayout.pageBytes, sequence, text);
+  }
+
+  readNews(): StatusPage | undefined {
+    const position = this.#statusPage(0) + this.ranks * controlLayout.pageBytes;
+    return readStatusPage(this.fd, position, controlLayout.pageBytes);
+  }
+
   close(): void {
     this.#file.close();
   }
@@ -445,24 +476,8 @@ export class ControlBlock {
   }
 }
 
-/** 'rank 3 (pid 5 on host2)' */
-function describeRank(rank: number, pid: number, host: string): string {
-  const place = [pid === 0 ? '' : `pid ${pid}`, host === '' ? '' : `on ${host}`].filter(
-    (part) => part !== '',
-  );
-  return place.length === 0 ? `rank ${rank}` : `rank ${rank} (${place.join(' ')})`;
-}
-
-/** 'was killed by SIGKILL', 'exited with code 3', … */
-export function describeEnd(end: ProcessEnd | undefined, hadJoined = true): string {
-  if (end === undefined) return 'has ended; how is not known';
-  if ('signal' in end) return `was killed by ${end.signal}`;
-  if (end.code !== 0) return `exited with code ${end.code}`;
-  return hadJoined ? 'exited with code 0 without calling shutdown()' : 'exited with code 0 before init()';
-}
-
 function blockBytes(ranks: number): number {
-  return (1 + 2 * ranks) * controlLayout.pageBytes;
+  return (2 + 2 * ranks) * controlLayout.pageBytes;
 }
 
 function notABlock(path: string): HorovodError {

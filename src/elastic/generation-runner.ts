@@ -12,6 +12,8 @@ import type { ElasticRunner } from './runner.ts';
 export interface CheckedContext extends OperationRunner {
   /** Whether the driver wants another membership, as far as this rank knows. */
   readonly hasNotice: boolean;
+  /** Training steps of this process, in all its generations. */
+  readonly steps: { readonly step: number; goBack(steps: number): void };
 }
 
 /** Named alike for every commit: ranks that commit at different points must meet to find out. */
@@ -23,11 +25,25 @@ export class GenerationRunner implements ElasticRunner {
   readonly generation: number;
   readonly #context: CheckedContext;
   readonly #schedule: CheckSchedule;
+  #stepAtCommit: number;
 
   constructor(generation: number, context: CheckedContext, commit: number) {
     this.generation = generation;
     this.#context = context;
     this.#schedule = new CheckSchedule(commit, performance.now());
+    this.#stepAtCommit = context.steps.step;
+  }
+
+  saved(): void {
+    this.#stepAtCommit = this.#context.steps.step;
+  }
+
+  /** The training goes back to the last commit. Returns how many steps it had done since. */
+  goBack(): number {
+    const { steps } = this.#context;
+    const since = steps.step - this.#stepAtCommit;
+    steps.goBack(since);
+    return since;
   }
 
   isDue(commit: number): boolean {

@@ -23,6 +23,8 @@ export interface Reporter {
 export interface Report {
   /** Number of the last commit, -1: none. */
   readonly commit: number;
+  /** Training steps since then that will be repeated. */
+  readonly stepsSince: number;
   /** Why the generation has ended, for this worker. */
   readonly cause?: HorovodError | undefined;
   /** Numbers of the workers of that generation, by rank. */
@@ -44,13 +46,14 @@ export class Membership {
   }
 
   /** Resolves when the driver has the report; the function then waits for its answer. */
-  async report({ commit, cause, workers, isDone }: Report): Promise<() => Promise<Assignment>> {
+  async report({ commit, stepsSince, cause, workers, isDone }: Report): Promise<() => Promise<Assignment>> {
     const { worker, hostname, store } = this.#reporter;
     const count = ++this.#reports;
     const blamed = cause?.rank === undefined ? undefined : workers?.[cause.rank];
     const ready: Ready = {
       generation: this.#generation,
       commit,
+      ...(stepsSince === 0 ? {} : { stepsSince }),
       host: hostname,
       pid: process.pid,
       ...(cause === undefined

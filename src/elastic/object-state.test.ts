@@ -108,6 +108,7 @@ describe('State', () => {
     const asked: string[] = [];
     const runner: ElasticRunner = {
       generation: 1,
+      saved() {},
       isDue: (commit) => commit % 2 === 0,
       async check(commit) {
         asked.push(`later ${commit}`);
@@ -134,6 +135,7 @@ describe('State', () => {
     const interrupt = new hvd.HorovodError('ERR_HVD_ABORTED', 'stands for an update of the hosts');
     runSideOf(state).attach({
       generation: 1,
+      saved() {},
       isDue: () => true,
       check: () => Promise.reject(interrupt),
       checkSync() {

@@ -5,7 +5,16 @@ import { test } from 'node:test';
 import { type ErrorCode, errorCodes, HorovodError } from '../errors.ts';
 import { firstState, nextState, type RunState } from './run-machine.ts';
 
-const seat = { generation: 3, rank: 0, size: 1, workers: [4], joined: [], lost: [], previousSize: 2 };
+const seat = {
+  generation: 3,
+  rank: 0,
+  size: 1,
+  workers: [4],
+  joined: [],
+  lost: [],
+  previousSize: 2,
+  rootSince: 3,
+};
 const lost = new HorovodError('ERR_HVD_PEER_LOST', 'rank 1 was lost.', { rank: 1 });
 const error = (code: ErrorCode) => new HorovodError(code, 'of a test.');
 

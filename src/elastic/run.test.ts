@@ -176,7 +176,15 @@ test('a loss while ranks come together, and one while they synchronize, lead to 
   });
   const [a, b] = [world.start(0, counting(4)), world.start(1, counting(4))];
   await world.reports(0, 1);
-  const together = { size: 3, workers: [0, 1, 2], joined: [], lost: [], previousSize: 0, generation: 1 };
+  const together = {
+    size: 3,
+    workers: [0, 1, 2],
+    joined: [],
+    lost: [],
+    previousSize: 0,
+    rootSince: 1,
+    generation: 1,
+  };
   for (const rank of [0, 1]) await world.answer(rank, { kind: 'seat', ...together, rank });
   world.close(1, 2);
   for (const { generation, commit, cause } of await world.reports(0, 1)) {

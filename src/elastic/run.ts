@@ -1,6 +1,7 @@
 // elastic.run(): calls the training function, and calls it again, with the state of the last commit, when ranks were lost or
 // are to be added. run-machine.ts says what follows what; here it is done.
 
+import { channel } from 'node:diagnostics_channel';
 import {
   currentGeneration,
   defaultContext,
@@ -21,6 +22,9 @@ import { Membership, type Reporter } from './membership.ts';
 import { firstState, nextState, type RunEvent, type RunState } from './run-machine.ts';
 import type { Reset } from './runner.ts';
 import { type RunSide, runSideOf, type State } from './state.ts';
+
+/** Heard by the timeline. */
+const resets = channel('horovod.elastic.reset');
 
 /** A training function. It is called again after every change of the ranks, with the state of the last commit. */
 export type TrainFunction<S extends State, R> = (state: S) => R | Promise<R>;
@@ -95,6 +99,11 @@ export class Run<R> {
   readonly #membership: Membership;
   #state: RunState<R> = firstState;
   #context: CheckedContext | undefined;
+  /** Of the reset that is under way: when training ended here, and steps that are done again. */
+  #interruptedAt: number | undefined;
+  #repeatedSteps = 0;
+  /** Of the generation that trains. */
+  #runner: GenerationRunner | undefined;
   /** The last that it was given. */
   #seat: Seat | undefined;
   /** In the last generation in which this worker has trained. */
@@ -150,8 +159,13 @@ export class Run<R> {
     if (isDone) this.#trained.save();
     // The context of one that is done stays: others may still need it, and so may the user after run().
     else this.#job.retire();
+    const stepsSince = goesBack ? (this.#runner?.goBack() ?? 0) : 0;
+    if (this.#runner !== undefined) this.#interruptedAt ??= performance.now();
+    this.#repeatedSteps += stepsSince;
+    this.#runner = undefined;
     const { commits: commit } = this.#side;
-    const answer = await this.#membership.report({ commit, cause, workers: this.#seat?.workers, isDone });
+    const workers = this.#seat?.workers;
+    const answer = await this.#membership.report({ commit, stepsSince, cause, workers, isDone });
     // While the driver waits for the others.
     if (goesBack) this.#trained.restore();
     return answer();
@@ -168,6 +182,25 @@ export class Run<R> {
     await this.#side.syncFrom({ root, lacking, shards, place: { generation, rank, hostOf } });
     if (this.#job.verifies) await this.#verify(context, seat);
     await this.#membership.formed(seat.generation);
+    if (seat.previousSize > 0) this.#publish(seat, cause);
+  }
+
+  /** For the timeline. */
+  #publish({ generation, size, previousSize, lost, joined, workers }: Seat, cause?: HorovodError): void {
+    resets.publish({
+      args: {
+        generation,
+        size,
+        previous_size: previousSize,
+        lost: lost.map(({ rank, host, how }) => `rank ${rank} on ${host} ${how}`).join('; '),
+        joined: joined.map((worker) => workers.indexOf(worker)).join(', '),
+        repeated_steps: this.#repeatedSteps,
+        took_ms: this.#interruptedAt === undefined ? 0 : Math.round(performance.now() - this.#interruptedAt),
+        ...(cause === undefined ? {} : { code: cause.code }),
+      },
+    });
+    this.#interruptedAt = undefined;
+    this.#repeatedSteps = 0;
   }
 
   /** Whose state counts: the same on all ranks. */
@@ -231,6 +264,7 @@ export class Run<R> {
     this.#previousRank = rank;
     const runner = new GenerationRunner(generation, this.#context as CheckedContext, this.#side.commits);
     this.#side.attach(runner);
+    this.#runner = runner;
     return this.#trained.train();
   }
 }

@@ -12,6 +12,8 @@ export interface ElasticRunner {
    */
   check(commit: number): Promise<void>;
   checkSync(commit: number): void;
+  /** The state was saved. */
+  saved(): void;
   /** Whether this commit is one at which to check: the same answer on all ranks. */
   isDue(commit: number): boolean;
   /** Collective: the largest of the ranks' numbers. */

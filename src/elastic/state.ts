@@ -190,6 +190,7 @@ export abstract class State {
     const parts = this.parts();
     for (const part of parts) if (part.canSave?.() === false) return false;
     this.#saveAs(parts, this.#commits + 1);
+    this.#runner?.saved();
     return true;
   }
 

@@ -73,6 +73,12 @@ export class StepClock {
     this.#end(samples);
   }
 
+  /** The training of an elastic job goes back to a commit: this many steps are done again. */
+  goBack(steps: number): void {
+    this.#step -= steps;
+    this.#isInStep = false;
+  }
+
   /** Undefined before the first step. */
   get position(): TrainingPosition | undefined {
     if (this.#step === 0 && !this.#isInStep && this.#epoch.epoch === undefined) return undefined;

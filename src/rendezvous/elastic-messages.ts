@@ -20,6 +20,8 @@ export interface Ready {
   readonly generation: number;
   /** Number of its last commit; -1: it has none. */
   readonly commit: number;
+  /** Training steps that it has done since then, and does again. */
+  readonly stepsSince?: number | undefined;
   readonly host: string;
   readonly pid: number;
   /** Why it left that generation; undefined if it was in none, or has finished. */
@@ -49,6 +51,8 @@ export interface Seat {
   readonly lost: readonly LostRank[];
   /** 0: there was none before. */
   readonly previousSize: number;
+  /** The generation since which rank 0 has been the same worker. */
+  readonly rootSince: number;
 }
 
 /** Driver to worker, under `assignmentKey()`: the answer to a Ready. */
@@ -145,6 +149,7 @@ const objectOf = (fields: Fields) => (value: unknown) =>
 const readyFields: Fields = {
   generation: isCount,
   commit: (value) => value === -1 || isCount(value),
+  stepsSince: optional(isCount),
   host: isText,
   pid: isCount,
   cause: optional(objectOf({ code: isCode, message: isText, worker: optional(isWorker) })),
@@ -160,6 +165,7 @@ const assignmentFields: Readonly<Record<string, Fields>> = {
     joined: listOf(isWorker),
     lost: listOf(objectOf({ rank: isCount, host: isText, how: isText })),
     previousSize: isCount,
+    rootSince: isCount,
   },
   finished: {},
   removed: { why: isText },

@@ -1,11 +1,18 @@
 // Elastic jobs as horovodrun sees them: real processes that are killed, stopped, replaced and taken in.
 
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { JobView } from '../../src/observe/status/job-view.ts';
+import { checkTrace } from '../support/check-trace.ts';
 import { type FaultJob, startFaultJob } from '../support/fault-job.ts';
+import { repository } from '../support/repository.ts';
+
+const command = join(repository, 'dist/cli/main.js');
 
 interface Place {
   readonly generation: number;
@@ -51,6 +58,19 @@ function startElastic(
   };
 }
 
+/** Waits until `horovod status` shows the job of this folder so. */
+async function statusOfJob(folder: string, isSo: (view: JobView) => boolean): Promise<JobView> {
+  for (;;) {
+    const { stdout } = spawnSync(process.execPath, [command, 'status', '--json', '--once'], {
+      encoding: 'utf8',
+    });
+    const { jobs } = JSON.parse(stdout) as { jobs: JobView[] };
+    const own = jobs.find((job) => job.command.includes(folder));
+    if (own !== undefined && isSo(own)) return own;
+    await sleep(50);
+  }
+}
+
 function temporaryFolder(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'horovod-test-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
@@ -60,12 +80,20 @@ function temporaryFolder(t: TestContext): string {
 describe('elastic jobs on one host', { concurrency: 2 }, () => {
   test('a rank that is killed, and one that is stopped, are replaced, and the job finishes', async (t) => {
     const logs = join(temporaryFolder(t), 'logs');
-    const { job, members, finish } = startElastic(t, 2, ['--min-np', '1', '--output-filename', logs]);
+    const timeline = join(logs, '..', 'trace.json');
+    const { job, folder, members, finish } = startElastic(t, 2, [
+      '--min-np',
+      '1',
+      '--output-filename',
+      logs,
+      '--timeline-filename',
+      timeline,
+    ]);
     const [, second] = await members(1);
     process.kill(second?.pid as number, 'SIGKILL');
     assert.equal((await members(2)).length, 1);
     await job.errorOutput(
-      /^horovodrun: rank 1 on localhost was killed by SIGKILL; 1 rank continues after \d+ ms \(generation 2\)\.$/m,
+      /^horovodrun: rank 1 on localhost was killed by SIGKILL; 1 rank continues after \d+ ms, no steps repeated \(generation 2\)\.$/m,
     );
     const whole = await members(3);
     assert.deepEqual(
@@ -73,7 +101,13 @@ describe('elastic jobs on one host', { concurrency: 2 }, () => {
       [0, 2],
     );
     await job.errorOutput(
-      /^horovodrun: rank 1 has joined; 2 ranks continue after \d+ ms \(generation 3\)\.$/m,
+      /^horovodrun: rank 1 on localhost has joined; 2 ranks continue after \d+ ms, no steps repeated \(generation 3\)\.$/m,
+    );
+    const shown = await statusOfJob(folder, (view) => view.generation === 3 && view.news?.generation === 3);
+    assert.deepEqual([shown.ranks.length, shown.news?.resets, shown.news?.standbys], [2, 2, 0]);
+    assert.deepEqual(
+      shown.news?.lastResets.map(({ what }) => what),
+      ['rank 1 on localhost was killed by SIGKILL', 'rank 1 on localhost has joined'],
     );
     process.kill(whole[0]?.pid as number, 'SIGSTOP');
     assert.deepEqual(
@@ -83,14 +117,24 @@ describe('elastic jobs on one host', { concurrency: 2 }, () => {
     await job.errorOutput(
       /rank 0 on localhost was ended by horovodrun \(SIGKILL\): it was stopped, and other ranks wait for it; 1 rank continues/,
     );
+    // Worker 2 was rank 1 of that generation, and names what it has lost by its rank.
+    await job.run.waitForOutput(
+      /reset \{.*"message":"ERR_HVD_PEER_LOST: rank 0 \(pid \d+\) was killed by SIGKILL"/,
+    );
     await members(5);
     finish();
     assert.deepEqual(await job.ended(), { exitCode: 0, signal: null });
     assert.match(
       job.run.stderr,
-      /the job has finished in spite of 2 lost ranks: 4 resets, \d+ ms altogether\./,
+      /the job has finished in spite of 2 lost ranks: 4 resets, \d+ ms altogether, no steps repeated\.\n {2}rank 1 on localhost was killed/,
     );
     assert.match(job.run.stdout, /^\[0\]<stdout>:finished \{"worker":2,"rank":0,"size":2\}$/m);
+    const resetsIn = (file: string) =>
+      checkTrace(file)
+        .filter(({ name }) => name === 'RESET')
+        .map(({ args }) => args?.['generation']);
+    assert.deepEqual(resetsIn(timeline), [2, 3]);
+    assert.deepEqual(resetsIn(timeline.replace('.json', '.g4.json')), [4, 5]);
     for (const worker of [0, 1, 2, 3]) assert.ok(existsSync(join(logs, `worker.${worker}`, 'stderr')));
     assert.match(
       readFileSync(join(logs, 'worker.1', 'stdout'), 'utf8'),
@@ -120,7 +164,7 @@ describe('elastic jobs on one host', { concurrency: 2 }, () => {
     );
     assert.match(
       job.run.stderr,
-      /Resets before that:\n {2}rank 1 on localhost was killed by SIGKILL; rank 1 has joined/,
+      /Resets before that:\n {2}rank 1 on localhost was killed by SIGKILL; rank 1 on localhost has joined/,
     );
   });
 
@@ -223,7 +267,7 @@ describe('host discovery', () => {
     assert.equal((await members(1)).length, 1);
     list('localhost:1\n127.0.0.1\n');
     assert.equal((await members(2)).length, 2);
-    await job.errorOutput(/rank 1 has joined; 2 ranks continue/);
+    await job.errorOutput(/rank 1 on 127\.0\.0\.1 has joined; 2 ranks continue/);
     list('nonsense here\n');
     await job.errorOutput(/the hosts cannot be found, so the last list stays: .*printed "nonsense here"/);
     list('127.0.0.1\n');

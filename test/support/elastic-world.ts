@@ -183,7 +183,16 @@ export class ElasticWorld {
     about: Partial<Pick<Seat, 'joined' | 'lost' | 'previousSize'>> = {},
   ): Promise<void> {
     const size = workers.length;
-    const common = { generation, size, workers, joined: [], lost: [], previousSize: 0, ...about };
+    const common = {
+      generation,
+      size,
+      workers,
+      joined: [],
+      lost: [],
+      previousSize: 0,
+      rootSince: 1,
+      ...about,
+    };
     await Promise.all(workers.map((worker, rank) => this.answer(worker, { kind: 'seat', ...common, rank })));
   }
 

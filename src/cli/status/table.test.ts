@@ -140,6 +140,47 @@ describe('the table of a job', () => {
     }
   });
 
+  test('of an elastic job shows its generation, its standbys and its last resets', () => {
+    const news = {
+      generation: 3,
+      resets: 7,
+      standbys: 1,
+      pid: 1,
+      lastResets: [
+        {
+          generation: 2,
+          at: now - 65_000,
+          what: 'rank 1 on host1 was killed by SIGKILL',
+          size: 1,
+          tookMs: 140,
+          repeatedSteps: 2,
+        },
+        {
+          generation: 3,
+          at: now - 2000,
+          what: 'rank 1 on host2 has joined',
+          size: 2,
+          tookMs: 90,
+          repeatedSteps: 0,
+        },
+      ],
+    };
+    const lines = renderJobs(
+      [jobOf([viewOf({})], { generation: 3, news, failure: 'of generation 2' })],
+      now,
+    ).split('\n');
+    assert.equal(
+      lines[0],
+      'job 1a2b3c4d: 1 rank on 1 host, generation 3, 7 resets, 1 worker standing by, 812 samples/s, train.js',
+    );
+    assert.deepEqual(lines.slice(3), [
+      'last resets:',
+      '  65 s ago: rank 1 on host1 was killed by SIGKILL; 1 rank, 140 ms, 2 steps repeated (generation 2)',
+      '  2.0 s ago: rank 1 on host2 has joined; 2 ranks, 90 ms (generation 3)',
+      '',
+    ]);
+  });
+
   test('of several jobs are several tables', () => {
     const text = renderJobs([jobOf([viewOf({})]), jobOf([viewOf({})], { id: 'ffff' })], now);
     assert.deepEqual(text.match(/^job \w+/gm), ['job 1a2b3c4d', 'job ffff']);

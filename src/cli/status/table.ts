@@ -71,20 +71,50 @@ function renderJob(job: JobView, now: number): string {
       .join('  ')
       .trimEnd();
   const titles = columns.map(({ title }) => title);
-  const failure = job.failure === undefined ? [] : [`failed: ${cut(plain(job.failure), 300)}`];
-  return `${[headline(job, now), ...failure, line(titles), ...rows.map(line)].join('\n')}\n`;
+  // In an elastic job, the failure of a generation is the reason for a reset.
+  const failure =
+    job.failure === undefined || job.generation !== undefined
+      ? []
+      : [`failed: ${cut(plain(job.failure), 300)}`];
+  const resets = resetLines(job, now);
+  return `${[headline(job, now), ...failure, line(titles), ...rows.map(line), ...resets].join('\n')}\n`;
+}
+
+/** '12 s ago: rank 1 on a was killed by SIGKILL; 2 ranks, 140 ms, 1 step repeated (generation 2)' */
+function resetLines({ news }: JobView, now: number): string[] {
+  if (news === undefined || news.lastResets.length === 0) return [];
+  const shown = news.lastResets.map(({ at, what, size, tookMs, repeatedSteps, generation }) => {
+    const cost = [
+      count(size, 'rank'),
+      `${tookMs} ms`,
+      ...(repeatedSteps === 0 ? [] : [`${count(repeatedSteps, 'step')} repeated`]),
+    ];
+    const when = `${seconds(Math.max(now - at, 0))} ago`;
+    return `  ${when}: ${cut(plain(what), 300)}; ${cost.join(', ')} (generation ${generation})`;
+  });
+  return ['last resets:', ...shown];
 }
 
 /** 'job 1a2b3c4d: 4 ranks on 2 hosts, 1,024 samples/s, train.js' */
-function headline({ id, command, ranks }: JobView, now: number): string {
+function headline({ id, command, ranks, generation, news }: JobView, now: number): string {
   const hosts = new Set(ranks.flatMap(({ status }) => status?.host ?? []));
   const samples = ranks.reduce((sum, view) => sum + freshRate(view, now, 'samplesPerSecond'), 0);
   const parts = [
     `${count(ranks.length, 'rank')}${hosts.size === 0 ? '' : ` on ${count(hosts.size, 'host')}`}`,
+    ...(generation === undefined ? [] : [`generation ${generation}`]),
+    ...(news === undefined ? [] : newsParts(news)),
     ...(samples > 0 ? [`${amount(samples)} samples/s`] : []),
     ...(command === '' ? [] : [cut(plain(scriptOf(command)), 100)]),
   ];
   return `job ${plain(id)}: ${parts.join(', ')}`;
+}
+
+function newsParts({ resets, standbys, pause }: NonNullable<JobView['news']>): string[] {
+  return [
+    ...(resets === 0 ? [] : [count(resets, 'reset')]),
+    ...(standbys === 0 ? [] : [`${count(standbys, 'worker')} standing by`]),
+    ...(pause === undefined ? [] : [plain(pause)]),
+  ];
 }
 
 /** Options of Node that take the next word as their value. */

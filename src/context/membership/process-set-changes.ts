@@ -47,10 +47,10 @@ export class ProcessSetChanges {
   }
 
   async open(set: ProcessSet, options: ChangeOptions): Promise<void> {
-    const { transport, world, limits, members: numbers, isElastic = false } = this.#host.parts;
+    const { transport, world, limits, members: numbers, worker } = this.#host.parts;
     const { sets } = this.#host;
     const { ranks } = set;
-    sets.checkNew(set, world.size, isElastic);
+    sets.checkNew(set, world.size, worker !== undefined);
     await this.agreeOn(`add ${ranks.join(',')}`, options);
     const key = `horovod.process_set.${++this.#count}`;
     const index = ranks.indexOf(world.rank);

@@ -152,7 +152,10 @@ class Start {
     const leader = this.#members[first] as number;
     const key = this.#prefix + controlBlockKey(generation, leader);
     if (rank === leader) {
-      this.#block = ControlBlock.create(size, { directory: settings.shmDirectory });
+      this.#block = ControlBlock.create(size, {
+        directory: settings.shmDirectory,
+        generation: this.#request.seating?.seat.generation,
+      });
       await this.#watch.guard(store.set(key, this.#block.path, wait));
     } else {
       this.#owner = leader;
@@ -260,7 +263,7 @@ class Start {
         hasOtherHosts: hosts.hosts > 1,
       },
       flight: flightPlace(settings, this.#flightName(shortJobId(jobId))),
-      isElastic: seating !== undefined,
+      worker: seating,
       steps: seating?.steps,
       hasNotice: () => block.notice,
       pidOf: (each) => block.pid(members[each] as number),

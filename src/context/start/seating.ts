@@ -1,6 +1,7 @@
 // How a worker of an elastic job comes into a generation: its place there, and what it keeps from one generation to the next.
 
 import type { StepClock } from '../../engine/step-clock.ts';
+import type { TimelineHistory } from '../../observe/timeline/timeline.ts';
 import { generationPrefix, type Seat } from '../../rendezvous/elastic-messages.ts';
 import type { JoinedJob } from '../../rendezvous/join.ts';
 import type { ReachableMemory } from '../../transport/native/reachable-memory.ts';
@@ -9,6 +10,9 @@ export interface Seating {
   readonly seat: Pick<Seat, 'generation' | 'rank' | 'size'>;
   /** The job as this generation sees it. */
   readonly job: JoinedJob;
+  /** Of this process, in all generations. */
+  readonly number: number;
+  readonly timelines: TimelineHistory;
   readonly memory: ReachableMemory;
   readonly steps: StepClock;
 }

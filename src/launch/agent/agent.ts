@@ -123,6 +123,9 @@ export class Agent {
       case 'notice':
         this.#host?.notice();
         return;
+      case 'news':
+        this.#host?.tellNews(order.news);
+        return;
       case 'credit':
         this.#pumps.get(`${order.rank} ${order.stream}`)?.credit(order.bytes);
         return;

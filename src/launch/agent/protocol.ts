@@ -6,6 +6,7 @@
 
 import type { ProcessEnd } from '../../control/process-status.ts';
 import { encodeFrame, FrameReader, ProtocolError, parseObject } from '../../net/frames.ts';
+import type { JobNews } from '../../observe/status/job-news.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 import type { RankTestament } from '../ranks/host-ranks.ts';
 
@@ -37,6 +38,8 @@ export type Order =
   | { readonly op: 'control-block'; readonly path: string; readonly workers?: readonly number[] | undefined }
   /** The ranks of an elastic job are to leave their generation together. */
   | { readonly op: 'notice' }
+  /** What `horovod status` shows of an elastic job. */
+  | { readonly op: 'news'; readonly news: Omit<JobNews, 'pid'> }
   | { readonly op: 'credit'; readonly rank: number; readonly stream: StreamName; readonly bytes: number }
   | { readonly op: 'terminal'; readonly columns: number }
   | { readonly op: 'heartbeat' };
@@ -119,7 +122,7 @@ export class MessageReader<T extends Order | Report> {
 }
 
 const operations: ReadonlySet<unknown> = new Set([
-  ...(['prepare', 'start', 'signal', 'control-block', 'notice'] satisfies Order['op'][]),
+  ...(['prepare', 'start', 'signal', 'control-block', 'notice', 'news'] satisfies Order['op'][]),
   ...(['credit', 'terminal', 'heartbeat'] satisfies Order['op'][]),
   ...(['hello', 'started', 'refused', 'output-end'] satisfies Report['op'][]),
   ...(['ended', 'testament', 'cleared', 'stopped', 'hanging', 'remark'] satisfies Report['op'][]),

@@ -128,6 +128,16 @@ function rankIn(generation: Generation | undefined, worker: number): number | un
   return rank < 0 ? undefined : rank;
 }
 
+/** Those with the highest commit go back to it; who has an earlier one gets theirs. */
+function repeatedSteps(state: DriverState, workers: readonly number[]): number {
+  const reports = workers.flatMap((worker) => state.workers.get(worker)?.report ?? []);
+  const highest = Math.max(...reports.map(({ commit }) => commit));
+  return Math.max(
+    0,
+    ...reports.filter(({ commit }) => commit === highest).map(({ stepsSince = 0 }) => stepsSince),
+  );
+}
+
 function assign(state: DriverState, { workers, removed }: Plan & { kind: 'seats' }, orders: Order[]): void {
   const { generation: before, lastFormed } = state;
   if (before !== undefined) closeGeneration(before, 'the next generation is being formed', orders);
@@ -140,8 +150,15 @@ function assign(state: DriverState, { workers, removed }: Plan & { kind: 'seats'
       state.losses.push({ worker: number, rank, host: worker.host, how, isWanted: true });
     leave(state, worker, 'its host has no slot for it any more', orders);
   }
+  const number = (before?.number ?? 0) + 1;
   const generation: Generation = {
-    number: (before?.number ?? 0) + 1,
+    number,
+    rootSince: before !== undefined && before.workers[0] === workers[0] ? before.rootSince : number,
+    // One that was not formed has taken nobody further.
+    repeatedSteps: Math.max(
+      repeatedSteps(state, workers),
+      before === undefined || before.number === lastFormed?.number ? 0 : before.repeatedSteps,
+    ),
     workers,
     joined: workers.filter(
       (worker) => lastFormed === undefined || (state.workers.get(worker)?.report?.generation ?? 0) === 0,
@@ -158,6 +175,7 @@ function assign(state: DriverState, { workers, removed }: Plan & { kind: 'seats'
     joined: generation.joined,
     lost: state.losses.map(({ rank, host, how }) => ({ rank, host, how })),
     previousSize: lastFormed?.workers.length ?? 0,
+    rootSince: generation.rootSince,
   } as const;
   orders.push({ kind: 'form', generation: generation.number, workers });
   for (const [rank, number] of workers.entries()) {

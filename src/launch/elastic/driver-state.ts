@@ -62,6 +62,10 @@ export interface Generation {
   /** By rank. */
   readonly workers: readonly number[];
   readonly joined: readonly number[];
+  /** The generation since which its rank 0 has been the same worker. */
+  readonly rootSince: number;
+  /** Steps that survivors had done since the commit from which it starts. */
+  readonly repeatedSteps: number;
   /** Those that train, or are about to. */
   readonly formed: number[];
   /** When the last of them was. */
@@ -181,10 +185,17 @@ export interface Reset {
   readonly size: number;
   readonly previousSize: number;
   readonly lost: readonly Loss[];
-  /** Ranks in this generation. */
-  readonly joined: readonly number[];
+  readonly joined: readonly Newcomer[];
+  /** Training steps that are done again. */
+  readonly repeatedSteps: number;
   /** From the first loss or report to the last formed. */
   readonly tookMs: number;
+}
+
+/** A rank of this generation that was not in the one before. */
+export interface Newcomer {
+  readonly rank: number;
+  readonly host: string;
 }
 
 export function initialState(limits: Limits, seed = 1): DriverState {

@@ -37,6 +37,7 @@ describe('start', () => {
       joined: [0, 1],
       lost: [],
       previousSize: 0,
+      rootSince: 1,
     };
     assert.deepEqual(answers, [
       [0, 1, { ...seat, rank: 0 }],
@@ -151,9 +152,10 @@ describe('losses', () => {
       ['close-generation', 'start'],
     );
     world.orders = [];
-    world.ready(0);
+    // Only those with the highest commit go back to it.
+    world.ready(0, { commit: 7, stepsSince: 9 });
     assert.equal(world.state.phase, 'collecting');
-    world.ready(2);
+    world.ready(2, { commit: 8, stepsSince: 3 });
     const [first] = world.took('answer');
     assert.deepEqual(first?.assignment, {
       kind: 'seat',
@@ -164,6 +166,7 @@ describe('losses', () => {
       joined: [],
       lost: [{ rank: 1, host: 'a', how: 'was killed by SIGKILL' }],
       previousSize: 3,
+      rootSince: 1,
     });
     world.pass(200);
     world.form();
@@ -172,13 +175,14 @@ describe('losses', () => {
       [reset?.size, reset?.previousSize, reset?.lost.map(({ rank }) => rank), reset?.joined, reset?.tookMs],
       [2, 3, [1], [], 200],
     );
+    assert.equal(reset?.repeatedSteps, 3);
     world.ready(3);
     assert.equal(world.took('notice').length, 1);
     for (const worker of [0, 2])
       world.ready(worker, { cause: { code: 'ERR_HVD_HOSTS_UPDATED', message: '' } });
     assert.deepEqual(world.ranks, [0, 2, 3]);
     world.form();
-    assert.deepEqual(world.took('reset')[0]?.joined, [2]);
+    assert.deepEqual(world.took('reset')[0]?.joined, [{ rank: 2, host: 'a' }]);
   });
 
   test('two ranks that die together are one reset', () => {

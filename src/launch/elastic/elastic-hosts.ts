@@ -1,6 +1,7 @@
 // The hosts of an elastic job: each is opened and closed by itself, at any time, and starts workers one by one.
 
 import { Readable } from 'node:stream';
+import type { JobNews } from '../../observe/status/job-news.ts';
 import { deferred } from '../deferred.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 import { within } from '../job-parts/within.ts';
@@ -28,6 +29,7 @@ export class ElasticHosts {
   /** Hosts that are being closed: they may be opened again afterwards. */
   readonly #closing = new Map<string, Promise<void>>();
   readonly #opening = new Set<Promise<void>>();
+  #news: Omit<JobNews, 'pid'> | undefined;
   #isClosed = false;
 
   constructor(request: HostsRequest, pinning: Pinning, tell: (event: DriverEvent) => void) {
@@ -56,6 +58,12 @@ export class ElasticHosts {
   /** To the members on all hosts. */
   notice(): void {
     for (const host of this.#open.values()) host.notice();
+  }
+
+  /** What `horovod status` shows, on all hosts. */
+  tellNews(news: Omit<JobNews, 'pid'>): void {
+    this.#news = news;
+    for (const host of this.#open.values()) host.tellNews(news);
   }
 
   resizeTerminal(columns: number): void {
@@ -99,6 +107,7 @@ export class ElasticHosts {
       return;
     }
     this.#open.set(name, outcome);
+    if (this.#news !== undefined) outcome.tellNews(this.#news);
     this.#tell({ kind: 'host-open', host: name });
   }
 

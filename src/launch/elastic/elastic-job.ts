@@ -79,6 +79,7 @@ export class ElasticJob {
   readonly #ticker: NodeJS.Timeout;
   #state: DriverState;
   #queue: DriverEvent[] | undefined;
+  #lastNews = '';
   #interruption: NodeJS.Signals | undefined;
   #exitCode = 0;
   #onWorker: (worker: number) => void = () => undefined;
@@ -196,10 +197,21 @@ export class ElasticJob {
         const { state, orders } = drive(this.#state, next);
         this.#state = state;
         for (const order of orders) this.#carryOut(order);
+        this.#tellNews(next);
       }
     } finally {
       this.#queue = undefined;
     }
+  }
+
+  /** For `horovod status`. */
+  #tellNews({ kind }: DriverEvent): void {
+    if (kind === 'tick') return;
+    const news = this.#story.news(this.#state);
+    const text = JSON.stringify(news);
+    if (text === this.#lastNews) return;
+    this.#lastNews = text;
+    this.#hosts.tellNews(news);
   }
 
   #carryOut(order: Order): void {

@@ -1,9 +1,11 @@
 // What horovodrun says about the resets of an elastic job: a line for each, a summary at the end, and the report if the job fails.
 
+import { type JobNews, notedResets, type ResetNote } from '../../observe/status/job-news.ts';
 import { failureReport } from '../failure-report/report.ts';
 import { exitCodeOf, exitingRank, findRootCause, type RankEnd } from '../failure-report/root-cause.ts';
 import { ranksText } from '../job-parts/rank-record.ts';
-import type { Loss, Order, Reset } from './driver-state.ts';
+import type { DriverState, Loss, Order, Reset } from './driver-state.ts';
+import { isMember } from './transitions.ts';
 
 interface EndedWorker {
   readonly atEnd: RankEnd;
@@ -14,8 +16,10 @@ interface EndedWorker {
 export class JobStory {
   readonly #say: (text: string) => void;
   readonly #lines: string[] = [];
+  readonly #notes: ResetNote[] = [];
   #lost = 0;
   #tookMs = 0;
+  #repeatedSteps = 0;
   #failure: (Order & { kind: 'fail' }) | undefined;
   /** Since the last reset. */
   #ended: EndedWorker[] = [];
@@ -30,12 +34,48 @@ export class JobStory {
       this.#lines.push(line);
       this.#lost += order.lost.filter(({ isWanted }) => !isWanted).length;
       this.#tookMs += order.tookMs;
+      this.#repeatedSteps += order.repeatedSteps;
+      const { generation, size, repeatedSteps } = order;
+      const tookMs = Math.round(order.tookMs);
+      this.#notes.push({
+        generation,
+        at: Date.now(),
+        what: describeChange(order),
+        size,
+        tookMs,
+        repeatedSteps,
+      });
+      if (this.#notes.length > notedResets) this.#notes.shift();
       this.#ended = [];
       this.#say(`${line}.`);
     }
     if (order.kind === 'too-few')
       this.#say(`${ranksText(order.available)} left, and --min-np is ${order.min}: waiting for more.`);
     if (order.kind === 'fail') this.#failure = order;
+  }
+
+  /** What `horovod status` shows. */
+  news(state: DriverState): Omit<JobNews, 'pid'> {
+    const { lastFormed, resets, phase, workers } = state;
+    const standbys = [...workers.values()].filter(
+      ({ number, report, leavingSince }) =>
+        report !== undefined && leavingSince === undefined && !isMember(state, number),
+    );
+    const pause =
+      lastFormed === undefined || phase === 'running'
+        ? undefined
+        : phase === 'waiting'
+          ? `waiting for at least ${ranksText(state.limits.min)}`
+          : phase === 'collecting' || phase === 'forming'
+            ? 'in a reset'
+            : 'ending';
+    return {
+      generation: lastFormed?.number ?? 0,
+      resets,
+      standbys: standbys.length,
+      lastResets: [...this.#notes],
+      ...(pause === undefined ? {} : { pause }),
+    };
   }
 
   /** `rank`: that it had last. */
@@ -73,26 +113,31 @@ export class JobStory {
     if (this.#lost === 0) return { exitCode };
     const losses = `${this.#lost} lost rank${this.#lost === 1 ? '' : 's'}`;
     const resets = `${this.#lines.length} reset${this.#lines.length === 1 ? '' : 's'}`;
-    return {
-      exitCode,
-      report: `the job has finished in spite of ${losses}: ${resets}, ${Math.round(this.#tookMs)} ms altogether.`,
-    };
+    const cost = `${Math.round(this.#tookMs)} ms altogether, ${stepsText(this.#repeatedSteps)}`;
+    const head = `the job has finished in spite of ${losses}: ${resets}, ${cost}.`;
+    return { exitCode, report: [head, ...this.#lines.map((line) => `  ${line}`)].join('\n') };
   }
 }
 
-/** 'rank 1 on a was killed by SIGKILL; 2 ranks continue after 140 ms (generation 2)' */
-export function describeReset({ lost, joined, size, tookMs, generation }: Reset): string {
+/** 'rank 1 on a was killed by SIGKILL; 2 ranks continue after 140 ms, 1 step repeated (generation 2)' */
+export function describeReset(reset: Reset): string {
+  const { size, tookMs, generation, repeatedSteps } = reset;
+  const verb = size === 1 ? 'continues' : 'continue';
+  const cost = `${Math.round(tookMs)} ms, ${stepsText(repeatedSteps)}`;
+  return `${describeChange(reset)}; ${ranksText(size)} ${verb} after ${cost} (generation ${generation})`;
+}
+
+/** 'rank 1 on a was killed by SIGKILL; rank 1 on b has joined' */
+function describeChange({ lost, joined }: Reset): string {
   const changes = [
     ...lost.map(describeLoss),
-    ...(joined.length === 0
-      ? []
-      : [
-          `${joined.length === 1 ? 'rank' : 'ranks'} ${joined.join(', ')} ${joined.length === 1 ? 'has' : 'have'} joined`,
-        ]),
+    ...joined.map(({ rank, host }) => `rank ${rank} on ${host} has joined`),
   ];
-  const what = changes.length === 0 ? 'the ranks have formed anew' : changes.join('; ');
-  const verb = size === 1 ? 'continues' : 'continue';
-  return `${what}; ${ranksText(size)} ${verb} after ${Math.round(tookMs)} ms (generation ${generation})`;
+  return changes.length === 0 ? 'the ranks have formed anew' : changes.join('; ');
+}
+
+function stepsText(steps: number): string {
+  return `${steps === 0 ? 'no' : steps} ${steps === 1 ? 'step' : 'steps'} repeated`;
 }
 
 function describeLoss({ rank, host, how }: Loss): string {

@@ -83,7 +83,11 @@ function awaitFormed(state: DriverState, orders: Order[]): void {
       size: generation.workers.length,
       previousSize: lastFormed.workers.length,
       lost: losses,
-      joined: generation.joined.map((worker) => generation.workers.indexOf(worker)),
+      joined: generation.joined.map((worker) => ({
+        rank: generation.workers.indexOf(worker),
+        host: state.workers.get(worker)?.host ?? '?',
+      })),
+      repeatedSteps: generation.repeatedSteps,
       tookMs: state.clock - resetSince,
     });
   }

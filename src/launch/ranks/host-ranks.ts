@@ -4,6 +4,7 @@
 import type { Readable } from 'node:stream';
 import type { ErrorRecord, FailureRecord, RankState } from '../../control/control-block.ts';
 import type { ProcessEnd } from '../../control/process-status.ts';
+import type { JobNews } from '../../observe/status/job-news.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 
 /** How a rank ended. */
@@ -49,6 +50,8 @@ export interface HostRanks {
   useControlBlock(path: string, workers?: readonly number[]): void;
   /** Tells the ranks of an elastic job, through that control block, to leave their generation together. */
   notice(): void;
+  /** What `horovod status` shows of an elastic job: in that control block, and in the next ones. */
+  tellNews(news: Omit<JobNews, 'pid'>): void;
   /** The terminal has this many columns for rank 0. */
   resizeTerminal(columns: number): void;
   /** Called after all ranks have ended; frees everything. */

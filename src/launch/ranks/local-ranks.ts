@@ -2,8 +2,9 @@
 // their exits in the control block.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ControlBlock } from '../../control/control-block.ts';
+import { ControlBlock, controlLayout } from '../../control/control-block.ts';
 import type { ProcessEnd } from '../../control/process-status.ts';
+import { encodeJobNews, type JobNews } from '../../observe/status/job-news.ts';
 import { rankEnvironment } from '../../settings/environment.ts';
 import type { JobSecret } from '../../settings/job-secret.ts';
 import { launcherKillsAfterMs } from '../../transport/native/hands-off.ts';
@@ -50,6 +51,8 @@ export class LocalRanks implements HostRanks {
   #controlBlock: ControlBlock | undefined;
   /** Of an elastic job: numbers of the workers that have a page in it, by page. */
   #workers: readonly number[] | undefined;
+  #news: Omit<JobNews, 'pid'> | undefined;
+  #newsWritten = 0;
   /** Of workers that have ended: the next generation has another control block. */
   readonly #testaments = new Map<number, RankTestament>();
   #terminal: TerminalFile | undefined;
@@ -83,12 +86,24 @@ export class LocalRanks implements HostRanks {
     this.#workers = workers;
     this.#options.explain(`control block of ${this.hostname} at ${path}`);
     for (const [number, { end }] of this.#ended) this.#recordExit(number, end);
+    this.#writeNews();
     this.#watchFence(opened);
     this.#processWatch?.useControlBlock(opened, workers);
   }
 
   notice(): void {
     this.#controlBlock?.setNotice();
+  }
+
+  tellNews(news: Omit<JobNews, 'pid'>): void {
+    this.#news = news;
+    this.#writeNews();
+  }
+
+  #writeNews(): void {
+    if (this.#news === undefined) return;
+    const text = encodeJobNews({ ...this.#news, pid: process.pid }, controlLayout.statusBytes);
+    this.#controlBlock?.writeNews(++this.#newsWritten, text);
   }
 
   resizeTerminal(columns: number): void {

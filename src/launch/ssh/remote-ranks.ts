@@ -3,6 +3,7 @@
 
 import { Readable } from 'node:stream';
 import { ProtocolError } from '../../net/frames.ts';
+import type { JobNews } from '../../observe/status/job-news.ts';
 import type { PrepareOrder, Report, StreamName } from '../agent/protocol.ts';
 import { deferred } from '../deferred.ts';
 import { numberOf, type Slot } from '../hosts/plan-slots.ts';
@@ -61,6 +62,10 @@ export class RemoteRanks implements HostRanks {
 
   notice(): void {
     this.#agent.send({ op: 'notice' });
+  }
+
+  tellNews(news: Omit<JobNews, 'pid'>): void {
+    this.#agent.send({ op: 'news', news });
   }
 
   resizeTerminal(columns: number): void {

@@ -4,6 +4,7 @@ import { describe, type TestContext, test } from 'node:test';
 import { statusOf } from '../../../test/support/status-examples.ts';
 import { ControlBlock, controlLayout } from '../../control/control-block.ts';
 import type { FoundBlock } from './find-jobs.ts';
+import { encodeJobNews } from './job-news.ts';
 import { readBlock, readJobs } from './job-view.ts';
 import { encodeRankStatus, type RankStatus } from './rank-status.ts';
 
@@ -114,6 +115,37 @@ describe('a job seen in its control block', () => {
         ['lost', 'exited with code 3'],
       ],
     );
+  });
+
+  test('of an elastic job is that of its last generation, and is there while its ranks form the next', (t) => {
+    const [old, next] = [1, 2].map((generation) => {
+      const block = ControlBlock.create(1, { generation });
+      t.after(() => block.close());
+      return block;
+    }) as [ControlBlock, ControlBlock];
+    const lastResets = Array.from({ length: 9 }, (_, at) => {
+      return { generation: at + 2, at, what: 'x'.repeat(2000), size: 2, tookMs: 3, repeatedSteps: 1 };
+    });
+    const news = { generation: 1, resets: 9, standbys: 1, pause: 'in a reset', lastResets, pid: process.pid };
+    const text = encodeJobNews(news, controlLayout.statusBytes);
+    assert.ok(text.length <= controlLayout.statusBytes);
+    old.writeNews(1, text);
+    write(old, statusOf({ rank: 0, pid: process.pid }));
+    old.attach(0);
+    old.leave(0);
+    const found = [old, next].map(({ path }, at) => ({ path, mark: `${at}`.repeat(16), isForeign: false }));
+    const [waiting] = readJobs(found.slice(0, 1));
+    assert.deepEqual(
+      [waiting?.ranks[0]?.presence, waiting?.news?.pause, waiting?.news?.lastResets.map(({ at }) => at)],
+      ['left', 'in a reset', [4, 5, 6, 7, 8]],
+    );
+    next.attach(0);
+    write(next, statusOf({ rank: 0, pid: process.pid }));
+    const [job, ...more] = readJobs(found);
+    assert.deepEqual(more, []);
+    assert.deepEqual([job?.generation, job?.ranks[0]?.presence, job?.news?.resets], [2, 'here', 9]);
+    old.writeNews(2, Buffer.from('{"generation":-1}'));
+    assert.deepEqual(readJobs(found.slice(0, 1)), []);
   });
 
   test('that is gone, or is no control block, is left out', (t) => {

@@ -5,6 +5,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { ControlBlock, describeEnd } from '../../control/control-block.ts';
 import { type Activity, activityOf, sampleActivity } from '../../control/process-activity.ts';
 import type { FoundBlock } from './find-jobs.ts';
+import { decodeJobNews, type JobNews } from './job-news.ts';
 import { decodeRankStatus, type RankStatus } from './rank-status.ts';
 
 /** 'starting': nothing is known about it yet. */
@@ -30,6 +31,10 @@ export interface JobView {
   readonly ranks: readonly RankView[];
   /** Why it has failed or will fail. */
   readonly failure?: string | undefined;
+  /** Of the ranks, in an elastic job. */
+  readonly generation?: number | undefined;
+  /** What the launcher of an elastic job says. */
+  readonly news?: JobNews | undefined;
 }
 
 /** Jobs with at least one rank. Blocks that can no longer be read are left out. */
@@ -45,8 +50,13 @@ export function readJobs(blocks: readonly FoundBlock[]): JobView[] {
   return [...jobs.values()].filter(isRunning).sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
-function isRunning({ ranks }: JobView): boolean {
-  return ranks.some(({ presence }) => presence === 'here');
+/** An elastic job may have no rank for a moment, or wait for some. */
+function isRunning({ ranks, news }: JobView): boolean {
+  return ranks.some(({ presence }) => presence === 'here') || (news !== undefined && isAlive(news.pid));
+}
+
+function isAlive(pid: number): boolean {
+  return existsSync(`/proc/${pid}`);
 }
 
 export function readBlock({ path, mark, isForeign }: FoundBlock): JobView | undefined {
@@ -63,11 +73,15 @@ export function readBlock({ path, mark, isForeign }: FoundBlock): JobView | unde
     const known = ranks.find(({ status }) => status !== undefined);
     const local = ranks.find(({ isLocal, presence }) => isLocal && presence === 'here');
     const pid = local === undefined || isForeign ? 0 : block.pid(local.rank);
+    const { generation } = block;
+    const news = generation === 0 ? undefined : block.readNews();
     return {
       id: known?.status?.job ?? mark.slice(0, 8),
       command: pid === 0 ? '' : commandOf(pid),
       ranks,
       failure: block.failure()?.message,
+      ...(generation === 0 ? {} : { generation }),
+      ...(news === undefined ? {} : { news: decodeJobNews(news.text) }),
     };
   } catch {
     return undefined;
@@ -122,6 +136,13 @@ function readRank(block: ControlBlock, rank: number): RankView {
 }
 
 function merge(a: JobView, b: JobView): JobView {
+  const { generation: before = 0 } = a;
+  const { generation: after = 0 } = b;
+  // The launcher holds the block of a generation until it knows that of the next one.
+  if (before !== after) {
+    const [older, newer] = before < after ? [a, b] : [b, a];
+    return { ...newer, news: newer.news ?? older.news };
+  }
   const byRank = new Map(a.ranks.map((view) => [view.rank, view]));
   for (const view of b.ranks) {
     const known = byRank.get(view.rank);
@@ -132,6 +153,7 @@ function merge(a: JobView, b: JobView): JobView {
     command: a.command || b.command,
     ranks: [...byRank.values()].sort((x, y) => x.rank - y.rank),
     failure: a.failure ?? b.failure,
+    ...(after === 0 ? {} : { generation: after, news: a.news ?? b.news }),
   };
 }
 

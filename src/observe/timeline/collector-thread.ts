@@ -3,11 +3,12 @@
 import { Worker } from 'node:worker_threads';
 import type { Log } from '../../console/log.ts';
 import { HorovodError } from '../../errors.ts';
+import type { TraceBeginning } from './collector.ts';
 import type { CollectorOrder, CollectorReport, CollectorThreadData } from './orders.ts';
 
 /** The thread never keeps the process alive. */
 export class CollectorThread {
-  readonly opened: Promise<void>;
+  readonly opened: Promise<TraceBeginning>;
   readonly #worker: Worker;
   readonly #over = new Int32Array(new SharedArrayBuffer(4));
   readonly #closed: Promise<void>;
@@ -30,7 +31,7 @@ export class CollectorThread {
     });
     this.opened = new Promise((resolveOpened, reject) => {
       this.#worker.on('message', (report: CollectorReport) => {
-        if (report.type === 'opened') resolveOpened();
+        if (report.type === 'opened') resolveOpened(report.beginning);
         else if (report.type === 'rejected') reject(cannotWriteError(file, report));
         else if (report.type === 'broken') {
           onBroken();

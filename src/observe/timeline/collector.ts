@@ -18,8 +18,17 @@ export interface CollectorOptions {
     | { readonly path: string; readonly ranks: number; readonly hasOtherHosts?: boolean }
     | undefined;
   readonly origin?: TraceOrigin | undefined;
+  /** When the file was begun, in an earlier generation of an elastic job: it is continued. */
+  readonly begun?: TraceBeginning | undefined;
   /** For tests. */
   readonly write?: Write;
+}
+
+/** When a file was begun: its times count from there. */
+export interface TraceBeginning {
+  /** Of the monotonic clock. */
+  readonly startUs: number;
+  readonly epochUs: number;
 }
 
 interface Source {
@@ -36,6 +45,7 @@ const turnsPerSearch = 4;
 
 export class Collector {
   readonly #options: CollectorOptions;
+  readonly beginning: TraceBeginning;
   readonly #startUs: number;
   readonly #file: TraceFile;
   readonly #block: MemoryFile | undefined;
@@ -53,13 +63,18 @@ export class Collector {
   constructor(options: CollectorOptions) {
     this.#options = options;
     this.#session = sessionOf(options.file);
-    this.#startUs = Number(process.hrtime.bigint()) / 1e3;
-    const startedAtEpochUs = Date.now() * 1e3;
+    const { begun } = options;
+    this.beginning = begun ?? {
+      startUs: Number(process.hrtime.bigint()) / 1e3,
+      epochUs: Date.now() * 1e3,
+    };
+    this.#startUs = this.beginning.startUs;
+    const { epochUs } = this.beginning;
     this.#file = new TraceFile(
       options.file,
       options.maxBytes,
-      () => [openingEvent(startedAtEpochUs, options.origin), ...this.#metadata()],
-      options.write,
+      () => [openingEvent(epochUs, options.origin), ...this.#metadata()],
+      { write: options.write, continues: begun !== undefined },
     );
     const { controlBlock } = options;
     this.#block = controlBlock === undefined ? undefined : openMemoryFile(controlBlock.path);

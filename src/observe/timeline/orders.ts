@@ -1,6 +1,6 @@
 // The messages between the main thread of rank 0 and the thread of the collector.
 
-import type { CollectorOptions } from './collector.ts';
+import type { CollectorOptions, TraceBeginning } from './collector.ts';
 
 export interface CollectorThreadData {
   readonly options: Omit<CollectorOptions, 'write'>;
@@ -15,7 +15,7 @@ export interface CollectorOrder {
 }
 
 export type CollectorReport =
-  | { readonly type: 'opened' }
+  | { readonly type: 'opened'; readonly beginning: TraceBeginning }
   /** The file could not be opened. */
   | { readonly type: 'rejected'; readonly code: string; readonly message: string }
   /** Writing failed. Earlier events are in the file. */

@@ -19,7 +19,7 @@ export const recordType = {
 export const operationWords = 9;
 
 /** Tracks of a rank, and their order. Operations are spread over lanes from `operations` on. */
-export const tracks = { steps: 1, training: 2, cycles: 3, tuning: 4, operations: 10 } as const;
+export const tracks = { steps: 1, training: 2, cycles: 3, tuning: 4, resets: 5, operations: 10 } as const;
 export type Track = keyof typeof tracks;
 
 /** Names of the stages of transport/trace.ts, by their numbers. */
@@ -39,6 +39,8 @@ export const stageNames: readonly string[] = [
 /** The description of a rank. */
 export interface Hello {
   readonly rank: number;
+  /** Number of its process in the file, if that is not its rank: an elastic job gives ranks to other processes. */
+  readonly worker?: number | undefined;
   readonly size: number;
   readonly host: string;
   readonly pid: number;

@@ -10,6 +10,7 @@ import type { ObservedOperation, OperationObserver, OperationStage } from '../..
 import type { StepMark } from '../../engine/step-clock.ts';
 import { HorovodError } from '../../errors.ts';
 import { packageVersion } from '../../settings/package.ts';
+import type { TraceBeginning } from './collector.ts';
 import { CollectorThread } from './collector-thread.ts';
 import { defaultOperationsPerSecond, TimelineRecorder } from './recorder.ts';
 import type { Hello } from './records.ts';
@@ -29,8 +30,30 @@ export interface TimelinePlace extends Omit<Hello, 'cores'> {
   /** 0: all of them. */
   readonly operationsPerSecond?: number | undefined;
   readonly shmDirectory?: string | undefined;
+  /** Of a process of an elastic job, which goes on with its file in the next generation. */
+  readonly history?: TimelineHistory | undefined;
   /** Where the ranks of this host meet; undefined for a rank alone. */
   readonly block?: TimelineBlock | undefined;
+}
+
+/** The files that a process has begun, as rank 0 of generations before this one. */
+export class TimelineHistory {
+  readonly #begun = new Map<string, { readonly generation: number; readonly beginning: TraceBeginning }>();
+  #generation = 0;
+
+  /** Files of the generations before may be continued. */
+  enter(generation: number): void {
+    this.#generation = generation;
+  }
+
+  begunBefore(file: string): TraceBeginning | undefined {
+    const known = this.#begun.get(file);
+    return known === undefined || known.generation === this.#generation ? undefined : known.beginning;
+  }
+
+  begin(file: string, beginning: TraceBeginning): void {
+    this.#begun.set(file, { generation: this.#generation, beginning });
+  }
 }
 
 /** The control block of the host. */
@@ -191,7 +214,7 @@ export class Timeline implements OperationObserver {
   }
 
   async #start(file: string, markCycles: boolean): Promise<void> {
-    const { rank, size, host, pid, transport, shmDirectory, block, log } = this.#place;
+    const { rank, worker, size, host, pid, transport, shmDirectory, block, log, history } = this.#place;
     const { operationsPerSecond = defaultOperationsPerSecond } = this.#place;
     let ring: RingWriter;
     try {
@@ -212,10 +235,12 @@ export class Timeline implements OperationObserver {
           hasOtherHosts: block.hasOtherHosts,
         };
         const { maxBytes } = this.#place;
-        const options = { file, maxBytes, ownRing: ring.path, controlBlock, origin: traceOrigin() };
+        const begun = history?.begunBefore(file);
+        const options = { file, maxBytes, ownRing: ring.path, controlBlock, origin: traceOrigin(), begun };
         collector = new CollectorThread(options, log, () => {
           this.recorder = undefined;
         });
+        history?.begin(file, await collector.opened);
         await collector.opened;
       }
       if (this.#isClosed) {
@@ -232,7 +257,7 @@ export class Timeline implements OperationObserver {
     }
     const recorder = new TimelineRecorder(
       ring,
-      { rank, size, host, pid, transport, cores: availableParallelism() },
+      { rank, worker, size, host, pid, transport, cores: availableParallelism() },
       {
         markCycles,
         maxPerSecond: operationsPerSecond === 0 ? Number.POSITIVE_INFINITY : operationsPerSecond,
@@ -250,13 +275,18 @@ export class Timeline implements OperationObserver {
   #listen(recorder: TimelineRecorder): () => void {
     const onPhases = (message: unknown) => notePhases(recorder, message);
     subscribe(phasesChannel, onPhases);
-    const onTuning = (message: unknown) => noteTuning(recorder, message);
+    const onTuning = (message: unknown) => noteInstant(recorder, 'tuning', 'AUTOTUNE', message);
     subscribe(tuningChannel, onTuning);
+    const onReset = (message: unknown) => {
+      if (this.#place.rank === 0) noteInstant(recorder, 'resets', 'RESET', message);
+    };
+    subscribe(resetChannel, onReset);
     const onExit = () => this.close();
     process.once('exit', onExit);
     return () => {
       unsubscribe(phasesChannel, onPhases);
       unsubscribe(tuningChannel, onTuning);
+      unsubscribe(resetChannel, onReset);
       process.off('exit', onExit);
     };
   }
@@ -316,6 +346,8 @@ export class Timeline implements OperationObserver {
 const phasesChannel = 'horovod.tensorflow.step';
 /** Published by the tuner: { name, args }. */
 const tuningChannel = 'horovod.autotune';
+/** Published by elastic.run(): { name, args }. */
+const resetChannel = 'horovod.elastic.reset';
 
 const phaseNames: Readonly<Record<string, string>> = {
   forwardMs: 'FORWARD',
@@ -333,10 +365,15 @@ function notePhases(recorder: TimelineRecorder, message: unknown): void {
   }
 }
 
-function noteTuning(recorder: TimelineRecorder, message: unknown): void {
+function noteInstant(
+  recorder: TimelineRecorder,
+  track: 'tuning' | 'resets',
+  otherwise: string,
+  message: unknown,
+): void {
   const { name, args } = message as { name?: unknown; args?: Record<string, unknown> };
   const members = JSON.stringify(args ?? {}).slice(1, -1);
-  recorder.instant('tuning', typeof name === 'string' ? name : 'AUTOTUNE', members);
+  recorder.instant(track, typeof name === 'string' ? name : otherwise, members);
 }
 
 /** The script as the user knows it, and its arguments. */

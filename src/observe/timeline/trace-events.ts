@@ -42,6 +42,7 @@ const trackNames: Readonly<Record<number, string>> = {
   [tracks.training]: 'forward, backprop, update',
   [tracks.cycles]: 'cycles',
   [tracks.tuning]: 'autotune',
+  [tracks.resets]: 'resets',
 };
 
 /** What a file says about the job that wrote it. */
@@ -69,9 +70,9 @@ export function openingEvent(startedAtEpochUs: number, origin?: TraceOrigin): st
   return `{"name":"process_name","ph":"M","ts":0,"pid":0,"tid":0,"args":${JSON.stringify(args)}}`;
 }
 
-/** The process of a rank in the trace. Number 0 is the trace's own. */
-export function processOf(rank: number): number {
-  return rank + 1;
+/** The process of a rank, or of a worker, in the trace. Number 0 is the trace's own. */
+export function processOf(number: number): number {
+  return number + 1;
 }
 
 /** The stream of one rank. */
@@ -163,8 +164,8 @@ export class RankEvents {
     }
     if (this.#hello !== undefined) return;
     this.#hello = JSON.parse(text) as Hello;
-    const { rank, host, pid, cores } = this.#hello;
-    this.#pid = processOf(rank);
+    const { rank, worker = rank, host, pid, cores } = this.#hello;
+    this.#pid = processOf(worker);
     const name = JSON.stringify(`rank ${rank} (${host}, pid ${pid})`);
     // Infinite becomes null in JSON.
     const error = clockErrorUs === 0 ? '' : `,"clock_error_us":${JSON.stringify(Math.ceil(clockErrorUs))}`;

@@ -1,5 +1,14 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeSync } from 'node:fs';
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -60,16 +69,13 @@ test('a file that has become too large gives way to a new one; two remain', (t) 
 test('a full disk leaves the file as it was before the write', (t) => {
   const path = join(directoryOf(t), 'trace.json');
   let room = 200;
-  const file = new TraceFile(
-    path,
-    1 << 20,
-    () => ['{"first":1}'],
-    (fd, bytes, from, length, position) => {
+  const file = new TraceFile(path, 1 << 20, () => ['{"first":1}'], {
+    write(fd, bytes, from, length, position) {
       const fits = Math.min(length, Math.max(0, room - position));
       if (fits === 0) throw Object.assign(new Error('ENOSPC: no space left'), { code: 'ENOSPC' });
       return writeSync(fd, bytes, from, fits, position);
     },
-  );
+  });
   file.append(['{"second":2}']);
   assert.throws(() => file.append([`{"long":"${'x'.repeat(500)}"}`]), /ENOSPC/);
   assert.deepEqual(eventsIn(path), [{ first: 1 }, { second: 2 }]);
@@ -77,6 +83,21 @@ test('a full disk leaves the file as it was before the write', (t) => {
   file.append(['{"third":3}']);
   assert.deepEqual(eventsIn(path), [{ first: 1 }, { second: 2 }, { third: 3 }]);
   file.close();
+});
+
+test('a file is continued where it ended; what is no trace is replaced', (t) => {
+  const path = join(directoryOf(t), 'trace.json');
+  const append = (event: string) => {
+    const file = new TraceFile(path, 1 << 20, () => ['{"first":1}'], { continues: true });
+    file.append([event]);
+    file.close();
+  };
+  append('{"second":2}');
+  append('{"third":3}');
+  assert.deepEqual(eventsIn(path), [{ first: 1 }, { second: 2 }, { third: 3 }]);
+  writeFileSync(path, 'x');
+  append('{"second":2}');
+  assert.deepEqual(eventsIn(path), [{ first: 1 }, { second: 2 }]);
 });
 
 test('what cannot be opened says so', () => {

@@ -1,8 +1,17 @@
 // The file of a timeline: an array of events in Chrome's Trace Event Format. Each write overwrites the closing bracket and ends with
 // a new one, so the file is always valid JSON, even if the process is killed. When the file reaches its size limit, it is renamed
-// to `name.1.json`, replacing an older file of that name, and a new file begins.
+// to `name.1.json`, replacing an older file of that name, and a new file begins. A file can be continued after it was closed.
 
-import { closeSync, constants, fstatSync, ftruncateSync, openSync, renameSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  readSync,
+  renameSync,
+  writeSync,
+} from 'node:fs';
 import { parse } from 'node:path';
 
 const ending = '\n]\n';
@@ -22,15 +31,21 @@ export class TraceFile {
   #end = 0;
 
   /**
-   * Replaces an existing file. `opening` returns the events at the beginning of each file. Throws the error of the system if the
-   * file cannot be written.
+   * Replaces an existing file, or continues it if `continues` and it is one of ours. `opening` returns the events at the
+   * beginning of each file. Throws the error of the system if the file cannot be written.
    */
-  constructor(path: string, maxBytes: number, opening: () => readonly string[], write: Write = writeSync) {
+  constructor(
+    path: string,
+    maxBytes: number,
+    opening: () => readonly string[],
+    { write = writeSync, continues = false }: { write?: Write | undefined; continues?: boolean } = {},
+  ) {
     this.path = path;
     this.#maxBytes = maxBytes;
     this.#opening = opening;
     this.#write = write;
-    this.#fd = this.#open();
+    this.#fd = -1;
+    if (!continues || !this.#continue()) this.#open();
   }
 
   /** Each event is the JSON of an object. If a write fails, the file stays as it was before. */
@@ -46,7 +61,31 @@ export class TraceFile {
     this.#fd = -1;
   }
 
-  #open(): number {
+  /** False if there is no such file, or it has another end. */
+  #continue(): boolean {
+    let fd: number;
+    try {
+      fd = openSync(this.path, constants.O_RDWR);
+    } catch {
+      return false;
+    }
+    const { size } = fstatSync(fd);
+    const end = Buffer.alloc(ending.length);
+    const isOurs =
+      fstatSync(fd).isFile() &&
+      readSync(fd, end, 0, end.length, Math.max(size - end.length, 0)) === end.length &&
+      end.toString() === ending;
+    if (!isOurs) {
+      closeSync(fd);
+      return false;
+    }
+    this.#fd = fd;
+    this.#canRotate = true;
+    this.#end = size - ending.length;
+    return true;
+  }
+
+  #open(): void {
     const fd = openSync(this.path, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC, 0o644);
     this.#fd = fd;
     this.#canRotate = fstatSync(fd).isFile();
@@ -57,7 +96,6 @@ export class TraceFile {
       this.close();
       throw error;
     }
-    return fd;
   }
 
   #put(text: string): void {

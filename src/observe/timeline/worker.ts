@@ -58,7 +58,7 @@ function run(): void {
     clearTimeout(timer);
     turn();
   });
-  report({ type: 'opened' });
+  report({ type: 'opened', beginning: collector.beginning });
   timer = setTimeout(turn, turnMs);
 }
 
