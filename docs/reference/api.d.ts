@@ -318,6 +318,13 @@ export interface Reset {
 }
 
 /**
+ * The elements of this rank, from `state.position` on. `make` is called for each pass and gives the whole stream of the epoch, in the same
+ * order on all ranks. All ranks get equally many: fewer elements than ranks at the end are left out. At the end, `state.position` is 0.
+ * If ranks come or go, the iterator ends with ERR_HVD_STALE; the training function is then called again.
+ */
+export declare function resume<T>(make: StreamSource<T>, state: StreamState): AsyncIterable<T>;
+
+/**
  * Trains with as many ranks as there are. `train` is called once, and again whenever ranks were lost or are to be added. The
  * promise has its result when it has returned on all ranks. Errors that are no fault of other ranks leave run(). In a job that
  * is not elastic, `train` is called once.
@@ -383,6 +390,14 @@ export interface StatePart {
     digest?(): string;
     /** Whether this is a point to which the job can go back. The same answer on all ranks; commit() does nothing if false. */
     canSave?(): boolean;
+}
+
+/** What makes the stream, the same in every call: seed its order by the epoch. */
+export type StreamSource<T> = () => Iterable<T> | AsyncIterable<T>;
+
+/** A state with a field that says how many elements of the stream are done. */
+export interface StreamState {
+    position: number;
 }
 
 /** Who takes part in a synchronization, as every rank knows it. */
@@ -917,7 +932,7 @@ export interface World {
 
 // ── horovod/tensorflow: those of horovod ──
 
-// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DiscoveredHost, DType, elastic.ElasticBatch, elastic.ElasticFile, elastic.ElasticFileSampler, elastic.ElasticFileSamplerOptions, elastic.ElasticSamplerOptions, elastic.ElasticUneven, elastic.generation, elastic.isFailure, elastic.isHostsUpdated, elastic.LostRank, elastic.ObjectState, elastic.RecordPlace, elastic.Reset, elastic.run, elastic.State, elastic.StatePart, elastic.SyncPlan, elastic.TrainFunction, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, ReducingCompressor, removeProcessSet, run, RunOptions, shardIndices, ShardOptions, shuffledIndices, ShuffleOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Uneven, Wire, wire, WireOperation
+// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DiscoveredHost, DType, elastic.ElasticBatch, elastic.ElasticFile, elastic.ElasticFileSampler, elastic.ElasticFileSamplerOptions, elastic.ElasticSamplerOptions, elastic.ElasticUneven, elastic.generation, elastic.isFailure, elastic.isHostsUpdated, elastic.LostRank, elastic.ObjectState, elastic.RecordPlace, elastic.Reset, elastic.run, elastic.State, elastic.StatePart, elastic.StreamSource, elastic.StreamState, elastic.SyncPlan, elastic.TrainFunction, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, ReducingCompressor, removeProcessSet, run, RunOptions, shardIndices, ShardOptions, shuffledIndices, ShuffleOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Uneven, Wire, wire, WireOperation
 
 // ── horovod/tensorflow: exported ──
 
@@ -1035,6 +1050,13 @@ export declare class ElasticSampler extends CoreSampler {
      */
     dataset<E extends tf.TensorContainerObject>(element: (index: number) => E): tf.data.Dataset<tf.TensorContainer>;
 }
+
+/**
+ * This rank's part of a dataset, for fitDataset() or a loop: see elastic.resume() of `horovod/elastic`. `make` is called for each pass. An
+ * element is what one rank takes in one step, so batch before: `elastic.resume(() => dataset.batch(32), state)`. Do not prefetch after it.
+ */
+export declare function resume<T extends tf.TensorContainer>(make: () => tf.data.Dataset<T>, state: StreamState): tf.data.Dataset<T>;
+export declare function resume<T>(make: StreamSource<T>, state: StreamState): AsyncIterable<T>;
 
 export interface TensorFlowParts {
     /** Default: all trainable variables that there are when the state is made. */
@@ -1428,6 +1450,14 @@ export interface StatePart {
     canSave?(): boolean;
 }
 
+/** What makes the stream, the same in every call: seed its order by the epoch. */
+export type StreamSource<T> = () => Iterable<T> | AsyncIterable<T>;
+
+/** A state with a field that says how many elements of the stream are done. */
+export interface StreamState {
+    position: number;
+}
+
 /** Makes the layer, as tf.layers.batchNormalization() does; `new` is allowed. */
 interface SyncBatchNormalizationFactory {
     (config?: SyncBatchNormalizationConfig): tf.layers.Layer;
@@ -1449,11 +1479,11 @@ export interface SyncPlan {
 
 // ── horovod/keras: those of horovod/tensorflow ──
 
-// allgather, allgatherSync, allreduce, allreduceSync, alltoall, alltoallSync, AnyVariable, BackendName, BackendOptions, broadcast, broadcastGlobalVariables, broadcastGlobalVariablesSync, broadcastOptimizerState, broadcastOptimizerStateSync, broadcastSync, broadcastVariables, broadcastVariablesSync, CollectiveInput, CollectiveResult, CollectiveResults, Distributed, DistributedGradientTape, DistributedOptimizer, DistributedOptimizerOptions, elastic.ElasticSampler, elastic.TensorFlowParts, elastic.TensorFlowState, ErrorFeedbackState, gatherErrorFeedback, getLearningRate, getMomentum, GradientOptions, GradientTapeOptions, groupedAllgather, groupedAllgatherSync, groupedAllreduce, groupedAllreduceSync, groupedReducescatter, groupedReducescatterSync, isDistributed, PartialDistributedGradientTape, PartialDistributedOptimizer, PartialDistributedOptimizerOptions, PartialGradientTapeOptions, reducescatter, reducescatterSync, restoreErrorFeedback, SavedTensor, setBackend, setLearningRate, setMomentum, shard, shardTensors, ShardTensorsOptions, stepsPerEpoch, SyncBatchNormalization, SyncBatchNormalizationConfig, Tensors, TensorSource, validationSteps, ValueAndGradients, VariableGradient, VariableList
+// allgather, allgatherSync, allreduce, allreduceSync, alltoall, alltoallSync, AnyVariable, BackendName, BackendOptions, broadcast, broadcastGlobalVariables, broadcastGlobalVariablesSync, broadcastOptimizerState, broadcastOptimizerStateSync, broadcastSync, broadcastVariables, broadcastVariablesSync, CollectiveInput, CollectiveResult, CollectiveResults, Distributed, DistributedGradientTape, DistributedOptimizer, DistributedOptimizerOptions, elastic.ElasticSampler, elastic.resume, elastic.TensorFlowParts, elastic.TensorFlowState, ErrorFeedbackState, gatherErrorFeedback, getLearningRate, getMomentum, GradientOptions, GradientTapeOptions, groupedAllgather, groupedAllgatherSync, groupedAllreduce, groupedAllreduceSync, groupedReducescatter, groupedReducescatterSync, isDistributed, PartialDistributedGradientTape, PartialDistributedOptimizer, PartialDistributedOptimizerOptions, PartialGradientTapeOptions, reducescatter, reducescatterSync, restoreErrorFeedback, SavedTensor, setBackend, setLearningRate, setMomentum, shard, shardTensors, ShardTensorsOptions, stepsPerEpoch, SyncBatchNormalization, SyncBatchNormalizationConfig, Tensors, TensorSource, validationSteps, ValueAndGradients, VariableGradient, VariableList
 
 // ── horovod/keras: those of horovod ──
 
-// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DiscoveredHost, DType, elastic.ElasticBatch, elastic.ElasticFile, elastic.ElasticFileSampler, elastic.ElasticFileSamplerOptions, elastic.ElasticSamplerOptions, elastic.ElasticUneven, elastic.generation, elastic.isFailure, elastic.isHostsUpdated, elastic.LostRank, elastic.ObjectState, elastic.RecordPlace, elastic.Reset, elastic.run, elastic.State, elastic.StatePart, elastic.SyncPlan, elastic.TrainFunction, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, ReducingCompressor, removeProcessSet, run, RunOptions, shardIndices, ShardOptions, shuffledIndices, ShuffleOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Uneven, Wire, wire, WireOperation
+// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DiscoveredHost, DType, elastic.ElasticBatch, elastic.ElasticFile, elastic.ElasticFileSampler, elastic.ElasticFileSamplerOptions, elastic.ElasticSamplerOptions, elastic.ElasticUneven, elastic.generation, elastic.isFailure, elastic.isHostsUpdated, elastic.LostRank, elastic.ObjectState, elastic.RecordPlace, elastic.Reset, elastic.run, elastic.State, elastic.StatePart, elastic.StreamSource, elastic.StreamState, elastic.SyncPlan, elastic.TrainFunction, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, ReducingCompressor, removeProcessSet, run, RunOptions, shardIndices, ShardOptions, shuffledIndices, ShuffleOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Uneven, Wire, wire, WireOperation
 
 // ── horovod/keras: exported ──
 
@@ -1832,7 +1862,7 @@ export declare class UpdateEpochStateCallback extends HorovodCallback {
 
 // ── horovod/jax: those of horovod ──
 
-// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, alltoall, AlltoallOptions, AlltoallResult, alltoallSync, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DiscoveredHost, DType, elastic.ElasticBatch, elastic.ElasticFile, elastic.ElasticFileSampler, elastic.ElasticFileSamplerOptions, elastic.ElasticSampler, elastic.ElasticSamplerOptions, elastic.ElasticUneven, elastic.generation, elastic.isFailure, elastic.isHostsUpdated, elastic.LostRank, elastic.ObjectState, elastic.RecordPlace, elastic.Reset, elastic.run, elastic.State, elastic.StatePart, elastic.SyncPlan, elastic.TrainFunction, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, groupedAllgather, groupedAllgatherSync, groupedAllreduce, groupedAllreduceSync, groupedReducescatter, groupedReducescatterSync, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, reducescatter, reducescatterSync, ReducingCompressor, removeProcessSet, run, RunOptions, shard, shardIndices, ShardOptions, shuffledIndices, ShuffleOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Uneven, Wire, wire, WireOperation
+// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, alltoall, AlltoallOptions, AlltoallResult, alltoallSync, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DiscoveredHost, DType, elastic.ElasticBatch, elastic.ElasticFile, elastic.ElasticFileSampler, elastic.ElasticFileSamplerOptions, elastic.ElasticSampler, elastic.ElasticSamplerOptions, elastic.ElasticUneven, elastic.generation, elastic.isFailure, elastic.isHostsUpdated, elastic.LostRank, elastic.ObjectState, elastic.RecordPlace, elastic.Reset, elastic.resume, elastic.run, elastic.State, elastic.StatePart, elastic.StreamSource, elastic.StreamState, elastic.SyncPlan, elastic.TrainFunction, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, groupedAllgather, groupedAllgatherSync, groupedAllreduce, groupedAllreduceSync, groupedReducescatter, groupedReducescatterSync, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, reducescatter, reducescatterSync, ReducingCompressor, removeProcessSet, run, RunOptions, shard, shardIndices, ShardOptions, shuffledIndices, ShuffleOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Uneven, Wire, wire, WireOperation
 
 // ── horovod/jax: exported ──
 
@@ -2123,6 +2153,13 @@ export interface Reset {
 }
 
 /**
+ * The elements of this rank, from `state.position` on. `make` is called for each pass and gives the whole stream of the epoch, in the same
+ * order on all ranks. All ranks get equally many: fewer elements than ranks at the end are left out. At the end, `state.position` is 0.
+ * If ranks come or go, the iterator ends with ERR_HVD_STALE; the training function is then called again.
+ */
+export declare function resume<T>(make: StreamSource<T>, state: StreamState): AsyncIterable<T>;
+
+/**
  * Trains with as many ranks as there are. `train` is called once, and again whenever ranks were lost or are to be added. The
  * promise has its result when it has returned on all ranks. Errors that are no fault of other ranks leave run(). In a job that
  * is not elastic, `train` is called once.
@@ -2188,6 +2225,14 @@ export interface StatePart {
     digest?(): string;
     /** Whether this is a point to which the job can go back. The same answer on all ranks; commit() does nothing if false. */
     canSave?(): boolean;
+}
+
+/** What makes the stream, the same in every call: seed its order by the epoch. */
+export type StreamSource<T> = () => Iterable<T> | AsyncIterable<T>;
+
+/** A state with a field that says how many elements of the stream are done. */
+export interface StreamState {
+    position: number;
 }
 
 /** Who takes part in a synchronization, as every rank knows it. */

@@ -1,6 +1,7 @@
 // The collector of rank 0: reads the rings of all ranks and writes the file of the timeline. It runs in a separate thread
 // (worker.ts) with the lowest priority.
 
+import { existsSync } from 'node:fs';
 import { type MemoryFile, openMemoryFile } from '../../control/memory-file.ts';
 import { RecordReader } from './records.ts';
 import { RingReader, sessionOf } from './ring.ts';
@@ -98,7 +99,8 @@ export class Collector {
   /** No ring will deliver more events. */
   get isOver(): boolean {
     if (this.#block !== undefined && collectingHere(this.#block.fd) === 'finishing') return false;
-    for (const { ring } of this.#sources.values()) if (!ring.isOver) return false;
+    // A process that has ended, and with it the path to its ring, writes no more.
+    for (const [path, { ring }] of this.#sources) if (!ring.isOver && existsSync(path)) return false;
     return true;
   }
 

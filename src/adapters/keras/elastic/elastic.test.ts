@@ -233,6 +233,53 @@ describe('callbacks', () => {
     model.dispose();
   });
 
+  test('fitDataset() goes on in a stream where the last commit was, and leaves no tensors', async () => {
+    const model = makeModel();
+    const state = new hvd.elastic.KerasState({ model, epoch: 0, batch: 0, position: 0 });
+    const asked: number[] = [];
+    const stream = () =>
+      tf.data
+        .array([0, 1, 2, 3, 4, 5])
+        .map((index) => ({ xs: tf.tensor1d([index as number, 1]), ys: tf.tensor1d([0, 1]) }))
+        .batch(2);
+    const dataset = hvd.elastic.resume(stream, state);
+    const fit = (callbacks: tf.CustomCallbackArgs[] = []) =>
+      model.fitDataset(dataset, {
+        epochs: 2,
+        initialEpoch: state.epoch,
+        verbose: 0,
+        callbacks: [...hvd.elastic.callbacks(state), new tf.CustomCallback(callbacks[0] ?? {})],
+      });
+    await fit();
+    assert.deepEqual([state.epoch, state.position], [2, 0]);
+    const { numTensors } = tf.memory();
+    state.epoch = 0;
+    await fit();
+    assert.equal(tf.memory().numTensors, numTensors);
+    state.epoch = 0;
+    let batches = 0;
+    const loseOne = {
+      onBatchBegin: () => {
+        asked.push(state.position);
+        if (++batches === 2) throw lost;
+      },
+    };
+    await assert.rejects(fit([loseOne]), lost);
+    state.restore();
+    // The element of the second batch is given again.
+    assert.deepEqual([asked, state.position], [[1, 2], 1]);
+    await fit([{ onBatchBegin: () => void asked.push(state.position) }]);
+    assert.deepEqual(asked.slice(2), [2, 3, 1, 2, 3]);
+    model.dispose();
+  });
+
+  test('a stream of plain elements is one here, too', async () => {
+    const taken: number[] = [];
+    const state = { position: 1 };
+    for await (const each of hvd.elastic.resume(() => [4, 5, 6], state)) taken.push(each);
+    assert.deepEqual([taken, state.position], [[5, 6], 0]);
+  });
+
   test('wrong states and options are rejected', () => {
     const model = makeModel();
     const invalid = { code: 'ERR_HVD_INVALID_ARGUMENT' };
