@@ -243,18 +243,18 @@ describe('callbacks', () => {
         .map((index) => ({ xs: tf.tensor1d([index as number, 1]), ys: tf.tensor1d([0, 1]) }))
         .batch(2);
     const dataset = hvd.elastic.resume(stream, state);
-    const fit = (callbacks: tf.CustomCallbackArgs[] = []) =>
+    const train = (callbacks: tf.CustomCallbackArgs[] = []) =>
       model.fitDataset(dataset, {
         epochs: 2,
         initialEpoch: state.epoch,
         verbose: 0,
         callbacks: [...hvd.elastic.callbacks(state), new tf.CustomCallback(callbacks[0] ?? {})],
       });
-    await fit();
+    await train();
     assert.deepEqual([state.epoch, state.position], [2, 0]);
     const { numTensors } = tf.memory();
     state.epoch = 0;
-    await fit();
+    await train();
     assert.equal(tf.memory().numTensors, numTensors);
     state.epoch = 0;
     let batches = 0;
@@ -264,11 +264,11 @@ describe('callbacks', () => {
         if (++batches === 2) throw lost;
       },
     };
-    await assert.rejects(fit([loseOne]), lost);
+    await assert.rejects(train([loseOne]), lost);
     state.restore();
     // The element of the second batch is given again.
     assert.deepEqual([asked, state.position], [[1, 2], 1]);
-    await fit([{ onBatchBegin: () => void asked.push(state.position) }]);
+    await train([{ onBatchBegin: () => void asked.push(state.position) }]);
     assert.deepEqual(asked.slice(2), [2, 3, 1, 2, 3]);
     model.dispose();
   });
