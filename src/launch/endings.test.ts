@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Writable } from 'node:stream';
+import { type Readable, Writable } from 'node:stream';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fixturePath } from '../../test/support/repository.ts';
@@ -58,6 +58,49 @@ test('the exit code is that of the first rank that fails, and the others are end
   assert.match(result.stderr, /Last lines of its stderr:\n {4}it all went wrong\n/);
   assert.match(result.stderr, /rank 0 on localhost \(pid \d+\) was stopped by horovodrun \(SIGTERM\)/);
   assert.equal(result.stderr.split('The job has failed').length, 2);
+});
+
+test('with --keep-going a rank that fails leaves the others running, and is reported at once and at the end', async () => {
+  // Ranks 0 and 3 end well, after the launcher has reported both failures.
+  const script = `
+    const rank = Number(process.env.HOROVOD_RANK);
+    if (rank === 1) process.kill(process.pid, 'SIGKILL');
+    else if (rank === 2) process.exit(5);
+    else { console.log('ready ' + process.pid); setInterval(() => {}, 1000); process.on('SIGUSR1', () => process.exit(0)); }`;
+  const run = startHorovodrun(['--keep-going', '-np', '4', 'node', '-e', script]);
+  started.add(run);
+  const [, first] = await run.waitForOutput(/\[0\]<stdout>:ready (\d+)/);
+  const [, last] = await run.waitForOutput(/\[3\]<stdout>:ready (\d+)/);
+  for (const report of [
+    /horovodrun: rank 1 on localhost \(pid \d+\) was killed by SIGKILL; the other [23] ranks keep going\./,
+    /horovodrun: rank 2 on localhost \(pid \d+\) exited with code 5; the other [23] ranks keep going\./,
+  ]) {
+    while (!report.test(run.stderr)) {
+      assert.equal(run.child.exitCode, null, run.stderr);
+      await Promise.race([once(run.child.stderr as Readable, 'data'), run.ended]);
+    }
+  }
+  for (const pid of [first, last]) {
+    assert.equal(processStatus(Number(pid)).state, 'running');
+    process.kill(Number(pid), 'SIGUSR1');
+  }
+  const { exitCode } = await run.ended;
+  const [cause] = /(?<=First failure:\n {2}rank )[12]/.exec(run.stderr) ?? [];
+  assert.equal(exitCode, cause === '1' ? 137 : 5, run.stderr);
+  assert.match(run.stderr, new RegExp(`Other ranks:[^]*rank ${cause === '1' ? 2 : 1} on localhost`));
+  assert.match(run.stderr, /rank 0 on localhost \(pid \d+\) exited with code 0\n/);
+  assert.ok(!run.stderr.includes('stopping'), run.stderr);
+});
+
+test('--keep-going is rejected where it would have no effect', async () => {
+  for (const [flags, text] of [
+    [['--mpi'], /--keep-going does not work with --mpi/],
+    [['--min-np', '1'], /--keep-going has no meaning in an elastic job/],
+  ] as const) {
+    const run = startHorovodrun(['--keep-going', '-np', '2', ...flags, 'true']);
+    assert.equal((await run.ended).exitCode, 2, run.stderr);
+    assert.match(run.stderr, text);
+  }
 });
 
 for (const [signal, code] of [

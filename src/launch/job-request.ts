@@ -64,6 +64,8 @@ export interface JobRequest
   readonly remote?: RemoteHosts | undefined;
   /** Between the first signal and SIGKILL. */
   readonly graceMs?: number;
+  /** A rank that fails does not end the others. */
+  readonly keepGoing?: boolean | undefined;
   /** HOROVOD_FLIGHT_DIR. */
   readonly flightDirectory?: string | undefined;
 }
@@ -122,6 +124,7 @@ export function jobRequest(launch: Launch): JobRequest {
     clock,
     terminalColumns: launch.terminalColumns,
     flightDirectory: settings.flightDirectory,
+    keepGoing: options.keepGoing,
     forwarding: forwardingRules(options),
     isEncrypted: settings.encrypt && remoteNames.size > 0,
     // If -H has two names for this machine, they share its cores.

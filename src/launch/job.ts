@@ -1,5 +1,5 @@
-// One running job: starts the ranks of all hosts, passes on their output, stops them all when one fails or on a signal,
-// and determines the exit code. States: running → ending (a rank failed, or a signal came) → over.
+// One running job: starts the ranks of all hosts, passes on their output, stops them all when one fails (unless the job
+// is to keep going) or on a signal, and determines the exit code. States: running → ending (a rank failed, or a signal came) → over.
 
 import { signalNumber } from '../control/process-status.ts';
 import { controlBlockKey } from '../rendezvous/store/keys.ts';
@@ -148,7 +148,10 @@ export class Job {
     rank.ending = ending;
     this.#endOrder.push(rank);
     this.#publishEnd(rank, ending);
-    if (isFailure(ending.end) && !this.#isEnding) void this.#fail(rank);
+    if (isFailure(ending.end) && !this.#isEnding) {
+      if (this.#request.keepGoing === true) this.#reportLoss(rank);
+      else void this.#fail(rank);
+    }
     await rank.started.cleared;
   }
 
@@ -194,6 +197,13 @@ export class Job {
       this.#hasControlBlock = true;
       onFirst();
     }
+  }
+
+  /** With --keep-going. */
+  #reportLoss(failed: RankRecord): void {
+    const others = this.#ranks.length - this.#endOrder.length;
+    const rest = others === 0 ? '' : `; the other ${ranksText(others)} keep${others === 1 ? 's' : ''} going`;
+    this.#request.say(`${aftermath(endOf(failed))}${rest}.`);
   }
 
   async #fail(first: RankRecord): Promise<void> {

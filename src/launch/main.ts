@@ -8,6 +8,7 @@ import { processEnvironment } from '../settings/environment.ts';
 import { helpText } from '../settings/help.ts';
 import { packageVersion } from '../settings/package.ts';
 import { settingError } from '../settings/setting.ts';
+import type { Settings } from '../settings/table.ts';
 import { isElastic } from './elastic/is-elastic.ts';
 import { Job } from './job.ts';
 import { jobRequest, type Launch, planHosts } from './job-request.ts';
@@ -82,6 +83,7 @@ async function run(argv: readonly string[], surroundings: Surroundings): Promise
     say,
     clock,
   };
+  if (options.keepGoing) checkKeepGoing(settings);
   if (isElastic(settings)) {
     const { startElasticJob } = await import('./elastic/start.ts');
     const job = await startElasticJob(surrounded);
@@ -101,6 +103,17 @@ async function run(argv: readonly string[], surroundings: Surroundings): Promise
     : Job.start(jobRequest(launch)));
   onStart(job);
   return job.finish();
+}
+
+function checkKeepGoing(settings: Settings): void {
+  if (isElastic(settings))
+    throw settingError(
+      '--keep-going has no meaning in an elastic job, which goes on without a rank that fails.',
+    );
+  if (settings.transport === 'mpi')
+    throw settingError(
+      '--keep-going does not work with --mpi: mpirun ends the whole job with its first failing rank. Leave out --mpi.',
+    );
 }
 
 function print(stdout: ConsoleWriter, text: string): number {

@@ -6,6 +6,7 @@ import { inGroup, type SettingsOf } from '../setting.ts';
 export interface LaunchOptions {
   readonly processes: number | undefined;
   readonly configFile: string | undefined;
+  readonly keepGoing: boolean;
   readonly hosts: string | undefined;
   readonly hostfile: string | undefined;
   readonly sshPort: number | undefined;
@@ -35,6 +36,14 @@ export const launchTable: SettingsOf<LaunchOptions> = {
       flags: [{ names: ['--config-file'], operand: 'FILE' }],
       kind: anyText,
       text: 'YAML file with settings. Flags take precedence over it.',
+    },
+    keepGoing: {
+      flags: [{ names: ['--keep-going'], text: '1' }],
+      kind: boolean,
+      default: false,
+      text:
+        'Leave the other ranks running when one fails. Its failure is reported at once, and decides the exit code at the end. ' +
+        'For ranks that work independently of each other.',
     },
   }),
   ...inGroup('Hosts', {
