@@ -13,6 +13,7 @@ export {
   broadcastParametersSync,
   broadcastSync,
 } from './adapters/jax/collectives.ts';
+export { type ArraysOf, arrays } from './adapters/jax/dataset.ts';
 export { setDevice } from './adapters/jax/device.ts';
 export {
   type AggregationState,

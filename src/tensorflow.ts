@@ -32,6 +32,7 @@ export {
   reducescatterSync,
 } from './adapters/tensorflow/collectives.ts';
 export {
+  type Materialised,
   type ShardOptions,
   type ShardTensorsOptions,
   type ShuffleOptions,
@@ -40,7 +41,9 @@ export {
   shardTensors,
   shuffledIndices,
   stepsPerEpoch,
+  type TensorDataset,
   type Tensors,
+  tensors,
   type Uneven,
   validationSteps,
 } from './adapters/tensorflow/dataset/index.ts';

@@ -1137,6 +1137,11 @@ export declare const groupedReducescatterSync: <T extends readonly CollectiveInp
 /** Whether this optimizer reduces its gradients. */
 export declare function isDistributed(optimizer: tf.Optimizer): optimizer is tf.Optimizer & Distributed;
 
+/** What tensors() makes of a value. */
+export type Materialised<T> = T extends Tensor | readonly string[] | readonly Uint8Array[] ? tf.Tensor : T extends object ? {
+    [K in keyof T]: Materialised<T[K]>;
+} : T;
+
 export declare const PartialDistributedGradientTape: CallableClass<typeof PartialDistributedGradientTapeClass>;
 export type PartialDistributedGradientTape = PartialDistributedGradientTapeClass;
 
@@ -1217,10 +1222,22 @@ export type SyncBatchNormalizationConfig = NonNullable<Parameters<typeof tf.laye
     fused?: boolean | null;
 };
 
+/** What tensors() returns: a tf.data.Dataset that knows its place, as the dataset it was made of does. */
+export type TensorDataset<T extends tf.TensorContainer> = tf.data.Dataset<T> & {
+    state(): Promise<DataState>;
+    restore(state: DataState): void;
+};
+
 /** A tensor, or tensors in a list or record, all with samples along their first dimension. */
 export type Tensors = tf.Tensor | readonly tf.Tensor[] | {
     readonly [name: string]: tf.Tensor;
 };
+
+/**
+ * The batches of a dataset as tensors of TensorFlow.js, which belong to whoever takes them. Call prefetch() before, not behind it:
+ * batches that tf.data takes ahead would count as used.
+ */
+export declare function tensors<T>(dataset: Dataset<T>): TensorDataset<Materialised<T> & tf.TensorContainer>;
 
 export type TensorSource = tf.Tensor | tf.LayerVariable;
 
@@ -1257,10 +1274,234 @@ export interface AggregationOptions {
     averageAggregatedGradients?: boolean | undefined;
 }
 
+/** Memory for the values of a tensor. */
+export type Allocate = (bytes: number) => ArrayBufferLike;
+
 type AnyClass = new (...args: any[]) => object;
+
+/** Columns of arrayDataset(), which are no JSON. */
+export interface ArrayColumn {
+    readonly name: string;
+    readonly dtype: DType;
+    /** Of one row. */
+    readonly shape: readonly number[];
+    readonly data: ArrayBufferView;
+}
+
+/** One typed array per column, in the order of the layout; row r has the elements from r · elements on. */
+export type BatchColumns = readonly TypedArray[];
+
+/** What a batch tells beside its values; see batchInfo(). */
+export interface BatchInfo {
+    readonly epoch: number;
+    /** Samples of this epoch that are done, by all ranks together, when this batch is. */
+    readonly position: number;
+    /** What to multiply this rank's mean loss with, so that the average over the ranks is the mean over the step. */
+    readonly weight: number;
+    /** Samples of all ranks in this step. */
+    readonly globalSize: number;
+}
+
+export interface BatchNode {
+    readonly node: 'batch';
+    readonly size: number;
+    readonly dropRemainder: boolean;
+    readonly globalSize: number | null;
+}
+
+/** A batch of elements. */
+export type BatchOf<T> = T extends number | boolean | string | Uint8Array | Tensor ? BatchValue<T> : {
+    [K in keyof T]: BatchValue<T[K]>;
+};
+
+/** Options of batch(). */
+export interface BatchOptions {
+    /** Leave out the last batch of an epoch if it is not full. */
+    dropRemainder?: boolean | undefined;
+    /** Samples of all ranks together per step, however many ranks there are; instead of `size` per rank. */
+    globalSize?: number | undefined;
+}
+
+/** What a value becomes in a batch: numbers and tensors get a first dimension, byte strings and texts become lists. */
+export type BatchValue<V> = V extends number | boolean | Tensor | Float32Array | Float64Array | Int32Array ? Tensor : V extends string | Uint8Array ? V[] : unknown;
+
+export interface BucketNode {
+    readonly node: 'bucketByLength';
+    readonly key: string;
+    readonly boundaries: readonly number[];
+    readonly batchSizes: readonly number[];
+    readonly padding: Readonly<Record<string, number>>;
+}
+
+/** Options of bucketByLength(). */
+export interface BucketOptions {
+    /** Growing lengths that divide the elements into one bucket more than there are boundaries. */
+    boundaries: readonly number[];
+    /** Of each bucket; or one for all. */
+    batchSizes: readonly number[] | number;
+    padding?: Readonly<Record<string, number>> | undefined;
+}
+
+export type CacheNode = Extract<PlanNode, {
+    node: 'cache';
+}>;
 
 /** A class, and the function that makes its instances. It can be extended and stands on the right of instanceof. */
 export type CallableClass<C extends AnyClass> = C & ((...args: ConstructorParameters<C>) => InstanceType<C>);
+
+/** A column of a batch: each row has `shape` values of the same type. */
+export interface ColumnLayout {
+    readonly name: string;
+    readonly dtype: DType;
+    readonly shape: readonly number[];
+    /** Product of the shape. */
+    readonly elements: number;
+}
+
+/** What became of an item. */
+export interface Computed {
+    /** Batches or elements. */
+    readonly values: readonly unknown[];
+    /** The row (place among the item's positions) that each value comes from, in growing order. */
+    readonly rows: readonly number[];
+    /** Damaged records that were left out. */
+    readonly damaged: number;
+}
+
+/** Where a data set is: after the last batch that the training loop has taken. */
+export interface Cursor {
+    readonly epoch: number;
+    /** Positions of this epoch that are done. */
+    readonly position: number;
+    /** Values taken since the pass began. */
+    readonly taken: number;
+    /** Uncounted pipelines: items done of each lane, since the first epoch; and elements done of the next item. */
+    readonly items?: readonly number[] | undefined;
+    readonly inner?: readonly number[] | undefined;
+}
+
+export declare class DataIterator<T> implements AsyncIterableIterator<T, undefined, undefined> {
+    #private;
+    constructor(owner: IteratorOwner);
+    /** Opens files and threads before the first next(). Collective for files that ranks share. */
+    open(): Promise<void>;
+    next(): Promise<IteratorResult<T, undefined>>;
+    /** next(), blocking the thread. After open() or a first next() only. */
+    nextSync(): IteratorResult<T, undefined>;
+    return(): Promise<IteratorReturnResult<undefined>>;
+    [Symbol.asyncIterator](): this;
+    [Symbol.asyncDispose](): Promise<void>;
+}
+
+export interface DataMetrics {
+    /** Batches (or elements, where there are none) that the loop has taken. */
+    readonly batches: number;
+    /** Samples of this rank among them. */
+    readonly samples: number;
+    /** Bytes of the tensors among them. */
+    readonly bytes: number;
+    /** Time the loop has waited for data, in seconds. */
+    readonly waitedSeconds: number;
+    /** From 0 to 1. */
+    readonly starvedShare: number;
+    /** Batches that are being prepared or ready now. */
+    readonly ahead: number;
+    /** Records that were damaged and left out (onCorrupt: 'skip'). */
+    readonly damagedRecords: number;
+}
+
+export declare class Dataset<T = unknown> implements AsyncIterable<T> {
+    #private;
+    private constructor();
+    /** For sources. */
+    static create<T>(source: SourceNode, columns?: readonly ArrayColumn[]): Dataset<T>;
+    /** Replaces each element by what the function returns. */
+    map<R = unknown>(fn: Fn<T, R>): Dataset<R>;
+    /** Keeps the elements for which the function returns a true value. */
+    filter(fn: Fn<T, unknown>): Dataset<T>;
+    /** Replaces each element by those of the list that the function returns. */
+    flatMap<R = unknown>(fn: Fn<T, Iterable<R>>): Dataset<R>;
+    /** Parses records as tf.train.Example. */
+    parseExample<E = Record<string, Tensor>>(features: Features): Dataset<E>;
+    /** Parses records as tf.train.SequenceExample. */
+    parseSequenceExample<E = Record<string, Tensor>>(context: Features, sequence: Features): Dataset<E>;
+    /** Another order in each epoch: `pool` records are mixed with each other; 'all' is a true permutation. */
+    shuffle(pool: number | 'all', options?: {
+        seed?: number | undefined;
+    }): Dataset<T>;
+    /** Goes through the data several times in one pass. Batches never mix epochs. */
+    repeat(epochs?: number): Dataset<T>;
+    /** The first `count` samples of all ranks together; after batch(), the first batches of each rank. */
+    take(count: number): Dataset<T>;
+    /** Leaves out the first `count` samples; after batch(), batches. */
+    skip(count: number): Dataset<T>;
+    /** Keeps elements in memory, so that later epochs neither read nor compute them again. What follows runs in the main thread. */
+    cache(where?: 'memory'): Dataset<T>;
+    /** How many batches are computed ahead; 'auto' (the default): as many as the training loop needs, within the memory limit. */
+    prefetch(batches: number | 'auto'): Dataset<T>;
+    /** Puts `size` samples of each rank together. */
+    batch(size: number, options?: BatchOptions): Dataset<BatchOf<T>>;
+    /** batch() of values of different lengths: they are padded to the longest one. */
+    paddedBatch(size: number, options?: PaddedBatchOptions): Dataset<BatchOf<T>>;
+    /** Batches of samples whose column `key` has a similar length, padded to the longest one. */
+    bucketByLength(key: string, options: BucketOptions): Dataset<BatchOf<T>>;
+    /** transform(this): to give a name to a part of a pipeline. */
+    apply<R>(transform: (dataset: this) => R): R;
+    /** Batches of an epoch for this rank, as far as it is known: for files, from the first iteration on. */
+    get size(): number | null;
+    /**
+     * Starts where the dataset is. A dataset has one iterator at a time; a new one ends the one before. Collective for files that
+     * ranks share: its first next() compares which rank knows the files.
+     */
+    iterator(): DataIterator<T>;
+    [Symbol.asyncIterator](): AsyncIterator<T, undefined, undefined>;
+    /**
+     * Where the training loop is: after the last batch it has taken. JSON, equal on all ranks, valid for any number of them. Collective
+     * for pipelines with filter() or flatMap(), and before the first iteration.
+     */
+    state(): Promise<DataState>;
+    /** Goes to the place of a state: the next iterator starts there. Call it on all ranks. */
+    restore(state: DataState): void;
+    /** What this rank knows of the speed of its data. */
+    metrics(): DataMetrics;
+}
+
+/** What Dataset.state() returns: where the training loop is in its data, for a checkpoint. Valid for any number of ranks. */
+export interface DataState {
+    /** Version of this format. */
+    readonly v: 1;
+    /** What the pipeline does: name and digest of each call. */
+    readonly plan: readonly string[];
+    /** Which files it reads: digests of groups of files. */
+    readonly index: readonly string[];
+    readonly seed: number;
+    /** Number of lanes; fixed by the first start. */
+    readonly lanes: number;
+    readonly epoch: number;
+    /** Samples of this epoch that are done, by all ranks together. */
+    readonly position: number;
+    /** Batches that were taken since the first epoch, where take() follows repeat(). */
+    readonly taken?: number;
+    /** Pipelines that filter: items done of each lane since the first epoch. */
+    readonly items?: readonly number[];
+    /** Pipelines with flatMap(): how many elements of the next item of each lane are done. */
+    readonly inner?: readonly number[];
+}
+
+/** Turns records into elements. */
+export interface Decoder {
+    /** The columns, if every row has the same ones; null if the sizes of values differ (then there is no fill()). */
+    readonly columns: readonly ColumnLayout[] | null;
+    /** The element in bytes[start, start + length). It keeps no view of `bytes`. */
+    element(bytes: Uint8Array, start: number, length: number): ElementRecord;
+    /** Writes the record into row `row` of the columns; nothing is allocated. */
+    fill(bytes: Uint8Array, start: number, length: number, row: number, target: BatchColumns): void;
+}
+
+export interface Delivered {
+    readonly value: unknown;
+    readonly info: BatchInfo;
+}
 
 export declare class DistributedGradientTape {
     #private;
@@ -1344,6 +1585,144 @@ export interface ElasticSamplerOptions {
 /** What happens where the samples of a window cannot be divided evenly. */
 export type ElasticUneven = UnevenWindow;
 
+/** Elements that need not be computed again. */
+export interface ElementCache {
+    /** The elements of these positions, if all are known. */
+    find(step: Step): readonly unknown[] | undefined;
+    keep(step: Step, rows: readonly number[], values: readonly unknown[]): void;
+}
+
+/** What a function of a pipeline gets beside the element. */
+export interface ElementContext<A = Json> {
+    /** Numbers from 0 up to 1 that depend on seed, epoch and position alone: the same whoever executes the function. */
+    readonly random: () => number;
+    readonly epoch: number;
+    /** Place in the epoch; of a batch: the place of its first sample. */
+    readonly position: number;
+    /** Those of exported(); null for other functions. */
+    readonly args: A;
+}
+
+export type ElementFunction<T = unknown, R = unknown> = (element: T, context: ElementContext<never>) => R | Promise<R>;
+
+/** A sample: named values, or a single one. */
+export type ElementRecord = Readonly<Record<string, ElementValue>>;
+
+/** One value of an element: a tensor, a byte string or a text, or a list of byte strings. */
+export type ElementValue = Tensor | Uint8Array | string | number | readonly Uint8Array[];
+
+/**
+ * A function that threads and compute workers can load: export `fn` of `module`. `fn` is its name, or the function itself if it
+ * has the name under which it is exported. `args` are passed along with each call.
+ */
+export declare function exported(module: URL | string, fn: ((...args: any[]) => unknown) | string, args?: Json): FunctionReference;
+
+export type Feature = FixedLenFeature | VarLenFeature | FixedLenSequenceFeature;
+
+/**
+ * The type a feature is read as. Lists of int64 can be read as any integer type their values fit in, lists of float as float32
+ * or float64. Byte strings are 'string'; a feature of fixed shape can read them as raw little-endian values of any type.
+ */
+export type FeatureDType = DType | 'string';
+
+export type Features = Readonly<Record<string, Feature>>;
+
+export interface Feed {
+    /** Whether it works ahead: items that are submitted early are ready early. */
+    readonly worksAhead: boolean;
+    submit(item: WorkItem): void;
+    /** The result of the oldest item that was submitted and not taken yet. */
+    take(): Computed | Promise<Computed>;
+    /** Blocks the thread until it is there. */
+    takeSync(): Computed;
+    close(): Promise<void>;
+}
+
+export interface FixedLenFeature {
+    readonly kind: 'fixed';
+    readonly shape: readonly number[];
+    readonly dtype: FeatureDType;
+    /** The value where an Example lacks the feature: one for all elements, or one for each. */
+    readonly default?: number | string | readonly number[] | undefined;
+}
+/** Every Example has as many values as the shape says; without a default, a missing feature is an error. */
+export declare function FixedLenFeature(shape: readonly number[], dtype: FeatureDType, defaultValue?: number | string | readonly number[]): FixedLenFeature;
+
+export interface FixedLenSequenceFeature {
+    readonly kind: 'sequence';
+    readonly shape: readonly number[];
+    readonly dtype: FeatureDType;
+}
+/** Any number of entries of one shape, which becomes the rest of the tensor's shape; none if the feature is missing. */
+export declare function FixedLenSequenceFeature(shape: readonly number[], dtype: FeatureDType): FixedLenSequenceFeature;
+
+type Fn<T, R> = FunctionReference | ((element: T, context: ElementContext) => R | Promise<R>);
+
+export type FunctionNode = {
+    readonly node: 'map' | 'filter' | 'flatMap';
+    readonly fn: NodeFunction;
+};
+
+/** Names an exported function; made by exported(). */
+export interface FunctionReference {
+    readonly kind: 'exported';
+    /** URL of the module. */
+    readonly module: string;
+    readonly name: string;
+    /** Given to the function with each call. */
+    readonly args: Json;
+}
+
+/** A value on its way, with the row of the item it comes from. */
+interface Held {
+    value: unknown;
+    readonly row: number;
+}
+
+export declare class Iteration {
+    #private;
+    constructor(options: IterationOptions);
+    next(): Promise<Delivered | undefined>;
+    nextSync(): Delivered | undefined;
+}
+
+export interface IterationOptions {
+    readonly steps: StepsOptions;
+    readonly feed: Feed;
+    /** Stages that run in the main thread: up to the batch where the pipeline is uncounted, all others otherwise. */
+    readonly local: Stages | undefined;
+    /** Stages on batches of uncounted pipelines. */
+    readonly afterBatch: Stages | undefined;
+    /** Stages of the main thread in front of the cache. */
+    readonly beforeCache: Stages | undefined;
+    /** Elements by record, for cache('memory'). */
+    readonly cache: ElementCache | undefined;
+    readonly meter: Meter;
+    readonly memoryBytes: number;
+    readonly cursor: Cursor;
+    /** The loop has taken a batch, or an epoch has ended. */
+    readonly onTaken: (cursor: Cursor) => void;
+}
+
+export interface IteratorOwner {
+    open(): Promise<Run>;
+    /** Gets the function that ends the iterator when the dataset goes elsewhere. */
+    takeEnd(end: () => Promise<void>): void;
+    /** False if the dataset has gone elsewhere, or has a newer iterator. */
+    isCurrent(): boolean;
+}
+
+export type Json = null | boolean | number | string | readonly Json[] | {
+    readonly [name: string]: Json | undefined;
+};
+
+export interface Lanes {
+    /** C. */
+    readonly count: number;
+    /** N. */
+    readonly length: number;
+}
+
 export type LocalLayers = tf.layers.Layer | readonly tf.layers.Layer[];
 
 /** A rank that the job has lost. */
@@ -1355,9 +1734,137 @@ export interface LostRank {
     readonly how: string;
 }
 
+/** Where the data set is after a row of an item. */
+export type Mark = {
+    readonly position: number;
+} | {
+    readonly lane: number;
+    readonly items: number;
+};
+
+export declare class Meter {
+    #private;
+    ahead: number;
+    /** Time in next(). */
+    waited(from: number, to: number): void;
+    took(samples: number, bytes: number): void;
+    damaged(records: number): void;
+    read(): DataMetrics;
+}
+
+/** A function of the pipeline: a reference, or the number of a function that stays in the main thread. */
+export type NodeFunction = FunctionReference | {
+    readonly kind: 'local';
+    readonly place: number;
+    readonly name: string;
+};
+
+export interface PaddedBatchNode {
+    readonly node: 'paddedBatch';
+    readonly size: number;
+    readonly dropRemainder: boolean;
+    readonly globalSize: number | null;
+    /** Value by column; 0 if left out. */
+    readonly padding: Readonly<Record<string, number>>;
+}
+
+/** Options of paddedBatch(). */
+export interface PaddedBatchOptions extends BatchOptions {
+    /** What values are padded with, by column. Default: 0. */
+    padding?: Readonly<Record<string, number>> | undefined;
+}
+
+export interface ParseNode {
+    readonly node: 'parseExample' | 'parseSequenceExample';
+    /** Features by name; `context` and `sequence` for parseSequenceExample(). */
+    readonly features: Json;
+}
+
 /** A DistributedGradientTape for models with local layers. */
 export declare class PartialDistributedGradientTape extends DistributedGradientTape {
     constructor(options?: PartialGradientTapeOptions);
+}
+
+/** Where in the data a value is. */
+interface Place {
+    readonly epoch: number;
+    readonly positions: readonly number[];
+    readonly origins: readonly SampleOrigin[];
+}
+
+export interface Plan {
+    readonly source: SourceNode;
+    readonly seed: number;
+    /** Undefined: the order of the files. */
+    readonly pool: number | 'all' | undefined;
+    readonly stages: readonly StageNode[];
+    /** The stage that makes batches, and its place among the stages. */
+    readonly batch: BatchNode | PaddedBatchNode | BucketNode | undefined;
+    readonly batchAt: number;
+    /** Some elements become none or several before they are batched: nobody knows how many positions a batch needs. */
+    readonly isUncounted: boolean;
+    /** Stages from here on run in the main thread. */
+    readonly localFrom: number;
+    /** Records that are used, all others do not exist for this pipeline: take() and skip() before shuffle(). */
+    readonly records: Range;
+    /** Positions of each epoch that are used. */
+    readonly positions: Range;
+    /** The same for this rank's batches. */
+    readonly steps: Range;
+    /** repeat(): Infinity for ever. */
+    readonly epochs: number;
+    /** take() behind repeat(): batches, or elements where there is no batch. */
+    readonly total: number;
+    readonly prefetch: number | 'auto';
+    /** Why there is no state(); undefined if there is. */
+    readonly noState: string | undefined;
+}
+
+export type PlanNode = SourceNode | FunctionNode | ParseNode | BatchNode | PaddedBatchNode | BucketNode | {
+    readonly node: 'shuffle';
+    readonly pool: number | 'all';
+    readonly seed: number;
+} | {
+    readonly node: 'repeat';
+    readonly epochs: number | null;
+} | {
+    readonly node: 'take';
+    readonly count: number;
+} | {
+    readonly node: 'skip';
+    readonly count: number;
+} | {
+    readonly node: 'cache';
+    readonly where: string;
+} | {
+    readonly node: 'prefetch';
+    readonly batches: number | 'auto';
+};
+
+/** From `skip` on, `take` of them. */
+export interface Range {
+    readonly skip: number;
+    readonly take: number;
+}
+
+export interface ReadItem {
+    readonly item: WorkItem;
+    readonly records: ReadRecords;
+    readonly origins: readonly SampleOrigin[];
+}
+
+/** The records of an item, in the order of its positions. */
+export type ReadRecords = 
+/** Bytes of each record: in which chunk, where and how many. A length of −1: the record is damaged and left out. */
+{
+    readonly kind: 'bytes';
+    readonly chunks: readonly Uint8Array[];
+    readonly chunkOf: Uint32Array;
+    readonly starts: Uint32Array;
+    readonly lengths: Int32Array;
+} | {
+    readonly kind: 'elements';
+    readonly elements: readonly (ElementRecord | undefined)[];
 }
 
 export interface ReductionOptions {
@@ -1388,6 +1895,88 @@ export interface Reset {
     readonly lost: readonly LostRank[];
     /** Why the generation before has ended, on a rank that saw it fail. */
     readonly cause?: HorovodError | undefined;
+}
+
+/** How the records of the source become elements. */
+export type Rows = {
+    readonly kind: 'bytes';
+} | {
+    readonly kind: 'decoder';
+    readonly decoder: Decoder;
+    readonly isSingle?: boolean;
+} | {
+    readonly kind: 'elements';
+} | {
+    readonly kind: 'arrays';
+    readonly columns: readonly ArrayColumn[];
+} | {
+    readonly kind: 'range';
+    readonly start: number;
+};
+
+export interface Run {
+    readonly iteration: Iteration;
+    readonly feed: Feed;
+}
+
+/** Where a sample comes from, for errors. */
+export interface SampleOrigin {
+    /** Empty if it comes from no file. */
+    readonly url: string;
+    /** Counted within the file. */
+    readonly record: number;
+}
+
+export type ShardPolicy = 'lanes' | 'files' | 'records' | 'none';
+
+export type SourceKind = 'tfRecordDataset' | 'csvDataset' | 'textLineDataset' | 'jsonLinesDataset' | 'npyDataset' | 'imageFolderDataset' | 'parquetDataset' | 'arrayDataset' | 'rangeDataset' | 'moduleDataset';
+
+export interface SourceNode {
+    readonly node: SourceKind;
+    /** Paths and patterns, as given. */
+    readonly paths: readonly string[];
+    /** What the format takes. */
+    readonly format: {
+        readonly [name: string]: Json | undefined;
+    };
+    readonly settings: SourceSettings;
+}
+
+/** Options that every source has, checked and with defaults. */
+export interface SourceSettings {
+    readonly shuffle: {
+        readonly seed: number;
+        readonly pool: number | 'all';
+    } | null;
+    readonly shard: ShardPolicy;
+    readonly rank: number | null;
+    readonly size: number | null;
+    readonly uneven: 'pad' | 'drop' | 'keep' | 'exact';
+    readonly interleave: number | null;
+    readonly index: 'auto' | 'none' | 'build';
+    readonly lanes: number | null;
+}
+
+/** Stages that work on elements or batches, in their order. */
+export type StageNode = FunctionNode | ParseNode | BatchNode | PaddedBatchNode | BucketNode | CacheNode;
+
+export declare class Stages {
+    #private;
+    constructor(options: StagesOptions);
+    compute(read: ReadItem): Steps<Computed>;
+    /** Runs the stages from number `from` on. A batch comes from the last row of its elements. */
+    run(held: Held[], place: Place, from?: number): Steps<Held[]>;
+}
+
+export interface StagesOptions {
+    readonly rows: Rows;
+    readonly stages: readonly StageNode[];
+    /** Number of the first stage among all of the plan: random numbers depend on it. */
+    readonly firstStage: number;
+    /** Those of the stages, undefined where a stage has none. */
+    readonly functions: readonly (ElementFunction | undefined)[];
+    readonly seed: number;
+    readonly allocate: Allocate;
 }
 
 export declare abstract class State {
@@ -1450,6 +2039,26 @@ export interface StatePart {
     canSave?(): boolean;
 }
 
+export interface Step {
+    readonly epoch: number;
+    readonly positions: readonly number[];
+    /** For each row; of a batch, that of the last row counts. */
+    readonly marks: readonly Mark[];
+    readonly weight: number;
+    /** Samples of all ranks in this step. */
+    readonly globalSize: number;
+}
+
+export type Steps<R> = Generator<unknown, R, unknown>;
+
+export interface StepsOptions {
+    readonly plan: Plan;
+    readonly lanes: Lanes;
+    /** Who deals: one of one where ranks do not share positions. */
+    readonly rank: number;
+    readonly size: number;
+}
+
 /** What makes the stream, the same in every call: seed its order by the epoch. */
 export type StreamSource<T> = () => Iterable<T> | AsyncIterable<T>;
 
@@ -1477,9 +2086,22 @@ export interface SyncPlan {
     readonly shards?: ShardPlan | undefined;
 }
 
+export interface VarLenFeature {
+    readonly kind: 'variable';
+    readonly dtype: FeatureDType;
+}
+/** Any number of values; none if the feature is missing. */
+export declare function VarLenFeature(dtype: FeatureDType): VarLenFeature;
+
+export interface WorkItem {
+    readonly number: number;
+    readonly epoch: number;
+    readonly positions: readonly number[];
+}
+
 // ── horovod/keras: those of horovod/tensorflow ──
 
-// allgather, allgatherSync, allreduce, allreduceSync, alltoall, alltoallSync, AnyVariable, BackendName, BackendOptions, broadcast, broadcastGlobalVariables, broadcastGlobalVariablesSync, broadcastOptimizerState, broadcastOptimizerStateSync, broadcastSync, broadcastVariables, broadcastVariablesSync, CollectiveInput, CollectiveResult, CollectiveResults, Distributed, DistributedGradientTape, DistributedOptimizer, DistributedOptimizerOptions, elastic.ElasticSampler, elastic.resume, elastic.TensorFlowParts, elastic.TensorFlowState, ErrorFeedbackState, gatherErrorFeedback, getLearningRate, getMomentum, GradientOptions, GradientTapeOptions, groupedAllgather, groupedAllgatherSync, groupedAllreduce, groupedAllreduceSync, groupedReducescatter, groupedReducescatterSync, isDistributed, PartialDistributedGradientTape, PartialDistributedOptimizer, PartialDistributedOptimizerOptions, PartialGradientTapeOptions, reducescatter, reducescatterSync, restoreErrorFeedback, SavedTensor, setBackend, setLearningRate, setMomentum, shard, shardTensors, ShardTensorsOptions, stepsPerEpoch, SyncBatchNormalization, SyncBatchNormalizationConfig, Tensors, TensorSource, validationSteps, ValueAndGradients, VariableGradient, VariableList
+// allgather, allgatherSync, allreduce, allreduceSync, alltoall, alltoallSync, AnyVariable, BackendName, BackendOptions, broadcast, broadcastGlobalVariables, broadcastGlobalVariablesSync, broadcastOptimizerState, broadcastOptimizerStateSync, broadcastSync, broadcastVariables, broadcastVariablesSync, CollectiveInput, CollectiveResult, CollectiveResults, Distributed, DistributedGradientTape, DistributedOptimizer, DistributedOptimizerOptions, elastic.ElasticSampler, elastic.resume, elastic.TensorFlowParts, elastic.TensorFlowState, ErrorFeedbackState, gatherErrorFeedback, getLearningRate, getMomentum, GradientOptions, GradientTapeOptions, groupedAllgather, groupedAllgatherSync, groupedAllreduce, groupedAllreduceSync, groupedReducescatter, groupedReducescatterSync, isDistributed, Materialised, PartialDistributedGradientTape, PartialDistributedOptimizer, PartialDistributedOptimizerOptions, PartialGradientTapeOptions, reducescatter, reducescatterSync, restoreErrorFeedback, SavedTensor, setBackend, setLearningRate, setMomentum, shard, shardTensors, ShardTensorsOptions, stepsPerEpoch, SyncBatchNormalization, SyncBatchNormalizationConfig, TensorDataset, Tensors, tensors, TensorSource, validationSteps, ValueAndGradients, VariableGradient, VariableList
 
 // ── horovod/keras: those of horovod ──
 
@@ -1915,6 +2537,14 @@ export declare function allreduceTreeSync<T>(tree: T, options?: ReduceOptions): 
 
 /** The parameters after a step. Uses up both. */
 export declare function applyUpdates<Params>(params: Params, updates: Params): Params;
+
+/** The batches of a dataset with jax-js arrays instead of tensors. They belong to whoever takes them. */
+export declare function arrays<T>(dataset: Dataset<T>): AsyncGenerator<ArraysOf<T>, void, undefined>;
+
+/** What arrays() makes of a value: tensors become arrays, everything else stays. */
+export type ArraysOf<T> = T extends Tensor ? jax.Array : T extends object ? {
+    [K in keyof T]: ArraysOf<T[K]>;
+} : T;
 
 /** The root's array (or tree of arrays), on every rank. `rootRank` is a global rank. Uses it up. */
 export declare function broadcast<T>(x: T, rootRank: number, options?: CollectiveOptions): Promise<T>;
@@ -2603,119 +3233,13 @@ export interface WrittenTfRecords {
 
 // ── horovod/data: mentioned above, not exported ──
 
-/** Memory for the values of a tensor. */
-export type Allocate = (bytes: number) => ArrayBufferLike;
-
-/** Columns of arrayDataset(), which are no JSON. */
-export interface ArrayColumn {
-    readonly name: string;
-    readonly dtype: DType;
-    /** Of one row. */
-    readonly shape: readonly number[];
-    readonly data: ArrayBufferView;
-}
-
-/** One typed array per column, in the order of the layout; row r has the elements from r · elements on. */
-export type BatchColumns = readonly TypedArray[];
-
-export interface BatchNode {
-    readonly node: 'batch';
-    readonly size: number;
-    readonly dropRemainder: boolean;
-    readonly globalSize: number | null;
-}
-
-export interface BucketNode {
-    readonly node: 'bucketByLength';
-    readonly key: string;
-    readonly boundaries: readonly number[];
-    readonly batchSizes: readonly number[];
-    readonly padding: Readonly<Record<string, number>>;
-}
-
-export type CacheNode = Extract<PlanNode, {
-    node: 'cache';
-}>;
-
-/** A column of a batch: each row has `shape` values of the same type. */
-export interface ColumnLayout {
-    readonly name: string;
-    readonly dtype: DType;
-    readonly shape: readonly number[];
-    /** Product of the shape. */
-    readonly elements: number;
-}
-
 export type Compression = 'none' | 'gzip' | 'zlib';
-
-/** What became of an item. */
-export interface Computed {
-    /** Batches or elements. */
-    readonly values: readonly unknown[];
-    /** The row (place among the item's positions) that each value comes from, in growing order. */
-    readonly rows: readonly number[];
-    /** Damaged records that were left out. */
-    readonly damaged: number;
-}
 
 export interface CreateOptions extends FileWaitOptions {
     /** Default: false, an existing file is an error. */
     readonly overwrite?: boolean | undefined;
     /** Mode bits of a new file, such as 0o600. Default: that of the file system. */
     readonly permission?: number | undefined;
-}
-
-/** Where a data set is: after the last batch that the training loop has taken. */
-export interface Cursor {
-    readonly epoch: number;
-    /** Positions of this epoch that are done. */
-    readonly position: number;
-    /** Values taken since the pass began. */
-    readonly taken: number;
-    /** Uncounted pipelines: items done of each lane, since the first epoch; and elements done of the next item. */
-    readonly items?: readonly number[] | undefined;
-    readonly inner?: readonly number[] | undefined;
-}
-
-/** Turns records into elements. */
-export interface Decoder {
-    /** The columns, if every row has the same ones; null if the sizes of values differ (then there is no fill()). */
-    readonly columns: readonly ColumnLayout[] | null;
-    /** The element in bytes[start, start + length). It keeps no view of `bytes`. Images are decoded off the thread. */
-    element(bytes: Uint8Array, start: number, length: number): ElementRecord | Promise<ElementRecord>;
-    /** Writes the record into row `row` of the columns; nothing is allocated. */
-    fill(bytes: Uint8Array, start: number, length: number, row: number, target: BatchColumns): void | Promise<void>;
-}
-
-export interface Delivered {
-    readonly value: unknown;
-    readonly info: BatchInfo;
-}
-
-/** Elements that need not be computed again. */
-export interface ElementCache {
-    /** The elements of these positions, if all are known. */
-    find(step: Step): readonly unknown[] | undefined;
-    keep(step: Step, rows: readonly number[], values: readonly unknown[]): void;
-}
-
-export type ElementFunction<T = unknown, R = unknown> = (element: T, context: ElementContext<never>) => R | Promise<R>;
-
-/** A sample: named values, or a single one. */
-export type ElementRecord = Readonly<Record<string, ElementValue>>;
-
-/** One value of an element: a tensor, a byte string or a text, or a list of byte strings. */
-export type ElementValue = Tensor | Uint8Array | string | number | readonly Uint8Array[];
-
-export interface Feed {
-    /** Whether it works ahead: items that are submitted early are ready early. */
-    readonly worksAhead: boolean;
-    submit(item: WorkItem): void;
-    /** The result of the oldest item that was submitted and not taken yet. */
-    take(): Computed | Promise<Computed>;
-    /** Blocks the thread until it is there. */
-    takeSync(): Computed;
-    close(): Promise<void>;
 }
 
 export declare class Files {
@@ -2790,161 +3314,6 @@ export interface FileWaitOptions {
     readonly signal?: AbortSignal | undefined;
 }
 
-type Fn<T, R> = FunctionReference | ((element: T, context: ElementContext) => R | Promise<R>);
-
-export type FunctionNode = {
-    readonly node: 'map' | 'filter' | 'flatMap';
-    readonly fn: NodeFunction;
-};
-
-/** A value on its way, with the row of the item it comes from. */
-interface Held {
-    value: unknown;
-    readonly row: number;
-}
-
-export declare class Iteration {
-    #private;
-    constructor(options: IterationOptions);
-    next(): Promise<Delivered | undefined>;
-    nextSync(): Delivered | undefined;
-}
-
-export interface IterationOptions {
-    readonly steps: StepsOptions;
-    readonly feed: Feed;
-    /** Stages that run in the main thread: up to the batch where the pipeline is uncounted, all others otherwise. */
-    readonly local: Stages | undefined;
-    /** Stages on batches of uncounted pipelines. */
-    readonly afterBatch: Stages | undefined;
-    /** Stages of the main thread in front of the cache. */
-    readonly beforeCache: Stages | undefined;
-    /** Elements by record, for cache('memory'). */
-    readonly cache: ElementCache | undefined;
-    readonly meter: Meter;
-    readonly memoryBytes: number;
-    readonly cursor: Cursor;
-    /** The loop has taken a batch, or an epoch has ended. */
-    readonly onTaken: (cursor: Cursor) => void;
-}
-
-export interface IteratorOwner {
-    open(): Promise<Run>;
-    /** Gets the function that ends the iterator when the dataset goes elsewhere. */
-    takeEnd(end: () => Promise<void>): void;
-    /** False if the dataset has gone elsewhere, or has a newer iterator. */
-    isCurrent(): boolean;
-}
-
-export interface Lanes {
-    /** C. */
-    readonly count: number;
-    /** N. */
-    readonly length: number;
-}
-
-/** Where the data set is after a row of an item. */
-export type Mark = {
-    readonly position: number;
-} | {
-    readonly lane: number;
-    readonly items: number;
-};
-
-export declare class Meter {
-    #private;
-    ahead: number;
-    /** Time in next(). */
-    waited(from: number, to: number): void;
-    took(samples: number, bytes: number): void;
-    damaged(records: number): void;
-    read(): DataMetrics;
-}
-
-/** A function of the pipeline: a reference, or the number of a function that stays in the main thread. */
-export type NodeFunction = FunctionReference | {
-    readonly kind: 'local';
-    readonly place: number;
-    readonly name: string;
-};
-
-export interface PaddedBatchNode {
-    readonly node: 'paddedBatch';
-    readonly size: number;
-    readonly dropRemainder: boolean;
-    readonly globalSize: number | null;
-    /** Value by column; 0 if left out. */
-    readonly padding: Readonly<Record<string, number>>;
-}
-
-export interface ParseNode {
-    readonly node: 'parseExample' | 'parseSequenceExample';
-    /** Features by name; `context` and `sequence` for parseSequenceExample(). */
-    readonly features: Json;
-}
-
-/** Where in the data a value is. */
-interface Place {
-    readonly epoch: number;
-    readonly positions: readonly number[];
-    readonly origins: readonly SampleOrigin[];
-}
-
-export interface Plan {
-    readonly source: SourceNode;
-    readonly seed: number;
-    /** Undefined: the order of the files. */
-    readonly pool: number | 'all' | undefined;
-    readonly stages: readonly StageNode[];
-    /** The stage that makes batches, and its place among the stages. */
-    readonly batch: BatchNode | PaddedBatchNode | BucketNode | undefined;
-    readonly batchAt: number;
-    /** Some elements become none or several before they are batched: nobody knows how many positions a batch needs. */
-    readonly isUncounted: boolean;
-    /** Stages from here on run in the main thread. */
-    readonly localFrom: number;
-    /** Records that are used, all others do not exist for this pipeline: take() and skip() before shuffle(). */
-    readonly records: Range;
-    /** Positions of each epoch that are used. */
-    readonly positions: Range;
-    /** The same for this rank's batches. */
-    readonly steps: Range;
-    /** repeat(): Infinity for ever. */
-    readonly epochs: number;
-    /** take() behind repeat(): batches, or elements where there is no batch. */
-    readonly total: number;
-    readonly prefetch: number | 'auto';
-    /** Why there is no state(); undefined if there is. */
-    readonly noState: string | undefined;
-}
-
-export type PlanNode = SourceNode | FunctionNode | ParseNode | BatchNode | PaddedBatchNode | BucketNode | {
-    readonly node: 'shuffle';
-    readonly pool: number | 'all';
-    readonly seed: number;
-} | {
-    readonly node: 'repeat';
-    readonly epochs: number | null;
-} | {
-    readonly node: 'take';
-    readonly count: number;
-} | {
-    readonly node: 'skip';
-    readonly count: number;
-} | {
-    readonly node: 'cache';
-    readonly where: string;
-} | {
-    readonly node: 'prefetch';
-    readonly batches: number | 'auto';
-};
-
-/** From `skip` on, `take` of them. */
-export interface Range {
-    readonly skip: number;
-    readonly take: number;
-}
-
 export interface ReadHandle extends AsyncDisposable {
     readonly location: string;
     readonly size: number;
@@ -2953,26 +3322,6 @@ export interface ReadHandle extends AsyncDisposable {
     /** How many bytes: fewer than the target has only at the end of the file. Reads may overlap in time. */
     read(target: Uint8Array, position: number, options?: FileWaitOptions): Promise<number>;
     close(): Promise<void>;
-}
-
-export interface ReadItem {
-    readonly item: WorkItem;
-    readonly records: ReadRecords;
-    readonly origins: readonly SampleOrigin[];
-}
-
-/** The records of an item, in the order of its positions. */
-export type ReadRecords = 
-/** Bytes of each record: in which chunk, where and how many. A length of −1: the record is damaged and left out. */
-{
-    readonly kind: 'bytes';
-    readonly chunks: readonly Uint8Array[];
-    readonly chunkOf: Uint32Array;
-    readonly starts: Uint32Array;
-    readonly lengths: Int32Array;
-} | {
-    readonly kind: 'elements';
-    readonly elements: readonly (ElementRecord | undefined)[];
 }
 
 export interface RecordKernels {
@@ -3012,114 +3361,6 @@ export interface RemoveOptions extends FileWaitOptions {
 export interface RenameOptions extends FileWaitOptions {
     /** Default: false. */
     readonly overwrite?: boolean | undefined;
-}
-
-/** How the records of the source become elements. */
-export type Rows = {
-    readonly kind: 'bytes';
-} | {
-    readonly kind: 'decoder';
-    readonly decoder: Decoder;
-    readonly isSingle?: boolean;
-} | {
-    readonly kind: 'elements';
-} | {
-    readonly kind: 'arrays';
-    readonly columns: readonly ArrayColumn[];
-} | {
-    readonly kind: 'range';
-    readonly start: number;
-};
-
-export interface Run {
-    readonly iteration: Iteration;
-    readonly feed: Feed;
-}
-
-/** Where a sample comes from, for errors. */
-export interface SampleOrigin {
-    /** Empty if it comes from no file. */
-    readonly url: string;
-    /** Counted within the file. */
-    readonly record: number;
-}
-
-export type ShardPolicy = 'lanes' | 'files' | 'records' | 'none';
-
-export type SourceKind = 'tfRecordDataset' | 'csvDataset' | 'textLineDataset' | 'jsonLinesDataset' | 'npyDataset' | 'imageFolderDataset' | 'parquetDataset' | 'arrayDataset' | 'rangeDataset' | 'moduleDataset';
-
-export interface SourceNode {
-    readonly node: SourceKind;
-    /** Paths and patterns, as given. */
-    readonly paths: readonly string[];
-    /** What the format takes. */
-    readonly format: {
-        readonly [name: string]: Json | undefined;
-    };
-    readonly settings: SourceSettings;
-}
-
-/** Options that every source has, checked and with defaults. */
-export interface SourceSettings {
-    readonly shuffle: {
-        readonly seed: number;
-        readonly pool: number | 'all';
-    } | null;
-    readonly shard: ShardPolicy;
-    readonly rank: number | null;
-    readonly size: number | null;
-    readonly uneven: 'pad' | 'drop' | 'keep' | 'exact';
-    readonly interleave: number | null;
-    readonly index: 'auto' | 'none' | 'build';
-    readonly lanes: number | null;
-}
-
-/** Stages that work on elements or batches, in their order. */
-export type StageNode = FunctionNode | ParseNode | BatchNode | PaddedBatchNode | BucketNode | CacheNode;
-
-export declare class Stages {
-    #private;
-    constructor(options: StagesOptions);
-    compute(read: ReadItem): Steps<Computed>;
-    /** Runs the stages from number `from` on. A batch comes from the last row of its elements. */
-    run(held: Held[], place: Place, from?: number): Steps<Held[]>;
-}
-
-export interface StagesOptions {
-    readonly rows: Rows;
-    readonly stages: readonly StageNode[];
-    /** Number of the first stage among all of the plan: random numbers depend on it. */
-    readonly firstStage: number;
-    /** Those of the stages, undefined where a stage has none. */
-    readonly functions: readonly (ElementFunction | undefined)[];
-    readonly seed: number;
-    readonly allocate: Allocate;
-}
-
-export interface Step {
-    readonly epoch: number;
-    readonly positions: readonly number[];
-    /** For each row; of a batch, that of the last row counts. */
-    readonly marks: readonly Mark[];
-    readonly weight: number;
-    /** Samples of all ranks in this step. */
-    readonly globalSize: number;
-}
-
-export type Steps<R> = Generator<unknown, R, unknown>;
-
-export interface StepsOptions {
-    readonly plan: Plan;
-    readonly lanes: Lanes;
-    /** Who deals: one of one where ranks do not share positions. */
-    readonly rank: number;
-    readonly size: number;
-}
-
-export interface WorkItem {
-    readonly number: number;
-    readonly epoch: number;
-    readonly positions: readonly number[];
 }
 
 export interface WriteHandle extends AsyncDisposable {

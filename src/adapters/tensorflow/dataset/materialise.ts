@@ -1,0 +1,102 @@
+// Batches of the core as tensors of TensorFlow.js, which has fewer dtypes: integers become int32, floats float32, byte strings and
+// texts string tensors. The values of a batch belong to nobody else, so a backend that keeps the array (cpu, tfjs-node) may.
+
+import * as tf from '@tensorflow/tfjs';
+import { HorovodError } from '../../../errors.ts';
+import { widen } from '../../../tensor/half-float.ts';
+import type { Tensor } from '../../../tensor/tensor.ts';
+
+/** What tensors() makes of a value. */
+export type Materialised<T> = T extends Tensor | readonly string[] | readonly Uint8Array[]
+  ? tf.Tensor
+  : T extends object
+    ? { [K in keyof T]: Materialised<T[K]> }
+    : T;
+
+/** The same structure with tf tensors. If a value cannot be one, nothing is left of the others. */
+export function materialise(value: unknown): tf.TensorContainer {
+  const made: tf.Tensor[] = [];
+  const convert = (each: unknown, name: string): tf.TensorContainer => {
+    const tensor = tensorOf(each, name);
+    if (tensor !== undefined) {
+      made.push(tensor);
+      return tensor;
+    }
+    if (typeof each === 'number' || typeof each === 'string' || typeof each === 'boolean') return each;
+    if (isPlainObject(each)) {
+      return Object.fromEntries(Object.entries(each).map(([key, inner]) => [key, convert(inner, key)]));
+    }
+    throw cannotBeTensor(name, each);
+  };
+  try {
+    return convert(value, '');
+  } catch (error) {
+    tf.dispose(made);
+    throw error;
+  }
+}
+
+function tensorOf(value: unknown, name: string): tf.Tensor | undefined {
+  if (isCoreTensor(value)) return fromCore(value, name);
+  if (ArrayBuffer.isView(value) && !(value instanceof DataView) && !(value instanceof Uint8Array)) {
+    return tf.tensor(value as Float32Array);
+  }
+  if (Array.isArray(value) && value.every((each) => typeof each === 'string' || each instanceof Uint8Array)) {
+    return tf.tensor1d(value as string[], 'string');
+  }
+  return undefined;
+}
+
+function fromCore({ data, shape, dtype }: Tensor, name: string): tf.Tensor {
+  const dimensions = [...shape];
+  switch (dtype) {
+    case 'float32':
+      return tf.tensor(data as Float32Array, dimensions, 'float32');
+    case 'int32':
+      return tf.tensor(data as Int32Array, dimensions, 'int32');
+    case 'bool':
+      return tf.tensor(data as Uint8Array, dimensions, 'bool');
+    case 'float64':
+      return tf.tensor(Float32Array.from(data as Float64Array), dimensions, 'float32');
+    case 'float16':
+    case 'bfloat16': {
+      const wide = new Float32Array(data.length);
+      widen(dtype, data as Uint16Array, wide);
+      return tf.tensor(wide, dimensions, 'float32');
+    }
+    case 'int64':
+      return tf.tensor(narrowIntegers(data as BigInt64Array, name), dimensions, 'int32');
+    default:
+      return tf.tensor(Int32Array.from(data as Uint8Array), dimensions, 'int32');
+  }
+}
+
+function narrowIntegers(data: BigInt64Array, name: string): Int32Array {
+  return Int32Array.from(data, (value) => {
+    const narrow = Number(BigInt.asIntN(32, value));
+    if (BigInt(narrow) === value) return narrow;
+    throw new HorovodError(
+      'ERR_HVD_INVALID_DTYPE',
+      `tensors(): column "${name}" has the int64 value ${value}, which is no int32; TensorFlow.js has no larger integers.`,
+    );
+  });
+}
+
+function isCoreTensor(value: unknown): value is Tensor {
+  const { data, shape, dtype } = Object(value) as Partial<Tensor>;
+  return ArrayBuffer.isView(data) && Array.isArray(shape) && typeof dtype === 'string';
+}
+
+function isPlainObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !ArrayBuffer.isView(value) && !Array.isArray(value);
+}
+
+function cannotBeTensor(name: string, value: unknown): HorovodError {
+  const what = name === '' ? 'an element' : `column "${name}"`;
+  const kind =
+    value === null ? 'null' : Array.isArray(value) ? 'a list of values of different sizes' : typeof value;
+  return new HorovodError(
+    'ERR_HVD_INVALID_ARGUMENT',
+    `tensors(): ${what} is ${kind}, which cannot be a tensor. Batches of one shape come from batch() or paddedBatch().`,
+  );
+}
