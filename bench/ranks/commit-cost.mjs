@@ -1,5 +1,6 @@
 // One worker of bench/recovery.mjs: trains an MLP with Adam in windows that alternate between a commit after every step and none, and
-// prints the milliseconds of a step of both as a JSON line.
+// prints the milliseconds of a step of both as a JSON line, and the microseconds of a commit alone (median, and mean of processor time,
+// which a busy machine changes less).
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -43,7 +44,21 @@ await hvd.elastic.run(async () => {
       times[kind].push((performance.now() - start) / steps);
     }
   }
-  const figures = { withoutMs: median(times.without), withMs: median(times.with) };
+  const alone = { us: [], cpuUs: 0 };
+  for (let step = 0; step < windows * steps; step++) {
+    await model.trainOnBatch(inputs, labels);
+    const [start, cpu] = [performance.now(), process.cpuUsage()];
+    state.save();
+    const { user, system } = process.cpuUsage(cpu);
+    alone.us.push((performance.now() - start) * 1000);
+    alone.cpuUs += user + system;
+  }
+  const figures = {
+    withoutMs: median(times.without),
+    withMs: median(times.with),
+    commitUs: median(alone.us),
+    commitCpuUs: alone.cpuUs / alone.us.length,
+  };
   if (hvd.rank() === 0) console.log(JSON.stringify(figures));
 }, state);
 await hvd.shutdown();

@@ -2593,10 +2593,15 @@ export interface DistributedTransformation<Params, State> extends GradientTransf
 export interface JaxParts<T extends object = Trees> {
     /** Each step replaces them: `state.trees.params = applyUpdates(state.trees.params, updates)`. */
     readonly trees: T;
+    /**
+     * With lossy compression: the distributed optimizer, or the function of valueAndGrad(), so that what was not sent yet goes back
+     * to the commit, too. Several as a list.
+     */
+    readonly optimizer?: object | readonly object[] | undefined;
 }
 
 /** A state of trees of jax-js arrays, and of fields as ObjectState has them. */
-export type JaxState<T extends object = Trees, F extends object = object> = State & Omit<F, 'trees'> & {
+export type JaxState<T extends object = Trees, F extends object = object> = State & Omit<F, 'trees' | 'optimizer'> & {
     readonly trees: T;
 };
 export declare const JaxState: new <T extends object, F extends object>(content: JaxParts<T> & F) => JaxState<T, F>;

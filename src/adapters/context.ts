@@ -42,6 +42,8 @@ export interface AdapterContext extends OperationRunner {
   adoptMemory(memory: { readonly buffer: ArrayBufferLike }): void;
   /** Numbers the reducers of gradients of a process set, by their first use: 1, 2 … */
   nextReducer(set: ProcessSet | undefined): number;
+  /** Whether the ranks of the job may change. */
+  readonly isElastic: boolean;
   /** Whether to compare weights and data of the ranks (HOROVOD_DIVERGENCE_CHECK). */
   readonly checksDivergence: boolean;
   /**

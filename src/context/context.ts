@@ -180,6 +180,10 @@ export class HorovodContext implements QuickRunner {
     this.steps.report(samples);
   }
 
+  get isElastic(): boolean {
+    return this.#parts.isElastic ?? false;
+  }
+
   get checksDivergence(): boolean {
     return this.limits.divergenceCheck ?? true;
   }

@@ -24,6 +24,7 @@ import { allreduceTree, allreduceTreeSync } from './collectives.ts';
 import { parameterGuard } from './guarded-tree.ts';
 import { combined, type GradientTransformation, scaled, zerosLike } from './optimizers.ts';
 import { shardedOptimizer } from './sharded-optimizer.ts';
+import { TreeResiduals } from './tree-residuals.ts';
 
 /** How gradients of several ranks become one. */
 export type GradientOptions = ReductionOptions;
@@ -65,6 +66,7 @@ export interface DistributedSteps<Params, State> {
 }
 
 const distributed: unique symbol = Symbol.for('horovod.jax.distributed');
+const kept: unique symbol = Symbol('residuals');
 const optionNames = [...reductionOptionNames, ...aggregationOptionNames, 'shardOptimizerState'];
 const what = 'DistributedOptimizer';
 
@@ -90,24 +92,48 @@ export function DistributedOptimizer<Params, State>(
   const aggregation = checkAggregation(options, reduction);
   const isSharded = readFlag(options, 'shardOptimizerState', false, what);
   if (isSharded) checkShardable(reduction);
+  const residuals = TreeResiduals.of(reduction);
   const steps = marking(
-    isSharded ? whereShared(optimizer, reduction) : reducing(optimizer, reduction),
+    isSharded ? whereShared(optimizer, reduction) : reducing(optimizer, reduction, residuals),
     parameterGuard(reduction),
   );
-  return aggregation.backwardPassesPerStep === 1
-    ? bothForms(steps)
-    : bothForms(aggregating(steps, aggregation));
+  const made =
+    aggregation.backwardPassesPerStep === 1 ? bothForms(steps) : bothForms(aggregating(steps, aggregation));
+  keepResiduals(made, residuals);
+  return made as DistributedTransformation<Params, State>;
+}
+
+/** What a lossy compressor keeps for an optimizer or a gradient function; undefined where nothing is kept. */
+export function treeResidualsOf(owner: object): TreeResiduals | undefined {
+  return (owner as { [kept]?: TreeResiduals })[kept];
+}
+
+/** `owner` is an object that this package has made. */
+export function keepResiduals(owner: object, residuals: TreeResiduals | undefined): void {
+  Object.defineProperty(owner, kept, { value: residuals });
 }
 
 /** Reduces trees of gradients; made once for each optimizer. */
-export function treeReducer(reduction: Reduction): <T>(tree: T) => BothForms<T> {
+export function treeReducer(
+  reduction: Reduction,
+  residuals: TreeResiduals | undefined,
+): <T>(tree: T) => BothForms<T> {
   const { op, compression, prescaleFactor, postscaleFactor, processSet } = reduction;
   const reducerName = new ReducerName('jax.gradients', reduction);
   return function* reduce(tree) {
     if (groupSize(reduction) === 1) return tree;
-    // A compressor that keeps residuals must know which gradients it has seen before. Others need no name.
-    const name = isReducing(compression) ? reducerName.in(currentContext()) : undefined;
-    const reduceOptions = { op, compression, prescaleFactor, postscaleFactor, processSet, name };
+    const context = currentContext();
+    // A compressor that keeps something must know which gradients it has seen before. Others need no name.
+    const name = isReducing(compression) ? reducerName.in(context) : undefined;
+    const reduceOptions = {
+      op,
+      compression,
+      prescaleFactor,
+      postscaleFactor,
+      processSet,
+      name,
+      ...residuals?.optionsFor(context, tree),
+    };
     return yield* wait(
       () => allreduceTreeSync(tree, reduceOptions),
       () => allreduceTree(tree, reduceOptions),
@@ -131,8 +157,9 @@ function bothForms<Params, State>(
 function reducing<Params, State>(
   optimizer: GradientTransformation<Params, State>,
   reduction: Reduction,
+  residuals?: TreeResiduals,
 ): DistributedSteps<Params, State> {
-  const reduce = treeReducer(reduction);
+  const reduce = treeReducer(reduction, residuals);
   return {
     init: (params) => optimizer.init(params),
     *step(grads, state, params) {

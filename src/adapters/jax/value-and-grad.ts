@@ -5,8 +5,9 @@ import { checkNames } from '../../operations/check-options.ts';
 import { type BothForms, run, runSync } from '../both-forms.ts';
 import { currentContext } from '../context.ts';
 import { checkReduction, type ReductionOptions, reductionOptionNames } from '../gradient-options.ts';
-import { treeReducer } from './distributed-optimizer.ts';
+import { keepResiduals, treeReducer } from './distributed-optimizer.ts';
 import { parameterGuard } from './guarded-tree.ts';
+import { TreeResiduals } from './tree-residuals.ts';
 
 /** The options of jax.valueAndGrad(), and how the gradients are reduced. */
 export interface ValueAndGradOptions<
@@ -39,8 +40,10 @@ export function valueAndGrad<
 ): (
   ...args: Parameters<Differentiated<F, Argnums, HasAux>>
 ) => Promise<ReturnType<Differentiated<F, Argnums, HasAux>>> {
-  const step = differentiate(fn, options);
-  return (...args) => run(step(...args));
+  const { step, residuals } = differentiate(fn, options);
+  const differentiated = (...args: Parameters<typeof step>) => run(step(...args));
+  keepResiduals(differentiated, residuals);
+  return differentiated;
 }
 
 /** The blocking form of valueAndGrad(). */
@@ -49,8 +52,9 @@ export function valueAndGradSync<
   const Argnums extends undefined | number | number[] = undefined,
   const HasAux extends boolean = false,
 >(fn: F, options: ValueAndGradOptions<Argnums, HasAux> = {}): Differentiated<F, Argnums, HasAux> {
-  const step = differentiate(fn, options);
+  const { step, residuals } = differentiate(fn, options);
   const differentiated = (...args: Parameters<typeof step>) => runSync(step(...args));
+  keepResiduals(differentiated, residuals);
   return differentiated as Differentiated<F, Argnums, HasAux>;
 }
 
@@ -62,25 +66,32 @@ function differentiate<
 >(
   fn: F,
   options: ValueAndGradOptions<Argnums, HasAux>,
-): (
-  ...args: Parameters<Differentiated<F, Argnums, HasAux>>
-) => BothForms<ReturnType<Differentiated<F, Argnums, HasAux>>> {
+): {
+  step(
+    ...args: Parameters<Differentiated<F, Argnums, HasAux>>
+  ): BothForms<ReturnType<Differentiated<F, Argnums, HasAux>>>;
+  readonly residuals: TreeResiduals | undefined;
+} {
   const what = 'valueAndGrad';
   checkNames(options, [...reductionOptionNames, 'argnums', 'hasAux'], what);
   const { argnums, hasAux, ...others } = options;
   const reduction = checkReduction(others, what);
-  const reduce = treeReducer(reduction);
+  const residuals = TreeResiduals.of(reduction);
+  const reduce = treeReducer(reduction, residuals);
   const check = parameterGuard(reduction);
   const differentiated = jax.valueAndGrad<F, Argnums, HasAux>(fn, {
     ...(argnums === undefined ? {} : { argnums }),
     ...(hasAux === undefined ? {} : { hasAux }),
   });
-  return function* step(...args) {
-    yield* check([argnums ?? 0].flat().map((place) => (args as unknown[])[place]));
-    currentContext().steps.begin();
-    const [value, grads] = differentiated(...args);
-    const reduced = yield* reduce(grads);
-    currentContext().reportStep();
-    return [value, reduced] as ReturnType<Differentiated<F, Argnums, HasAux>>;
+  return {
+    *step(...args) {
+      yield* check([argnums ?? 0].flat().map((place) => (args as unknown[])[place]));
+      currentContext().steps.begin();
+      const [value, grads] = differentiated(...args);
+      const reduced = yield* reduce(grads);
+      currentContext().reportStep();
+      return [value, reduced] as ReturnType<Differentiated<F, Argnums, HasAux>>;
+    },
+    residuals,
   };
 }

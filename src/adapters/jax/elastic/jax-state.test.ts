@@ -38,6 +38,24 @@ describe('JaxState', () => {
     assert.deepEqual(valuesOf(state.trees.params.w), [5, 6]);
   });
 
+  test('in the middle of a step of several passes nothing is committed', () => {
+    const optimizer = hvd.DistributedOptimizer(hvd.sgd(0.1), { backwardPassesPerStep: 2 });
+    const params = { w: np.array([1, 2]) };
+    const state = new hvd.elastic.JaxState({ trees: { params, opt: optimizer.init({ w: params.w.ref }) } });
+    const pass = () => {
+      const [updates, opt] = optimizer.update({ w: np.array([1, 1]) }, state.trees.opt as never);
+      (updates as { w: np.Array }).w.dispose();
+      state.trees.opt = opt as never;
+    };
+    state.commitSync();
+    pass();
+    state.commitSync();
+    assert.equal(state.commits, 1);
+    pass();
+    state.commitSync();
+    assert.equal(state.commits, 2);
+  });
+
   test('what is no tree is rejected', () => {
     const make = (content: object) => () => new hvd.elastic.JaxState(content as never);
     const invalid = { code: 'ERR_HVD_INVALID_ARGUMENT' };

@@ -11,6 +11,8 @@ import { checkNames, invalid } from '../../../operations/check-options.ts';
 import { bytesOf, describe } from '../../../tensor/tensor.ts';
 import { isArray, readArraySync } from '../arrays.ts';
 import { broadcastParameters } from '../collectives.ts';
+import { treeResidualsOf } from '../distributed-optimizer.ts';
+import type { TreeResiduals } from '../tree-residuals.ts';
 import { takeApart } from '../trees.ts';
 
 /** Trees by name: lists and plain objects around arrays. */
@@ -19,11 +21,16 @@ export type Trees = Record<string, unknown>;
 export interface JaxParts<T extends object = Trees> {
   /** Each step replaces them: `state.trees.params = applyUpdates(state.trees.params, updates)`. */
   readonly trees: T;
+  /**
+   * With lossy compression: the distributed optimizer, or the function of valueAndGrad(), so that what was not sent yet goes back
+   * to the commit, too. Several as a list.
+   */
+  readonly optimizer?: object | readonly object[] | undefined;
 }
 
 /** A state of trees of jax-js arrays, and of fields as ObjectState has them. */
 export type JaxState<T extends object = Trees, F extends object = object> = State &
-  Omit<F, 'trees'> & { readonly trees: T };
+  Omit<F, 'trees' | 'optimizer'> & { readonly trees: T };
 export const JaxState: new <T extends object, F extends object>(content: JaxParts<T> & F) => JaxState<T, F> =
   class JaxState extends State {
     readonly trees: Trees;
@@ -33,13 +40,18 @@ export const JaxState: new <T extends object, F extends object>(content: JaxPart
       super();
       const what = 'JaxState';
       checkNames(content, Object.keys(Object(content)), what);
-      const { trees, ...fields } = content;
+      const { trees, optimizer, ...fields } = content;
       if (typeof trees !== 'object' || trees === null || Array.isArray(trees)) {
         throw invalid(what, `trees is an object of trees, such as { params }, not ${describe(trees)}`);
       }
       takeApart(trees, what); // throws where something is no tree
       this.trees = { ...trees };
-      this.#parts = [...partsOfFields(this, fields, what), new TreesPart(this.trees)];
+      const residuals = [optimizer ?? []].flat().flatMap((each) => treeResidualsOf(each) ?? []);
+      this.#parts = [
+        ...partsOfFields(this, fields, what),
+        new TreesPart(this.trees),
+        ...residuals.map((each) => new ResidualsPart(each, this.trees)),
+      ];
     }
 
     protected override parts(): readonly StatePart[] {
@@ -57,6 +69,10 @@ class TreesPart implements StatePart {
 
   constructor(trees: Trees) {
     this.#trees = trees;
+  }
+
+  canSave(): boolean {
+    return !isWithinStep(this.#trees);
   }
 
   save(): void {
@@ -91,6 +107,40 @@ class TreesPart implements StatePart {
     for (const array of arraysOf(this.#trees)) hash.update(bytesOf(readArraySync(array.ref).data));
     return hash.digest('hex');
   }
+}
+
+/** What a lossy compressor keeps for an optimizer. */
+class ResidualsPart implements StatePart {
+  readonly #residuals: TreeResiduals;
+  readonly #trees: Trees;
+
+  constructor(residuals: TreeResiduals, trees: Trees) {
+    this.#residuals = residuals;
+    this.#trees = trees;
+  }
+
+  save(): void {
+    this.#residuals.save(0);
+  }
+
+  restore(): void {
+    this.#residuals.goBack(0);
+  }
+
+  async sync(root: number, { lacking }: SyncPlan): Promise<void> {
+    await this.#residuals.sync(root, lacking, arraysOf(this.#trees).length);
+  }
+
+  digest(): string {
+    return this.#residuals.digest(arraysOf(this.#trees).length);
+  }
+}
+
+/** Whether a tree has sums of a step of several passes (backwardPassesPerStep) that is not complete. */
+function isWithinStep(tree: unknown): boolean {
+  if (typeof tree !== 'object' || tree === null || isArray(tree)) return false;
+  if ('passes' in tree && 'inner' in tree && 'sum' in tree) return tree.passes !== 0;
+  return Object.values(tree).some(isWithinStep);
 }
 
 /** All arrays of a tree. */
