@@ -181,7 +181,7 @@ export class HorovodContext implements QuickRunner {
   }
 
   get isElastic(): boolean {
-    return this.#parts.isElastic ?? false;
+    return this.#parts.worker !== undefined;
   }
 
   get checksDivergence(): boolean {
