@@ -23,12 +23,16 @@ export function testFiles() {
     path.endsWith('.test.mjs'),
   );
   const needsTfjsNode = (path) => path.endsWith('.tfjs-node.test.ts');
+  const needsServers = (path) => path.startsWith('test/integrations/');
   const needsBox = (path) => path.startsWith('test/cluster/');
   const starts = (path) =>
     path.startsWith('test/multiprocess/') || startsProcesses.test(readFileSync(inRepository(path), 'utf8'));
-  const onThisMachine = sources.filter((path) => !needsTfjsNode(path) && !needsBox(path));
+  const onThisMachine = sources.filter(
+    (path) => !needsTfjsNode(path) && !needsBox(path) && !needsServers(path),
+  );
   return {
     cluster: sources.filter(needsBox),
+    integrations: sources.filter(needsServers),
     tfjsNode: sources.filter(needsTfjsNode),
     unit: [...onThisMachine.filter((path) => !starts(path)), ...scripts],
     processes: onThisMachine.filter(starts),

@@ -43,7 +43,8 @@ export async function ensurePip() {
     : { python };
 }
 
-async function installOnCi(packages) {
+/** Only where CI=true, with apt-get. */
+export async function installOnCi(packages) {
   if (process.env['CI'] !== 'true' || findCommand('apt-get') === undefined) return;
   const options = { env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }, output: 'stderr' };
   await run('apt-get', ['update', '-qq'], options);

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { flavours, testNative } from '../test-native.mjs';
 import { runExamples } from './example-runs.mjs';
+import { ensureHadoop } from './hadoop.mjs';
 import { runTests, runTestsTwice, testFiles } from './node-tests.mjs';
 import { cannotInstallHere, ensureClusterPackages, ensureCompiler } from './system-packages.mjs';
 import { capture, inRepository, removeStaleOutputs, run, runTool } from './tools.mjs';
@@ -80,6 +81,14 @@ export const stages = [
     takesFilter: true,
     tests: () => testFiles().cluster,
     run: onBoxHosts,
+  },
+  {
+    name: 'integrations',
+    about: 'a real HDFS: namenode and datanodes',
+    takesFilter: true,
+    tests: () => testFiles().integrations,
+    fetch: ensureHadoop,
+    run: withServers,
   },
   {
     name: 'types',
@@ -175,6 +184,12 @@ async function onBoxHosts({ filter, tests }) {
   const reason = canUseBox();
   if (reason !== undefined) return skip(incomplete === undefined ? reason : `${reason}; ${incomplete}`);
   return await runTestsTwice(tests, { filter, concurrency });
+}
+
+async function withServers({ filter, tests, fetched }) {
+  const { lib, reason } = await fetched;
+  if (reason !== undefined) return skip(reason);
+  return await runTestsTwice(tests, { filter, concurrency: 1, env: { HVD_TEST_HADOOP_LIB: lib } });
 }
 
 async function nativeTests(flavour, { filter, print }) {

@@ -76,11 +76,13 @@ export function answerTo(
     const onAbort = () => sent.destroy(aborted(signal, url));
     const state = { isConnected: false };
     signal?.addEventListener('abort', onAbort, { once: true });
-    sent.on('socket', (socket) => {
-      if (!socket.connecting) state.isConnected = true;
-      socket.once('connect', () => {
+    sent.once('socket', (socket) => {
+      // One that was kept alive never connects again.
+      state.isConnected = !socket.connecting;
+      const onConnect = () => {
         state.isConnected = true;
-      });
+      };
+      if (socket.connecting) socket.once('connect', onConnect);
     });
     // Counts from the last byte in either direction, and from the start while there is no connection.
     if (isLimited)
