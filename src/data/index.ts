@@ -12,6 +12,20 @@ export {
 export type { BatchInfo } from './execute/iteration.ts';
 export type { DataMetrics } from './execute/metrics.ts';
 export {
+  type CreateOptions,
+  type FileStatus,
+  type FileSystem,
+  type FileSystemFactory,
+  type FileWaitOptions,
+  glob,
+  hdfs,
+  type ReadHandle,
+  type RemoveOptions,
+  type RenameOptions,
+  registerFileSystem,
+  type WriteHandle,
+} from './file-systems.ts';
+export {
   decodeExample,
   decodeSequenceExample,
   type ExampleValue,
