@@ -2929,6 +2929,13 @@ export interface BucketOptions {
     padding?: Readonly<Record<string, number>> | undefined;
 }
 
+export interface CreateOptions extends FileWaitOptions {
+    /** Default: false, an existing file is an error. */
+    readonly overwrite?: boolean | undefined;
+    /** Mode bits of a new file, such as 0o600. Default: that of the file system. */
+    readonly permission?: number | undefined;
+}
+
 export declare class DataIterator<T> implements AsyncIterableIterator<T, undefined, undefined> {
     #private;
     constructor(owner: IteratorOwner);
@@ -3088,6 +3095,51 @@ export type FeatureDType = DType | 'string';
 
 export type Features = Readonly<Record<string, Feature>>;
 
+export interface FileStatus {
+    /** Absolute path or URL: every function takes it. */
+    readonly location: string;
+    /** The last part of the location. */
+    readonly name: string;
+    readonly kind: 'file' | 'folder';
+    /** In bytes; 0 for a folder. */
+    readonly size: number;
+    readonly modifiedMs?: number | undefined;
+    /** Of a web server: changes with the content. */
+    readonly etag?: string | undefined;
+    /** A number on this machine, a name on HDFS. */
+    readonly owner?: number | string | undefined;
+    /** Mode bits. */
+    readonly permission?: number | undefined;
+    /** A symbolic link to what the other properties describe. */
+    readonly isLink?: true | undefined;
+}
+
+export interface FileSystem {
+    stat(location: string, options?: FileWaitOptions): Promise<FileStatus>;
+    /** The entries of a folder, in no order. */
+    list(location: string, options?: FileWaitOptions): Promise<FileStatus[]>;
+    open(location: string, options?: FileWaitOptions): Promise<ReadHandle>;
+    /** With all folders above it. Does nothing if it exists. */
+    mkdir(location: string, options?: FileWaitOptions): Promise<void>;
+    /** Does nothing if there is nothing. A folder with content needs `recursive`. */
+    remove(location: string, options?: RemoveOptions): Promise<void>;
+    /** A new file. Readers may see a part of it before close(): atomic-write.ts does better. */
+    create(location: string, options?: CreateOptions): Promise<WriteHandle>;
+    /** Within one file system; atomic. An existing target is an error unless `overwrite` is set. */
+    rename(from: string, to: string, options?: RenameOptions): Promise<void>;
+    /** Adds bytes at the end of an existing file; they are there for readers when it resolves. Not every file system can. */
+    append?(location: string, bytes: Uint8Array, options?: FileWaitOptions): Promise<void>;
+    /** Ends idle connections. The file system can still be used. */
+    close?(): void;
+}
+
+/** The default export of a registered module. */
+export type FileSystemFactory = (scheme: string) => FileSystem | Promise<FileSystem>;
+
+export interface FileWaitOptions {
+    readonly signal?: AbortSignal | undefined;
+}
+
 export interface FixedLenFeature {
     readonly kind: 'fixed';
     readonly shape: readonly number[];
@@ -3116,6 +3168,19 @@ export interface FunctionReference {
     readonly args: Json;
 }
 
+/** The files that match a pattern, sorted: * ? [a-z] {a,b}, and ** for any number of folders. On every file system but http. */
+export declare function glob(pattern: string, options?: {
+    signal?: AbortSignal | undefined;
+}): Promise<string[]>;
+
+/** Hopsworks: where the files of the project are. */
+export declare const hdfs: {
+    /** The project of this process, from HADOOP_USER_NAME=project__user. */
+    readonly projectName: () => string;
+    /** hdfs:///Projects/<project>/ of this project or of another one. */
+    readonly projectPath: (project?: string) => string;
+};
+
 export type Json = null | boolean | number | string | readonly Json[] | {
     readonly [name: string]: Json | undefined;
 };
@@ -3128,6 +3193,31 @@ export interface PaddedBatchOptions extends BatchOptions {
 
 /** The whole numbers from `start` up to, but without, `stop`. */
 export declare function rangeDataset(start: number, stop: number, options?: SourceOptions): Dataset<number>;
+
+export interface ReadHandle extends AsyncDisposable {
+    readonly location: string;
+    readonly size: number;
+    /** Reads must follow each other from position 0 on: the server does not support ranges. */
+    readonly isSequential: boolean;
+    /** How many bytes: fewer than the target has only at the end of the file. Reads may overlap in time. */
+    read(target: Uint8Array, position: number, options?: FileWaitOptions): Promise<number>;
+    close(): Promise<void>;
+}
+
+/**
+ * Makes locations of a scheme, such as s3://, work everywhere. The module's default export is a function (scheme) => FileSystem. It is
+ * a module, so that other threads and processes can load it too.
+ */
+export declare function registerFileSystem(scheme: string, module: URL): void;
+
+export interface RemoveOptions extends FileWaitOptions {
+    readonly recursive?: boolean | undefined;
+}
+
+export interface RenameOptions extends FileWaitOptions {
+    /** Default: false. */
+    readonly overwrite?: boolean | undefined;
+}
 
 export interface SequenceExampleInputs {
     readonly context?: ExampleInputs;
@@ -3209,6 +3299,16 @@ export interface VarLenFeature {
 /** Any number of values; none if the feature is missing. */
 export declare function VarLenFeature(dtype: FeatureDType): VarLenFeature;
 
+export interface WriteHandle extends AsyncDisposable {
+    readonly location: string;
+    /** The bytes may be used again when it resolves. */
+    write(bytes: Uint8Array): Promise<void>;
+    /** The file is complete and durable when it resolves. */
+    close(): Promise<void>;
+    /** Gives the file up; what was written of it is removed. After close() it does nothing; disposing a handle calls it. */
+    abort(): Promise<void>;
+}
+
 /**
  * Deals elements to shards round robin: element i goes to shard i modulo `shards`. `{shard}` and `{shards}` in the pattern become
  * 00000 and 00016. Elements are serialized records (Uint8Array) or values for Examples. With several ranks, each goes through
@@ -3240,13 +3340,6 @@ export interface WrittenTfRecords {
 
 export type Compression = 'none' | 'gzip' | 'zlib';
 
-export interface CreateOptions extends FileWaitOptions {
-    /** Default: false, an existing file is an error. */
-    readonly overwrite?: boolean | undefined;
-    /** Mode bits of a new file, such as 0o600. Default: that of the file system. */
-    readonly permission?: number | undefined;
-}
-
 export declare class Files {
     #private;
     /** Settings are read at the first use. */
@@ -3274,60 +3367,8 @@ export interface FileSettings {
     readonly fileTimeoutMs: number;
 }
 
-export interface FileStatus {
-    /** Absolute path or URL: every function takes it. */
-    readonly location: string;
-    /** The last part of the location. */
-    readonly name: string;
-    readonly kind: 'file' | 'folder';
-    /** In bytes; 0 for a folder. */
-    readonly size: number;
-    readonly modifiedMs?: number | undefined;
-    /** Of a web server: changes with the content. */
-    readonly etag?: string | undefined;
-    /** A number on this machine, a name on HDFS. */
-    readonly owner?: number | string | undefined;
-    /** Mode bits. */
-    readonly permission?: number | undefined;
-    /** A symbolic link to what the other properties describe. */
-    readonly isLink?: true | undefined;
-}
-
-export interface FileSystem {
-    stat(location: string, options?: FileWaitOptions): Promise<FileStatus>;
-    /** The entries of a folder, in no order. */
-    list(location: string, options?: FileWaitOptions): Promise<FileStatus[]>;
-    open(location: string, options?: FileWaitOptions): Promise<ReadHandle>;
-    /** With all folders above it. Does nothing if it exists. */
-    mkdir(location: string, options?: FileWaitOptions): Promise<void>;
-    /** Does nothing if there is nothing. A folder with content needs `recursive`. */
-    remove(location: string, options?: RemoveOptions): Promise<void>;
-    /** A new file. Readers may see a part of it before close(): atomic-write.ts does better. */
-    create(location: string, options?: CreateOptions): Promise<WriteHandle>;
-    /** Within one file system; atomic. An existing target is an error unless `overwrite` is set. */
-    rename(from: string, to: string, options?: RenameOptions): Promise<void>;
-    /** Adds bytes at the end of an existing file; they are there for readers when it resolves. Not every file system can. */
-    append?(location: string, bytes: Uint8Array, options?: FileWaitOptions): Promise<void>;
-    /** Ends idle connections. The file system can still be used. */
-    close?(): void;
-}
-
 /** Modules by scheme, as URLs. */
 export type FileSystemRegistrations = Readonly<Record<string, string>>;
-
-export interface FileWaitOptions {
-    readonly signal?: AbortSignal | undefined;
-}
-
-export interface ReadHandle extends AsyncDisposable {
-    readonly location: string;
-    readonly size: number;
-    /** Reads must follow each other from position 0 on: the server does not support ranges. */
-    readonly isSequential: boolean;
-    /** How many bytes: fewer than the target has only at the end of the file. Reads may overlap in time. */
-    read(target: Uint8Array, position: number, options?: FileWaitOptions): Promise<number>;
-    close(): Promise<void>;
-}
 
 export interface RecordKernels {
     /** Of bytes[start, end), not masked. */
@@ -3357,25 +3398,6 @@ export declare class RecordWriter implements AsyncDisposable {
     abort(): Promise<void>;
     /** As abort(): a block that was left by an error before close() leaves no file. */
     [Symbol.asyncDispose](): Promise<void>;
-}
-
-export interface RemoveOptions extends FileWaitOptions {
-    readonly recursive?: boolean | undefined;
-}
-
-export interface RenameOptions extends FileWaitOptions {
-    /** Default: false. */
-    readonly overwrite?: boolean | undefined;
-}
-
-export interface WriteHandle extends AsyncDisposable {
-    readonly location: string;
-    /** The bytes may be used again when it resolves. */
-    write(bytes: Uint8Array): Promise<void>;
-    /** The file is complete and durable when it resolves. */
-    close(): Promise<void>;
-    /** Gives the file up; what was written of it is removed. After close() it does nothing; disposing a handle calls it. */
-    abort(): Promise<void>;
 }
 
 export interface WriterParts {
