@@ -6,6 +6,9 @@ export const subcommands: readonly Subcommand[] = [
   lazy('status', 'Show what the ranks of running jobs are doing', async () => {
     return (await import('./status/command.ts')).statusCommand;
   }),
+  lazy('data', 'Write training data as TFRecord files', async () => {
+    return (await import('./data/command.ts')).dataCommand;
+  }),
   lazy('timeline', 'Show where the time in a timeline went', async () => {
     return (await import('./timeline/command.ts')).timelineCommand;
   }),

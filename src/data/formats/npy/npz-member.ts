@@ -25,6 +25,11 @@ const entrySignature = 0x02014b50;
 const localSignature = 0x04034b50;
 const absent = 0xffffffff;
 
+/** The names of the arrays, in the order of the archive. */
+export async function npzMembers(file: FormatFile): Promise<string[]> {
+  return (await readEntries(file)).map(({ name }) => name.replace(/\.npy$/, ''));
+}
+
 /** The member as a file: 'x_train' or 'x_train.npy'. */
 export async function openNpzMember(file: FormatFile, member: string): Promise<FormatFile> {
   const entries = await readEntries(file);

@@ -1,0 +1,103 @@
+// Our side of bench/data.mjs: reads a task per line, repeats it until its time is over, and prints the figures.
+import { open, rm } from 'node:fs/promises';
+import { createInterface } from 'node:readline';
+import { exampleDecoder } from '../../dist/data/formats/example/example-decoder.js';
+import { FixedLenFeature } from '../../dist/data/formats/example/features.js';
+import { tfRecordFormat } from '../../dist/data/formats/tfrecord/tfrecord-format.js';
+import { recordKernels } from '../../dist/data/record-kernels.js';
+import { TfRecordWriter } from '../../dist/data/tfrecord-writer.js';
+import { loadNative } from '../../dist/transport/native/load.js';
+
+const format = tfRecordFormat({ kernels: recordKernels() });
+const batchSize = 128;
+const pixels = 3072;
+
+const tasks = {
+  async records(file) {
+    let [records, bytes] = [0, 0];
+    await withFile(file, async (handle) => {
+      for await (const { count, lengths } of format.stream(handle, reusedMemory())) {
+        records += count;
+        for (let i = 0; i < count; i++) bytes += lengths[i];
+      }
+    });
+    return { records, bytes };
+  },
+
+  async parsed(file) {
+    const decoder = exampleDecoder({
+      image: FixedLenFeature([pixels], 'uint8'),
+      label: FixedLenFeature([], 'int32'),
+    });
+    const columns = [new Uint8Array(batchSize * pixels), new Int32Array(batchSize)];
+    let [records, bytes, row] = [0, 0, 0];
+    await withFile(file, async (handle) => {
+      for await (const block of format.stream(handle, reusedMemory())) {
+        for (let i = 0; i < block.count; i++) {
+          decoder.fill(block.bytes, block.starts[i], block.lengths[i], row, columns);
+          row = (row + 1) % batchSize;
+          bytes += block.lengths[i];
+        }
+        records += block.count;
+      }
+    });
+    return { records, bytes };
+  },
+
+  async write(file) {
+    const image = new Uint8Array(pixels).map((_, i) => i);
+    const writer = await TfRecordWriter.create(`${file}-horovod`, { index: false });
+    const records = 5000;
+    for (let i = 0; i < records; i++) await writer.writeExample({ image, label: i % 10 });
+    await writer.close();
+    await rm(`${file}-horovod`);
+    return { records, bytes: records * pixels };
+  },
+};
+
+// Blocks are used one after another, so a few pieces of memory serve all of them, as in a pipeline's arena.
+function reusedMemory() {
+  const pieces = [];
+  let next = 0;
+  return {
+    allocate(bytes) {
+      const place = next++ % 3;
+      if (pieces[place] === undefined || pieces[place].length < bytes) pieces[place] = new Uint8Array(bytes);
+      return pieces[place];
+    },
+  };
+}
+
+async function withFile(location, use) {
+  const file = await open(location);
+  try {
+    const { size } = await file.stat();
+    const read = async (target, position) => (await file.read(target, 0, target.length, position)).bytesRead;
+    await use({ location, size, read });
+  } finally {
+    await file.close();
+  }
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const { task, file, seconds } = JSON.parse(line);
+  if (task === 'versions') {
+    const native = loadNative();
+    console.log(
+      JSON.stringify({
+        node: process.version,
+        crc32c: native.built ? native.addon.crc32cMethod : 'JavaScript',
+      }),
+    );
+    continue;
+  }
+  const total = { records: 0, bytes: 0, seconds: 0 };
+  const start = performance.now();
+  do {
+    const { records, bytes } = await tasks[task](file);
+    total.records += records;
+    total.bytes += bytes;
+    total.seconds = (performance.now() - start) / 1000;
+  } while (total.seconds < seconds);
+  console.log(JSON.stringify(total));
+}

@@ -1,0 +1,26 @@
+// The side of npm's tfrecord-stream in bench/data.mjs: reads a task per line, repeats it until its time is over, and prints the
+// figures. The argument is the folder of the package.
+import { createReadStream } from 'node:fs';
+import { createRequire } from 'node:module';
+import { createInterface } from 'node:readline';
+
+const { RecordReader } = createRequire(import.meta.url)(`${process.argv[2]}/lib/record_reader.js`);
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const { file, seconds } = JSON.parse(line);
+  const total = { records: 0, bytes: 0, seconds: 0 };
+  const start = performance.now();
+  while (total.seconds < seconds) {
+    const reader = await RecordReader.createFromStream(createReadStream(file));
+    // A pass over the whole file would take too long at its speed: the time ends in its middle.
+    while (total.seconds < seconds) {
+      const record = await reader.readRecord();
+      if (record === null) break;
+      total.records++;
+      total.bytes += record.length;
+      if (total.records % 100 === 0) total.seconds = (performance.now() - start) / 1000;
+    }
+    total.seconds = (performance.now() - start) / 1000;
+  }
+  console.log(JSON.stringify(total));
+}
