@@ -23,7 +23,7 @@ if (options.help) {
   console.log(`npm run bench:data -- [--rounds N] [--seconds S] [--quick] [--only TOPIC]
 
 Measures reading and writing of TFRecord files. HVD_TENSORFLOW_PYTHON names a Python with TensorFlow (else python3); to
-compare with tfrecord-stream, install it in bench/build: npm install --prefix bench/build tfrecord-stream
+compare with tfrecord-stream: npm install --prefix .cache/tfrecord-stream tfrecord-stream
 --quick: two short rounds of small files, to see whether it runs.`);
   process.exit(0);
 }
@@ -93,8 +93,8 @@ if (
   say(`${python} has no TensorFlow, which also makes the files. Set HVD_TENSORFLOW_PYTHON.`);
   process.exit(1);
 }
-const streamPackage = path.join(here, 'build/node_modules/tfrecord-stream');
-if (!existsSync(streamPackage)) missing['tfrecord-stream'] = 'not installed in bench/build';
+const streamPackage = path.join(here, '../.cache/tfrecord-stream/node_modules/tfrecord-stream');
+if (!existsSync(streamPackage)) missing['tfrecord-stream'] = 'not installed in .cache/tfrecord-stream';
 
 mkdirSync(folder, { recursive: true });
 const contestants = {
