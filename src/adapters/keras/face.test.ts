@@ -17,6 +17,6 @@ test('horovod/keras has everything of horovod/tensorflow', () => {
   assert.deepEqual(missingIn(keras.elastic, tensorflow.elastic), []);
 });
 
-test('hvd.elastic of a framework has everything of horovod/elastic, with samplers that know tensors', () => {
-  assert.deepEqual(missingIn(tensorflow.elastic, elastic), ['ElasticSampler']);
+test('hvd.elastic of a framework has everything of horovod/elastic, with samplers and streams that know tensors', () => {
+  assert.deepEqual(missingIn(tensorflow.elastic, elastic), ['ElasticSampler', 'resume']);
 });
