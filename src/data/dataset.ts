@@ -85,6 +85,8 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
   #cursor: Cursor = start;
   /** Fixed by the first start, or by a state. */
   #lanes: number | undefined;
+  /** What all ranks have told each other at the last commit; undefined if a batch was taken since. */
+  #agreed: Partial<Cursor> | undefined;
   #index: readonly IndexedFile[] | undefined;
   /** Not compared with the files yet. */
   #restored: DataState | undefined;
@@ -96,6 +98,7 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
     this.#plan = normalise(parts.nodes);
     becomeResumable<DataPlace>(this, {
       place: () => this.#place(),
+      agree: () => this.#agree(),
       resumeAt: (place) => this.#resumeAt(place),
     });
   }
@@ -268,15 +271,8 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
     }
     const files = await this.#files();
     const { steps } = orderOf(this.#plan, files, this.#placeOfRank(), this.#lanes);
-    const { epoch, position, taken, items, inner } = this.#cursor;
-    const shared = this.#plan.isUncounted
-      ? merged(
-          this.#isShared()
-            ? await allgatherObject({ items, inner, epoch }, { name: 'horovod.data.state' })
-            : [{ items, inner, epoch }],
-          steps.lanes,
-        )
-      : { epoch };
+    const { epoch, position, taken } = this.#cursor;
+    const shared = this.#plan.isUncounted ? merged(await this.#allItems()) : { epoch };
     return {
       v: 1,
       plan: fingerprintOfPlan(this.#parts.nodes),
@@ -337,13 +333,16 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
       files,
       place,
       lanes: this.#lanes,
-      cursor: this.#cursor,
+      // Lanes of other ranks may be this rank's now.
+      cursor: { ...this.#cursor, ...this.#agreed },
       cache: this.#cache,
       meter: this.#meter,
       settings,
       fileSystems: defaultFiles(),
       onTaken: (cursor) => {
-        if (this.#current === own) this.#cursor = cursor;
+        if (this.#current !== own) return;
+        this.#cursor = cursor;
+        this.#agreed = undefined;
       },
     });
   }
@@ -425,18 +424,31 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
         `a dataset of an elastic state needs a state, and this pipeline has none, because ${noState}.`,
       );
     }
+    return { ...this.#cursor, ...this.#agreed, lanes: this.#lanes };
+  }
+
+  /** Each rank knows how far its own lanes are; after this, all know it of all, until the next batch. */
+  #agree(): void {
+    if (!this.#plan.isUncounted || this.#plan.noState !== undefined || !this.#isShared()) return;
+    this.#agreed = merged(allgatherObjectSync(this.#ownItems(), { name: 'horovod.data.commit' }));
+  }
+
+  async #allItems(): Promise<RankItems[]> {
+    const own = this.#ownItems();
+    return this.#isShared() ? await allgatherObject(own, { name: 'horovod.data.state' }) : [own];
+  }
+
+  #ownItems(): RankItems {
     const { items, inner, epoch } = this.#cursor;
-    const files = this.#plan.isUncounted ? this.#knownFiles() : undefined;
-    if (files === undefined || items === undefined) return { ...this.#cursor, lanes: this.#lanes };
+    const files = this.#knownFiles();
+    if (files === undefined) return { items, inner, epoch, first: undefined };
     const { steps } = orderOf(this.#plan, files, this.#placeOfRank(), this.#lanes);
-    const all = this.#isShared()
-      ? allgatherObjectSync({ items, inner, epoch }, { name: 'horovod.data.commit' })
-      : [{ items, inner, epoch }];
-    return { ...this.#cursor, ...merged(all, steps.lanes), lanes: this.#lanes };
+    return { items, inner, epoch, first: itemsOfEpochs(steps.lanes, epoch) };
   }
 
   #resumeAt({ lanes, ...cursor }: DataPlace): void {
     this.#cursor = cursor;
+    this.#agreed = undefined;
     this.#lanes = lanes ?? this.#lanes;
     const old = this.#current;
     this.#current = undefined;
@@ -452,23 +464,29 @@ interface RankItems {
   readonly items: readonly number[] | undefined;
   readonly inner: readonly number[] | undefined;
   readonly epoch: number;
+  /** Items done at the beginning of the epoch; undefined as long as the files are not known. */
+  readonly first: readonly number[] | undefined;
 }
 
-/** Every rank knows how far its own lanes are. */
-function merged(
-  ranks: readonly RankItems[],
-  lanes: { readonly count: number; readonly length: number },
-): { epoch: number; items: number[]; inner: number[] } {
+/** Every rank knows how far its own lanes are. A rank that has not started is where the epoch begins. */
+function merged(ranks: readonly RankItems[]): {
+  epoch: number;
+  items?: number[];
+  inner?: number[];
+} {
+  const epoch = Math.min(...ranks.map((rank) => rank.epoch));
+  const known = ranks.find(({ items, first }) => items !== undefined && first !== undefined);
+  if (known?.items === undefined) return { epoch };
   const items: number[] = [];
   const inner: number[] = [];
-  for (const [rank, { items: own, inner: ownInner, epoch }] of ranks.entries()) {
-    const done = own ?? itemsOfEpochs(lanes, epoch);
-    for (const lane of lanesOfRank(lanes.count, rank, ranks.length)) {
-      items[lane] = done[lane] ?? 0;
-      inner[lane] = ownInner?.[lane] ?? 0;
+  for (const [rank, each] of ranks.entries()) {
+    const done = each.items ?? each.first ?? known.first;
+    for (const lane of lanesOfRank(known.items.length, rank, ranks.length)) {
+      items[lane] = done?.[lane] ?? 0;
+      inner[lane] = each.inner?.[lane] ?? 0;
     }
   }
-  return { epoch: Math.min(...ranks.map(({ epoch }) => epoch)), items, inner };
+  return { epoch, items, inner };
 }
 
 /** Rows in memory as a file; blocks let a shuffle mix them. */

@@ -1,9 +1,11 @@
 // A field of a state that is more than a value: an object that keeps its identity, and whose place in its work is saved instead. A
-// sampler is one.
+// sampler is one, and a dataset.
 
 export interface Resumable<P> {
-  /** Where it is, as a value that structuredClone() takes. */
+  /** Where it is, as a value that structuredClone() takes. Not collective. */
   place(): P;
+  /** Collective, before each commit: ranks tell each other what place() has to know of all of them. */
+  agree?(): void;
   /** Goes there. */
   resumeAt(place: P): void;
 }

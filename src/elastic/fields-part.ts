@@ -1,5 +1,5 @@
 // Fields of a state: numbers, texts, lists, plain objects. A commit keeps a structured clone of each. Fields that are Resumable
-// (samplers) stay the same objects, and only their place is kept. Typed arrays are kept by array-part.ts.
+// (samplers, datasets) stay the same objects, and only their place is kept. Typed arrays are kept by array-part.ts.
 
 import { isDeepStrictEqual } from 'node:util';
 import { broadcastObject } from '../context/default/default-collectives.ts';
@@ -25,6 +25,7 @@ export class FieldsPart implements StatePart {
 
   save(slot = 0): void {
     const [owner, names] = [this.#owner, this.#names];
+    for (const name of names) resumableOf(owner[name])?.agree?.();
     // Cloning may fail: what was kept must then still be there as a whole.
     const isPlain = names.every(
       (name) => isPlainValue(owner[name]) || resumableOf(owner[name]) !== undefined,
@@ -85,7 +86,7 @@ export function checkField(name: string, value: unknown, keeper: string): void {
   throw new HorovodError(
     'ERR_HVD_INVALID_ARGUMENT',
     `${keeper}: field ${name} is ${describe(value)}, which cannot be saved. Fields are numbers, texts, lists, plain objects, typed ` +
-      'arrays and samplers. Models, variables and optimizers belong in the state of their framework: KerasState, TensorFlowState, JaxState.',
+      'arrays, samplers and datasets. Models, variables and optimizers belong in the state of their framework: KerasState, TensorFlowState, JaxState.',
   );
 }
 

@@ -1,0 +1,52 @@
+// Datasets in whole jobs: every sample is used exactly once in an epoch, although ranks are killed and their number changes.
+
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { writeTfRecords } from '../../src/data/tfrecord-writer.ts';
+import { spawnRanks } from '../../src/testing/spawn-ranks.ts';
+import { startFaultJob } from '../support/fault-job.ts';
+import { sourcePath } from '../support/repository.ts';
+
+const range = (length: number) => Array.from({ length }, (_, each) => each);
+const sorted = (list: readonly number[]) => [...list].sort((a, b) => a - b);
+
+function temporaryFolder(t: { after(fn: () => void): void }): string {
+  const folder = mkdtempSync(join(tmpdir(), 'horovod-test-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+test('a job that was killed in mid-epoch resumes with other numbers of ranks, and every sample is used once', async (t) => {
+  const folder = temporaryFolder(t);
+  const records = range(150).map((id) => ({ id: [id] }));
+  await writeTfRecords(records, join(folder, 'train-{shard}.tfrecord'), { shards: 3, index: false });
+  const script = sourcePath('data/resume.ts');
+  const env = { HOROVOD_DATA_THREADS: '1' };
+  const killed = await spawnRanks(2, script, { args: [folder, '1', '5'], env });
+  assert.notEqual(killed.exitCode, 0);
+  const again = await spawnRanks(3, script, { args: [folder, '2', '8'], env });
+  assert.notEqual(again.exitCode, 0);
+  const last = await spawnRanks(1, script, { args: [folder], env });
+  assert.equal(last.exitCode, 0, last.stderr);
+  const { used, state } = JSON.parse(readFileSync(join(folder, 'checkpoint.json'), 'utf8'));
+  assert.deepEqual(used.map(sorted), [range(150), range(150)]);
+  assert.equal(state.lanes, 16);
+});
+
+test('an elastic job that loses a rank uses every sample of its datasets once', async (t) => {
+  const folder = temporaryFolder(t);
+  const { run, said, ended } = startFaultJob(t, 3, 'elastic-data.ts', {
+    args: [folder],
+    flags: ['--min-np', '1', '--blacklist-cooldown-range', '0.1', '0.2'],
+  });
+  const { value } = await said(0, 'used');
+  assert.equal((await ended()).exitCode, 0, `${run.stdout}\n${run.stderr}`);
+  const { used, odds } = value as { used: number[][]; odds: number[] };
+  assert.deepEqual(used.map(sorted), [range(101), range(101)]);
+  assert.ok(odds.length > 100);
+  assert.equal(new Set(odds).size, odds.length);
+  assert.ok(odds.every((each) => each % 2 === 1));
+});
