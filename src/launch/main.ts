@@ -2,7 +2,8 @@
 
 import { fileURLToPath } from 'node:url';
 import { HorovodError } from '../errors.ts';
-import { parseCommandLine } from '../settings/command-line.ts';
+import { Files } from '../files/registry.ts';
+import { type CommandLine, parseCommandLine } from '../settings/command-line.ts';
 import { typedCommand } from '../settings/command-name.ts';
 import { processEnvironment } from '../settings/environment.ts';
 import { helpText } from '../settings/help.ts';
@@ -13,6 +14,7 @@ import { isElastic } from './elastic/is-elastic.ts';
 import { Job } from './job.ts';
 import { jobRequest, type Launch, planHosts } from './job-request.ts';
 import type { ConsoleWriter } from './output/console-writer.ts';
+import { divertOutputs } from './output/outputs-on-servers.ts';
 import { openConsole } from './output/terminal-writer.ts';
 import { crowdedHint } from './spawn/allowed-cores.ts';
 import { StartClock } from './start-clock.ts';
@@ -54,9 +56,37 @@ interface Surroundings extends Pick<Launch, 'stdout' | 'stderr' | 'terminalColum
 type Started = Pick<Job, 'interrupt'> & Partial<Pick<Job, 'askForRecords' | 'resizeTerminal'>>;
 
 async function run(argv: readonly string[], surroundings: Surroundings): Promise<number> {
+  const parsed = parseCommandLine(argv, processEnvironment());
+  const { options, settings, environment } = parsed;
+  if (options.help || options.version || options.checkBuild) return runParsed(parsed, surroundings);
+  const files = new Files(settings);
+  const requested = { outputFilename: options.outputFilename, timelineFile: settings.timelineFile };
+  const diverted = await divertOutputs(files, requested);
+  if (diverted === undefined) return runParsed(parsed, surroundings);
+  const { outputFilename, timelineFile } = diverted;
+  const timeline = timelineFile === undefined ? {} : { HOROVOD_TIMELINE: timelineFile };
+  try {
+    return await runParsed(
+      {
+        ...parsed,
+        options: { ...options, outputFilename },
+        settings: { ...settings, timelineFile },
+        environment: { ...environment, ...timeline },
+      },
+      surroundings,
+    );
+  } finally {
+    await diverted.copy(surroundings.say);
+    await files.close();
+  }
+}
+
+async function runParsed(
+  { options, command, environment, settings, notices }: CommandLine,
+  surroundings: Surroundings,
+): Promise<number> {
   const { stdout, stderr, terminalColumns, say, onStart } = surroundings;
   const driverEnvironment = processEnvironment();
-  const { options, command, environment, settings, notices } = parseCommandLine(argv, driverEnvironment);
   if (options.help) return print(stdout, helpText());
   if (options.version) return print(stdout, `${packageVersion()}\n`);
   for (const notice of notices) say(notice);

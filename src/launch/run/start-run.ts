@@ -5,6 +5,7 @@ import { relative, resolve } from 'node:path';
 import { Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { HorovodError } from '../../errors.ts';
+import { isLocal } from '../../files/location.ts';
 import { withoutLoopback } from '../../net/addresses.ts';
 import type { Store } from '../../rendezvous/store/store.ts';
 import { TcpStoreServer } from '../../rendezvous/store/tcp-store-server.ts';
@@ -80,6 +81,9 @@ async function startJob(options: RunOptions, remarks: string[]): Promise<RunJob 
   const { prefixOutput = true, verbose = false } = options;
   if (hosts !== undefined && hostfile !== undefined) {
     throw settingError('run: hosts and hostfile cannot be used together.');
+  }
+  if (outputFilename !== undefined && !isLocal(outputFilename)) {
+    throw settingError(`run: outputFilename is ${outputFilename}; expected a folder of this machine.`);
   }
   const isElasticRun = isElastic(settings) || options.discover !== undefined;
   const processes = options.np ?? (isElasticRun ? options.minNp : undefined) ?? slotsOf(options);

@@ -385,6 +385,13 @@ function traceOrigin(): TraceOrigin {
 }
 
 function checkFile(file: unknown): string {
+  if (typeof file === 'string' && /^[a-z][a-z0-9+.-]+:\/\//i.test(file)) {
+    throw new HorovodError(
+      'ERR_HVD_TIMELINE',
+      `startTimeline: ${file} is a URL, and a timeline is written to a file of this machine. horovodrun --timeline-filename ${file} ` +
+        'copies it there when the job has ended.',
+    );
+  }
   if (typeof file === 'string' && file !== '' && file !== dynamicFile) return file;
   throw new HorovodError(
     'ERR_HVD_INVALID_ARGUMENT',

@@ -101,7 +101,7 @@ export const launchTable: SettingsOf<LaunchOptions> = {
     outputFilename: {
       flags: [{ names: ['--output-filename'], operand: 'DIRECTORY' }],
       kind: anyText,
-      text: 'Also write the output of each rank to DIRECTORY/rank.<rank>/stdout and stderr; of an elastic job, to worker.<number>/.',
+      text: 'Also write the output of each rank to DIRECTORY/rank.<rank>/stdout and stderr; of an elastic job, to worker.<number>/. DIRECTORY may be a URL, such as hdfs://…, to which the files are copied when the job has ended.',
     },
     prefixOutput: {
       flags: [{ names: ['--no-prefix-output'], text: '0' }],

@@ -13,8 +13,9 @@ export interface TimelineSettings {
   readonly timelineMaxMb: number;
 }
 
-/** A relative path is relative to where the flag was given; ranks may run elsewhere. DYNAMIC is not a path. */
-const absolute = (text: string): string => (text === '' || text === 'DYNAMIC' ? text : resolve(text));
+/** A relative path is relative to where the flag was given; ranks may run elsewhere. DYNAMIC and URLs are not paths. */
+const absolute = (text: string): string =>
+  text === '' || text === 'DYNAMIC' || /^[a-z][a-z0-9+.-]+:\/\//i.test(text) ? text : resolve(text);
 
 export const timelineSettings: SettingsOf<TimelineSettings> = inGroup('Monitoring and logging', {
   timelineFile: {
@@ -22,7 +23,7 @@ export const timelineSettings: SettingsOf<TimelineSettings> = inGroup('Monitorin
     flags: [{ names: ['--timeline-filename'], operand: 'FILE', toText: absolute }],
     yaml: { key: 'timeline.filename', toText: absolute },
     kind: anyText,
-    text: 'File for a timeline of all ranks, written by rank 0, for chrome://tracing or Perfetto; DYNAMIC waits for startTimeline().',
+    text: 'File for a timeline of all ranks, written by rank 0, for chrome://tracing or Perfetto; DYNAMIC waits for startTimeline(). With horovodrun also a URL, such as hdfs://…, to which it is copied when the job has ended.',
   },
   timelineMarkCycles: {
     env: 'HOROVOD_TIMELINE_MARK_CYCLES',
