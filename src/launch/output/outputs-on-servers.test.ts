@@ -72,8 +72,8 @@ test('what cannot be copied stays here, and a message says where', async (t) => 
   const folder = /could not be copied: Cannot write hdfs:\/\/nn\/run\/.*They are in (\S+)\.\n/.exec(
     stderr,
   )?.[1];
-  assert.ok(folder !== undefined && folder.startsWith(temporary), stderr);
-  assert.match(readFileSync(join(folder, 'output/rank.0/stdout'), 'utf8'), /hello from 0/);
+  assert.ok(folder?.startsWith(temporary), stderr);
+  assert.match(readFileSync(join(folder ?? '', 'output/rank.0/stdout'), 'utf8'), /hello from 0/);
 });
 
 test('a place that cannot be written is rejected before the ranks start', async (t) => {
