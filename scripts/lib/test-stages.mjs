@@ -22,7 +22,7 @@ const fromCode = (code) => (code === 0 ? ok : bad);
 
 /** Tests that choose their transports themselves, or are about starting ranks. */
 const choosesItsTransport =
-  /\/(divergence|elastic-training|fault-(late-writer|launcher|limits|start|versions)|logs|mpi-transport|mpirun|one-mistake|resume-recipe|run|status|two-names|without-launcher)\.test\.ts$/;
+  /\/(divergence|elastic-(fault-points|flatness|training)|fault-(late-writer|launcher|limits|start|versions)|logs|mpi-transport|mpirun|one-mistake|resume-recipe|run|status|two-names|without-launcher)\.test\.ts$/;
 /** Slow tests that hardly depend on the version of Node: transports between hosts, kernels, searches. */
 const isIndependentOfNode =
   /\/transport\/hierarchical\/|\/(tensorflow\/backend|tensor|autotune)\/|\/(opening|portable-cluster-\w+)\.test/;

@@ -1,5 +1,6 @@
 // A process of an elastic job. It has one connection to the driver for all its life, and a context for each generation that it
-// is in. What outlives a generation is here: that connection, the memory that other ranks reach, and the step clock.
+// is in. What outlives a generation is here: that connection, the memory that other ranks reach, the thread that watches other
+// hosts, and the step clock.
 
 import { StepClock } from '../engine/step-clock.ts';
 import { HorovodError } from '../errors.ts';
@@ -14,6 +15,7 @@ import { loadNative } from '../transport/native/load.ts';
 import { ReachableMemory } from '../transport/native/reachable-memory.ts';
 import type { HorovodContext } from './context.ts';
 import type { World } from './context-parts.ts';
+import { KeptWatch } from './host-watch/host-watch.ts';
 import { createContext, type InitOptions } from './start/bootstrap.ts';
 import { whereabouts } from './start/hosts.ts';
 
@@ -26,6 +28,7 @@ export class ElasticWorker {
   readonly #processSet: ProcessSet;
   readonly #job: JoinedJob;
   readonly #memory = new ReachableMemory();
+  readonly #watch = new KeptWatch();
   readonly #steps = new StepClock();
   readonly #timelines = new TimelineHistory();
   #hasRun = false;
@@ -42,6 +45,9 @@ export class ElasticWorker {
     this.#options = options;
     this.#processSet = processSet;
     this.#job = job;
+    // The first worker of a host will probably watch the others for it. Its thread starts while it waits for a seat, and not while
+    // everybody waits for it.
+    if (settings.localRank === 0 && settings.crossSize > 1) this.#watch.prepare(job.secret);
   }
 
   /** Connects with the driver. `options` hold for every generation, and so does `processSet`, the set of all ranks. */
@@ -98,6 +104,7 @@ export class ElasticWorker {
       job,
       number: this.number,
       memory: this.#memory,
+      watch: this.#watch,
       steps: this.#steps,
       timelines: this.#timelines,
     };
@@ -116,6 +123,7 @@ export class ElasticWorker {
 
   close(): void {
     this.#job.close();
+    this.#watch.close();
     this.#memory.close();
   }
 }

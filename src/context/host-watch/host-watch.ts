@@ -4,6 +4,7 @@
 import { Worker } from 'node:worker_threads';
 import { ControlBlock, toError } from '../../control/control-block.ts';
 import { HorovodError } from '../../errors.ts';
+import type { JobSecret } from '../../settings/job-secret.ts';
 import type { WatchOrder, WatchReport, WatchThreadData } from './orders.ts';
 import type { WatcherOptions } from './watcher.ts';
 
@@ -14,27 +15,53 @@ const tellTimeoutMs = 500;
 
 /** Starts this host's watch. When it resolves `candidates` is set; the other hosts need them to connect. */
 export async function startWatch(options: WatcherOptions): Promise<HostWatch> {
-  const watch = new HostWatch(options);
-  await watch.opened;
+  const watch = new HostWatch(options.secret);
+  await watch.open(options);
   return watch;
+}
+
+/** The watch of a worker of an elastic job: its thread serves one generation after the other. */
+export class KeptWatch {
+  #watch: HostWatch | undefined;
+
+  /** Starts the thread, if there is none: open() will then be quick. */
+  prepare(secret: JobSecret): HostWatch {
+    if (this.#watch === undefined || this.#watch.isOver) this.#watch = new HostWatch(secret, true);
+    return this.#watch;
+  }
+
+  /** Like startWatch(). Its stop() and destroy() leave the thread running. */
+  async open(options: WatcherOptions): Promise<HostWatch> {
+    const watch = this.prepare(options.secret);
+    await watch.open(options);
+    return watch;
+  }
+
+  close(): void {
+    void this.#watch?.kill();
+    this.#watch = undefined;
+  }
 }
 
 export class HostWatch {
   /** Where the watches of other hosts find this one. */
   candidates: readonly string[] = [];
-  readonly opened: Promise<void>;
   readonly #worker: Worker;
+  readonly #isKept: boolean;
   readonly #served = new Int32Array(new SharedArrayBuffer(4));
   readonly #onExit: (code: number) => void;
+  #options: Omit<WatcherOptions, 'secret'> | undefined;
   #awaited: { resolve(): void; reject(error: unknown): void } | undefined;
+  #watches = 0;
   #orders = 0;
   #isOver = false;
 
-  constructor({ secret, ...options }: WatcherOptions) {
+  constructor(secret: JobSecret, isKept = false) {
+    this.#isKept = isKept;
     const data: WatchThreadData = {
-      options,
       secretHex: secret.revealForEnvironment(),
       served: this.#served.buffer as SharedArrayBuffer,
+      isKept,
     };
     this.#worker = new Worker(new URL('./worker.js', import.meta.url), {
       workerData: data,
@@ -45,12 +72,25 @@ export class HostWatch {
       resourceLimits: { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 8 },
     });
     this.#worker.on('message', (report: WatchReport) => this.#onReport(report));
-    this.#worker.on('error', (error) => this.#onDeath(options, error));
+    this.#worker.on('error', (error) => this.#onDeath(error));
     this.#worker.on('exit', () => this.#settle(ended()));
-    this.opened = this.#wait();
+    this.#worker.unref();
     // A process that exits reports its code; only one that is killed just disconnects.
     this.#onExit = (code) => this.#orderSync({ type: 'exit', number: ++this.#orders, code: code & 0xff });
+  }
+
+  /** The thread has ended, or is about to. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Begins to watch for a generation; the watch for the one before ends. */
+  async open({ secret: _, ...options }: WatcherOptions): Promise<void> {
+    this.#options = options;
+    process.off('exit', this.#onExit);
     process.once('exit', this.#onExit);
+    this.#order({ type: 'open', watch: ++this.#watches, options });
+    await this.#wait();
   }
 
   /** Connects with the watches of all `peers`, whose `candidates` are given in the same order. */
@@ -80,22 +120,24 @@ export class HostWatch {
 
   /**
    * Says goodbye, before it returns: this process may end from now on. The thread goes on for the other ranks of this
-   * host until they have left too. Twice is fine.
+   * host until they have left too; in an elastic job, where all of them are leaving, it hangs up. Twice is fine.
    */
   stop(): void {
     process.off('exit', this.#onExit);
     this.#orderSync({ type: 'leave', number: ++this.#orders });
   }
 
-  /** Says goodbye and ends the thread, whatever other ranks of this host do: for a start that has failed. */
+  /** Says goodbye and hangs up, whatever other ranks of this host do: for a start that has failed. */
   async destroy(): Promise<void> {
     this.stop();
-    await this.kill();
+    if (!this.#isKept) await this.kill();
   }
 
   /** Ends the thread as it is: the other hosts take it for a death. */
   async kill(): Promise<void> {
     process.off('exit', this.#onExit);
+    // Nobody answers any more.
+    this.#isOver = true;
     await this.#worker.terminate();
   }
 
@@ -127,6 +169,8 @@ export class HostWatch {
   }
 
   #onReport(report: WatchReport): void {
+    // Of a generation that is over.
+    if (report.watch !== this.#watches) return;
     const awaited = this.#awaited;
     this.#awaited = undefined;
     this.#worker.unref();
@@ -136,7 +180,8 @@ export class HostWatch {
   }
 
   /** A bug in the thread, or no memory for it. Nobody would notice a lost host any more, so the job fails. */
-  #onDeath({ controlBlockPath, rank }: Omit<WatcherOptions, 'secret'>, error: unknown): void {
+  #onDeath(error: unknown): void {
+    const { controlBlockPath = '', rank } = this.#options ?? {};
     const message = `the thread of rank ${rank} that watches the other hosts has failed: ${String(error)}.`;
     try {
       const block = ControlBlock.open(controlBlockPath);

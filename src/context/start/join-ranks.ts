@@ -207,6 +207,7 @@ class Start {
       wait: { ...wait, signal: eitherOf(wait.signal, this.#watch.signal) },
       exchange: (text) => this.#gather('addresses', text),
       memory: this.#request.seating?.memory,
+      watch: this.#request.seating?.watch,
     });
     const { transport } = this.#opened;
     this.#debug(

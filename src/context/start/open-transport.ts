@@ -22,7 +22,7 @@ import type { NativeAddon } from '../../transport/native/addon.ts';
 import { loadNative } from '../../transport/native/load.ts';
 import type { ReachableMemory } from '../../transport/native/reachable-memory.ts';
 import type { Transport } from '../../transport/transport.ts';
-import type { HostWatch, WatchedHost } from '../host-watch/host-watch.ts';
+import type { HostWatch, KeptWatch, WatchedHost, WatcherOptions } from '../host-watch/host-watch.ts';
 import type { TransportDecision } from './choose-transport.ts';
 import type { HostMap } from './hosts.ts';
 
@@ -43,6 +43,7 @@ export interface TransportRequest {
   readonly wait: WaitOptions;
   /** Of a process that outlives the transport. */
   readonly memory?: ReachableMemory | undefined;
+  readonly watch?: KeptWatch | undefined;
   /** Every member gives a text and gets all. */
   exchange(text: string): Promise<readonly string[]>;
 }
@@ -85,10 +86,13 @@ export async function openTransport(request: TransportRequest): Promise<OpenedTr
   }
   const { networkInterfaces } = settings;
   const { MeshListener } = await import('../../net/mesh/listener.ts');
+  const opening = openWatch(request);
+  // Until it is awaited.
+  opening.catch(() => undefined);
   const listener = await MeshListener.open({ ...identityOf(job), rank: job.rank, networkInterfaces });
   let watch: HostWatch | undefined;
   try {
-    watch = await openWatch(request);
+    watch = await opening;
     const own: Addresses = {
       mesh: listener.candidates,
       ...(watch === undefined ? {} : { watch: watch.candidates }),
@@ -113,11 +117,8 @@ export async function openTransport(request: TransportRequest): Promise<OpenedTr
     await watch?.connect(others, { signal, timeoutMs });
     const transport = await openClusterTransport(request, clusterOptions, native);
     const opened = watch;
-    // In an elastic job nobody is left who would need the thread: the generation is over for all.
-    const isElastic = settings.worker !== undefined;
     const close = () => {
-      if (isElastic) void opened?.destroy();
-      else opened?.stop();
+      opened?.stop();
       listener.close();
     };
     return { transport, close };
@@ -171,8 +172,7 @@ async function openWatch(request: TransportRequest): Promise<HostWatch | undefin
   const { settings, job, block, hosts, members, place, generation } = request;
   const local = hosts.placesOn(hosts.hostOf[place] as number);
   if (hosts.hosts === 1 || local[0] !== place) return undefined;
-  const { startWatch } = await import('../host-watch/host-watch.ts');
-  return startWatch({
+  const options: WatcherOptions = {
     ...identityOf(job),
     channel: `watch/${generation}`,
     controlBlockPath: block.path,
@@ -183,7 +183,10 @@ async function openWatch(request: TransportRequest): Promise<HostWatch | undefin
     networkInterfaces: settings.networkInterfaces,
     peerTimeoutMs: settings.peerTimeoutMs,
     shmDirectory: settings.shmDirectory,
-  });
+  };
+  if (request.watch !== undefined) return request.watch.open(options);
+  const { startWatch } = await import('../host-watch/host-watch.ts');
+  return startWatch(options);
 }
 
 /** With the place of the rank that watches for each. */

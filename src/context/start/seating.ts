@@ -5,6 +5,7 @@ import type { TimelineHistory } from '../../observe/timeline/timeline.ts';
 import { generationPrefix, type Seat } from '../../rendezvous/elastic-messages.ts';
 import type { JoinedJob } from '../../rendezvous/join.ts';
 import type { ReachableMemory } from '../../transport/native/reachable-memory.ts';
+import type { KeptWatch } from '../host-watch/host-watch.ts';
 
 export interface Seating {
   readonly seat: Pick<Seat, 'generation' | 'rank' | 'size'>;
@@ -14,6 +15,7 @@ export interface Seating {
   readonly number: number;
   readonly timelines: TimelineHistory;
   readonly memory: ReachableMemory;
+  readonly watch: KeptWatch;
   readonly steps: StepClock;
 }
 

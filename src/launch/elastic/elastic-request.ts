@@ -115,8 +115,16 @@ async function findHosts(
   if (listed === undefined && (hostDiscoveryScript !== undefined || discover !== undefined)) {
     const find = discover ?? scriptFinder(hostDiscoveryScript ?? '', slotsPerHost);
     const remoteNames = new Set<string>();
+    const known = new Set<string>();
     const onFound = async (found: readonly PlanHost[]) => {
-      for (const { name } of found) if (!(await isLocalHost(name, startTimeoutMs))) remoteNames.add(name);
+      // Each name is looked up once: the list comes every second.
+      const unknown = found.filter(({ name }) => !known.has(name));
+      await Promise.all(
+        unknown.map(async ({ name }) => {
+          if (!(await isLocalHost(name, startTimeoutMs))) remoteNames.add(name);
+          known.add(name);
+        }),
+      );
     };
     return { hosts: new HostDiscovery({ find, onFound, say }), remoteNames };
   }
