@@ -10,16 +10,24 @@ import { processEnvironment } from '../settings/environment.ts';
 import { readSettings } from '../settings/read-settings.ts';
 import { describe, type Tensor } from '../tensor/tensor.ts';
 import { DataIterator } from './data-iterator.ts';
+import {
+  type BatchOf,
+  type BatchOptions,
+  type BucketOptions,
+  checkedBatch,
+  checkWhole,
+  type PaddedBatchOptions,
+} from './dataset-options.ts';
 import { shareIndex } from './execute/file-indexes.ts';
 import { MemoryCache } from './execute/memory-cache.ts';
 import { type DataMetrics, Meter } from './execute/metrics.ts';
-import type { IndexedFile } from './execute/pieces.ts';
+import { type IndexedFile, memoryFile } from './execute/pieces.ts';
 import { itemsOfEpochs, openRun, orderOf, type Place, type Run } from './execute/run.ts';
 import { formatOf } from './execute/source-formats.ts';
 import { type Cursor, stepsPerEpoch } from './execute/steps.ts';
 import { checkFeatures, type Features } from './formats/example/features.ts';
-import { lanesOfRank } from './order/lane-walk.ts';
 import { checkState, checkStateIndex, type DataState } from './order/state.ts';
+import { merged, type RankItems } from './place-of-ranks.ts';
 import { fingerprintOfFiles, fingerprintOfPlan } from './plan/fingerprint.ts';
 import {
   type ElementContext,
@@ -31,40 +39,6 @@ import {
 import type { ArrayColumn, NodeFunction, PlanNode, SourceNode } from './plan/nodes.ts';
 import { normalise, type Plan } from './plan/normalise.ts';
 import { becomeResumable } from './resumable.ts';
-
-/** What a value becomes in a batch: numbers and tensors get a first dimension, byte strings and texts become lists. */
-export type BatchValue<V> = V extends number | boolean | Tensor | Float32Array | Float64Array | Int32Array
-  ? Tensor
-  : V extends string | Uint8Array
-    ? V[]
-    : unknown;
-/** A batch of elements. */
-export type BatchOf<T> = T extends number | boolean | string | Uint8Array | Tensor
-  ? BatchValue<T>
-  : { [K in keyof T]: BatchValue<T[K]> };
-
-/** Options of batch(). */
-export interface BatchOptions {
-  /** Leave out the last batch of an epoch if it is not full. */
-  dropRemainder?: boolean | undefined;
-  /** Samples of all ranks together per step, however many ranks there are; instead of `size` per rank. */
-  globalSize?: number | undefined;
-}
-
-/** Options of paddedBatch(). */
-export interface PaddedBatchOptions extends BatchOptions {
-  /** What values are padded with, by column. Default: 0. */
-  padding?: Readonly<Record<string, number>> | undefined;
-}
-
-/** Options of bucketByLength(). */
-export interface BucketOptions {
-  /** Growing lengths that divide the elements into one bucket more than there are boundaries. */
-  boundaries: readonly number[];
-  /** Of each bucket; or one for all. */
-  batchSizes: readonly number[] | number;
-  padding?: Readonly<Record<string, number>> | undefined;
-}
 
 type Fn<T, R> = FunctionReference | ((element: T, context: ElementContext) => R | Promise<R>);
 
@@ -458,57 +432,4 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
 
 interface DataPlace extends Cursor {
   readonly lanes: number | undefined;
-}
-
-interface RankItems {
-  readonly items: readonly number[] | undefined;
-  readonly inner: readonly number[] | undefined;
-  readonly epoch: number;
-  /** Items done at the beginning of the epoch; undefined as long as the files are not known. */
-  readonly first: readonly number[] | undefined;
-}
-
-/** Every rank knows how far its own lanes are. A rank that has not started is where the epoch begins. */
-function merged(ranks: readonly RankItems[]): {
-  epoch: number;
-  items?: number[];
-  inner?: number[];
-} {
-  const epoch = Math.min(...ranks.map((rank) => rank.epoch));
-  const known = ranks.find(({ items, first }) => items !== undefined && first !== undefined);
-  if (known?.items === undefined) return { epoch };
-  const items: number[] = [];
-  const inner: number[] = [];
-  for (const [rank, each] of ranks.entries()) {
-    const done = each.items ?? each.first ?? known.first;
-    for (const lane of lanesOfRank(known.items.length, rank, ranks.length)) {
-      items[lane] = done?.[lane] ?? 0;
-      inner[lane] = each.inner?.[lane] ?? 0;
-    }
-  }
-  return { epoch, items, inner };
-}
-
-/** Rows in memory as a file; blocks let a shuffle mix them. */
-function memoryFile(rows: number): IndexedFile {
-  const block = 256;
-  const blocks = Array.from({ length: Math.ceil(rows / block) }, (_, each) =>
-    Math.min(block, rows - each * block),
-  );
-  return { location: '', size: 0, records: rows, first: 0, offsets: null, blocks };
-}
-
-function checkedBatch(
-  size: number,
-  { dropRemainder = false, globalSize }: BatchOptions,
-  what: string,
-): { size: number; dropRemainder: boolean; globalSize: number | null } {
-  checkWhole(size, 1, what, 'size');
-  if (globalSize !== undefined) checkWhole(globalSize, 1, what, 'globalSize');
-  return { size, dropRemainder, globalSize: globalSize ?? null };
-}
-
-function checkWhole(value: unknown, min: number, what: string, name: string): void {
-  if (Number.isSafeInteger(value) && (value as number) >= min) return;
-  throw invalid(what, `${name} is a whole number from ${min}, not ${describe(value)}`);
 }

@@ -1,14 +1,14 @@
 // The face of `horovod/data`: training data as pipelines that every rank reads its share of.
 
 export { batchInfo, type DataIterator } from './data-iterator.ts';
-export {
-  type BatchOf,
-  type BatchOptions,
-  type BatchValue,
-  type BucketOptions,
-  Dataset,
-  type PaddedBatchOptions,
-} from './dataset.ts';
+export { Dataset } from './dataset.ts';
+export type {
+  BatchOf,
+  BatchOptions,
+  BatchValue,
+  BucketOptions,
+  PaddedBatchOptions,
+} from './dataset-options.ts';
 export type { BatchInfo } from './execute/iteration.ts';
 export type { DataMetrics } from './execute/metrics.ts';
 export {

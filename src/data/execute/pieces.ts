@@ -26,6 +26,15 @@ export interface IndexedFile {
   readonly blocks: readonly number[];
 }
 
+/** Rows in memory as a file; blocks let a shuffle mix them. */
+export function memoryFile(rows: number): IndexedFile {
+  const block = 256;
+  const blocks = Array.from({ length: Math.ceil(rows / block) }, (_, each) =>
+    Math.min(block, rows - each * block),
+  );
+  return { location: '', size: 0, records: rows, first: 0, offsets: null, blocks };
+}
+
 export type SourceFormat =
   | { readonly kind: 'bytes'; readonly format: ByteFormat }
   | { readonly kind: 'elements'; readonly format: ElementFormat };
