@@ -70,7 +70,7 @@ export type {
   ReduceOptions,
 } from './operations/options.ts';
 export type { PreparedCollective, StartedCollective } from './operations/prepared.ts';
-export { ProcessSet } from './operations/process-set.ts';
+export { ProcessSet, type ProcessSetWorld } from './operations/process-set.ts';
 export { Compression, type CompressionName } from './tensor/compression/compression.ts';
 export type {
   AnyCompressor,

@@ -8,11 +8,10 @@ import {
   defaultWorld,
   openContext,
 } from '../context/default/default-context.ts';
-import { HorovodError } from '../errors.ts';
 import type { Files } from '../files/registry.ts';
 import type { AllreduceOptions } from '../operations/options.ts';
 import type { PreparedCollective } from '../operations/prepared.ts';
-import type { ProcessSet } from '../operations/process-set.ts';
+import { notRegistered, type ProcessSet } from '../operations/process-set.ts';
 import type { OperationRunner } from '../operations/runner.ts';
 import { processEnvironment } from '../settings/environment.ts';
 import { readSettings } from '../settings/read-settings.ts';
@@ -101,10 +100,7 @@ export function groupSize({
   if (processSet === undefined) return size();
   if (processSet.included() !== null) return processSet.included() ? (processSet.size() ?? 1) : 1;
   // Training would go on, with every rank alone.
-  throw new HorovodError(
-    'ERR_HVD_PROCESS_SET',
-    `${what}: ${processSet} is not registered, or has been removed. Give it to init({ processSets }) or addProcessSet().`,
-  );
+  throw notRegistered(processSet, what);
 }
 
 /** Where rank 0 writes what all ranks would say alike; undefined on other ranks. Works before init() too. */

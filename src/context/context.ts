@@ -19,7 +19,7 @@ import type { Timeline } from '../observe/timeline/timeline.ts';
 import { type AllreduceOptions, type CollectiveOptions, checkOptions } from '../operations/options.ts';
 import type { Members, Plan } from '../operations/plan.ts';
 import { type PreparedCollective, prepareAllreduceSync } from '../operations/prepared.ts';
-import { ProcessSet } from '../operations/process-set.ts';
+import { notRegistered, type ProcessSet } from '../operations/process-set.ts';
 import { quickAllreduce, quickAllreduceSync } from '../operations/quick-allreduce.ts';
 import { QuickCall, type QuickRunner, type SlowOperation } from '../operations/quick-call.ts';
 import type { TensorLike } from '../tensor/tensor.ts';
@@ -34,7 +34,7 @@ import { closedError, shutDownError, staleError } from './closed-errors.ts';
 import type { ContextLimits, ContextParts, CreateOptions, World } from './context-parts.ts';
 import { GradientSettings } from './gradient-settings.ts';
 import { ProcessSetChanges } from './membership/process-set-changes.ts';
-import { checkDistinct, ProcessSetTable, type RegisteredSet } from './membership/process-set-table.ts';
+import { ProcessSetTable, type RegisteredSet } from './membership/process-set-table.ts';
 import { type ContextObservers, createObservers } from './observers.ts';
 import { exchangeOptional, exchangeOptionalSync } from './optional-exchange.ts';
 import { abortedError, abortOn, requestOf, zeroRequest } from './requests.ts';
@@ -123,13 +123,7 @@ export class HorovodContext implements QuickRunner {
         timeoutMs,
       });
       context.#addSet(parts.processSet, ranks, group);
-      const sets = options.processSets ?? [];
-      checkDistinct(sets);
-      await context.#changes.agreeOn(
-        `init with ${sets.map((set) => `[${set.ranks.join(',')}]`).join(' ') || 'none'}`,
-        options,
-      );
-      for (const set of sets) await context.#changes.open(set, options);
+      await context.#changes.addFirst(options.processSets ?? [], options);
       context.status.write();
       return context;
     } catch (error) {
@@ -449,12 +443,7 @@ export class HorovodContext implements QuickRunner {
   #registered(set: ProcessSet | undefined, what: string): RegisteredSet {
     this.#checkOpen(what);
     const registered = this.#sets.find(set);
-    if (registered === undefined) {
-      throw new HorovodError(
-        'ERR_HVD_PROCESS_SET',
-        `${what}: ${set instanceof ProcessSet ? set : 'a value that is not a ProcessSet'} is not registered, or has been removed. Give it to init({ processSets }) or addProcessSet().`,
-      );
-    }
+    if (registered === undefined) throw notRegistered(set, what);
     if (registered.members.index < 0) {
       throw new HorovodError(
         'ERR_HVD_PROCESS_SET',

@@ -7,7 +7,7 @@ import { ControlBlock } from '../control/control-block.ts';
 import { HorovodError } from '../errors.ts';
 import { allreduce } from '../operations/collectives.ts';
 import { prepareAllreduce } from '../operations/prepared.ts';
-import { ProcessSet } from '../operations/process-set.ts';
+import { notRegistered, ProcessSet } from '../operations/process-set.ts';
 import { generationPrefix, type Seat } from '../rendezvous/elastic-messages.ts';
 import { controlBlockKey } from '../rendezvous/store/keys.ts';
 import { TcpStoreServer } from '../rendezvous/store/tcp-store-server.ts';
@@ -44,7 +44,12 @@ async function startJob(t: Scope, transport: string) {
   return { server, join };
 }
 
-function seatOf(generation: number, workers: readonly number[], worker: number): Seat {
+function seatOf(
+  generation: number,
+  workers: readonly number[],
+  worker: number,
+  since: readonly number[] = workers.map(() => 1),
+): Seat {
   const rank = workers.indexOf(worker);
   return {
     generation,
@@ -53,8 +58,8 @@ function seatOf(generation: number, workers: readonly number[], worker: number):
     workers,
     joined: [],
     lost: [],
-    previousSize: 0,
-    rootSince: 1,
+    previousSize: generation - 1,
+    since,
   };
 }
 
@@ -108,14 +113,12 @@ for (const transport of ['shm', 'portable']) {
       alone.retire(3);
     });
 
-    test('what belongs to a generation that is over is stale; process sets of init() come back when they can', async (t) => {
+    test('what belongs to a generation that is over is stale', async (t) => {
       const { join } = await startJob(t, transport);
-      const [pair, single] = [new ProcessSet([0, 1]), new ProcessSet([0])];
-      const { worker } = await join(2, [pair, single]);
+      const single = new ProcessSet([0]);
+      const { worker } = await join(2, [single]);
       const first = await worker.form(seatOf(1, [2], 2));
-      assert.deepEqual([single.id, pair.id], [1, null]);
       assert.equal((await allreduce(first, Float64Array.of(4), { processSet: single }))[0], 4);
-      await assert.rejects(allreduce(first, Float64Array.of(4), { processSet: pair }), /is not registered/);
       const buffer = Float32Array.of(1, 2);
       const prepared = await prepareAllreduce(first, buffer, { op: Sum });
       await prepared.run();
@@ -130,6 +133,72 @@ for (const transport of ['shm', 'portable']) {
       assert.equal(single.id, 1);
       assert.equal(second.steps, first.steps);
       second.retire(2);
+    });
+
+    test('process sets of the same processes with the same numbers come back; others say why not', async (t) => {
+      const { join } = await startJob(t, transport);
+      const setsOf = () => ({
+        first: new ProcessSet([0]),
+        pair: new ProcessSet([0, 1]),
+        last: new ProcessSet(({ size }) => [size - 1]),
+        halves: new ProcessSet(({ size, hostOf }) => {
+          assert.deepEqual(hostOf, Array(size).fill(0));
+          return Array.from({ length: size >> 1 }, (_, rank) => rank);
+        }),
+      });
+      const start = async (number: number) => {
+        const sets = setsOf();
+        return { ...(await join(number, Object.values(sets))), number, sets };
+      };
+      const [a, b, c] = [await start(0), await start(1), await start(2)];
+      const form = (generation: number, members: readonly (typeof a)[], since: readonly number[]) => {
+        const numbers = members.map(({ number }) => number);
+        return Promise.all(
+          members.map(({ worker, number }) => worker.form(seatOf(generation, numbers, number, since))),
+        );
+      };
+      const ids = ({ sets }: typeof a) => Object.values(sets).map(({ id }) => id);
+      const inFirst = await form(1, [a, b], [1, 1]);
+      // The half of two ranks has the same ranks as the first set.
+      assert.deepEqual([ids(a), ids(b)], [Array.of(1, 2, 3, 4), Array.of(1, 2, 3, 4)]);
+      assert.deepEqual([a.sets.last.ranks, a.sets.halves.ranks], [[1], [0]]);
+      for (const each of inFirst) each.retire(1);
+      const why = { code: 'ERR_HVD_PROCESS_SET', message: /belonged to an earlier membership/ };
+      assert.throws(() => {
+        throw notRegistered(a.sets.pair, 'allreduce');
+      }, why);
+
+      // Rank 1 has become another process; one that has just joined comes to the same answer.
+      const inSecond = await form(2, [a, c], [1, 2]);
+      assert.deepEqual([ids(a), ids(c)], [Array.of(1, null, 2, 3), Array.of(1, null, 2, 3)]);
+      const last = c.sets.last;
+      assert.equal(
+        (await allreduce(inSecond[1] as HorovodContext, Float64Array.of(3), { processSet: last }))[0],
+        3,
+      );
+      await assert.rejects(
+        allreduce(inSecond[0] as HorovodContext, Float64Array.of(4), { processSet: a.sets.pair }),
+        {
+          code: 'ERR_HVD_PROCESS_SET',
+          message:
+            /allreduce: .*ranks=\[0, 1\]\) has no id in generation 2 of the job: rank 1 of it is not the process/,
+        },
+      );
+      for (const each of inSecond) each.retire(2);
+
+      const inThird = await form(3, [c, b], [3, 3]);
+      assert.deepEqual([ids(c), ids(b)], [Array.of(null, null, 1, 2), Array.of(null, null, 1, 2)]);
+      for (const each of inThird) each.retire(3);
+      const [alone] = await form(4, [c], [3]);
+      assert.deepEqual(ids(c), [null, null, 1, null]);
+      await assert.rejects(
+        allreduce(alone as HorovodContext, Float64Array.of(4), { processSet: c.sets.halves }),
+        {
+          code: 'ERR_HVD_PROCESS_SET',
+          message: /ranks=\[\]\) has no ranks in this membership/,
+        },
+      );
+      alone?.retire(4);
     });
 
     test('the notice of a launcher is seen; who goes on after a failure has left, and is not taken for dead', async (t) => {

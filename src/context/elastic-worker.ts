@@ -5,7 +5,7 @@
 import { StepClock } from '../engine/step-clock.ts';
 import { HorovodError } from '../errors.ts';
 import { dynamicFile, TimelineHistory } from '../observe/timeline/timeline.ts';
-import type { ProcessSet } from '../operations/process-set.ts';
+import { isChosen, markAbsent, ProcessSet } from '../operations/process-set.ts';
 import type { Seat } from '../rendezvous/elastic-messages.ts';
 import { type JoinedJob, joinJob } from '../rendezvous/join.ts';
 import { seatedJob } from '../rendezvous/seated-job.ts';
@@ -111,11 +111,11 @@ export class ElasticWorker {
     const options: InitOptions = {
       timeoutMs,
       signal,
-      processSets: setsOf(processSets, seat.size),
+      processSets: setsOf(processSets, seat),
     };
     const context = await createContext(settings, options, 1, this.#processSet, seating);
     await context.timeline.startBySettings(
-      timelineFile(settings.timelineFile, seat.rootSince),
+      timelineFile(settings.timelineFile, seat.since[0] ?? 1),
       settings.timelineMarkCycles,
     );
     return context;
@@ -128,11 +128,27 @@ export class ElasticWorker {
   }
 }
 
-/** Sets of init() that the generation has all ranks of. The others get an id again when there are enough ranks. */
-function setsOf(sets: InitOptions['processSets'], size: number): InitOptions['processSets'] {
-  return Array.isArray(sets)
-    ? (sets as readonly ProcessSet[]).filter(({ ranks }) => ranks.every((rank) => rank < size))
-    : sets;
+/**
+ * Sets of init() that the generation has: those that choose their ranks, and those whose ranks are the workers that had these numbers
+ * when the job began. Every rank comes to the same answer, also one that has just joined. The others have no id any more.
+ */
+function setsOf(
+  sets: InitOptions['processSets'],
+  { generation, since, previousSize }: Seat,
+): InitOptions['processSets'] {
+  if (!Array.isArray(sets) || previousSize === 0) return sets;
+  return (sets as readonly ProcessSet[]).filter((set) => {
+    if (!(set instanceof ProcessSet) || isChosen(set)) return true;
+    const gone = set.ranks.filter((rank) => since[rank] !== 1);
+    if (gone.length === 0) return true;
+    markAbsent(
+      set,
+      `has no id in generation ${generation} of the job: rank ${gone.join(', ')} of it ${gone.length === 1 ? 'is' : 'are'} ` +
+        'not the process that had this number when the job began. ' +
+        'Use new ProcessSet((world) => ranks), which chooses its ranks again for every membership.',
+    );
+    return false;
+  });
 }
 
 /**

@@ -13,7 +13,7 @@ const seat = {
   joined: [],
   lost: [],
   previousSize: 2,
-  rootSince: 3,
+  since: [3],
 };
 const lost = new HorovodError('ERR_HVD_PEER_LOST', 'rank 1 was lost.', { rank: 1 });
 const error = (code: ErrorCode) => new HorovodError(code, 'of a test.');

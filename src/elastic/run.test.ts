@@ -182,7 +182,7 @@ test('a loss while ranks come together, and one while they synchronize, lead to 
     joined: [],
     lost: [],
     previousSize: 0,
-    rootSince: 1,
+    since: [1, 1, 1],
     generation: 1,
   };
   for (const rank of [0, 1]) await world.answer(rank, { kind: 'seat', ...together, rank });

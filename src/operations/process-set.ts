@@ -1,4 +1,5 @@
-// Process sets: named subsets of the ranks. A set is only a list of ranks until a context registers it.
+// Process sets: named subsets of the ranks. A set is only a list of ranks, or a function that chooses them, until a context
+// registers it.
 
 import { HorovodError } from '../errors.ts';
 import { describe } from '../tensor/tensor.ts';
@@ -11,40 +12,57 @@ export interface Registration {
   readonly ownRank: number;
 }
 
-// Written by contexts only. Users see it through the methods of ProcessSet.
-const registrations = new WeakMap<ProcessSet, Registration>();
+/** What a function that chooses the ranks of a set is given: the same on all ranks. */
+export interface ProcessSetWorld {
+  /** The number of ranks. */
+  readonly size: number;
+  /** By rank: the number of its host, from 0. */
+  readonly hostOf: readonly number[];
+}
+
+/** What contexts read and write, and users see through the methods of ProcessSet. */
+interface Inside {
+  registration?: Registration | undefined;
+  /** Why it has none, where there is more to say than that: completes the sentence of which the set is the subject. */
+  absence?: string | undefined;
+  /** Of a set with a function: calls it. */
+  readonly choose?: ((world: ProcessSetWorld) => void) | undefined;
+}
+
+const insides = new WeakMap<ProcessSet, Inside>();
 
 export class ProcessSet {
-  readonly #ranks: readonly number[];
+  #ranks: readonly number[];
 
-  /** Ranks in any order; the order within the set is ascending. */
-  constructor(ranks: readonly number[]) {
-    if (!Array.isArray(ranks) || !ranks.every((rank) => Number.isSafeInteger(rank) && rank >= 0)) {
-      throw new HorovodError(
-        'ERR_HVD_INVALID_ARGUMENT',
-        `a ProcessSet takes a list of ranks (integers from 0), not ${describe(ranks)}.`,
-      );
+  /**
+   * Ranks in any order; the order within the set is ascending. A function is called when the set is registered, in an elastic job
+   * for each membership, and has to return the same ranks on all ranks.
+   */
+  constructor(ranks: readonly number[] | ((world: ProcessSetWorld) => readonly number[])) {
+    if (typeof ranks !== 'function') {
+      this.#ranks = checkedRanks(ranks);
+      insides.set(this, {});
+      return;
     }
-    const sorted = [...ranks].sort((a, b) => a - b);
-    const twice = sorted.find((rank, i) => rank === sorted[i + 1]);
-    if (twice !== undefined) {
-      throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `rank ${twice} is in the ProcessSet twice.`);
-    }
-    this.#ranks = Object.freeze(sorted);
+    this.#ranks = [];
+    const choose = (world: ProcessSetWorld) => {
+      this.#ranks = checkedRanks(ranks(world));
+    };
+    insides.set(this, { choose });
   }
 
   /** Null until a context has registered the set, and again after it was removed. */
   get id(): number | null {
-    return registrations.get(this)?.id ?? null;
+    return insides.get(this)?.registration?.id ?? null;
   }
 
   get ranks(): readonly number[] {
-    return registrations.get(this)?.ranks ?? this.#ranks;
+    return insides.get(this)?.registration?.ranks ?? this.#ranks;
   }
 
   /** This process's place in the set; null while the set is not registered. */
   rank(): number | null {
-    const registration = registrations.get(this);
+    const registration = insides.get(this)?.registration;
     if (registration === undefined) return null;
     const place = registration.ranks.indexOf(registration.ownRank);
     if (place >= 0) return place;
@@ -57,12 +75,12 @@ export class ProcessSet {
 
   /** Null while the set is not registered. */
   size(): number | null {
-    return registrations.get(this)?.ranks.length ?? null;
+    return insides.get(this)?.registration?.ranks.length ?? null;
   }
 
   /** Is this process in the set? Null while the set is not registered. */
   included(): boolean | null {
-    const registration = registrations.get(this);
+    const registration = insides.get(this)?.registration;
     return registration === undefined ? null : registration.ranks.includes(registration.ownRank);
   }
 
@@ -71,10 +89,56 @@ export class ProcessSet {
   }
 }
 
+function checkedRanks(ranks: readonly number[]): readonly number[] {
+  if (!Array.isArray(ranks) || !ranks.every((rank) => Number.isSafeInteger(rank) && rank >= 0)) {
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `a ProcessSet takes a list of ranks (integers from 0), or a function that returns one, not ${describe(ranks)}.`,
+    );
+  }
+  const sorted = [...ranks].sort((a, b) => a - b);
+  const twice = sorted.find((rank, i) => rank === sorted[i + 1]);
+  if (twice !== undefined) {
+    throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `rank ${twice} is in the ProcessSet twice.`);
+  }
+  return Object.freeze(sorted);
+}
+
+/** Whether a function chooses its ranks. */
+export function isChosen(set: ProcessSet): boolean {
+  return insides.get(set)?.choose !== undefined;
+}
+
+/** Lets a set with a function choose its ranks, which may be none. Before the set is registered. */
+export function chooseRanks(set: ProcessSet, world: ProcessSetWorld): void {
+  insides.get(set)?.choose?.(world);
+}
+
+/** The error for using a set that has no id. */
+export function notRegistered(set: unknown, what: string): HorovodError {
+  const [who, absence] =
+    set instanceof ProcessSet
+      ? [String(set), insides.get(set)?.absence]
+      : ['a value that is not a ProcessSet', undefined];
+  const why =
+    absence ?? 'is not registered, or has been removed. Give it to init({ processSets }) or addProcessSet().';
+  return new HorovodError('ERR_HVD_PROCESS_SET', `${what}: ${who} ${why}`);
+}
+
+/** `why` completes the sentence of which the set is the subject. */
+export function markAbsent(set: ProcessSet, why: string): void {
+  const inside = insides.get(set);
+  if (inside !== undefined) inside.absence = why;
+}
+
 export function register(set: ProcessSet, registration: Registration): void {
-  registrations.set(set, registration);
+  const inside = insides.get(set);
+  if (inside === undefined) return;
+  inside.registration = registration;
+  inside.absence = undefined;
 }
 
 export function unregister(set: ProcessSet): void {
-  registrations.delete(set);
+  const inside = insides.get(set);
+  if (inside !== undefined) inside.registration = undefined;
 }

@@ -22,7 +22,7 @@ const seat = {
   joined: [3],
   lost: [{ rank: 0, host: 'alpha', how: 'was killed by SIGKILL' }],
   previousSize: 2,
-  rootSince: 2,
+  since: [2, 1],
 } as const;
 
 test('every report arrives as it was sent', () => {

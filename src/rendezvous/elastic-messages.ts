@@ -51,8 +51,8 @@ export interface Seat {
   readonly lost: readonly LostRank[];
   /** 0: there was none before. */
   readonly previousSize: number;
-  /** The generation since which rank 0 has been the same worker. */
-  readonly rootSince: number;
+  /** By rank: the generation since which it has been the same worker. 1: since the job began to train. */
+  readonly since: readonly number[];
 }
 
 /** Driver to worker, under `assignmentKey()`: the answer to a Ready. */
@@ -165,15 +165,20 @@ const assignmentFields: Readonly<Record<string, Fields>> = {
     joined: listOf(isWorker),
     lost: listOf(objectOf({ rank: isCount, host: isText, how: isText })),
     previousSize: isCount,
-    rootSince: isCount,
+    since: listOf(isCount),
   },
   finished: {},
   removed: { why: isText },
   failed: { code: (value) => jobEnds.includes(value as JobEnd), message: isText },
 };
 
-function checkSeat({ generation, rank, size, workers }: Seat): void {
-  const isWhole = generation > 0 && rank < size && size === workers.length && new Set(workers).size === size;
+function checkSeat({ generation, rank, size, workers, since }: Seat): void {
+  const isWhole =
+    generation > 0 &&
+    rank < size &&
+    size === workers.length &&
+    new Set(workers).size === size &&
+    size === since.length;
   if (!isWhole) throw new ProtocolError('a seat that cannot be');
 }
 

@@ -30,7 +30,7 @@ const allowedState: Readonly<Record<string, string>> = {
   'src/elastic/state.ts sides': "by the user's state; what users must not see of it",
   'src/observe/flight-recorder/flight-dumper.ts ownHandlers': 'by signal handler of the process',
   'src/operations/collectives/allreduce-compressed.ts memories': 'by members of a process set',
-  'src/operations/process-set.ts registrations': 'by process set; what users must not see of it',
+  'src/operations/process-set.ts insides': 'by process set; what users must not see of it',
 };
 
 describe('the process', () => {

@@ -190,7 +190,7 @@ export class ElasticWorld {
       joined: [],
       lost: [],
       previousSize: 0,
-      rootSince: 1,
+      since: workers.map(() => 1),
       ...about,
     };
     await Promise.all(workers.map((worker, rank) => this.answer(worker, { kind: 'seat', ...common, rank })));

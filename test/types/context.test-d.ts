@@ -21,6 +21,7 @@ import {
   nativeBuilt,
   ncclBuilt,
   ProcessSet,
+  type ProcessSetWorld,
   rank,
   removeProcessSet,
   shutdown,
@@ -28,6 +29,11 @@ import {
 } from 'horovod';
 
 const evens = new ProcessSet([0, 2]);
+const firstOfEachHost = ({ hostOf }: ProcessSetWorld) =>
+  [...new Set(hostOf)].map((host) => hostOf.indexOf(host));
+export const firsts: ProcessSet = new ProcessSet(firstOfEachHost);
+// @ts-expect-error every rank has to choose the same ranks
+new ProcessSet(({ rank }) => [rank]);
 
 await init();
 await init({ processSets: [evens], ranks: [0, 1], signal: new AbortController().signal, timeoutMs: 5_000 });

@@ -4,13 +4,18 @@ import { HorovodError } from '../../errors.ts';
 import { textsOf } from '../../operations/collectives/allgather.ts';
 import type { CollectiveOptions } from '../../operations/options.ts';
 import type { Plan } from '../../operations/plan.ts';
-import type { ProcessSet } from '../../operations/process-set.ts';
+import {
+  chooseRanks,
+  markAbsent,
+  type ProcessSet,
+  type ProcessSetWorld,
+} from '../../operations/process-set.ts';
 import { checkWanted, failureText } from '../../transport/group/open-members.ts';
 import type { AllgatherOperation, TransportGroup } from '../../transport/transport.ts';
 import type { ContextParts } from '../context-parts.ts';
 import { eitherOf } from '../start/start-watch.ts';
 import { openTogether } from './open-together.ts';
-import type { ProcessSetTable } from './process-set-table.ts';
+import { checkDistinct, type ProcessSetTable } from './process-set-table.ts';
 
 export interface ChangesHost {
   readonly parts: ContextParts;
@@ -30,8 +35,29 @@ export class ProcessSetChanges {
     this.#host = host;
   }
 
+  /** Those that all ranks have given to init(), in this order. */
+  async addFirst(sets: readonly ProcessSet[], options: ChangeOptions): Promise<void> {
+    checkDistinct(sets);
+    for (const set of sets) chooseRanks(set, this.#world);
+    const shown = sets.map((set) => `[${set.ranks.join(',')}]`).join(' ');
+    await this.agreeOn(`init with ${shown || 'none'}`, options);
+    const isElastic = this.#host.parts.worker !== undefined;
+    for (const set of sets) {
+      if (isElastic && set.ranks.length === 0) markAbsent(set, 'has no ranks in this membership of the job.');
+      else await this.#open(set, options);
+    }
+  }
+
   add(set: ProcessSet, options: ChangeOptions): Promise<void> {
-    return this.#inTurn(() => this.open(set, options));
+    return this.#inTurn(async () => {
+      chooseRanks(set, this.#world);
+      await this.#open(set, options);
+    });
+  }
+
+  get #world(): ProcessSetWorld {
+    const { world, hostOf } = this.#host.parts;
+    return { size: world.size, hostOf: hostOf ?? Array.from({ length: world.size }, () => 0) };
   }
 
   /** All agree that it goes; what is open of it is the caller's to close. */
@@ -46,7 +72,7 @@ export class ProcessSetChanges {
     return turn;
   }
 
-  async open(set: ProcessSet, options: ChangeOptions): Promise<void> {
+  async #open(set: ProcessSet, options: ChangeOptions): Promise<void> {
     const { transport, world, limits, members: numbers, worker } = this.#host.parts;
     const { sets } = this.#host;
     const { ranks } = set;

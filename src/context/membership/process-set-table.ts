@@ -3,7 +3,7 @@
 import type { Channel } from '../../engine/channel.ts';
 import { HorovodError } from '../../errors.ts';
 import type { Members } from '../../operations/plan.ts';
-import { ProcessSet, register, unregister } from '../../operations/process-set.ts';
+import { isChosen, markAbsent, ProcessSet, register, unregister } from '../../operations/process-set.ts';
 import type { CompressionKernels } from '../../tensor/compression/kernels.ts';
 
 export interface RegisteredSet {
@@ -63,20 +63,27 @@ export class ProcessSetTable {
     return registered?.set === set ? registered : undefined;
   }
 
-  /** Throws for ranks that do not exist and for sets that do; with `mayBeAll` the set of all ranks is no reason. */
-  checkNew(set: ProcessSet, size: number, mayBeAll = false): void {
+  /**
+   * Throws for ranks that do not exist and for sets that do. In an elastic job the set of all ranks may be there a second time. Sets
+   * whose ranks were chosen by a function may be equal to any other: with fewer ranks they often are.
+   */
+  checkNew(set: ProcessSet, size: number, isElastic = false): void {
     const { ranks } = set;
     const wrong = ranks.find((member) => member >= size);
     if (wrong !== undefined) {
-      const text = `a process set names rank ${wrong}, and there are ${size} ranks.`;
+      const hint = isElastic
+        ? ' Use new ProcessSet((world) => ranks) where the number of ranks may change.'
+        : '';
+      const text = `a process set names rank ${wrong}, and there are ${size} ranks.${hint}`;
       throw new HorovodError('ERR_HVD_PROCESS_SET', text);
     }
     if (ranks.length === 0) {
       throw new HorovodError('ERR_HVD_PROCESS_SET', 'a process set needs at least one rank.');
     }
+    if (isChosen(set)) return;
     const text = ranks.join(',');
     for (const [id, other] of this.#sets) {
-      if ((id === 0 && mayBeAll) || other.members.ranks.join(',') !== text) continue;
+      if ((id === 0 && isElastic) || other.members.ranks.join(',') !== text) continue;
       throw new HorovodError(
         'ERR_HVD_PROCESS_SET',
         `there is a process set of ranks ${text} already: ${other.set}.`,
@@ -112,9 +119,16 @@ export class ProcessSetTable {
   }
 
   removeAll(error: HorovodError): void {
-    for (const { set } of [...this.#sets.values()]) this.remove(set, error);
+    for (const { set } of [...this.#sets.values()]) {
+      this.remove(set, error);
+      if (error.code === 'ERR_HVD_STALE') markAbsent(set, goneWithGeneration);
+    }
   }
 }
+
+const goneWithGeneration =
+  'belonged to an earlier membership of the elastic job, which is over. Sets of init() come back with the next one; ' +
+  'call addProcessSet() again in the function that elastic.run() calls.';
 
 export function checkDistinct(sets: readonly ProcessSet[]): void {
   const seen = new Set<string>();
@@ -125,6 +139,7 @@ export function checkDistinct(sets: readonly ProcessSet[]): void {
         `init: entry ${i} of processSets is not a ProcessSet.`,
       );
     }
+    if (isChosen(set)) return;
     const text = set.ranks.join(',');
     if (seen.has(text)) {
       throw new HorovodError(

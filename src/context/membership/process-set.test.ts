@@ -26,6 +26,11 @@ describe('a ProcessSet on its own', () => {
     });
   }
 
+  test('with a function, has no ranks before it is registered', () => {
+    const set = new ProcessSet(() => assert.fail('it was called'));
+    assert.deepEqual([set.id, set.ranks], [null, []]);
+  });
+
   test('rejects a rank that is given twice', () => {
     assert.throws(() => new ProcessSet([1, 0, 1]), { message: /rank 1 is in the ProcessSet twice/ });
   });
@@ -179,6 +184,27 @@ describe('dynamic process sets', () => {
           assert.match(error.message, /there is a process set of ranks .* already/);
         }
         await hvd.barrier(context);
+      },
+      { processSets: 'dynamic' },
+    );
+  });
+
+  test('a function chooses the ranks, which may be those of another set', async () => {
+    await runContexts(
+      3,
+      async (context, rank) => {
+        const [all, last] = [
+          new ProcessSet(({ hostOf }) => [...hostOf.keys()]),
+          new ProcessSet(({ size }) => [size - 1]),
+        ];
+        await context.addProcessSet(all);
+        await context.addProcessSet(last);
+        assert.deepEqual([all.ranks, all.id, last.ranks, last.id], [[0, 1, 2], 1, [2], 2]);
+        assert.deepEqual(await hvd.allreduce(context, of(rank), { op: Sum, processSet: all }), of(3));
+        const wrong = await errorOf(context.addProcessSet(new ProcessSet(() => 'all' as never)));
+        assert.match(wrong.message, /or a function that returns one, not/);
+        const none = await errorOf(context.addProcessSet(new ProcessSet(() => [])));
+        assert.match(none.message, /needs at least one rank/);
       },
       { processSets: 'dynamic' },
     );

@@ -153,7 +153,10 @@ function assign(state: DriverState, { workers, removed }: Plan & { kind: 'seats'
   const number = (before?.number ?? 0) + 1;
   const generation: Generation = {
     number,
-    rootSince: before !== undefined && before.workers[0] === workers[0] ? before.rootSince : number,
+    since: workers.map((worker, rank) => {
+      if (lastFormed === undefined) return 1;
+      return before?.workers[rank] === worker ? (before.since[rank] ?? number) : number;
+    }),
     // One that was not formed has taken nobody further.
     repeatedSteps: Math.max(
       repeatedSteps(state, workers),
@@ -175,7 +178,7 @@ function assign(state: DriverState, { workers, removed }: Plan & { kind: 'seats'
     joined: generation.joined,
     lost: state.losses.map(({ rank, host, how }) => ({ rank, host, how })),
     previousSize: lastFormed?.workers.length ?? 0,
-    rootSince: generation.rootSince,
+    since: generation.since,
   } as const;
   orders.push({ kind: 'form', generation: generation.number, workers });
   for (const [rank, number] of workers.entries()) {

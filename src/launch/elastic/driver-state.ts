@@ -62,8 +62,8 @@ export interface Generation {
   /** By rank. */
   readonly workers: readonly number[];
   readonly joined: readonly number[];
-  /** The generation since which its rank 0 has been the same worker. */
-  readonly rootSince: number;
+  /** By rank: the generation since which it has been the same worker. 1: since the first one that was formed. */
+  readonly since: readonly number[];
   /** Steps that survivors had done since the commit from which it starts. */
   readonly repeatedSteps: number;
   /** Those that train, or are about to. */

@@ -37,7 +37,7 @@ describe('start', () => {
       joined: [0, 1],
       lost: [],
       previousSize: 0,
-      rootSince: 1,
+      since: [1, 1],
     };
     assert.deepEqual(answers, [
       [0, 1, { ...seat, rank: 0 }],
@@ -166,7 +166,7 @@ describe('losses', () => {
       joined: [],
       lost: [{ rank: 1, host: 'a', how: 'was killed by SIGKILL' }],
       previousSize: 3,
-      rootSince: 1,
+      since: [1, 2],
     });
     world.pass(200);
     world.form();
