@@ -1914,16 +1914,7 @@ export type Rows = {
 } | {
     readonly kind: 'decoder';
     readonly decoder: Decoder;
-    readonly isSingle?: boolean;
-} | {
-    readonly kind: 'elements';
-} | {
-    readonly kind: 'arrays';
-    readonly columns: readonly ArrayColumn[];
-} | {
-    readonly kind: 'range';
-    readonly start: number;
-};
+}
 
 export interface Run {
     readonly iteration: Iteration;
@@ -2137,6 +2128,8 @@ export interface BestModelCheckpointOptions {
     saveWeightsOnly?: boolean | undefined;
     /** The opposite of saveWeightsOnly (true). */
     includeOptimizer?: boolean | undefined;
+    /** The dataset that the model is trained on: its place is saved with the model. See savedDataState(). */
+    data?: StatefulData | undefined;
     /** 1: print a line when the model is saved. */
     verbose?: number | undefined;
 }
@@ -2318,6 +2311,12 @@ export interface LoadModelOptions extends DistributedOptimizerOptions {
 }
 
 /**
+ * The state of the dataset that BestModelCheckpoint({ data }) or saveModel(…, { data }) has saved with a model, for restore(); undefined
+ * if there is none. Not collective: call it on every rank, or on one and broadcast.
+ */
+export declare function savedDataState(location: string | URL): Promise<DataState | undefined>;
+
+/**
  * Saves a model into a folder, atomically. Rank 0 writes; other ranks return at once, because all ranks have the same weights.
  * If they need the file, call barrier(). All ranks must call it if the optimizer is saved too and its state is sharded, or its
  * compression has error feedback: then each rank has a part. Error feedback is saved to paths and URLs, not to handlers.
@@ -2327,6 +2326,8 @@ export declare function saveModel(model: tf.LayersModel, location: string | URL 
 export interface SaveModelOptions {
     /** Also save the optimizer, its state, the losses and metrics, so that training can be resumed. Default: true. */
     includeOptimizer?: boolean | undefined;
+    /** The state of the dataset that the model is trained on, to go on in the same place: see savedDataState(). For paths and URLs. */
+    data?: DataState | undefined;
 }
 
 // ── horovod/keras: mentioned above, not exported ──
@@ -2450,6 +2451,8 @@ export interface ModelExtras {
         readonly bytes: Uint8Array;
         readonly entry: Omit<ErrorFeedbackEntry, 'file' | 'sha256'>;
     } | undefined;
+    /** Where training is in its data. */
+    readonly data?: DataState | undefined;
 }
 
 /** How many times the initial learning rate is used at an epoch. */
@@ -2464,6 +2467,11 @@ export declare class ProgressCallback extends HorovodCallback {
 }
 
 export declare function sha256(bytes: Uint8Array): string;
+
+/** A dataset of horovod/data, or what tensors() made of it. */
+export interface StatefulData {
+    state(): Promise<DataState>;
+}
 
 export declare class TensorBoard extends HorovodCallback {
     #private;
@@ -2947,6 +2955,21 @@ export interface CreateOptions extends FileWaitOptions {
     readonly permission?: number | undefined;
 }
 
+/** The rows of CSV files. */
+export declare function csvDataset<E = Record<string, ElementValue>>(paths: string | readonly string[], options: CsvDatasetOptions): Dataset<E>;
+
+/** Options of csvDataset(). */
+export interface CsvDatasetOptions extends SourceOptions {
+    /** The columns that are read, and their types; all others are passed over. */
+    columns: Readonly<Record<string, DType | 'string'>>;
+    /** True (default): the first line of each file has the names. A list: these are the names, and the first line is data. */
+    header?: boolean | readonly string[] | undefined;
+    /** Default: ','. */
+    delimiter?: string | undefined;
+    /** Quoted fields may contain line ends (false). */
+    quotedNewlines?: boolean | undefined;
+}
+
 export declare class DataIterator<T> implements AsyncIterableIterator<T, undefined, undefined> {
     #private;
     constructor(owner: IteratorOwner);
@@ -3192,14 +3215,45 @@ export declare const hdfs: {
     readonly projectPath: (project?: string) => string;
 };
 
+/** Images in folders, one for each class: `{ image, label }`. Needs the package sharp. */
+export declare function imageFolderDataset(root: string, options: ImageFolderOptions): Dataset<{
+    image: Tensor;
+    label: Tensor;
+}>;
+
+/** Options of imageFolderDataset(). */
+export interface ImageFolderOptions extends Omit<SourceOptions, 'rank' | 'size'> {
+    /** Height and width, or one number for both. Images are scaled and cropped to it. */
+    size: number | readonly [height: number, width: number];
+    /** 1: grey, 3: colours (default), 4: with transparency. */
+    channels?: 1 | 3 | 4 | undefined;
+    /** The folders, in the order of their labels. Default: all, sorted by name. */
+    labels?: readonly string[] | undefined;
+}
+
 export type Json = null | boolean | number | string | readonly Json[] | {
     readonly [name: string]: Json | undefined;
 };
+
+/** Files with a JSON object in each line. Lists of numbers become float32 tensors. */
+export declare function jsonLinesDataset<E = Record<string, ElementValue>>(paths: string | readonly string[], options?: SourceOptions): Dataset<E>;
+
+/** Rows of arrays of NumPy: paths of .npy files, or members of .npz files ('mnist.npz#x_train'), by column. */
+export declare function npyDataset<K extends string>(arrays: Readonly<Record<K, string>>, options?: SourceOptions): Dataset<Record<K, Tensor>>;
 
 /** Options of paddedBatch(). */
 export interface PaddedBatchOptions extends BatchOptions {
     /** What values are padded with, by column. Default: 0. */
     padding?: Readonly<Record<string, number>> | undefined;
+}
+
+/** The rows of Parquet files. Needs the package hyparquet. */
+export declare function parquetDataset<E = Record<string, ElementValue>>(paths: string | readonly string[], options: ParquetDatasetOptions): Dataset<E>;
+
+/** Options of parquetDataset(). */
+export interface ParquetDatasetOptions extends SourceOptions {
+    /** The columns that are read, and their types. */
+    columns: Readonly<Record<string, DType | 'string'>>;
 }
 
 /** The whole numbers from `start` up to, but without, `stop`. */
@@ -3269,6 +3323,9 @@ export interface SourceOptions {
     /** Number of places of the data set that a batch mixes; default: up to 64. */
     lanes?: number | undefined;
 }
+
+/** The lines of text files, without their ends. Files may be gzipped. */
+export declare function textLineDataset(paths: string | readonly string[], options?: SourceOptions): Dataset<string>;
 
 /** The records of TFRecord files, as bytes. Paths may be patterns (`train-*.tfrecord`) and URLs. */
 export declare function tfRecordDataset(paths: string | readonly string[], options?: TfRecordDatasetOptions): Dataset<Uint8Array>;

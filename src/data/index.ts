@@ -56,9 +56,18 @@ export {
 } from './plan/function-reference.ts';
 export {
   arrayDataset,
+  type CsvDatasetOptions,
+  csvDataset,
+  type ImageFolderOptions,
+  imageFolderDataset,
+  jsonLinesDataset,
+  npyDataset,
+  type ParquetDatasetOptions,
+  parquetDataset,
   rangeDataset,
   type SourceOptions,
   type TfRecordDatasetOptions,
+  textLineDataset,
   tfRecordDataset,
 } from './sources.ts';
 export {

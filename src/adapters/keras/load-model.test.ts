@@ -6,11 +6,13 @@ import { after, before, describe, mock, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import * as tf from '@tensorflow/tfjs';
 import { init, shutdown } from '../../context/default/default-context.ts';
+import { rangeDataset } from '../../data/sources.ts';
 import { getLearningRate } from '../tensorflow/learning-rate.ts';
 import { DistributedOptimizer, isDistributed } from '../tensorflow/optimizer/distributed-optimizer.ts';
 import { BestModelCheckpoint } from './callbacks/best-model-checkpoint.ts';
 import { loadModel } from './load-model.ts';
 import { saveModel } from './save-model.ts';
+import { savedDataState } from './saved-data-state.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'horovod-load-model-'));
 before(async () => {
@@ -221,6 +223,20 @@ describe('BestModelCheckpoint', () => {
       'score',
     );
     assert.deepEqual(savedIn('max'), ['max-1', 'max-2']);
+  });
+
+  test('saves the place in the data with the model', async () => {
+    const data = rangeDataset(0, 10).batch(3);
+    const iterator = data.iterator();
+    await iterator.next();
+    await epochs(new BestModelCheckpoint({ filepath: join(folder, 'placed'), data }), [1]);
+    await iterator.return();
+    const state = await savedDataState(join(folder, 'placed'));
+    assert.deepEqual(state, await data.state());
+    assert.equal(state?.position, 3);
+    await epochs(new BestModelCheckpoint({ filepath: join(folder, 'unplaced') }), [1]);
+    assert.equal(await savedDataState(join(folder, 'unplaced')), undefined);
+    await assert.rejects(savedDataState(join(folder, 'nowhere')), { code: 'ERR_HVD_MODEL_FILE' });
   });
 
   test('other ranks do nothing', async () => {

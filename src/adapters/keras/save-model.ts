@@ -1,6 +1,7 @@
 // saveModel(): a checkpoint of a model, written by rank 0, by default with the optimizer's state.
 
 import * as tf from '@tensorflow/tfjs';
+import type { DataState } from '../../data/order/state.ts';
 import { HorovodError } from '../../errors.ts';
 import { rank } from '../context.ts';
 import { errorFeedbackOf, gatherErrorFeedback } from '../tensorflow/optimizer/error-feedback.ts';
@@ -11,6 +12,8 @@ import { fileHandler } from './model-files/file-handler.ts';
 export interface SaveModelOptions {
   /** Also save the optimizer, its state, the losses and metrics, so that training can be resumed. Default: true. */
   includeOptimizer?: boolean | undefined;
+  /** The state of the dataset that the model is trained on, to go on in the same place: see savedDataState(). For paths and URLs. */
+  data?: DataState | undefined;
 }
 
 /**
@@ -23,7 +26,7 @@ export async function saveModel(
   location: string | URL | tf.io.IOHandler,
   options: SaveModelOptions = {},
 ): Promise<void> {
-  const { includeOptimizer = true } = options;
+  const { includeOptimizer = true, data } = options;
   const isOfAll = includeOptimizer && isShared(model);
   if (rank() !== 0 && !isOfAll) return;
   if (includeOptimizer) checkSavable(model);
@@ -33,7 +36,7 @@ export async function saveModel(
     await disposingCopies(model.optimizer, () => model.optimizer.getWeights());
     return;
   }
-  const handler = isPlace ? fileHandler(location, { errorFeedback: kept }) : location;
+  const handler = isPlace ? fileHandler(location, { errorFeedback: kept, data }) : location;
   await disposingCopies(model.optimizer, () => model.save(handler, { includeOptimizer }));
 }
 

@@ -37,7 +37,12 @@ export function memoryFile(rows: number): IndexedFile {
 
 export type SourceFormat =
   | { readonly kind: 'bytes'; readonly format: ByteFormat }
-  | { readonly kind: 'elements'; readonly format: ElementFormat };
+  | {
+      readonly kind: 'elements';
+      readonly format: ElementFormat;
+      /** Of files that the format has opened itself. */
+      readonly close?: () => Promise<void>;
+    };
 
 export interface Piece {
   /** Counted within the file. */

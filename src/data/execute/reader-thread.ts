@@ -15,9 +15,9 @@ import {
 } from './thread-messages.ts';
 import type { ReadItem, WorkItem } from './work.ts';
 
-run(workerData as ReaderThreadData);
+await run(workerData as ReaderThreadData);
 
-function run(data: ReaderThreadData): void {
+async function run(data: ReaderThreadData): Promise<void> {
   const { source, files, order, interleave, memoryBytes, native, main, computers } = data;
   const counter = new Int32Array(data.counter);
   const fileSystems = new Files(data.fileSettings, data.registrations);
@@ -26,11 +26,12 @@ function run(data: ReaderThreadData): void {
   const ready = new Map<number, ReadItem>();
   let next = 0;
 
+  const open = async (location: string) => (await fileSystems.fileSystem(location)).open(location);
   const reader = new Reader({
-    source: formatOf(source, native),
+    source: await formatOf(source, native, open),
     files,
     order,
-    open: async (location) => (await fileSystems.fileSystem(location)).open(location),
+    open,
     allocate: (bytes) => new Uint8Array(new SharedArrayBuffer(bytes)),
     interleave,
     memoryBytes,

@@ -107,6 +107,8 @@ export class Reader {
     this.#kept.clear();
     for (const reader of this.#readers.values()) await reader.close();
     this.#readers.clear();
+    const { source } = this.#options;
+    if (source?.kind === 'elements') await source.close?.();
   }
 
   async #readRuns(item: WorkItem, records: readonly number[]): Promise<ReadItem> {

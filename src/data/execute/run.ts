@@ -125,7 +125,7 @@ export async function openRun(request: RunRequest): Promise<Run> {
   const from = isCached ? cacheAt + 1 : plan.localFrom;
   const local = await stagesOf(request, from, isGrouped ? plan.batchAt : plan.stages.length);
   const afterBatch = isGrouped ? await stagesOf(request, plan.batchAt + 1, plan.stages.length) : undefined;
-  const cache = isCached ? request.cache?.of(readerOf(request, order, true)) : undefined;
+  const cache = isCached ? request.cache?.of(await readerOf(request, order, true)) : undefined;
   const feed = await openFeed(request, order);
   const memoryBytes = settings.dataMemoryMb * 2 ** 20;
   const stages = { local, afterBatch, beforeCache };
@@ -166,7 +166,7 @@ async function openFeed(request: RunRequest, order: ReadOrder): Promise<Feed> {
     seed: plan.seed,
     allocate: allocatePlain,
   });
-  return new InlineFeed(readerOf(request, order, false), computing);
+  return new InlineFeed(await readerOf(request, order, false), computing);
 }
 
 /** Threads that compute; 0: the main thread does. Rows in memory that are only copied are not worth a thread. */
@@ -216,16 +216,17 @@ function memoryFor({ dataMemoryMb }: Settings): number {
   return (dataMemoryMb * 2 ** 20) / 2;
 }
 
-function readerOf(
+async function readerOf(
   { plan, files, settings, fileSystems }: RunRequest,
   order: ReadOrder,
   isOrderOnly: boolean,
-): Reader {
+): Promise<Reader> {
+  const open = async (location: string) => (await fileSystems.fileSystem(location)).open(location);
   return new Reader({
-    source: isOrderOnly ? undefined : formatOf(plan.source, settings),
+    source: isOrderOnly ? undefined : await formatOf(plan.source, settings, open),
     files,
     order,
-    open: async (location) => (await fileSystems.fileSystem(location)).open(location),
+    open,
     allocate: (bytes) => new Uint8Array(bytes),
     interleave: plan.source.settings.interleave ?? defaultInterleave,
     memoryBytes: memoryFor(settings),

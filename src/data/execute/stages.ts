@@ -15,7 +15,12 @@ import type { Computed, ReadItem, SampleOrigin } from './work.ts';
 /** How the records of the source become elements. */
 export type Rows =
   | { readonly kind: 'bytes' }
-  | { readonly kind: 'decoder'; readonly decoder: Decoder; readonly isSingle?: boolean }
+  | { readonly kind: 'decoder'; readonly decoder: Decoder }
+  /** Elements that are no records of values: texts, objects. */
+  | {
+      readonly kind: 'values';
+      readonly valueOf: (bytes: Uint8Array, start: number, length: number) => unknown;
+    }
   | { readonly kind: 'elements' }
   | { readonly kind: 'arrays'; readonly columns: readonly ArrayColumn[] }
   | { readonly kind: 'range'; readonly start: number };
@@ -115,13 +120,17 @@ export class Stages {
         if (length < 0) continue;
         const chunk = records.chunks[records.chunkOf[row] as number] as Uint8Array;
         const start = records.starts[row] as number;
+        if (rows.kind === 'values') {
+          held.push({ value: rows.valueOf(chunk, start, length), row });
+          continue;
+        }
         if (rows.kind !== 'decoder') {
           held.push({ value: Uint8Array.prototype.slice.call(chunk, start, start + length), row });
           continue;
         }
         let element: unknown = rows.decoder.element(chunk, start, length);
         if (isPromise(element)) element = yield element;
-        held.push({ value: rows.isSingle ? (element as { value: unknown }).value : element, row });
+        held.push({ value: element, row });
       }
     }
     return held;
@@ -192,7 +201,7 @@ function* fillBatch(
     }
     return { value: batch, damaged: 0 };
   }
-  if (records.kind !== 'bytes' || rows.kind !== 'decoder' || rows.isSingle) return undefined;
+  if (records.kind !== 'bytes' || rows.kind !== 'decoder') return undefined;
   const { decoder } = rows;
   const { columns } = decoder;
   if (columns === null) return undefined;

@@ -2,6 +2,7 @@
 // they have a part of the optimizer's state (shardOptimizerState): then rank 0 tells them what it decided.
 
 import type * as tf from '@tensorflow/tfjs';
+import type { DataState } from '../../../data/order/state.ts';
 import { broadcastObjectSync } from '../../../operations/collectives.ts';
 import { currentContext } from '../../context.ts';
 import { errorFeedbackOf } from '../../tensorflow/optimizer/error-feedback.ts';
@@ -21,8 +22,15 @@ export interface BestModelCheckpointOptions {
   saveWeightsOnly?: boolean | undefined;
   /** The opposite of saveWeightsOnly (true). */
   includeOptimizer?: boolean | undefined;
+  /** The dataset that the model is trained on: its place is saved with the model. See savedDataState(). */
+  data?: StatefulData | undefined;
   /** 1: print a line when the model is saved. */
   verbose?: number | undefined;
+}
+
+/** A dataset of horovod/data, or what tensors() made of it. */
+export interface StatefulData {
+  state(): Promise<DataState>;
 }
 
 export class BestModelCheckpoint extends HorovodCallback {
@@ -33,6 +41,7 @@ export class BestModelCheckpoint extends HorovodCallback {
   readonly #moreIsBetter: boolean;
   readonly #includeOptimizer: boolean;
   readonly #verbose: number;
+  readonly #data: StatefulData | undefined;
   #modelOfBest: tf.LayersModel | undefined;
 
   constructor(options: BestModelCheckpointOptions, membership?: Membership) {
@@ -54,6 +63,10 @@ export class BestModelCheckpoint extends HorovodCallback {
     this.#moreIsBetter = mode === 'max' || (mode === 'auto' && /acc|auc|precision|recall/i.test(monitor));
     this.#includeOptimizer = (options.includeOptimizer ?? true) && !saveWeightsOnly;
     this.#verbose = verbose;
+    this.#data = options.data;
+    if (this.#data !== undefined && typeof this.#data.state !== 'function') {
+      throw this.invalid('data must be a dataset of horovod/data, or what tensors() returned');
+    }
     this.best = this.#worst();
   }
 
@@ -67,6 +80,8 @@ export class BestModelCheckpoint extends HorovodCallback {
 
   override async onEpochEnd(epoch: number, logs: FitLogs = {}): Promise<void> {
     await super.onEpochEnd(epoch, logs);
+    // Collective for some pipelines, so on all ranks.
+    const data = await this.#data?.state();
     const isOfAll = this.#includeOptimizer && isShared(this.model);
     const { optimizer } = this.model;
     const { processSet } = (isOfAll && (shardingOf(optimizer) ?? errorFeedbackOf(optimizer))) || {};
@@ -92,7 +107,7 @@ export class BestModelCheckpoint extends HorovodCallback {
     tell(isBetter);
     if (!isBetter) return;
     const path = this.#filepath.replaceAll('{epoch}', String(epoch + 1));
-    await saveModel(this.model, path, { includeOptimizer: this.#includeOptimizer });
+    await saveModel(this.model, path, { includeOptimizer: this.#includeOptimizer, data });
     if (this.#verbose > 0) {
       say(
         `Epoch ${epoch + 1}: ${this.#monitor} improved from ${formatGeneral(this.best)} to ${formatGeneral(current)}, model saved to ${path}`,

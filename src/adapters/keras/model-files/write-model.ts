@@ -8,6 +8,7 @@
 
 import { createHash, randomUUID } from 'node:crypto';
 import * as tf from '@tensorflow/tfjs';
+import type { DataState } from '../../../data/order/state.ts';
 import { HorovodError } from '../../../errors.ts';
 import { joinLocation } from '../../../files/location.ts';
 import { readTextFile } from '../../../files/read-file.ts';
@@ -16,7 +17,7 @@ import { writeWithProgress } from './file-progress.ts';
 
 /** What model.json has besides TensorFlow.js's own keys, which ignores it. */
 export interface ModelJsonExtras {
-  horovod?: { weightsSha256?: string; errorFeedback?: ErrorFeedbackEntry };
+  horovod?: { weightsSha256?: string; errorFeedback?: ErrorFeedbackEntry; data?: DataState };
 }
 
 /** Of the file that error-feedback-file.ts reads. */
@@ -38,13 +39,15 @@ export interface ModelExtras {
   readonly errorFeedback?:
     | { readonly bytes: Uint8Array; readonly entry: Omit<ErrorFeedbackEntry, 'file' | 'sha256'> }
     | undefined;
+  /** Where training is in its data. */
+  readonly data?: DataState | undefined;
 }
 
 /** Writes the model into a folder, which is made if need be. */
 export async function writeModel(
   folder: string,
   artifacts: tf.io.ModelArtifacts,
-  { errorFeedback }: ModelExtras = {},
+  { errorFeedback, data }: ModelExtras = {},
 ): Promise<tf.io.SaveResult> {
   const { weightData, weightSpecs, ...description } = artifacts;
   const weights = tf.io.CompositeArrayBuffer.join(weightData ?? new ArrayBuffer(0));
@@ -63,6 +66,7 @@ export async function writeModel(
       weightsManifest: [{ paths: [weightsName], weights: weightSpecs ?? [] }],
       horovod: {
         weightsSha256: sha256(new Uint8Array(weights)),
+        ...(data && { data }),
         ...(errorFeedback && {
           errorFeedback: { file: feedbackName, sha256: sha256(errorFeedback.bytes), ...errorFeedback.entry },
         }),
