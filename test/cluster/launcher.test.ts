@@ -99,6 +99,10 @@ describe('horovodrun on several hosts', { skip }, () => {
     // HOME is that of the login there; nothing of the login that carries the job is shown.
     assert.deepEqual([seen[0]?.['HOME'], seen[1]?.['HOME']], ['/made-up', process.env['HOME'] ?? '/root']);
     assert.equal(seen[1]?.['SSH_CONNECTION'], undefined);
+    // At loopback of another host, somebody else may listen at that port.
+    const addresses = String(seen[1]?.['HOROVOD_RENDEZVOUS_ADDR']);
+    assert.match(addresses, /^10\./);
+    assert.doesNotMatch(addresses, /127\.|\[::1\]|localhost/);
   });
 
   test('megabytes of output of several hosts arrive complete and in order, also in files', async () => {

@@ -53,18 +53,22 @@ async function failure(promise: Promise<unknown>): Promise<HorovodError> {
   return error;
 }
 
-/** A process that comes and is noted, but is no part of a test's meet(). */
-async function comeByHand(port: number, arrival: Arrival): Promise<TcpStore> {
-  const ticket = 1000 + arrival.pid;
-  const address = formatAddress({ host: '127.0.0.1', port });
-  const store = await TcpStore.connect({
+/** Somebody who knows the secret, and has not announced itself yet. */
+function visit(port: number, ticket: number): Promise<TcpStore> {
+  return TcpStore.connect({
     secret,
     jobId: gatheringJob,
     rank: ticket,
-    address,
+    address: formatAddress({ host: '127.0.0.1', port }),
     timeoutMs,
     mayComeLater: true,
   });
+}
+
+/** A process that comes and is noted, but is no part of a test's meet(). */
+async function comeByHand(port: number, arrival: Arrival): Promise<TcpStore> {
+  const ticket = 1000 + arrival.pid;
+  const store = await visit(port, ticket);
   await store.set(arrivalKey(ticket), JSON.stringify(arrival));
   await store.get(notedKey(ticket), { timeoutMs });
   return store;
@@ -167,6 +171,30 @@ describe('processes that meet at an address', () => {
       assert.match((await serving).message, /missing: rank 1/);
       assert.match(error.message, /rejected: another job, or a different secret/);
     }));
+
+  test('the store answers only those who have come: others may announce themselves and nothing else', async (t) => {
+    const port = await freePort();
+    const serving = meet(placeOf(port, { rank: 0, size: 3 }, 'yes'), { timeoutMs });
+    const given = { size: 3, job: undefined, host: 'a', machine: 'a' };
+    const member = await comeByHand(port, { ...given, rank: 1, pid: 1 });
+    t.after(() => member.close());
+    await member.set('of the job', 'x');
+    const visitor = await visit(port, 2000);
+    t.after(() => visitor.close());
+    for (const attempt of [
+      () => visitor.get('of the job', { timeoutMs }),
+      () => visitor.set('of the visitor', 'y'),
+      () => visitor.set(arrivalKey(1001), 'y'),
+    ]) {
+      const error = await failure(attempt());
+      assert.equal(error.code, 'ERR_HVD_RENDEZVOUS');
+      assert.match(error.message, /is for members of the job only/);
+    }
+    await visitor.set(arrivalKey(2000), JSON.stringify({ ...given, rank: 2, pid: 2 }));
+    await visitor.get(notedKey(2000), { timeoutMs });
+    assert.equal(await visitor.get('of the job', { timeoutMs }), 'x');
+    (await serving).store.close();
+  });
 
   test('who is missing is named to all at the deadline of the one that serves', () =>
     patiently(async (waitMs) => {
