@@ -4,6 +4,7 @@
 import { listLocalAddresses } from '../net/addresses.ts';
 import type { ForwardingRules } from '../settings/environment.ts';
 import { settingError } from '../settings/setting.ts';
+import { slurmAllocation } from '../settings/slurm-allocation.ts';
 import type { LaunchOptions, Settings } from '../settings/table.ts';
 import { parseHosts, readHostfile } from './hosts/host-list.ts';
 import { isLocalHost } from './hosts/local-host.ts';
@@ -85,10 +86,14 @@ const maxConnectMs = 10_000;
 export async function planHosts(
   options: Pick<LaunchOptions, 'processes' | 'hosts' | 'hostfile'>,
   timeoutMs: number,
+  environment: NodeJS.ProcessEnv = {},
 ): Promise<HostPlan> {
   const { processes } = options;
   if (processes === undefined) throw settingError('-np (the number of processes) is missing.');
-  const slots = planSlots(processes, listedHosts(options) ?? [{ name: 'localhost', slots: processes }]);
+  const slots = planSlots(
+    processes,
+    listedHosts(options) ?? slurmAllocation(environment) ?? [{ name: 'localhost', slots: processes }],
+  );
   const names = [...new Set(slots.map(({ hostname }) => hostname))];
   const areLocal = await Promise.all(names.map((name) => isLocalHost(name, timeoutMs)));
   return { slots, remoteNames: new Set(names.filter((_, index) => !areLocal[index])) };

@@ -120,7 +120,7 @@ async function runParsed(
     onStart(job);
     return job.finish();
   }
-  const plan = await planHosts(options, settings.startTimeoutMs);
+  const plan = await planHosts(options, settings.startTimeoutMs, driverEnvironment);
   clock.mark('resolve');
   // --pin-cores has a warning of its own, and mpirun counts cores itself.
   const isOurs = settings.transport !== 'mpi' && !settings.pinCores;

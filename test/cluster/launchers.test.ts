@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { type Box, type BoxResult, canUseBox, startBox } from '../support/box.ts';
 import { clusterFixture, transportVariants } from '../support/box-jobs.ts';
+import { fixturePath, repository } from '../support/repository.ts';
 import { assertCasesPassed, linesOf } from '../support/case-jobs.ts';
 
 const skip = canUseBox() ?? false;
@@ -117,6 +118,18 @@ describe('Slurm', { skip: canUseBox({ slurm: true }) ?? false }, () => {
     assert.equal(exitCode, 0, stderr);
     const { stdout } = await box.exec('host1', ['cat', output]);
     assertAllPassed({ exitCode, stdout, stderr }, 1, 'memory');
+    await box.assertNothingLeft();
+  });
+
+  test('horovodrun inside an allocation takes the nodes as its hosts, also for an elastic job', async () => {
+    const horovodrun = ['salloc', '-N', '2', '-n', '4', node, join(repository, 'dist/launch/main.js')];
+    assertAllPassed(await box.exec('host1', [...horovodrun, '-np', '4', '--', ...script], { env: limits }), 4);
+    const enough = join(box.shared, 'enough');
+    writeFileSync(enough, '');
+    const argv = [...horovodrun, '-np', '4', '--min-np', '2', '--', fixturePath('faults/elastic.ts'), enough];
+    const { exitCode, stdout, stderr } = await box.exec('host1', argv, { env: limits });
+    assert.equal(exitCode, 0, stderr);
+    assert.match(stdout, /"generation":1,"worker":3,"rank":3,"size":4,.*"transport":"tcp"/);
     await box.assertNothingLeft();
   });
 

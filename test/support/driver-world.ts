@@ -1,14 +1,14 @@
 // A world around the driver of an elastic job, without processes: it applies events, remembers orders, and plays workers that do
 // what the orders say.
 
-import { drive } from '../../src/launch/elastic/driver.ts';
+import { drive } from '../../src/rendezvous/driver/driver.ts';
 import {
   type DriverEvent,
   type DriverState,
   initialState,
   type Limits,
   type Order,
-} from '../../src/launch/elastic/driver-state.ts';
+} from '../../src/rendezvous/driver/driver-state.ts';
 import type { Ready } from '../../src/rendezvous/elastic-messages.ts';
 
 export const usualLimits: Limits = {

@@ -10,7 +10,7 @@ import type { HostRanks, RankEnding, StartedRank } from '../ranks/host-ranks.ts'
 import { crowdedHint } from '../spawn/allowed-cores.ts';
 import { CorePinning } from '../spawn/pin-cores.ts';
 import { planGpus } from '../spawn/pin-gpus.ts';
-import type { DriverEvent } from './driver-state.ts';
+import type { DriverEvent } from '../../rendezvous/driver/driver-state.ts';
 
 /** How long hosts that are being opened are waited for at the end of the job. */
 const openingMs = 1000;

@@ -11,7 +11,7 @@ import { ConsoleWriter } from '../output/console-writer.ts';
 import type { ElasticRequest } from './elastic-job.ts';
 import { elasticLimits, elasticRequest } from './elastic-request.ts';
 import { isElastic } from './is-elastic.ts';
-import type { PlanHost } from './plan.ts';
+import type { PlanHost } from '../../rendezvous/driver/plan.ts';
 
 async function requestOf(
   args: readonly string[],
@@ -146,4 +146,30 @@ test('--gloo becomes tcp, with a warning', async () => {
 test('a peer timeout that was given stays', async () => {
   const { request } = await requestOf(['-np', '2', '--min-np', '1', '--peer-timeout-seconds', '9']);
   assert.equal(request.environment['HOROVOD_PEER_TIMEOUT_SECONDS'], '9');
+});
+
+test('in a Slurm allocation of several nodes, the hosts are its nodes, unless they are given or discovered', async () => {
+  const env = { SLURM_JOB_NODELIST: '127.0.0.[1-2],localhost', SLURM_TASKS_PER_NODE: '2(x2),1' };
+  const nodes = [
+    { name: '127.0.0.1', slots: 2 },
+    { name: '127.0.0.2', slots: 2 },
+    { name: 'localhost', slots: 1 },
+  ];
+  assert.deepEqual((await requestOf(['-np', '2', '--min-np', '1'], env)).hosts, nodes);
+  const given = await requestOf(['-np', '2', '--min-np', '1', '-H', 'localhost:4'], env);
+  assert.deepEqual(given.hosts, [{ name: 'localhost', slots: 4 }]);
+  const single = { ...env, SLURM_JOB_NODELIST: 'localhost', SLURM_TASKS_PER_NODE: '1' };
+  assert.deepEqual((await requestOf(['-np', '2', '--min-np', '1'], single)).hosts, [
+    { name: 'localhost', slots: 2 },
+  ]);
+  const folder = mkdtempSync(join(tmpdir(), 'horovod-test-'));
+  const script = join(folder, 'hosts.sh');
+  writeFileSync(script, '#!/bin/sh\necho localhost:7\n', { mode: 0o755 });
+  try {
+    const found = await requestOf(['-np', '2', '--host-discovery-script', script], env);
+    assert.deepEqual(found.hosts, [{ name: 'localhost', slots: 7 }]);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+  await assert.rejects(requestOf(['-np', '9', '--min-np', '1'], env), /more than the 5 slots/);
 });

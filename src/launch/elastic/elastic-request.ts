@@ -2,15 +2,16 @@
 
 import { listLocalAddresses } from '../../net/addresses.ts';
 import { settingError } from '../../settings/setting.ts';
+import { slurmAllocation } from '../../settings/slurm-allocation.ts';
 import { type LaunchOptions, type Settings, settingsTable } from '../../settings/table.ts';
 import { isLocalHost } from '../hosts/local-host.ts';
 import { forwardingRules, type Launch, listedHosts, outputOf, sshOptions } from '../job-request.ts';
 import { CorePinning } from '../spawn/pin-cores.ts';
 import { HostDiscovery, scriptFinder } from './discovery.ts';
-import type { Limits } from './driver-state.ts';
+import type { Limits } from '../../rendezvous/driver/driver-state.ts';
 import type { ElasticRequest } from './elastic-job.ts';
 import { fixedHosts, type HostSource } from './host-source.ts';
-import type { PlanHost } from './plan.ts';
+import type { PlanHost } from '../../rendezvous/driver/plan.ts';
 
 /** Until silence counts as the loss of a host; other jobs fail with that and wait longer. */
 const peerTimeoutMs = 5000;
@@ -105,7 +106,7 @@ function adapted(
 
 /** `remoteNames`: undefined if all hosts are this machine. It is filled as hosts are found. */
 async function findHosts(
-  { options, settings, say, discover }: ElasticLaunch,
+  { options, settings, say, discover, driverEnvironment }: ElasticLaunch,
   { np, max, spares }: Limits,
 ): Promise<{ hosts: HostSource; remoteNames: Set<string> | undefined }> {
   const { hostDiscoveryScript, startTimeoutMs, slotsPerHost } = settings;
@@ -128,7 +129,8 @@ async function findHosts(
     };
     return { hosts: new HostDiscovery({ find, onFound, say }), remoteNames };
   }
-  const hosts = listed ?? [{ name: 'localhost', slots: (max ?? np) + spares }];
+  const hosts = listed ??
+    slurmAllocation(driverEnvironment) ?? [{ name: 'localhost', slots: (max ?? np) + spares }];
   const slots = hosts.reduce((sum, host) => sum + host.slots, 0);
   if (np > slots)
     throw settingError(

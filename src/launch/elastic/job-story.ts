@@ -4,8 +4,8 @@ import { type JobNews, notedResets, type ResetNote } from '../../observe/status/
 import { failureReport } from '../failure-report/report.ts';
 import { exitCodeOf, exitingRank, findRootCause, type RankEnd } from '../failure-report/root-cause.ts';
 import { ranksText } from '../job-parts/rank-record.ts';
-import type { DriverState, Loss, Order, Reset } from './driver-state.ts';
-import { isMember } from './transitions.ts';
+import type { DriverState, Loss, Order, Reset } from '../../rendezvous/driver/driver-state.ts';
+import { isMember } from '../../rendezvous/driver/transitions.ts';
 
 interface EndedWorker {
   readonly atEnd: RankEnd;

@@ -1,7 +1,7 @@
 // The steps from one phase of an elastic job to the next that more than one rule takes. They change the state in place; the driver
 // gives them a copy.
 
-import type { JobEnd } from '../../rendezvous/elastic-messages.ts';
+import type { JobEnd } from '../elastic-messages.ts';
 import type { DriverState, Generation, Order, Phase } from './driver-state.ts';
 import { answer, signal } from './workforce.ts';
 

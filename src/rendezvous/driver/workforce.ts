@@ -1,7 +1,7 @@
 // Which workers an elastic job has: starts them where there is room, opens and closes hosts, and sends away whom nobody
 // needs. Functions that change the state in place; the driver gives them a copy.
 
-import type { Assignment } from '../../rendezvous/elastic-messages.ts';
+import type { Assignment } from '../elastic-messages.ts';
 import type { DriverState, Order, Worker } from './driver-state.ts';
 import { findHost, freeSlot, hostFailed, hostsToOpen, slotRecord, slotsOf } from './host-table.ts';
 

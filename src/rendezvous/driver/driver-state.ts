@@ -5,7 +5,7 @@
 // running → collecting (a member was lost or has left: who is still there?) → waiting or forming …; finishing (all are
 // done) or failing (the job cannot continue) → over when the last worker has ended.
 
-import type { Assignment, JobEnd, LostRank, Ready } from '../../rendezvous/elastic-messages.ts';
+import type { Assignment, JobEnd, LostRank, Ready } from '../elastic-messages.ts';
 import type { CooldownRange } from './blacklist.ts';
 import type { HostRecord } from './host-table.ts';
 import type { PlanHost } from './plan.ts';
