@@ -19,6 +19,9 @@ import { KeptWatch } from './host-watch/host-watch.ts';
 import { createContext, type InitOptions } from './start/bootstrap.ts';
 import { whereabouts } from './start/hosts.ts';
 
+/** Until silence counts as the loss of a host, in a job without a launcher. */
+const peerTimeoutMs = 5000;
+
 export class ElasticWorker {
   /** In the job; no other process ever has it. */
   readonly number: number;
@@ -50,17 +53,24 @@ export class ElasticWorker {
     if (settings.localRank === 0 && settings.crossSize > 1) this.#watch.prepare(job.secret);
   }
 
-  /** Connects with the driver. `options` hold for every generation, and so does `processSet`, the set of all ranks. */
+  /** Connects with the driver. `worker`: its number; undefined in a job without a launcher, which gives it one. `options` hold for every generation, and so does `processSet`, the set of all ranks. */
   static async join(
     settings: Settings,
-    worker: number,
+    worker: number | undefined,
     options: InitOptions,
     processSet: ProcessSet,
   ): Promise<ElasticWorker> {
     const { signal, timeoutMs } = options;
-    const asWorker = { ...settings, rank: worker, size: worker + 1 };
-    const job = await joinJob(asWorker, { signal, timeoutMs });
-    return new ElasticWorker({ settings, worker }, options, processSet, job);
+    if (worker !== undefined) {
+      const job = await joinJob({ ...settings, rank: worker, size: worker + 1 }, { signal, timeoutMs });
+      return new ElasticWorker({ settings, worker }, options, processSet, job);
+    }
+    const job = await joinJob(settings, { signal, timeoutMs });
+    const { rank, size } = job;
+    // As horovodrun sets it for elastic jobs.
+    const patience = settings.given.has('peerTimeoutMs') ? {} : { peerTimeoutMs };
+    const own = { ...settings, ...patience, rank, size: Math.max(size, rank + 1) };
+    return new ElasticWorker({ settings: own, worker: rank }, options, processSet, job);
   }
 
   /** How the driver and the workers meet. */

@@ -13,6 +13,7 @@ import {
 import { HorovodError } from '../errors.ts';
 import { allgatherObject } from '../operations/collectives.ts';
 import type { Assignment, Seat } from '../rendezvous/elastic-messages.ts';
+import { isElasticWithoutLauncher } from '../rendezvous/join.ts';
 import { processEnvironment } from '../settings/environment.ts';
 import { readSettings } from '../settings/read-settings.ts';
 import { describe } from '../tensor/tensor.ts';
@@ -69,7 +70,8 @@ async function runWith<S extends State, R>(train: TrainFunction<S, R>, state: S)
     }).toTheEnd();
   }
   // In an elastic job only init() makes a worker.
-  if (readSettings(processEnvironment()).worker !== undefined) defaultContext('elastic.run');
+  const settings = readSettings(processEnvironment());
+  if (settings.worker !== undefined || isElasticWithoutLauncher(settings)) defaultContext('elastic.run');
   if (isInitialized()) await state.sync();
   return train(state);
 }

@@ -24,6 +24,14 @@ export interface JoinedJob {
   close(): void;
 }
 
+/**
+ * Whether ranks that no launcher of ours has started form an elastic job: where one that dies does not end the others. mpirun ends them all.
+ */
+export function isElasticWithoutLauncher({ launcher, minProcesses }: Settings): boolean {
+  const canOutlive = launcher.kind === 'slurm' || launcher.kind === 'rendezvous';
+  return canOutlive && launcher.size > 1 && minProcesses !== undefined;
+}
+
 /** `channel`: what the connection to the store is for; a rank has one of each at a time. */
 export async function joinJob(
   settings: Settings,
@@ -35,18 +43,23 @@ export async function joinJob(
   if (launcher.kind === 'horovodrun') return joinLauncher(settings, { signal, timeoutMs }, channel);
   if (launcher.kind === 'alone' || launcher.size === 1) return alone(launcher.kind);
   // Most jobs have a launcher: they do not load the code of the others.
-  const [{ meet }, { meetingPlace }, { pmiMeetingPlace }, { meetBySignpost }] = await Promise.all([
-    import('./without-launcher/meet.ts'),
-    import('./without-launcher/meeting-places.ts'),
-    import('./without-launcher/pmi-meeting-place.ts'),
-    import('./without-launcher/signpost.ts'),
-  ]);
+  const [{ meet }, { meetingPlace }, { pmiMeetingPlace }, { meetBySignpost }, { elasticMeeting }] =
+    await Promise.all([
+      import('./without-launcher/meet.ts'),
+      import('./without-launcher/meeting-places.ts'),
+      import('./without-launcher/pmi-meeting-place.ts'),
+      import('./without-launcher/signpost.ts'),
+      import('./without-launcher/rank-driver.ts'),
+    ]);
   const place =
     launcher.kind === 'pmi'
       ? await pmiMeetingPlace(launcher, settings, { signal, timeoutMs })
       : await meetingPlace(launcher, settings);
   const onComer = (text: string) => createLog(settings, 0).write('debug', text, { topic: 'rendezvous' });
-  const noisy = { ...place, onComer };
+  const elastic = isElasticWithoutLauncher(settings)
+    ? elasticMeeting(settings, launcher.size, (text) => createLog(settings, 0).tell(text))
+    : undefined;
+  const noisy = { ...place, onComer, elastic };
   const { store, rank, jobId } =
     place.signpost === undefined
       ? await meet(noisy, { signal, timeoutMs })

@@ -3,8 +3,8 @@
 import { expandHostList, expandTaskCounts } from './slurm-lists.ts';
 
 /**
- * Undefined outside of an allocation, and in one of a single node: that is this machine, on which the user may start as many ranks as she
- * likes. Slots are the tasks of each node.
+ * Undefined outside of an allocation, and in one of a single node: that is this machine, and any number of ranks may
+ * be started there. Slots are the tasks of each node.
  */
 export function slurmAllocation(
   env: NodeJS.ProcessEnv,

@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { type Box, type BoxResult, canUseBox, startBox } from '../support/box.ts';
 import { clusterFixture, transportVariants } from '../support/box-jobs.ts';
-import { fixturePath, repository } from '../support/repository.ts';
 import { assertCasesPassed, linesOf } from '../support/case-jobs.ts';
+import { fixturePath, repository } from '../support/repository.ts';
 
 const skip = canUseBox() ?? false;
 const script = [clusterFixture('hosts-cases.ts'), 'brief'];
@@ -123,7 +123,9 @@ describe('Slurm', { skip: canUseBox({ slurm: true }) ?? false }, () => {
 
   test('horovodrun inside an allocation takes the nodes as its hosts, also for an elastic job', async () => {
     const horovodrun = ['salloc', '-N', '2', '-n', '4', node, join(repository, 'dist/launch/main.js')];
-    assertAllPassed(await box.exec('host1', [...horovodrun, '-np', '4', '--', ...script], { env: limits }), 4);
+    const plain = [...horovodrun, '-np', '4', '--', clusterFixture('who.ts')];
+    const { stdout: said } = await box.exec('host1', plain, { env: limits });
+    assert.match(said, /^\[3\]<stdout>:here .*"host":"host2"/m);
     const enough = join(box.shared, 'enough');
     writeFileSync(enough, '');
     const argv = [...horovodrun, '-np', '4', '--min-np', '2', '--', fixturePath('faults/elastic.ts'), enough];

@@ -8,6 +8,7 @@ import { describe, test } from 'node:test';
 import { type Box, type BoxProcess, canUseBox, startBox } from '../support/box.ts';
 import { clusterFixture } from '../support/box-jobs.ts';
 import { describeResult, type ForeignResult, type Here, saidIn } from '../support/foreign-launchers.ts';
+import { fixturePath } from '../support/repository.ts';
 
 const node = process.execPath;
 const who = clusterFixture('who.ts');
@@ -139,6 +140,25 @@ describe('Slurm', { skip: canUseBox({ slurm: true }) ?? false }, () => {
     assertBound(killedAt, boundMs.seen);
     assert.notEqual(result.exitCode, 0, describeResult(result));
     for (const { code, message } of caughtBy([result], 3)) assert.equal(code, 'ERR_HVD_PEER_LOST', message);
+    await box.assertNothingLeft();
+  });
+
+  test('srun that does not end the other tasks: an elastic job goes on with them', async () => {
+    await using box = await startBox({ hosts: 2, slurm: true });
+    const enough = join(box.shared, 'enough');
+    const flags = ['--no-kill', '--kill-on-bad-exit=0', '-N', '2', '-n', '4'];
+    const argv = ['srun', ...flags, node, fixturePath('faults/elastic.ts'), enough];
+    const job = box.start('host1', argv, { env: { ...limits, HOROVOD_ELASTIC_MIN_NP: '2' } });
+    await job.waitForOutput(/("generation":1,[\s\S]*){4}/);
+    const [victim] = box
+      .processesOn('host2')
+      .filter(({ command }) => /^\S*node .*elastic\.(js|ts)/.test(command));
+    assert.ok(victim !== undefined, 'no rank on host2');
+    process.kill(victim.pid, 'SIGKILL');
+    await job.waitForOutput(/rank [23] on host2 has ended: .*; 3 ranks continue/, 'stderr');
+    writeFileSync(enough, '');
+    const { stdout, stderr } = await job.endedWithin(boundMs.silent + 60_000);
+    assert.equal(stdout.match(/finished \{.*"size":3\}/g)?.length, 3, `${stdout}\n${stderr}`);
     await box.assertNothingLeft();
   });
 });

@@ -5,6 +5,7 @@ import { fromCaller, HorovodError } from '../../errors.ts';
 import { Files } from '../../files/registry.ts';
 import { ProcessSet } from '../../operations/process-set.ts';
 import type { Seat } from '../../rendezvous/elastic-messages.ts';
+import { isElasticWithoutLauncher } from '../../rendezvous/join.ts';
 import { processEnvironment } from '../../settings/environment.ts';
 import { readSettings } from '../../settings/read-settings.ts';
 import type { HorovodContext, World } from '../context.ts';
@@ -40,7 +41,7 @@ async function open(options: InitOptions): Promise<void> {
   if (settings.launcher.kind !== 'horovodrun' && settings.launcher.kind !== 'alone')
     disregardUnsizedTerminals();
   try {
-    if (settings.worker !== undefined) {
+    if (settings.worker !== undefined || isElasticWithoutLauncher(settings)) {
       checkElastic(options);
       worker = await ElasticWorker.join(settings, settings.worker, options, globalProcessSet);
       return;

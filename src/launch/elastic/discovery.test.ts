@@ -5,8 +5,8 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { HostDiscovery, type HostFinder, parseDiscovered, scriptFinder } from './discovery.ts';
 import type { PlanHost } from '../../rendezvous/driver/plan.ts';
+import { HostDiscovery, type HostFinder, parseDiscovered, scriptFinder } from './discovery.ts';
 
 test('hosts and slots (test_find_available_hosts_and_slots)', () => {
   assert.deepEqual(parseDiscovered('host-1\nhost-2:2\n\n# none\n[fd00::1]:3\n10.0.0.1\n', 4, 'hosts.sh'), [

@@ -3,9 +3,9 @@
 
 import { execFile } from 'node:child_process';
 import { isIPv6 } from 'node:net';
+import type { PlanHost } from '../../rendezvous/driver/plan.ts';
 import { settingError } from '../../settings/setting.ts';
 import type { HostSource } from './host-source.ts';
-import type { PlanHost } from '../../rendezvous/driver/plan.ts';
 
 /** Finds the hosts there are now. Rejects with an Error that explains why it could not. */
 export type HostFinder = () => Promise<readonly PlanHost[]>;

@@ -2,6 +2,7 @@
 
 import { Readable } from 'node:stream';
 import type { JobNews } from '../../observe/status/job-news.ts';
+import type { DriverEvent } from '../../rendezvous/driver/driver-state.ts';
 import { deferred } from '../deferred.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 import { within } from '../job-parts/within.ts';
@@ -10,7 +11,6 @@ import type { HostRanks, RankEnding, StartedRank } from '../ranks/host-ranks.ts'
 import { crowdedHint } from '../spawn/allowed-cores.ts';
 import { CorePinning } from '../spawn/pin-cores.ts';
 import { planGpus } from '../spawn/pin-gpus.ts';
-import type { DriverEvent } from '../../rendezvous/driver/driver-state.ts';
 
 /** How long hosts that are being opened are waited for at the end of the job. */
 const openingMs = 1000;

@@ -5,6 +5,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { signalNumber } from '../../control/process-status.ts';
 import { HorovodError } from '../../errors.ts';
+import { drive } from '../../rendezvous/driver/driver.ts';
+import {
+  type DriverEvent,
+  type DriverState,
+  initialState,
+  type Limits,
+  type Order,
+} from '../../rendezvous/driver/driver-state.ts';
 import {
   assignmentKey,
   decodeReady,
@@ -35,8 +43,6 @@ import type { JobRequest } from '../job-request.ts';
 import type { HostsRequest } from '../open-hosts.ts';
 import { UncaughtErrors } from '../output/uncaught-errors.ts';
 import type { RankEnding, StartedRank } from '../ranks/host-ranks.ts';
-import { drive } from '../../rendezvous/driver/driver.ts';
-import { type DriverEvent, type DriverState, initialState, type Limits, type Order } from '../../rendezvous/driver/driver-state.ts';
 import { ElasticHosts, type Pinning } from './elastic-hosts.ts';
 import type { HostSource } from './host-source.ts';
 import { JobStory } from './job-story.ts';

@@ -6,12 +6,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { test } from 'node:test';
+import type { PlanHost } from '../../rendezvous/driver/plan.ts';
 import { parseCommandLine } from '../../settings/command-line.ts';
 import { ConsoleWriter } from '../output/console-writer.ts';
 import type { ElasticRequest } from './elastic-job.ts';
 import { elasticLimits, elasticRequest } from './elastic-request.ts';
 import { isElastic } from './is-elastic.ts';
-import type { PlanHost } from '../../rendezvous/driver/plan.ts';
 
 async function requestOf(
   args: readonly string[],

@@ -1,6 +1,8 @@
 // From the flags of an elastic job to its request: limits, hosts, and what cannot be combined.
 
 import { listLocalAddresses } from '../../net/addresses.ts';
+import type { Limits } from '../../rendezvous/driver/driver-state.ts';
+import type { PlanHost } from '../../rendezvous/driver/plan.ts';
 import { settingError } from '../../settings/setting.ts';
 import { slurmAllocation } from '../../settings/slurm-allocation.ts';
 import { type LaunchOptions, type Settings, settingsTable } from '../../settings/table.ts';
@@ -8,10 +10,8 @@ import { isLocalHost } from '../hosts/local-host.ts';
 import { forwardingRules, type Launch, listedHosts, outputOf, sshOptions } from '../job-request.ts';
 import { CorePinning } from '../spawn/pin-cores.ts';
 import { HostDiscovery, scriptFinder } from './discovery.ts';
-import type { Limits } from '../../rendezvous/driver/driver-state.ts';
 import type { ElasticRequest } from './elastic-job.ts';
 import { fixedHosts, type HostSource } from './host-source.ts';
-import type { PlanHost } from '../../rendezvous/driver/plan.ts';
 
 /** Until silence counts as the loss of a host; other jobs fail with that and wait longer. */
 const peerTimeoutMs = 5000;

@@ -1,11 +1,12 @@
 // What horovodrun says about the resets of an elastic job: a line for each, a summary at the end, and the report if the job fails.
 
 import { type JobNews, notedResets, type ResetNote } from '../../observe/status/job-news.ts';
+import { describeChange, describeReset, stepsText } from '../../rendezvous/driver/describe-reset.ts';
+import type { DriverState, Order } from '../../rendezvous/driver/driver-state.ts';
+import { isMember } from '../../rendezvous/driver/transitions.ts';
 import { failureReport } from '../failure-report/report.ts';
 import { exitCodeOf, exitingRank, findRootCause, type RankEnd } from '../failure-report/root-cause.ts';
 import { ranksText } from '../job-parts/rank-record.ts';
-import type { DriverState, Loss, Order, Reset } from '../../rendezvous/driver/driver-state.ts';
-import { isMember } from '../../rendezvous/driver/transitions.ts';
 
 interface EndedWorker {
   readonly atEnd: RankEnd;
@@ -117,31 +118,6 @@ export class JobStory {
     const head = `the job has finished in spite of ${losses}: ${resets}, ${cost}.`;
     return { exitCode, report: [head, ...this.#lines.map((line) => `  ${line}`)].join('\n') };
   }
-}
-
-/** 'rank 1 on a was killed by SIGKILL; 2 ranks continue after 140 ms, 1 step repeated (generation 2)' */
-export function describeReset(reset: Reset): string {
-  const { size, tookMs, generation, repeatedSteps } = reset;
-  const verb = size === 1 ? 'continues' : 'continue';
-  const cost = `${Math.round(tookMs)} ms, ${stepsText(repeatedSteps)}`;
-  return `${describeChange(reset)}; ${ranksText(size)} ${verb} after ${cost} (generation ${generation})`;
-}
-
-/** 'rank 1 on a was killed by SIGKILL; rank 1 on b has joined' */
-function describeChange({ lost, joined }: Reset): string {
-  const changes = [
-    ...lost.map(describeLoss),
-    ...joined.map(({ rank, host }) => `rank ${rank} on ${host} has joined`),
-  ];
-  return changes.length === 0 ? 'the ranks have formed anew' : changes.join('; ');
-}
-
-function stepsText(steps: number): string {
-  return `${steps === 0 ? 'no' : steps} ${steps === 1 ? 'step' : 'steps'} repeated`;
-}
-
-function describeLoss({ rank, host, how }: Loss): string {
-  return `rank ${rank} on ${host} ${how.replace(/[.,]$/, '')}`;
 }
 
 function describeLastLoss({ name, rank, hostname, end, lost }: RankEnd): string {

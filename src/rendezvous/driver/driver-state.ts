@@ -29,6 +29,8 @@ export interface Limits {
   readonly collectTimeoutMs: number;
   /** How long a process that others wait for may be stopped; 0: for ever. */
   readonly stoppedTimeoutMs: number;
+  /** Workers come by themselves ('arrived'), and none is started: a job without a launcher. */
+  readonly isSelfStaffed?: boolean | undefined;
 }
 
 export type Phase = 'waiting' | 'forming' | 'running' | 'collecting' | 'finishing' | 'failing' | 'over';
@@ -126,6 +128,8 @@ export type DriverEvent =
   /** It cannot be used, or was lost. The ends of its workers follow. */
   | { readonly kind: 'host-failed'; readonly host: string }
   | { readonly kind: 'host-closed'; readonly host: string }
+  /** A process has come by itself: it gets the number `nextWorker`. */
+  | { readonly kind: 'arrived'; readonly host: string }
   | { readonly kind: 'ready'; readonly worker: number; readonly count: number; readonly ready: Ready }
   | { readonly kind: 'formed'; readonly generation: number; readonly worker: number }
   /** Its process was stopped (state T), or continued. */

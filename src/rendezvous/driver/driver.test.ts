@@ -3,6 +3,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { DriverWorld } from '../../../test/support/driver-world.ts';
+import { drive } from './driver.ts';
+import { type DriverEvent, initialState, type Order } from './driver-state.ts';
 
 const lostBy = (world: DriverWorld, ...gone: number[]) => {
   for (const worker of gone) world.ended(worker);
@@ -183,6 +185,35 @@ describe('losses', () => {
     assert.deepEqual(world.ranks, [0, 2, 3]);
     world.form();
     assert.deepEqual(world.took('reset')[0]?.joined, [{ rank: 2, host: 'a' }]);
+  });
+
+  test('workers that come by themselves are seated and taken in, and none is started', () => {
+    const limits = { ...new DriverWorld({ np: 2 }).state.limits, min: 1, isSelfStaffed: true };
+    let state = initialState(limits);
+    const told: Order[] = [];
+    const tell = (event: DriverEvent) => {
+      const next = drive(state, event);
+      state = next.state;
+      told.push(...next.orders);
+    };
+    const ready = (worker: number, count: number, generation: number) =>
+      tell({ kind: 'ready', worker, count, ready: { generation, commit: 0, host: 'a', pid: 1 } });
+    for (const host of ['a', 'b']) tell({ kind: 'arrived', host });
+    for (const worker of [0, 1]) ready(worker, 1, 0);
+    for (const worker of [0, 1]) tell({ kind: 'formed', generation: 1, worker });
+    assert.deepEqual(state.lastFormed?.workers, [0, 1]);
+    tell({ kind: 'ended', worker: 1, how: 'has ended', exitCode: 1, isLost: true });
+    ready(0, 2, 1);
+    tell({ kind: 'formed', generation: 2, worker: 0 });
+    tell({ kind: 'arrived', host: 'b' });
+    ready(2, 1, 0);
+    assert.equal(told.at(-1)?.kind, 'notice');
+    ready(0, 3, 2);
+    assert.deepEqual(state.generation?.workers, [0, 2]);
+    assert.equal(
+      told.some(({ kind }) => kind === 'start'),
+      false,
+    );
   });
 
   test('two ranks that die together are one reset', () => {

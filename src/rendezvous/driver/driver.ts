@@ -7,7 +7,7 @@ import type { DriverEvent, DriverState, Order, Worker } from './driver-state.ts'
 import { findHost, listHosts, slotFailed, slotRecord } from './host-table.ts';
 import { collect, settle } from './membership.ts';
 import { closeGeneration, enter, isMember } from './transitions.ts';
-import { answer, kill, leave, nextRandom, punishHost, signal, staff } from './workforce.ts';
+import { answer, arrive, kill, leave, nextRandom, punishHost, signal, staff } from './workforce.ts';
 
 /** Between two ticks: time beyond it does not count, because this process was stopped or the machine was suspended. */
 const maxTickMs = 1000;
@@ -47,6 +47,9 @@ function apply(state: DriverState, event: DriverEvent, orders: Order[]): void {
       if (host?.phase === 'closing') host.phase = 'closed';
       return;
     }
+    case 'arrived':
+      arrive(state, event.host);
+      return;
     case 'ready':
       onReady(state, event, orders);
       return;

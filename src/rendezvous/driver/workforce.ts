@@ -2,6 +2,7 @@
 // needs. Functions that change the state in place; the driver gives them a copy.
 
 import type { Assignment } from '../elastic-messages.ts';
+import { noPenalty } from './blacklist.ts';
 import type { DriverState, Order, Worker } from './driver-state.ts';
 import { findHost, freeSlot, hostFailed, hostsToOpen, slotRecord, slotsOf } from './host-table.ts';
 
@@ -30,7 +31,24 @@ export function staff(state: DriverState, orders: Order[]): void {
       orders.push({ kind: 'close-host', host: host.name });
     }
   }
-  if (![...state.workers.values()].some(({ report }) => report?.isDone === true)) hire(state, orders);
+  if (
+    ![...state.workers.values()].some(({ report }) => report?.isDone === true) &&
+    !state.limits.isSelfStaffed
+  )
+    hire(state, orders);
+}
+
+/** A worker that nobody has started, in the lowest place of its host that is free. */
+export function arrive(state: DriverState, name: string): void {
+  const taken = workersOn(state, name).map(({ slot }) => slot);
+  let slot = 0;
+  while (taken.includes(slot)) slot++;
+  const host = findHost(state.hosts, name);
+  if (host === undefined)
+    state.hosts.push({ name, slots: 1, phase: 'open', penalty: noPenalty, slotRecords: [] });
+  else host.slots = Math.max(host.slots, slot + 1);
+  const number = state.nextWorker++;
+  state.workers.set(number, { number, host: name, slot, startedAt: state.clock, hadBeenReady: false });
 }
 
 function hire(state: DriverState, orders: Order[]): void {

@@ -21,12 +21,15 @@ import {
   replyKey,
 } from './arrival.ts';
 import { assignRanks } from './assign-ranks.ts';
+import { type ElasticMeeting, RankDriver } from './rank-driver.ts';
 
 export interface JobServerOptions
   extends Pick<TcpStoreServerOptions, 'listenOn' | 'port' | 'networkInterfaces'> {
   readonly secret: JobSecret;
   /** The process that serves; it is rank 0. */
   readonly own: Arrival;
+  /** Of an elastic job: this process drives it. */
+  readonly elastic?: ElasticMeeting | undefined;
   /** Called for every process that is accepted. */
   readonly onComer?: ((text: string) => void) | undefined;
 }
@@ -51,6 +54,8 @@ export class JobServer {
   readonly store: Store;
   readonly #own: Arrival;
   readonly #onComer: JobServerOptions['onComer'];
+  readonly #elastic: ElasticMeeting | undefined;
+  #driver: RankDriver | undefined;
   readonly #comers = new Map<number, Arrival>();
   readonly #ranks = new Map<number, number>();
   readonly #complete: Promise<Membership>;
@@ -64,8 +69,9 @@ export class JobServer {
   #timer: NodeJS.Timeout | undefined;
   #goodbyeUntil = 0;
 
-  private constructor({ own, onComer }: JobServerOptions) {
+  private constructor({ own, onComer, elastic }: JobServerOptions) {
     this.#own = own;
+    this.#elastic = elastic;
     this.#onComer = onComer;
     this.#complete = new Promise((resolve, reject) => {
       this.#finish = resolve;
@@ -129,6 +135,7 @@ export class JobServer {
   close(): void {
     if (this.#state === 'closing') return;
     this.#state = 'closing';
+    this.#driver?.stop();
     const { host, pid } = this.#own;
     const text = `rank 0 (${host}, pid ${pid}) has shut down and no longer takes part in anything.`;
     this.#server.store.rankLost(0, new HorovodError('ERR_HVD_SHUT_DOWN', text, { rank: 0, pid }));
@@ -156,7 +163,18 @@ export class JobServer {
       await this.#reply(ticket, rejection as Reply);
       return;
     }
+    const later = this.#state === 'running' ? this.#driver?.admit(comer) : undefined;
+    if (this.#state === 'running' && later === undefined) {
+      await this.#reply(ticket, this.#full());
+      return;
+    }
     this.#comers.set(ticket, comer);
+    if (later !== undefined) {
+      this.#ranks.set(ticket, later);
+      await this.#server.store.set(notedKey(ticket), '');
+      await this.#reply(ticket, { kind: 'welcome', rank: later, jobId: this.#jobId });
+      return;
+    }
     const count = this.#comers.size + 1;
     await this.#server.store.set(notedKey(ticket), '');
     this.#onComer?.(`${nameComer(comer)} has come: ${count} of ${this.#own.size}.`);
@@ -165,9 +183,8 @@ export class JobServer {
 
   #rejectionOf(comer: Arrival): Reply | undefined {
     const here = `The job of ${nameComer(this.#own)}`;
-    if (this.#state !== 'gathering') {
-      return { kind: 'full', reason: `${here} has all its ${this.#own.size} ranks.` };
-    }
+    const canJoin = this.#state === 'running' && this.#elastic?.canGrow === true;
+    if (this.#state !== 'gathering' && !canJoin) return this.#full();
     if (comer.size !== this.#own.size)
       return rejected(
         `${here} has ${this.#own.size} ranks, but HOROVOD_SIZE of this process is ${comer.size}.`,
@@ -182,9 +199,25 @@ export class JobServer {
         `this process has ${ours} HOROVOD_RANK, but ${nameComer(this.#own)} has ${theirs}. Set it on all ranks or on none.`,
       );
     }
+    // It takes the place of one that was lost, under a number of its own.
+    if (canJoin) return undefined;
     const twin = [this.#own, ...this.#comers.values()].find((each) => each.rank === comer.rank);
     if (comer.rank === undefined || twin === undefined) return undefined;
     return rejected(`${nameComer(twin)} has come already. Do two jobs use the same address?`);
+  }
+
+  #full(): Reply {
+    return {
+      kind: 'full',
+      reason: `The job of ${nameComer(this.#own)} has all its ${this.#own.size} ranks.`,
+    };
+  }
+
+  /** The workers have the numbers of their ranks. */
+  #startDriver(byRank: readonly Arrival[]): void {
+    if (this.#elastic === undefined) return;
+    this.#driver = new RankDriver(this.#server.store, this.#elastic, this.#own);
+    for (const comer of byRank) this.#driver.admit(comer);
   }
 
   #completeIfAll(): void {
@@ -193,8 +226,15 @@ export class JobServer {
     const all = [this.#own, ...this.#comers.values()];
     const assigned = assignRanks(all);
     const jobId = this.#jobId;
+    const rankOf = (place: number) => all[place]?.rank ?? (assigned[place] as number);
+    this.#startDriver(
+      all
+        .map((comer, place) => ({ comer, rank: rankOf(place) }))
+        .sort((a, b) => a.rank - b.rank)
+        .map(({ comer }) => comer),
+    );
     for (const [place, ticket] of [...this.#comers.keys()].entries()) {
-      const rank = all[place + 1]?.rank ?? (assigned[place + 1] as number);
+      const rank = rankOf(place + 1);
       this.#ranks.set(ticket, rank);
       void this.#reply(ticket, { kind: 'welcome', rank, jobId });
     }
@@ -230,6 +270,13 @@ export class JobServer {
     }
     if (rank === undefined) return;
     const who = nameComer({ ...comer, rank });
+    if (this.#driver !== undefined) {
+      const how = hasLeft ? 'has shut down' : 'has ended: its connection was closed without a goodbye';
+      const code = hasLeft ? 'ERR_HVD_SHUT_DOWN' : 'ERR_HVD_PEER_LOST';
+      this.#server.store.rankLost(rank, new HorovodError(code, `${who} ${how}.`, { rank, pid }));
+      this.#driver.gone(rank, how, hasLeft ? 0 : 1);
+      return;
+    }
     if (hasLeft) {
       const text = `${who} has shut down and no longer takes part in anything.`;
       this.#server.store.rankLost(rank, new HorovodError('ERR_HVD_SHUT_DOWN', text, { rank, pid }));

@@ -12,6 +12,7 @@ import { TcpStore } from '../store/tcp-store.ts';
 import type { TcpStoreServerOptions } from '../store/tcp-store-server.ts';
 import { type Arrival, arrivalKey, nameComer, notedKey, parseReply, replyKey } from './arrival.ts';
 import { gatheringJob, JobServer, type Membership } from './job-server.ts';
+import type { ElasticMeeting } from './rank-driver.ts';
 
 export interface MeetingPlace extends Pick<TcpStoreServerOptions, 'listenOn' | 'networkInterfaces'> {
   readonly secret: JobSecret;
@@ -26,6 +27,8 @@ export interface MeetingPlace extends Pick<TcpStoreServerOptions, 'listenOn' | '
   readonly source: string;
   /** What to do if the address cannot be reached. */
   readonly advice: string;
+  /** Of an elastic job, for the process that serves. */
+  readonly elastic?: ElasticMeeting | undefined;
   /** Where this process serves: called with its addresses. */
   readonly onServing?: (addresses: readonly string[]) => void;
   /** Where this process serves: called for every process that comes. */
@@ -71,10 +74,10 @@ export async function meet(place: MeetingPlace, wait: WaitOptions & { timeoutMs:
 
 /** Undefined if somebody else listens there. */
 async function tryToServe(place: MeetingPlace): Promise<JobServer | undefined> {
-  const { own, secret, onComer, listenOn = 'all', networkInterfaces = [] } = place;
+  const { own, secret, onComer, elastic, listenOn = 'all', networkInterfaces = [] } = place;
   for (const port of place.ports) {
     try {
-      return await JobServer.start({ own, secret, onComer, listenOn, networkInterfaces, port });
+      return await JobServer.start({ own, secret, onComer, elastic, listenOn, networkInterfaces, port });
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
       if (code === 'EADDRINUSE') continue;

@@ -31,7 +31,7 @@ export const elasticSettings: SettingsOf<ElasticSettings> = inGroup('Elastic tra
     defaultText: '-np',
     text:
       'Makes the job elastic: it goes on as long as this many ranks are left, and takes in new ones. The script has to ' +
-      'train inside elastic.run().',
+      'train inside elastic.run(). As a variable, it also makes jobs of srun and HOROVOD_RENDEZVOUS elastic.',
   },
   maxProcesses: {
     env: 'HOROVOD_ELASTIC_MAX_NP',
