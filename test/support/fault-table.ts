@@ -13,14 +13,14 @@ import { HostWatch } from '../../src/context/host-watch/host-watch.ts';
 import { ControlBlock } from '../../src/control/control-block.ts';
 import { Run } from '../../src/elastic/run.ts';
 import { HorovodError } from '../../src/errors.ts';
-import { drive } from '../../src/launch/elastic/driver.ts';
+import { ProcessSet } from '../../src/operations/process-set.ts';
+import { drive } from '../../src/rendezvous/driver/driver.ts';
 import {
   type DriverEvent,
   type DriverState,
   initialState,
   type Order,
-} from '../../src/launch/elastic/driver-state.ts';
-import { ProcessSet } from '../../src/operations/process-set.ts';
+} from '../../src/rendezvous/driver/driver-state.ts';
 import {
   assignmentKey,
   decodeReady,
