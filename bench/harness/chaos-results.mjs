@@ -23,16 +23,26 @@ export function compareRuns(undisturbed, disturbed) {
 }
 
 function outline({ seconds, generations, ends, steps }) {
-  const { numTensors, descriptors } = ends.find(({ rank }) => rank === 0) ?? {};
+  // Of the rank that has most.
+  const [numTensors, descriptors] = ['numTensors', 'descriptors'].map((what) =>
+    Math.max(...ends.map((end) => end[what])),
+  );
   return { seconds, generations, steps: steps.size, ranksAtTheEnd: ends.length, numTensors, descriptors };
 }
 
 /** The samples of a step, whoever had them. A rank without any takes one with weight 0. */
 function samplesOf(ranks) {
-  return [...new Set([...ranks.values()].flat())].sort((a, b) => a - b).join(' ');
+  return [...new Set([...ranks.values()].flatMap((indices) => [...indices]))].sort((a, b) => a - b).join(' ');
 }
 
-export function judgeChaos({ samples, losses, stepsWithOtherSamples, differentLosses }) {
+export function judgeChaos({
+  samples,
+  losses,
+  stepsWithOtherSamples,
+  differentLosses,
+  undisturbed,
+  disturbed,
+}) {
   return [
     {
       target: `≥ ${SAMPLES_TARGET * 100} % of the samples of an undisturbed run`,
@@ -41,6 +51,8 @@ export function judgeChaos({ samples, losses, stepsWithOtherSamples, differentLo
     { target: `final loss within ${LOSS_TARGET}`, met: losses.difference <= LOSS_TARGET },
     { target: 'the same samples in every step', met: stepsWithOtherSamples.length === 0 },
     { target: 'the same loss on all ranks', met: differentLosses === 1 },
+    { target: 'no more tensors at the end', met: disturbed.numTensors <= undisturbed.numTensors },
+    { target: 'no more open descriptors at the end', met: disturbed.descriptors <= undisturbed.descriptors },
   ];
 }
 

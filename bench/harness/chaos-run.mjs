@@ -1,5 +1,14 @@
 // One run of bench/chaos.mjs: an elastic job in a box, for so many steps or for so many seconds with faults.
-import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { generator, inject, planFaults } from './chaos-faults.mjs';
@@ -10,6 +19,7 @@ const POLL_MS = 20;
 const RANKS = 4;
 /** Without a step by anybody. */
 const PATIENCE_MS = 60_000;
+const PROGRESS_MS = 60_000;
 
 /** @returns `{ seconds, exitCode, steps, ends, injected, stderr }`; steps: by number, the samples of each rank in the last generation that did it. */
 export async function runChaos({
@@ -84,6 +94,7 @@ export async function runChaos({
 
   async function reach(isThere) {
     let lastChange = Date.now();
+    let lastSaid = lastChange;
     for (let before = journal.step; !isThere() && !hasEnded(); journal.read()) {
       if (signal.aborted) throw new Error('interrupted');
       if (journal.step !== before) [before, lastChange] = [journal.step, Date.now()];
@@ -91,8 +102,23 @@ export async function runChaos({
         throw new Error(
           `no step after ${journal.step} for ${PATIENCE_MS / 1000} s: ${lastWords(started.stderr)}`,
         );
+      if (Date.now() - lastSaid > PROGRESS_MS) {
+        lastSaid = Date.now();
+        say(`step ${journal.step}${steps === undefined ? '' : ` of ${steps}`}`);
+      }
       await sleep(POLL_MS);
     }
+  }
+}
+
+/** What has been added to a file: after half an hour, it would take too long to read all of it every time. */
+function readFrom(file, offset) {
+  const fd = openSync(file, 'r');
+  try {
+    const bytes = Buffer.alloc(fstatSync(fd).size - offset);
+    return bytes.subarray(0, readSync(fd, bytes, 0, bytes.length, offset));
+  } finally {
+    closeSync(fd);
   }
 }
 
@@ -116,8 +142,7 @@ class Journal {
     for (const name of readdirSync(this.#folder)) {
       const file = path.join(this.#folder, name);
       const offset = this.#offsets.get(name) ?? 0;
-      if (statSync(file).size === offset) continue;
-      const bytes = readFileSync(file).subarray(offset);
+      const bytes = readFrom(file, offset);
       const whole = bytes.subarray(0, bytes.lastIndexOf(10) + 1);
       this.#offsets.set(name, offset + whole.length);
       const [host, pid] = name.replace('.jsonl', '').split('-');
@@ -145,7 +170,9 @@ class Journal {
       this.#ends.push(line);
       return;
     }
-    const { step, rank, generation, indices } = line;
+    const { step, rank, generation } = line;
+    // There are hundreds of thousands of them.
+    const indices = Uint16Array.from(line.indices);
     this.#workers.set(`${who.host} ${who.pid}`, { ...who, generation });
     this.#generation = Math.max(this.#generation, generation);
     const known = this.#steps.get(step);
