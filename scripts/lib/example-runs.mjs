@@ -25,6 +25,12 @@ const runs = {
   'core/train-mlp.ts': [
     { args: ['--epochs', '1', '--samples', '6000'], shows: [accuracy, /same weights on all 2 ranks/] },
   ],
+  'data/mnist-tfrecord.ts': [
+    {
+      args: ['--folder', '{}/digits', '--images', '1000', '--epochs', '1', ...wasm],
+      shows: [accuracy, /writing .*train/, /waited for data in \d+\.\d %/],
+    },
+  ],
   'elastic/custom-loop.ts': [
     // Rank 1 kills itself in the middle; horovodrun reports that, and every sample is used all the same.
     {
