@@ -46,19 +46,31 @@ for (const { name, kind, argv } of families) {
       assertCasesPassed(result.stdout, 3, 'cluster/hosts-cases');
     });
 
-    test('a rank without a free descriptor is an error of addProcessSet() on all ranks, and the job goes on', {
-      skip: hasPrlimit ? false : 'prlimit is not installed',
-    }, async () => {
-      const script = [faultFixture('limits.ts'), 'descriptors'];
-      const result = await runCommand([...argv, '3', process.execPath, ...script], env);
-      assert.equal(result.exitCode, 0, describeResult(result));
-      const errors = saidIn<Said>([result], 'caught');
-      for (const { code, rank, message } of errors) {
-        assert.deepEqual({ code, rank }, { code: 'ERR_HVD_NATIVE', rank: 1 }, message);
-        assert.match(message ?? '', /EMFILE/);
-      }
-      const sums = saidIn<Said>([result], 'sums').map(({ value }) => JSON.stringify(value));
-      assert.deepEqual([errors.length, sums.sort()], [3, ['[3,2]', '[3,2]', '[3]']], describeResult(result));
-    });
+    for (const [calls, disable] of [
+      ['any thread calls MPI', '0'],
+      ['one thread at a time calls MPI', '1'],
+    ] as const) {
+      test(`a rank without a free descriptor is an error of addProcessSet() on all ranks, and the job goes on: ${calls}`, {
+        skip: hasPrlimit ? false : 'prlimit is not installed',
+      }, async () => {
+        const script = [faultFixture('limits.ts'), 'descriptors'];
+        const result = await runCommand([...argv, '3', process.execPath, ...script], {
+          ...env,
+          HOROVOD_MPI_THREADS_DISABLE: disable,
+        });
+        assert.equal(result.exitCode, 0, describeResult(result));
+        const errors = saidIn<Said>([result], 'caught');
+        for (const { code, rank, message } of errors) {
+          assert.deepEqual({ code, rank }, { code: 'ERR_HVD_NATIVE', rank: 1 }, message);
+          assert.match(message ?? '', /EMFILE/);
+        }
+        const sums = saidIn<Said>([result], 'sums').map(({ value }) => JSON.stringify(value));
+        assert.deepEqual(
+          [errors.length, sums.sort()],
+          [3, ['[3,2]', '[3,2]', '[3]']],
+          describeResult(result),
+        );
+      });
+    }
   });
 }
