@@ -2,6 +2,7 @@
 // which the main thread sends back when it has copied them.
 
 import { workerData } from 'node:worker_threads';
+import { BufferPool } from './buffer-pool.ts';
 import { driveAsync } from './maybe-async.ts';
 import { rowsOf } from './source-formats.ts';
 import { functionsOf } from './stage-functions.ts';
@@ -20,13 +21,10 @@ await run(workerData as ComputeThreadData);
 async function run(data: ComputeThreadData): Promise<void> {
   const { source, columns, seed, main, reader } = data;
   const counter = new Int32Array(data.counter);
-  const free: SharedArrayBuffer[] = [];
-  const ask = () => reader.postMessage({ type: 'ready' } satisfies ComputeRequest);
+  const ask = (done: number | undefined) => reader.postMessage({ done } satisfies ComputeRequest);
 
-  const allocate = (bytes: number): SharedArrayBuffer => {
-    const place = free.findIndex(({ byteLength }) => byteLength >= bytes && byteLength <= 2 * bytes + 1024);
-    return place < 0 ? new SharedArrayBuffer(bytes) : (free.splice(place, 1)[0] as SharedArrayBuffer);
-  };
+  const pool = new BufferPool();
+  const allocate = (bytes: number) => pool.take(bytes);
 
   let stages: Stages;
   try {
@@ -56,18 +54,14 @@ async function run(data: ComputeThreadData): Promise<void> {
     } catch (error) {
       report(main, counter, { type: 'failed', number, error: plainError(error) });
     }
-    ask();
+    ask(number);
   };
 
   reader.on('message', (read: ComputeOrder) => void work(read));
   reader.on('close', () => main.close());
   main.on('message', ({ buffers }: Recycled) => {
-    free.push(...buffers);
-    // Sizes change where batches are padded: the oldest ones go.
-    if (free.length > maxFree) free.splice(0, free.length - maxFree);
+    for (const buffer of buffers) pool.give(buffer);
   });
   report(main, counter, { type: 'open' });
-  ask();
+  ask(undefined);
 }
-
-const maxFree = 64;

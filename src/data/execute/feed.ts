@@ -34,8 +34,10 @@ export class InlineFeed implements Feed {
   }
 
   async take(): Promise<Computed> {
-    const read = await this.#reader.read(this.#items.shift() as WorkItem);
-    return driveAsync(this.#stages.compute(read));
+    const item = this.#items.shift() as WorkItem;
+    const computed = await driveAsync(this.#stages.compute(await this.#reader.read(item)));
+    this.#reader.release(item.number);
+    return computed;
   }
 
   takeSync(): Computed {

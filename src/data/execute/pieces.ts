@@ -170,9 +170,8 @@ export class FileReader {
       if (cursor.next <= first && (best === undefined || cursor.next > best.next)) best = cursor;
     }
     if (best !== undefined) this.#cursors.splice(this.#cursors.indexOf(best), 1);
-    const cursor =
-      best ?? new StreamCursor(format.stream(file, { allocate: this.#allocate, skip: first }), first);
-    const pieces = await cursor.take(first, count, this.file);
+    const cursor = best ?? new StreamCursor(format.stream(file, { skip: first }), first);
+    const pieces = await cursor.take(first, count, this.file, this.#allocate);
     this.#cursors.push(cursor);
     if (this.#cursors.length > maxCursors) await this.#cursors.shift()?.close();
     return pieces;
@@ -193,7 +192,7 @@ class StreamCursor {
     this.next = next;
   }
 
-  async take(first: number, count: number, file: IndexedFile): Promise<Piece[]> {
+  async take(first: number, count: number, file: IndexedFile, allocate: AllocateChunk): Promise<Piece[]> {
     const pieces: Piece[] = [];
     this.next = first;
     while (this.next < first + count) {
@@ -208,8 +207,12 @@ class StreamCursor {
         this.#block = turn.value;
         continue;
       }
-      const { first: start, count: length, bytes: chunk, starts, lengths } = this.#block;
+      const { first: start, count: length, bytes, starts, lengths } = this.#block;
       const [from, to] = [this.next - start, Math.min(length, first + count - start)];
+      // A copy: the next run may need the rest of the block, and each piece has memory of its own.
+      const [low, high] = [starts[from] as number, (starts[to - 1] as number) + (lengths[to - 1] as number)];
+      const chunk = allocate(high - low);
+      chunk.set(bytes.subarray(low, high));
       pieces.push({
         first: this.next,
         count: to - from,
@@ -217,7 +220,7 @@ class StreamCursor {
         data: {
           kind: 'bytes',
           chunk,
-          starts: starts.slice(from, to),
+          starts: starts.slice(from, to).map((each) => each - low),
           lengths: Int32Array.from(lengths.subarray(from, to)),
         },
       });

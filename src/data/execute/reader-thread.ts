@@ -3,6 +3,7 @@
 import type { MessagePort } from 'node:worker_threads';
 import { workerData } from 'node:worker_threads';
 import { Files } from '../../files/registry.ts';
+import { BufferPool } from './buffer-pool.ts';
 import { Reader } from './reader.ts';
 import { formatOf } from './source-formats.ts';
 import {
@@ -21,6 +22,7 @@ async function run(data: ReaderThreadData): Promise<void> {
   const { source, files, order, interleave, memoryBytes, native, main, computers } = data;
   const counter = new Int32Array(data.counter);
   const fileSystems = new Files(data.fileSettings, data.registrations);
+  const pool = new BufferPool();
   const free: MessagePort[] = [];
   /** Items that are read, in their order. */
   const ready = new Map<number, ReadItem>();
@@ -32,7 +34,8 @@ async function run(data: ReaderThreadData): Promise<void> {
     files,
     order,
     open,
-    allocate: (bytes) => new Uint8Array(new SharedArrayBuffer(bytes)),
+    allocate: (bytes) => new Uint8Array(pool.take(bytes), 0, bytes),
+    recycle: ({ buffer }) => pool.give(buffer as SharedArrayBuffer),
     interleave,
     memoryBytes,
   });
@@ -64,7 +67,8 @@ async function run(data: ReaderThreadData): Promise<void> {
   };
 
   for (const port of computers) {
-    port.on('message', (_: ComputeRequest) => {
+    port.on('message', ({ done }: ComputeRequest) => {
+      if (done !== undefined) reader.release(done);
       free.push(port);
       hand();
     });

@@ -29,6 +29,8 @@ export interface ReaderOptions {
   readonly order: ReadOrder;
   readonly open: (location: string) => Promise<ReadHandle>;
   readonly allocate: AllocateChunk;
+  /** Gets chunks that nobody uses any more. */
+  readonly recycle?: (chunk: Uint8Array) => void;
   /** How many runs are read at the same time. */
   readonly interleave: number;
   readonly memoryBytes: number;
@@ -56,9 +58,11 @@ interface Kept {
   readonly pieces: Promise<Placed[]>;
   /** Records that nobody has used yet. */
   unused: number;
-  /** Items that are being made of it. */
+  /** Items that use it. */
   users: number;
   bytes: number;
+  /** Nobody will ask for it again: its memory is free when the last item is done. */
+  isForgotten: boolean;
 }
 
 interface Placed {
@@ -74,6 +78,8 @@ export class Reader {
   /** Stretches by epoch and number, the one used last at the end. */
   readonly #kept = new Map<string, Kept>();
   #keptBytes = 0;
+  /** What each item uses, until release(). */
+  readonly #inUse = new Map<number, Kept[]>();
   #reading = 0;
   readonly #queue: (() => void)[] = [];
 
@@ -98,6 +104,17 @@ export class Reader {
       : this.#readRuns(item, records);
   }
 
+  /** The item has been computed: the memory of its records may be used again. */
+  release(number: number): void {
+    const kept = this.#inUse.get(number) ?? [];
+    this.#inUse.delete(number);
+    for (const each of kept) {
+      each.users -= 1;
+      this.#free(each);
+    }
+    this.#forget();
+  }
+
   /** The number of a position's record, through all files. */
   recordAt(epoch: number, position: number): number {
     return this.#orderOf(epoch).at(position + this.#options.order.skip).record;
@@ -120,7 +137,9 @@ export class Reader {
         runs[runs.length - 1] = { first: last.first, length: record + 1 - last.first };
       } else runs.push({ first: record, length: 1 });
     }
-    return this.#itemOf(item, records, await this.#readBlocks(runs));
+    const pieces = this.#readBlocks(runs);
+    this.#inUse.set(item.number, [{ pieces, unused: 0, users: 1, bytes: 0, isForgotten: true }]);
+    return this.#itemOf(item, records, await pieces);
   }
 
   async #readStretches(
@@ -145,7 +164,7 @@ export class Reader {
                 first: first * stride.step + stride.first,
                 length: (run - 1) * stride.step + 1,
               }));
-        found = { pieces: this.#readBlocks(real), unused: length, users: 0, bytes: 0 };
+        found = { pieces: this.#readBlocks(real), unused: length, users: 0, bytes: 0, isForgotten: false };
         const made = found;
         found.pieces.then(
           (pieces) => {
@@ -160,22 +179,31 @@ export class Reader {
       found.unused -= count;
       kept.push(found);
     }
-    try {
-      const pieces = await Promise.all(kept.map((each) => each.pieces));
-      return this.#itemOf(item, records, pieces.flat());
-    } finally {
-      for (const each of kept) each.users -= 1;
-      this.#forget();
-    }
+    this.#inUse.set(item.number, kept);
+    const pieces = await Promise.all(kept.map((each) => each.pieces));
+    return this.#itemOf(item, records, pieces.flat());
   }
 
   /** Gives up stretches that are used up, and those used longest ago where memory is short: they would be read again. */
   #forget(): void {
-    for (const [key, { unused, users, bytes }] of this.#kept) {
-      if (users > 0 || (unused > 0 && this.#keptBytes <= this.#options.memoryBytes)) continue;
+    for (const [key, kept] of this.#kept) {
+      if (kept.users > 0 || (kept.unused > 0 && this.#keptBytes <= this.#options.memoryBytes)) continue;
       this.#kept.delete(key);
-      this.#keptBytes -= bytes;
+      this.#keptBytes -= kept.bytes;
+      kept.isForgotten = true;
+      this.#free(kept);
     }
+  }
+
+  #free({ pieces, users, isForgotten }: Kept): void {
+    const { recycle } = this.#options;
+    if (recycle === undefined || users > 0 || !isForgotten) return;
+    pieces.then(
+      (placed) => {
+        for (const { piece } of placed) if (piece.data.kind === 'bytes') recycle(piece.data.chunk);
+      },
+      () => {},
+    );
   }
 
   async #readBlocks(blocks: readonly Block[]): Promise<Placed[]> {

@@ -43,9 +43,9 @@ export type ReaderOrder = { readonly type: 'item'; readonly item: WorkItem } | {
 /** Reader to compute thread: work. */
 export type ComputeOrder = ReadItem;
 
-/** Compute thread to reader: it wants work. */
+/** Compute thread to reader: it wants work, and needs the records of its last item no longer. */
 export interface ComputeRequest {
-  readonly type: 'ready';
+  readonly done: number | undefined;
 }
 
 /** Main thread to compute thread: memory that can be used again. */
