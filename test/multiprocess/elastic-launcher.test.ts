@@ -29,6 +29,8 @@ interface ElasticTest {
   members(generation: number): Promise<Place[]>;
   /** Lets the ranks finish. */
   finish(text?: string): void;
+  /** Workers that start from now on stay out until the function that it returns is called: no replacement comes early. */
+  hold(): () => void;
 }
 
 function startElastic(
@@ -49,6 +51,10 @@ function startElastic(
       const first = JSON.parse((await job.run.waitForOutput(line('0')))[1] as string) as Place;
       const all = Array.from({ length: first.size }, (_, rank) => job.run.waitForOutput(line(String(rank))));
       return (await Promise.all(all)).map((match) => JSON.parse(match[1] as string) as Place);
+    },
+    hold() {
+      writeFileSync(`${file}.hold`, '');
+      return () => rmSync(`${file}.hold`);
     },
     // In one piece: ranks that find it read it.
     finish(text = '') {
@@ -81,13 +87,15 @@ describe('elastic jobs on one host', { concurrency: 2 }, () => {
   test('a rank that is killed, and one that is stopped, are replaced, and the job finishes', async (t) => {
     const logs = join(temporaryFolder(t), 'logs');
     const flags = ['--min-np', '1', '--output-filename', logs];
-    const { job, folder, members, finish } = startElastic(t, 2, flags);
+    const { job, folder, members, finish, hold } = startElastic(t, 2, flags);
     const [, second] = await members(1);
+    const letReplacementIn = hold();
     process.kill(second?.pid as number, 'SIGKILL');
     assert.equal((await members(2)).length, 1);
     await job.errorOutput(
       /^horovodrun: rank 1 on localhost was killed by SIGKILL; 1 rank continues after \d+ ms, no steps repeated \(generation 2\)\.$/m,
     );
+    letReplacementIn();
     const whole = await members(3);
     assert.deepEqual(
       whole.map(({ worker }) => worker),
@@ -102,6 +110,7 @@ describe('elastic jobs on one host', { concurrency: 2 }, () => {
       shown.news?.lastResets.map(({ what }) => what),
       ['rank 1 on localhost was killed by SIGKILL', 'rank 1 on localhost has joined'],
     );
+    const letNextIn = hold();
     process.kill(whole[0]?.pid as number, 'SIGSTOP');
     assert.deepEqual(
       (await members(4)).map(({ worker }) => worker),
@@ -114,6 +123,7 @@ describe('elastic jobs on one host', { concurrency: 2 }, () => {
     await job.run.waitForOutput(
       /reset \{.*"message":"ERR_HVD_PEER_LOST: rank 0 \(pid \d+\) was killed by SIGKILL"/,
     );
+    letNextIn();
     await members(5);
     finish();
     assert.deepEqual(await job.ended(), { exitCode: 0, signal: null });
@@ -217,12 +227,15 @@ describe('elastic jobs on one host', { concurrency: 2 }, () => {
   });
 
   test('a rank that hangs while the others wait for it is killed and replaced', async (t) => {
-    const { job, members, finish } = startElastic(t, 2, ['--min-np', '1', '--hang-timeout', '1'], 'hang');
+    const flags = ['--min-np', '1', '--hang-timeout', '1'];
+    const { job, members, finish, hold } = startElastic(t, 2, flags, 'hang');
     const [, second] = await members(1);
+    const letReplacementIn = hold();
     finish(String(second?.pid));
     await job.errorOutput(
       /rank 1 on localhost was ended by horovodrun \(SIGKILL\): it hangs, and all other ranks wait for it; 1 rank continues/,
     );
+    letReplacementIn();
     await members(3);
     job.run.child.kill('SIGTERM');
     await job.ended();
