@@ -1,8 +1,10 @@
 // Saves the model whenever the monitored metric is the best so far. Rank 0 decides and writes. Other ranks take part only if
-// they have a part of the optimizer's state (shardOptimizerState): then rank 0 tells them what it decided.
+// they have a part of the optimizer's state (shardOptimizerState): then rank 0 tells them what it decided. As a field of an elastic
+// state it keeps the best value when ranks are lost or added.
 
 import type * as tf from '@tensorflow/tfjs';
 import type { DataState } from '../../../data/order/state.ts';
+import { becomeResumable } from '../../../data/resumable.ts';
 import { broadcastObjectSync } from '../../../operations/collectives.ts';
 import { currentContext } from '../../context.ts';
 import { errorFeedbackOf } from '../../tensorflow/optimizer/error-feedback.ts';
@@ -68,6 +70,12 @@ export class BestModelCheckpoint extends HorovodCallback {
       throw this.invalid('data must be a dataset of horovod/data, or what tensors() returned');
     }
     this.best = this.#worst();
+    becomeResumable<{ best: number }>(this, {
+      place: () => ({ best: this.best }),
+      resumeAt: ({ best }) => {
+        this.best = best;
+      },
+    });
   }
 
   override async onTrainBegin(logs?: FitLogs): Promise<void> {
@@ -91,11 +99,14 @@ export class BestModelCheckpoint extends HorovodCallback {
         name: 'BestModelCheckpoint',
         processSet,
       });
+    const value = logs[this.#monitor];
     if (this.membership.rank() !== 0) {
       if (tell(false)) await saveModel(this.model, this.#filepath);
+      // In an elastic job one of them will decide when rank 0 is lost.
+      const current = value === undefined ? this.best : await readLogValue(value);
+      if (this.#isBetter(current)) this.best = current;
       return;
     }
-    const value = logs[this.#monitor];
     if (value === undefined) {
       throw this.invalid(
         `there is no metric "${this.#monitor}" at the end of an epoch, only ${Object.keys(logs).join(', ')}. ` +
@@ -103,7 +114,7 @@ export class BestModelCheckpoint extends HorovodCallback {
       );
     }
     const current = await readLogValue(value);
-    const isBetter = this.#moreIsBetter ? current > this.best : current < this.best;
+    const isBetter = this.#isBetter(current);
     tell(isBetter);
     if (!isBetter) return;
     const path = this.#filepath.replaceAll('{epoch}', String(epoch + 1));
@@ -114,6 +125,10 @@ export class BestModelCheckpoint extends HorovodCallback {
       );
     }
     this.best = current;
+  }
+
+  #isBetter(value: number): boolean {
+    return this.#moreIsBetter ? value > this.best : value < this.best;
   }
 
   #worst(): number {

@@ -19,6 +19,25 @@ export interface Membership {
   size(): number;
 }
 
+/** What the callbacks of one fit() know of each other. */
+export interface FitShare {
+  /** Batches of this epoch that were done before fit() was called: it has started again, in an elastic job. */
+  batchesBefore: number;
+  /** fit() was given only the rest of the epoch. */
+  isRest: boolean;
+  /** Ends what was set for one step only. A commit calls it: it may come before the other callbacks hear of the end of the batch. */
+  readonly endStep: Set<() => void>;
+}
+
+const shareKey = Symbol('horovod.fit');
+
+/** fit() gives all its callbacks the same object of parameters. */
+export function shareOf(callback: HorovodCallback): FitShare {
+  const params = (callback.params ?? {}) as { [shareKey]?: FitShare };
+  params[shareKey] ??= { batchesBefore: 0, isRest: false, endStep: new Set() };
+  return params[shareKey];
+}
+
 /** As often as TensorFlow.js's own callbacks do. */
 const turnEveryMs = 125;
 

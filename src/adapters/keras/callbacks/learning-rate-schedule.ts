@@ -7,7 +7,7 @@ import {
   setLearningRate,
   setMomentum,
 } from '../../tensorflow/learning-rate.ts';
-import { type FitLogs, HorovodCallback, type Membership } from './horovod-callback.ts';
+import { type FitLogs, HorovodCallback, type Membership, shareOf } from './horovod-callback.ts';
 import { correctedMomentum, exponentialMultiplier, type Multiplier } from './multipliers.ts';
 
 export interface LearningRateScheduleOptions {
@@ -69,28 +69,32 @@ export class LearningRateScheduleCallback extends HorovodCallback {
 
   override async onTrainBegin(logs?: FitLogs): Promise<void> {
     await super.onTrainBegin(logs);
+    // Of a step that has failed, in an elastic job: the state has its momentum.
+    this.#momentumToRestore = undefined;
     // Each time anew: another call of fit() may have other data.
     this.stepsPerEpoch = this.#givenStepsPerEpoch;
     if (!this.#staircase) this.stepsPerEpoch ??= this.#detectStepsPerEpoch();
+    shareOf(this).endStep.add(() => this.#restoreMomentum());
   }
 
   override async onEpochBegin(epoch: number, logs?: FitLogs): Promise<void> {
     await super.onEpochBegin(epoch, logs);
     this.#epoch = epoch;
+    if (this.#staircase || this.#givenStepsPerEpoch !== undefined) return;
+    const { batchesBefore, isRest } = shareOf(this);
+    this.stepsPerEpoch = this.#detectStepsPerEpoch() + (isRest ? batchesBefore : 0);
   }
 
   override async onBatchBegin(batch: number, logs?: FitLogs): Promise<void> {
     await super.onBatchBegin(batch, logs);
     if (this.#epoch < this.startEpoch || this.#epoch >= this.endEpoch) return;
-    if (!this.#staircase) this.#adjust(this.#epoch + batch / (this.stepsPerEpoch as number));
+    const done = shareOf(this).batchesBefore + batch;
+    if (!this.#staircase) this.#adjust(this.#epoch + done / (this.stepsPerEpoch as number));
     else if (batch === 0) this.#adjust(this.#epoch);
   }
 
   override async onBatchEnd(batch: number, logs?: FitLogs): Promise<void> {
-    if (this.#momentumToRestore !== undefined) {
-      setMomentum(this.optimizer, this.#momentumToRestore);
-      this.#momentumToRestore = undefined;
-    }
+    this.#restoreMomentum();
     await super.onBatchEnd(batch, logs);
   }
 
@@ -102,6 +106,12 @@ export class LearningRateScheduleCallback extends HorovodCallback {
   /** What initialLr is multiplied by. */
   protected multiplierAt(epoch: number): number {
     return this.#multiplier(epoch);
+  }
+
+  #restoreMomentum(): void {
+    if (this.#momentumToRestore === undefined) return;
+    setMomentum(this.optimizer, this.#momentumToRestore);
+    this.#momentumToRestore = undefined;
   }
 
   #adjust(epoch: number): void {

@@ -8,7 +8,7 @@ import { ElasticSampler } from '../../../elastic/sampler.ts';
 import type { State } from '../../../elastic/state.ts';
 import { checkNames, invalid } from '../../../operations/check-options.ts';
 import { describe } from '../../../tensor/tensor.ts';
-import { type FitLogs, HorovodCallback } from '../callbacks/horovod-callback.ts';
+import { type FitLogs, HorovodCallback, shareOf } from '../callbacks/horovod-callback.ts';
 
 /** A state that counts batches. */
 export type BatchState = State & { batch: number };
@@ -54,12 +54,17 @@ export class CommitStateCallback extends HorovodCallback {
     this.#batches += 1;
     if (this.#batches % this.#batchesPerCommit !== 0) return;
     if (isLastBatch(this.#state, batch, batchesOfEpoch(this.params as FitParams))) return;
-    // Blocking, as the reduction of gradients in fit() is.
-    this.#state.commitSync();
+    this.#commit();
   }
 
   override async onEpochEnd(epoch: number, logs?: FitLogs): Promise<void> {
     await super.onEpochEnd(epoch, logs);
+    this.#commit();
+  }
+
+  /** Blocking, as the reduction of gradients in fit() is. */
+  #commit(): void {
+    for (const end of shareOf(this).endStep) end();
     this.#state.commitSync();
   }
 }
@@ -84,6 +89,8 @@ export class UpdateBatchStateCallback extends HorovodCallback {
   override async onTrainBegin(logs?: FitLogs): Promise<void> {
     await super.onTrainBegin(logs);
     this.#before = this.#state.batch;
+    shareOf(this).batchesBefore = this.#before;
+    shareOf(this).isRest = samplersOf(this.#state).length > 0;
   }
 
   override async onBatchEnd(batch: number, logs?: FitLogs): Promise<void> {
@@ -103,6 +110,7 @@ export class UpdateBatchStateCallback extends HorovodCallback {
     await super.onEpochEnd(epoch, logs);
     this.#state.batch = 0;
     this.#before = 0;
+    shareOf(this).batchesBefore = 0;
     for (const sampler of samplersOf(this.#state)) sampler.setEpoch(epoch + 1);
     if (this.#isCut) this.model.stopTraining = false;
     this.#isCut = false;

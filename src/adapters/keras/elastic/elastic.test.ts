@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import * as tf from '@tensorflow/tfjs';
 import * as hvd from '../../../keras.ts';
+import { BestModelCheckpoint } from '../callbacks/best-model-checkpoint.ts';
 
 before(async () => {
   await hvd.init();
@@ -162,6 +163,81 @@ describe('callbacks', () => {
       ],
     );
     tf.dispose([x, y]);
+    model.dispose();
+  });
+
+  for (const withSampler of [false, true]) {
+    const how = withSampler
+      ? 'with the rest of an epoch from a sampler'
+      : 'within an epoch that is cut short';
+    test(`a warm-up goes on where it was, ${how}, with the momentum of the user`, async () => {
+      const model = tf.sequential({ layers: [tf.layers.dense({ units: 2, inputShape: [2] })] });
+      const optimizer = tf.train.momentum(0.1, 0.5);
+      model.compile({ optimizer, loss: 'meanSquaredError' });
+      const sampler = new hvd.elastic.ElasticSampler({ length: 8, batchSize: 2, shuffle: false });
+      const state = new hvd.elastic.KerasState({
+        model,
+        epoch: 0,
+        batch: 0,
+        ...(withSampler ? { sampler } : {}),
+      });
+      const { x, y } = data();
+      const rates: number[] = [];
+      const train = async (failAt?: number) => {
+        const part = withSampler ? sampler.tensors({ x, y }) : { x: x.clone(), y: y.clone() };
+        // Made anew with each call, as in a training function.
+        const warmup = new hvd.callbacks.LearningRateScheduleCallback({
+          initialLr: 1,
+          multiplier: (epoch) => 1 + epoch,
+          staircase: false,
+        });
+        const onBatchBegin = async () => void rates.push(hvd.getLearningRate(optimizer));
+        const onBatchEnd = async (batch: number) => {
+          if (batch === failAt) throw lost;
+        };
+        const callbacks = [...hvd.elastic.callbacks(state), warmup, { onBatchBegin, onBatchEnd }];
+        try {
+          await model.fit(part.x, part.y, {
+            batchSize: 2,
+            initialEpoch: state.epoch,
+            epochs: 1,
+            verbose: 0,
+            callbacks: hvd.callbacks.list(callbacks),
+          });
+        } finally {
+          tf.dispose(part);
+        }
+      };
+      await assert.rejects(train(1), lost);
+      hvd.setMomentum(optimizer, 0.9);
+      state.restore();
+      assert.equal(hvd.getMomentum(optimizer), 0.5);
+      await train();
+      assert.deepEqual(rates, [1, 1.25, 1.5, 1.75]);
+      assert.equal(hvd.getMomentum(optimizer), 0.5);
+      tf.dispose([x, y]);
+      model.dispose();
+    });
+  }
+
+  test('BestModelCheckpoint as a field keeps its best value, on every rank', async () => {
+    const model = makeModel();
+    const options = { filepath: 'never', monitor: 'loss', mode: 'min' } as const;
+    const best = new BestModelCheckpoint(options, { rank: () => 1, size: () => 2 });
+    const state = new hvd.elastic.KerasState({ model, best });
+    await state.sync();
+    assert.equal(best.best, Number.POSITIVE_INFINITY);
+    const end = (loss: number) => best.onEpochEnd(0, { loss });
+    best.setModel(model as never);
+    await end(3);
+    await end(4);
+    assert.equal(best.best, 3);
+    state.commitSync();
+    await end(1);
+    state.restore();
+    assert.equal(best.best, 3);
+    await state.sync();
+    assert.equal(state.best, best);
     model.dispose();
   });
 
