@@ -1299,6 +1299,13 @@ export interface ArrayColumn {
     readonly data: ArrayBufferView;
 }
 
+/** A decoder that waits for others: images are decoded by threads of sharp. Records may be decoded at the same time. */
+export interface AsyncDecoder {
+    readonly columns: readonly ColumnLayout[];
+    element(bytes: Uint8Array, start: number, length: number): Promise<ElementRecord>;
+    fill(bytes: Uint8Array, start: number, length: number, row: number, target: BatchColumns): Promise<void>;
+}
+
 /** One typed array per column, in the order of the layout; row r has the elements from r · elements on. */
 export type BatchColumns = readonly TypedArray[];
 
@@ -1913,8 +1920,17 @@ export type Rows = {
     readonly kind: 'bytes';
 } | {
     readonly kind: 'decoder';
-    readonly decoder: Decoder;
-}
+    readonly decoder: Decoder | AsyncDecoder;
+    readonly isSingle?: boolean;
+} | {
+    readonly kind: 'elements';
+} | {
+    readonly kind: 'arrays';
+    readonly columns: readonly ArrayColumn[];
+} | {
+    readonly kind: 'range';
+    readonly start: number;
+};
 
 export interface Run {
     readonly iteration: Iteration;
@@ -1925,8 +1941,8 @@ export interface Run {
 export interface SampleOrigin {
     /** Empty if it comes from no file. */
     readonly url: string;
-    /** Counted within the file. */
-    readonly record: number;
+    /** Counted within the file; null: the file is the sample. */
+    readonly record: number | null;
 }
 
 export type ShardPolicy = 'lanes' | 'files' | 'records' | 'none';
@@ -2948,6 +2964,9 @@ export interface BucketOptions {
     padding?: Readonly<Record<string, number>> | undefined;
 }
 
+/** The columns that are read, and their types. */
+export type ColumnTypes = Readonly<Record<string, DType | 'string'>>;
+
 export interface CreateOptions extends FileWaitOptions {
     /** Default: false, an existing file is an error. */
     readonly overwrite?: boolean | undefined;
@@ -2955,18 +2974,21 @@ export interface CreateOptions extends FileWaitOptions {
     readonly permission?: number | undefined;
 }
 
-/** The rows of CSV files. */
-export declare function csvDataset<E = Record<string, ElementValue>>(paths: string | readonly string[], options: CsvDatasetOptions): Dataset<E>;
+/** The lines of CSV files. Numbers are tensors without dimensions. */
+export declare function csvDataset<const C extends ColumnTypes>(paths: string | readonly string[], options: CsvDatasetOptions<C>): Dataset<ElementOf<C>>;
 
 /** Options of csvDataset(). */
-export interface CsvDatasetOptions extends SourceOptions {
-    /** The columns that are read, and their types; all others are passed over. */
-    columns: Readonly<Record<string, DType | 'string'>>;
-    /** True (default): the first line of each file has the names. A list: these are the names, and the first line is data. */
+export interface CsvDatasetOptions<C extends ColumnTypes = ColumnTypes> extends SourceOptions {
+    /** By name; all other columns are passed over. */
+    columns: C;
+    /**
+     * True (default): the first line has the names of all columns. A list: these are the names, and the first line is data. False:
+     * the file has just the columns of `columns`.
+     */
     header?: boolean | readonly string[] | undefined;
-    /** Default: ','. */
+    /** One character. Default: ','. */
     delimiter?: string | undefined;
-    /** Quoted fields may contain line ends (false). */
+    /** Quoted fields may contain line ends. Default: false. */
     quotedNewlines?: boolean | undefined;
 }
 
@@ -3095,6 +3117,11 @@ export interface ElementContext<A = Json> {
     readonly args: A;
 }
 
+/** What columns of these types are in an element. */
+export type ElementOf<C extends ColumnTypes> = {
+    [K in keyof C]: C[K] extends 'string' ? string : Tensor;
+};
+
 /** A serialized tf.train.Example. */
 export declare function encodeExample(values: ExampleInputs): Uint8Array;
 
@@ -3215,19 +3242,22 @@ export declare const hdfs: {
     readonly projectPath: (project?: string) => string;
 };
 
-/** Images in folders, one for each class: `{ image, label }`. Needs the package sharp. */
+/**
+ * The images of a folder that has a folder for each class (`cat/1.jpg`). Elements have `image`, a tensor of uint8 [height, width,
+ * channels], and `label`, the number of the class, int32. Needs the package sharp.
+ */
 export declare function imageFolderDataset(root: string, options: ImageFolderOptions): Dataset<{
     image: Tensor;
     label: Tensor;
 }>;
 
-/** Options of imageFolderDataset(). */
+/** Options of imageFolderDataset(). Ranks are those of the job. */
 export interface ImageFolderOptions extends Omit<SourceOptions, 'rank' | 'size'> {
-    /** Height and width, or one number for both. Images are scaled and cropped to it. */
+    /** Height and width, or one number for both: images are resized, and cropped around their centre. */
     size: number | readonly [height: number, width: number];
     /** 1: grey, 3: colours (default), 4: with transparency. */
     channels?: 1 | 3 | 4 | undefined;
-    /** The folders, in the order of their labels. Default: all, sorted by name. */
+    /** Names of the folders in the order of their labels. Default: all folders, sorted. */
     labels?: readonly string[] | undefined;
 }
 
@@ -3235,10 +3265,16 @@ export type Json = null | boolean | number | string | readonly Json[] | {
     readonly [name: string]: Json | undefined;
 };
 
-/** Files with a JSON object in each line. Lists of numbers become float32 tensors. */
-export declare function jsonLinesDataset<E = Record<string, ElementValue>>(paths: string | readonly string[], options?: SourceOptions): Dataset<E>;
+/**
+ * The objects of files that have one in each line. Lists of numbers become tensors of float32; numbers and strings stay what they
+ * are, true and false become 1 and 0.
+ */
+export declare function jsonLinesDataset<E = Record<string, Tensor | number | string>>(paths: string | readonly string[], options?: SourceOptions): Dataset<E>;
 
-/** Rows of arrays of NumPy: paths of .npy files, or members of .npz files ('mnist.npz#x_train'), by column. */
+/**
+ * The rows of arrays of NumPy: `.npy` files, or arrays of `.npz` files ('mnist.npz#x_train'). All have the same number of rows. Each
+ * element has one row of each.
+ */
 export declare function npyDataset<K extends string>(arrays: Readonly<Record<K, string>>, options?: SourceOptions): Dataset<Record<K, Tensor>>;
 
 /** Options of paddedBatch(). */
@@ -3248,12 +3284,12 @@ export interface PaddedBatchOptions extends BatchOptions {
 }
 
 /** The rows of Parquet files. Needs the package hyparquet. */
-export declare function parquetDataset<E = Record<string, ElementValue>>(paths: string | readonly string[], options: ParquetDatasetOptions): Dataset<E>;
+export declare function parquetDataset<const C extends ColumnTypes>(paths: string | readonly string[], options: ParquetDatasetOptions<C>): Dataset<ElementOf<C>>;
 
 /** Options of parquetDataset(). */
-export interface ParquetDatasetOptions extends SourceOptions {
-    /** The columns that are read, and their types. */
-    columns: Readonly<Record<string, DType | 'string'>>;
+export interface ParquetDatasetOptions<C extends ColumnTypes = ColumnTypes> extends SourceOptions {
+    /** By name; all other columns are not read. A column of lists becomes tensors of one dimension. */
+    columns: C;
 }
 
 /** The whole numbers from `start` up to, but without, `stop`. */
@@ -3318,13 +3354,13 @@ export interface SourceOptions {
     uneven?: 'pad' | 'drop' | 'keep' | 'exact' | undefined;
     /** How many places are read at a time. */
     interleave?: number | undefined;
-    /** Whether to use and write files that say where records are ('auto'), none of them, or new ones. */
+    /** TFRecord only: whether to use and write files that say where records are ('auto'), none of them, or new ones. */
     index?: 'auto' | 'none' | 'build' | undefined;
     /** Number of places of the data set that a batch mixes; default: up to 64. */
     lanes?: number | undefined;
 }
 
-/** The lines of text files, without their ends. Files may be gzipped. */
+/** The lines of text files, without their ends. */
 export declare function textLineDataset(paths: string | readonly string[], options?: SourceOptions): Dataset<string>;
 
 /** The records of TFRecord files, as bytes. Paths may be patterns (`train-*.tfrecord`) and URLs. */

@@ -21,9 +21,9 @@ import {
 import { shareIndex } from './execute/file-indexes.ts';
 import { MemoryCache } from './execute/memory-cache.ts';
 import { type DataMetrics, Meter } from './execute/metrics.ts';
-import { type IndexedFile, memoryFile, type SourceFormat } from './execute/pieces.ts';
+import { type IndexedFile, memoryFile } from './execute/pieces.ts';
 import { itemsOfEpochs, openRun, orderOf, type Place, type Run } from './execute/run.ts';
-import { formatOf, resolveSource } from './execute/source-formats.ts';
+import { formatOf } from './execute/source-formats.ts';
 import { type Cursor, stepsPerEpoch } from './execute/steps.ts';
 import { checkFeatures, type Features } from './formats/example/features.ts';
 import { checkState, checkStateIndex, type DataState } from './order/state.ts';
@@ -62,8 +62,6 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
   /** What all ranks have told each other at the last commit; undefined if a batch was taken since. */
   #agreed: Partial<Cursor> | undefined;
   #index: readonly IndexedFile[] | undefined;
-  /** With what only the files say. */
-  #source: SourceNode | undefined;
   /** Not compared with the files yet. */
   #restored: DataState | undefined;
   /** The iterator that moves the dataset on. */
@@ -303,7 +301,7 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
     }
     this.#lanes = steps.lanes.count;
     return openRun({
-      plan: { ...this.#plan, source: this.#source ?? this.#plan.source },
+      plan: this.#plan,
       functions: this.#parts.functions,
       columns: this.#parts.columns,
       files,
@@ -328,30 +326,21 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
     const known = this.#knownFiles();
     const { source } = this.#plan;
     const settings = readSettings(processEnvironment());
-    if (source.paths.length === 0) return known as readonly IndexedFile[];
-    const fileSystems = defaultFiles();
-    const resolved = this.#source ?? (await resolveSource(source, fileSystems));
-    this.#source = resolved;
-    const open = async (location: string) => (await fileSystems.fileSystem(location)).open(location);
-    const format = (await formatOf(resolved, settings, open)) as SourceFormat;
+    const format = formatOf(source, settings);
+    if (format === undefined) return known as readonly IndexedFile[];
     const { rank, size } = this.#placeOfRank();
     const isShared = this.#isShared();
-    const indexing = shareIndex(
+    this.#index = await shareIndex(
       {
-        source: resolved,
+        source,
         format,
-        files: fileSystems,
+        files: defaultFiles(),
         cacheFolder: settings.dataCache,
         rank: isShared ? rank : 0,
         size: isShared ? size : 1,
       },
       this.#index,
     );
-    try {
-      this.#index = await indexing;
-    } finally {
-      if (format.kind === 'elements') await format.close?.();
-    }
     const restored = this.#restored;
     if (restored !== undefined) {
       const { digests, perGroup } = fingerprintOfFiles(this.#index);

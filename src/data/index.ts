@@ -12,6 +12,19 @@ export type {
 export type { BatchInfo } from './execute/iteration.ts';
 export type { DataMetrics } from './execute/metrics.ts';
 export {
+  type ColumnTypes,
+  type CsvDatasetOptions,
+  csvDataset,
+  type ElementOf,
+  type ImageFolderOptions,
+  imageFolderDataset,
+  jsonLinesDataset,
+  npyDataset,
+  type ParquetDatasetOptions,
+  parquetDataset,
+  textLineDataset,
+} from './file-sources.ts';
+export {
   type CreateOptions,
   type FileStatus,
   type FileSystem,
@@ -56,18 +69,9 @@ export {
 } from './plan/function-reference.ts';
 export {
   arrayDataset,
-  type CsvDatasetOptions,
-  csvDataset,
-  type ImageFolderOptions,
-  imageFolderDataset,
-  jsonLinesDataset,
-  npyDataset,
-  type ParquetDatasetOptions,
-  parquetDataset,
   rangeDataset,
   type SourceOptions,
   type TfRecordDatasetOptions,
-  textLineDataset,
   tfRecordDataset,
 } from './sources.ts';
 export {

@@ -1,11 +1,10 @@
-// The sources of datasets: files of all formats, arrays in memory, ranges of numbers.
+// The sources of datasets: TFRecord files, arrays in memory, ranges of numbers; and what all sources have in common. Files of other
+// formats are in file-sources.ts.
 
-import { locationOf } from '../files/location.ts';
 import { checkNames, invalid } from '../operations/check-options.ts';
-import type { DType, TypedArray } from '../tensor/dtype.ts';
-import { describe, operandOf, type Tensor, type TensorLike } from '../tensor/tensor.ts';
+import type { TypedArray } from '../tensor/dtype.ts';
+import { describe, operandOf, type TensorLike } from '../tensor/tensor.ts';
 import { Dataset } from './dataset.ts';
-import type { ElementValue } from './formats/format.ts';
 import type { Json } from './plan/function-reference.ts';
 import type { ArrayColumn, ShardPolicy, SourceKind, SourceSettings } from './plan/nodes.ts';
 
@@ -28,7 +27,7 @@ export interface SourceOptions {
   uneven?: 'pad' | 'drop' | 'keep' | 'exact' | undefined;
   /** How many places are read at a time. */
   interleave?: number | undefined;
-  /** Whether to use and write files that say where records are ('auto'), none of them, or new ones. */
+  /** TFRecord only: whether to use and write files that say where records are ('auto'), none of them, or new ones. */
   index?: 'auto' | 'none' | 'build' | undefined;
   /** Number of places of the data set that a batch mixes; default: up to 64. */
   lanes?: number | undefined;
@@ -63,102 +62,6 @@ export function tfRecordDataset(
   options: TfRecordDatasetOptions = {},
 ): Dataset<Uint8Array> {
   return fileDataset('tfRecordDataset', paths, options, ['compression', 'verifyCrc', 'onCorrupt']);
-}
-
-/** The lines of text files, without their ends. Files may be gzipped. */
-export function textLineDataset(
-  paths: string | readonly string[],
-  options: SourceOptions = {},
-): Dataset<string> {
-  return fileDataset('textLineDataset', paths, options, []);
-}
-
-/** Files with a JSON object in each line. Lists of numbers become float32 tensors. */
-export function jsonLinesDataset<E = Record<string, ElementValue>>(
-  paths: string | readonly string[],
-  options: SourceOptions = {},
-): Dataset<E> {
-  return fileDataset('jsonLinesDataset', paths, options, []);
-}
-
-/** Options of csvDataset(). */
-export interface CsvDatasetOptions extends SourceOptions {
-  /** The columns that are read, and their types; all others are passed over. */
-  columns: Readonly<Record<string, DType | 'string'>>;
-  /** True (default): the first line of each file has the names. A list: these are the names, and the first line is data. */
-  header?: boolean | readonly string[] | undefined;
-  /** Default: ','. */
-  delimiter?: string | undefined;
-  /** Quoted fields may contain line ends (false). */
-  quotedNewlines?: boolean | undefined;
-}
-
-/** The rows of CSV files. */
-export function csvDataset<E = Record<string, ElementValue>>(
-  paths: string | readonly string[],
-  options: CsvDatasetOptions,
-): Dataset<E> {
-  checkColumns(options, 'csvDataset()');
-  return fileDataset('csvDataset', paths, options, ['columns', 'header', 'delimiter', 'quotedNewlines']);
-}
-
-/** Options of parquetDataset(). */
-export interface ParquetDatasetOptions extends SourceOptions {
-  /** The columns that are read, and their types. */
-  columns: Readonly<Record<string, DType | 'string'>>;
-}
-
-/** The rows of Parquet files. Needs the package hyparquet. */
-export function parquetDataset<E = Record<string, ElementValue>>(
-  paths: string | readonly string[],
-  options: ParquetDatasetOptions,
-): Dataset<E> {
-  checkColumns(options, 'parquetDataset()');
-  return fileDataset('parquetDataset', paths, options, ['columns']);
-}
-
-/** Rows of arrays of NumPy: paths of .npy files, or members of .npz files ('mnist.npz#x_train'), by column. */
-export function npyDataset<K extends string>(
-  arrays: Readonly<Record<K, string>>,
-  options: SourceOptions = {},
-): Dataset<Record<K, Tensor>> {
-  const what = 'npyDataset()';
-  const settings = checkedSettings(options, what, []);
-  const paths = Object.values<unknown>(Object(arrays));
-  if (paths.length === 0 || !paths.every((path) => typeof path === 'string' && path !== '')) {
-    throw invalid(
-      what,
-      `expected an object of paths, such as { x: 'x.npy', y: 'y.npy' }, not ${describe(arrays)}`,
-    );
-  }
-  const absolute = Object.fromEntries(
-    Object.entries<string>(arrays).map(([name, path]) => [name, locationOf(path)]),
-  );
-  return Dataset.create({
-    node: 'npyDataset',
-    paths: paths as string[],
-    format: { arrays: absolute },
-    settings,
-  });
-}
-
-/** Options of imageFolderDataset(). */
-export interface ImageFolderOptions extends Omit<SourceOptions, 'rank' | 'size'> {
-  /** Height and width, or one number for both. Images are scaled and cropped to it. */
-  size: number | readonly [height: number, width: number];
-  /** 1: grey, 3: colours (default), 4: with transparency. */
-  channels?: 1 | 3 | 4 | undefined;
-  /** The folders, in the order of their labels. Default: all, sorted by name. */
-  labels?: readonly string[] | undefined;
-}
-
-/** Images in folders, one for each class: `{ image, label }`. Needs the package sharp. */
-export function imageFolderDataset(
-  root: string,
-  options: ImageFolderOptions,
-): Dataset<{ image: Tensor; label: Tensor }> {
-  const { size, channels = 3, labels, ...rest } = Object(options) as ImageFolderOptions;
-  return fileDataset('imageFolderDataset', root, rest, [], { size, channels, labels });
 }
 
 /** The rows of tensors or typed arrays in memory: each element is a record of one row of each. */
@@ -207,12 +110,11 @@ export function rangeDataset(start: number, stop: number, options: SourceOptions
 }
 
 /** A dataset of files; `names`: options that the format takes. */
-function fileDataset<T>(
+export function fileDataset<T>(
   kind: SourceKind,
   paths: string | readonly string[],
   options: SourceOptions,
   names: readonly string[],
-  more: Readonly<Record<string, Json | undefined>> = {},
 ): Dataset<T> {
   const what = `${kind}()`;
   const settings = checkedSettings(options, what, names);
@@ -224,16 +126,15 @@ function fileDataset<T>(
   const format = Object.fromEntries(
     names.filter((name) => given[name] !== undefined).map((name) => [name, given[name]]),
   );
-  return Dataset.create({ node: kind, paths: list as string[], format: { ...format, ...more }, settings });
+  return Dataset.create({ node: kind, paths: list as string[], format, settings });
 }
 
-function checkColumns(options: { columns?: unknown }, what: string): void {
-  const { columns } = Object(options) as { columns?: unknown };
-  if (typeof columns === 'object' && columns !== null && Object.keys(columns).length > 0) return;
-  throw invalid(what, `columns are names with dtypes, such as { age: 'float32' }, not ${describe(columns)}`);
-}
-
-function checkedSettings(options: SourceOptions, what: string, names: readonly string[]): SourceSettings {
+/** `names`: options that are not of every source. */
+export function checkedSettings(
+  options: SourceOptions,
+  what: string,
+  names: readonly string[],
+): SourceSettings {
   checkNames(options, [...sourceOptionNames, ...names], what);
   const { shuffle = false, shard = 'lanes', uneven = 'pad', index = 'auto' } = options;
   const check = (name: string, value: unknown, isRight: boolean, expected: string) => {

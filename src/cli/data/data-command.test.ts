@@ -82,7 +82,7 @@ describe('horovod data write', () => {
     const before = readdirSync(folder);
     const target = join(folder, 'never');
     const table: readonly (readonly [args: string[], code: number, message: RegExp])[] = [
-      [[csv, target, '--columns', 'a:int32'], 1, /Column "a" has "x", which is not int32/],
+      [[csv, target, '--columns', 'a:int32'], 1, /column "a" has "x", which is not int32/],
       [[csv, target], 2, /needs --columns/],
       [[csv, target, '--columns', 'a'], 2, /name:type/],
       [[csv, target, '--shards', '2', '--columns', 'a:int32'], 2, /\{shard\}/],

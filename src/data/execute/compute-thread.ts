@@ -28,7 +28,7 @@ async function run(data: ComputeThreadData): Promise<void> {
 
   let stages: Stages;
   try {
-    const { rows, usesFirstStage } = rowsOf(source, data.stages, columns);
+    const { rows, usesFirstStage } = await rowsOf(source, data.stages, columns, data.known);
     const left = usesFirstStage ? data.stages.slice(1) : data.stages;
     const functions = await functionsOf(left, []);
     stages = new Stages({

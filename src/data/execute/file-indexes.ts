@@ -20,6 +20,7 @@ import {
 import { blocksOfOffsets } from '../order/blocks.ts';
 import type { SourceNode } from '../plan/nodes.ts';
 import type { IndexedFile, SourceFormat } from './pieces.ts';
+import { indexGathered, isGathered } from './source-files.ts';
 
 export interface IndexRequest {
   readonly source: SourceNode;
@@ -40,7 +41,7 @@ export async function shareIndex(
   known: readonly IndexedFile[] | undefined,
 ): Promise<readonly IndexedFile[]> {
   const { rank, size } = request;
-  if (size === 1) return known ?? numbered(await indexPart(request, await locate(request)));
+  if (size === 1) return known ?? joined(await indexPart(request, await locate(request)));
   const name = 'horovod.data.index';
   const haves = await allgatherObject(known !== undefined, { name: `${name}.known` });
   const root = haves.indexOf(true);
@@ -56,12 +57,12 @@ export async function shareIndex(
   const locations = unwrap(located as string[] | Failure);
   const own = locations.filter((_, place) => place % size === rank);
   const parts = (await allgatherObject(await settled(indexPart(request, own)), { name })).map(unwrap);
-  return numbered(
-    locations.map((_, place) => parts[place % size]?.[Math.floor(place / size)] as IndexedFile),
-  );
+  return joined(locations.map((_, place) => parts[place % size]?.[Math.floor(place / size)] as IndexedFile));
 }
 
 async function locate({ source, files }: IndexRequest): Promise<string[]> {
+  // One rank looks at a gathered source.
+  if (isGathered(source)) return [source.paths.join(', ')];
   const locations = await expandPatterns(files, source.paths);
   if (locations.length > 0) return locations;
   throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `${source.node}(): there is no file.`);
@@ -83,6 +84,7 @@ async function indexPart(request: IndexRequest, locations: readonly string[]): P
 
 async function indexFile(request: IndexRequest, location: string): Promise<IndexedFile> {
   const { format, files, source } = request;
+  if (isGathered(source)) return indexGathered(source, files);
   const fileSystem = await files.fileSystem(location);
   const status = await fileSystem.stat(location);
   if (status.kind !== 'file') {
@@ -103,9 +105,9 @@ async function indexFile(request: IndexRequest, location: string): Promise<Index
     index = await format.format.index(handle);
     if (isKept && source.settings.index !== 'none') await keep(request, status, index);
   }
-  const { records, offsets } = index;
+  const { records, offsets, columns } = index;
   const blocks = offsets === null ? (records > 0 ? [records] : []) : blocksOfOffsets(offsets);
-  return { ...about, records, offsets, blocks };
+  return { ...about, records, offsets, blocks, columns };
 }
 
 type Status = FileVersion & { readonly location: string };
@@ -148,8 +150,17 @@ function cachedName(folder: string, location: string): string {
   return joinLocation(folder, `${name}.${digest}`);
 }
 
-function numbered(list: readonly IndexedFile[]): IndexedFile[] {
+/** Numbers the records, and compares what decoders have to know: they know it of one file. */
+function joined(list: readonly IndexedFile[]): IndexedFile[] {
   let first = 0;
+  const columns = JSON.stringify(list[0]?.columns);
+  const other = list.find((file) => JSON.stringify(file.columns) !== columns);
+  if (other !== undefined) {
+    throw new HorovodError(
+      'ERR_HVD_DATA_FILE',
+      `${other.location}: its columns are ${JSON.stringify(other.columns)}; those of ${list[0]?.location} are ${columns}. All files have the same columns, in the same order.`,
+    );
+  }
   return list.map((file) => {
     const placed = { ...file, first };
     first += file.records;

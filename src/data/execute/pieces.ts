@@ -12,6 +12,8 @@ import {
   type RecordBlock,
   RecordRanges,
 } from '../formats/format.ts';
+import type { FolderImage } from '../formats/images/image-folder.ts';
+import type { ElementBlocks } from './element-blocks.ts';
 
 /** A file of the data set, with its index. */
 export interface IndexedFile {
@@ -24,6 +26,10 @@ export interface IndexedFile {
   readonly offsets: Float64Array | null;
   /** Records per block. */
   readonly blocks: readonly number[];
+  /** What decoders have to know of the file; equal in all files of a source. */
+  readonly columns?: unknown;
+  /** The images of a folder. */
+  readonly images?: readonly FolderImage[];
 }
 
 /** Rows in memory as a file; blocks let a shuffle mix them. */
@@ -37,12 +43,7 @@ export function memoryFile(rows: number): IndexedFile {
 
 export type SourceFormat =
   | { readonly kind: 'bytes'; readonly format: ByteFormat }
-  | {
-      readonly kind: 'elements';
-      readonly format: ElementFormat;
-      /** Of files that the format has opened itself. */
-      readonly close?: () => Promise<void>;
-    };
+  | { readonly kind: 'elements'; readonly format: ElementFormat };
 
 export interface Piece {
   /** Counted within the file. */
@@ -66,29 +67,29 @@ export type AllocateChunk = (bytes: number) => Uint8Array;
 export class FileReader {
   readonly file: IndexedFile;
   readonly #source: SourceFormat;
-  readonly #open: (location: string) => Promise<ReadHandle>;
+  readonly #open: (file: IndexedFile) => Promise<ReadHandle>;
   readonly #allocate: AllocateChunk;
+  readonly #blocks: ElementBlocks;
   #handle: Promise<ReadHandle> | undefined;
   readonly #cursors: StreamCursor[] = [];
 
   constructor(
     file: IndexedFile,
     source: SourceFormat,
-    open: (location: string) => Promise<ReadHandle>,
+    open: (file: IndexedFile) => Promise<ReadHandle>,
     allocate: AllocateChunk,
+    blocks: ElementBlocks,
   ) {
     this.file = file;
     this.#source = source;
     this.#open = open;
     this.#allocate = allocate;
+    this.#blocks = blocks;
   }
 
   async read(first: number, count: number): Promise<Piece[]> {
     const file = await this.#formatFile();
-    if (this.#source.kind === 'elements') {
-      const elements = await this.#source.format.read(file, first, count);
-      return [{ first, count, bytes: 0, data: { kind: 'elements', elements } }];
-    }
+    if (this.#source.kind === 'elements') return this.#readElements(file, this.#source.format, first, count);
     const { offsets } = this.file;
     if (offsets === null) return this.#stream(file, this.#source.format, first, count);
     return [await this.#readRange(file, this.#source.format, offsets, first, count)];
@@ -112,13 +113,33 @@ export class FileReader {
   }
 
   async #openChecked(): Promise<ReadHandle> {
-    const handle = await this.#open(this.file.location);
+    const handle = await this.#open(this.file);
     if (handle.size === this.file.size) return handle;
     await handle.close();
     throw dataFileError(
       this.file.location,
       `has ${handle.size} bytes; it had ${this.file.size} when its records were counted. It was changed while it was read.`,
     );
+  }
+
+  async #readElements(
+    file: FormatFile,
+    format: ElementFormat,
+    first: number,
+    count: number,
+  ): Promise<Piece[]> {
+    const pieces: Piece[] = [];
+    let start = 0;
+    for (const length of this.file.blocks) {
+      const [block, from, to] = [start, Math.max(first, start), Math.min(first + count, start + length)];
+      start += length;
+      if (from >= to) continue;
+      const key = `${block} ${file.location}`;
+      const all = await this.#blocks.get(key, () => format.read(file, block, length));
+      const elements = all.slice(from - block, to - block);
+      pieces.push({ first: from, count: to - from, bytes: 0, data: { kind: 'elements', elements } });
+    }
+    return pieces;
   }
 
   async #readRange(

@@ -5,6 +5,7 @@ import { workerData } from 'node:worker_threads';
 import { Files } from '../../files/registry.ts';
 import { BufferPool } from './buffer-pool.ts';
 import { Reader } from './reader.ts';
+import { openerOf } from './source-files.ts';
 import { formatOf } from './source-formats.ts';
 import {
   type ComputeOrder,
@@ -16,9 +17,9 @@ import {
 } from './thread-messages.ts';
 import type { ReadItem, WorkItem } from './work.ts';
 
-await run(workerData as ReaderThreadData);
+run(workerData as ReaderThreadData);
 
-async function run(data: ReaderThreadData): Promise<void> {
+function run(data: ReaderThreadData): void {
   const { source, files, order, interleave, memoryBytes, native, main, computers } = data;
   const counter = new Int32Array(data.counter);
   const fileSystems = new Files(data.fileSettings, data.registrations);
@@ -28,12 +29,11 @@ async function run(data: ReaderThreadData): Promise<void> {
   const ready = new Map<number, ReadItem>();
   let next = 0;
 
-  const open = async (location: string) => (await fileSystems.fileSystem(location)).open(location);
   const reader = new Reader({
-    source: await formatOf(source, native, open),
+    source: formatOf(source, native, files[0]),
     files,
     order,
-    open,
+    open: openerOf(source, fileSystems),
     allocate: (bytes) => new Uint8Array(pool.take(bytes), 0, bytes),
     recycle: ({ buffer }) => pool.give(buffer as SharedArrayBuffer),
     interleave,

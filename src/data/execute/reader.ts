@@ -6,6 +6,7 @@ import type { ReadHandle } from '../../files/file-system.ts';
 import type { ElementRecord } from '../formats/format.ts';
 import { type Block, blocksOf } from '../order/blocks.ts';
 import { EpochOrder } from '../order/stretches.ts';
+import { ElementBlocks } from './element-blocks.ts';
 import { type AllocateChunk, FileReader, type IndexedFile, type Piece, type SourceFormat } from './pieces.ts';
 import type { ReadItem, ReadRecords, SampleOrigin, WorkItem } from './work.ts';
 
@@ -27,7 +28,7 @@ export interface ReaderOptions {
   readonly source: SourceFormat | undefined;
   readonly files: readonly IndexedFile[];
   readonly order: ReadOrder;
-  readonly open: (location: string) => Promise<ReadHandle>;
+  readonly open: (file: IndexedFile) => Promise<ReadHandle>;
   readonly allocate: AllocateChunk;
   /** Gets chunks that nobody uses any more. */
   readonly recycle?: (chunk: Uint8Array) => void;
@@ -80,12 +81,14 @@ export class Reader {
   #keptBytes = 0;
   /** What each item uses, until release(). */
   readonly #inUse = new Map<number, Kept[]>();
+  readonly #elementBlocks: ElementBlocks;
   #reading = 0;
   readonly #queue: (() => void)[] = [];
 
   constructor(options: ReaderOptions) {
     this.#options = options;
     this.#blocks = blocksOfOrder(options.files, options.order);
+    this.#elementBlocks = new ElementBlocks(options.memoryBytes);
   }
 
   read(item: WorkItem): ReadItem | Promise<ReadItem> {
@@ -124,8 +127,6 @@ export class Reader {
     this.#kept.clear();
     for (const reader of this.#readers.values()) await reader.close();
     this.#readers.clear();
-    const { source } = this.#options;
-    if (source?.kind === 'elements') await source.close?.();
   }
 
   async #readRuns(item: WorkItem, records: readonly number[]): Promise<ReadItem> {
@@ -248,10 +249,11 @@ export class Reader {
   #itemOf(item: WorkItem, records: readonly number[], placed: readonly Placed[]): ReadItem {
     const sorted = [...placed].sort((a, b) => startOf(a) - startOf(b));
     const found = records.map((record) => pieceOf(sorted, record));
-    const origins: SampleOrigin[] = found.map(({ file }, row) => ({
-      url: file.location,
-      record: (records[row] as number) - file.first,
-    }));
+    const origins = found.map(({ file }, row): SampleOrigin => {
+      const record = (records[row] as number) - file.first;
+      const image = file.images?.[record];
+      return image === undefined ? { url: file.location, record } : { url: image.location, record: null };
+    });
     const within = (row: number) => {
       const { piece, file } = found[row] as Placed;
       return (records[row] as number) - file.first - piece.first;
@@ -306,7 +308,7 @@ export class Reader {
     let reader = this.#readers.get(file);
     if (reader === undefined) {
       const { source, open, allocate } = this.#options;
-      reader = new FileReader(file, source as SourceFormat, open, allocate);
+      reader = new FileReader(file, source as SourceFormat, open, allocate, this.#elementBlocks);
       this.#readers.set(file, reader);
     }
     return reader;

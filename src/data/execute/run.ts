@@ -15,6 +15,7 @@ import type { MemoryCache } from './memory-cache.ts';
 import type { Meter } from './metrics.ts';
 import type { IndexedFile } from './pieces.ts';
 import { blocksOfOrder, Reader, type ReadOrder } from './reader.ts';
+import { openerOf } from './source-files.ts';
 import { formatOf, rowsOf } from './source-formats.ts';
 import { allocatePlain } from './stack.ts';
 import { functionsOf } from './stage-functions.ts';
@@ -125,7 +126,7 @@ export async function openRun(request: RunRequest): Promise<Run> {
   const from = isCached ? cacheAt + 1 : plan.localFrom;
   const local = await stagesOf(request, from, isGrouped ? plan.batchAt : plan.stages.length);
   const afterBatch = isGrouped ? await stagesOf(request, plan.batchAt + 1, plan.stages.length) : undefined;
-  const cache = isCached ? request.cache?.of(await readerOf(request, order, true)) : undefined;
+  const cache = isCached ? request.cache?.of(readerOf(request, order, true)) : undefined;
   const feed = await openFeed(request, order);
   const memoryBytes = settings.dataMemoryMb * 2 ** 20;
   const stages = { local, afterBatch, beforeCache };
@@ -156,7 +157,7 @@ async function openFeed(request: RunRequest, order: ReadOrder): Promise<Feed> {
   const stages = plan.stages.slice(0, plan.localFrom);
   const threads = threadsOf(request, stages);
   if (threads > 0) return startThreads(request, order, stages, threads);
-  const { rows, usesFirstStage } = rowsOf(plan.source, stages, columns);
+  const { rows, usesFirstStage } = await rowsOf(plan.source, stages, columns, request.files[0]?.columns);
   const left = usesFirstStage ? stages.slice(1) : stages;
   const computing = new Stages({
     rows,
@@ -166,7 +167,7 @@ async function openFeed(request: RunRequest, order: ReadOrder): Promise<Feed> {
     seed: plan.seed,
     allocate: allocatePlain,
   });
-  return new InlineFeed(await readerOf(request, order, false), computing);
+  return new InlineFeed(readerOf(request, order, false), computing);
 }
 
 /** Threads that compute; 0: the main thread does. Rows in memory that are only copied are not worth a thread. */
@@ -199,7 +200,7 @@ async function startThreads(
       fileSettings: fileSystems.settings,
       registrations: fileSystems.registrations,
     },
-    compute: { source, stages, columns, seed },
+    compute: { source, stages, columns, known: files[0]?.columns, seed },
   });
 }
 
@@ -216,17 +217,16 @@ function memoryFor({ dataMemoryMb }: Settings): number {
   return (dataMemoryMb * 2 ** 20) / 2;
 }
 
-async function readerOf(
+function readerOf(
   { plan, files, settings, fileSystems }: RunRequest,
   order: ReadOrder,
   isOrderOnly: boolean,
-): Promise<Reader> {
-  const open = async (location: string) => (await fileSystems.fileSystem(location)).open(location);
+): Reader {
   return new Reader({
-    source: isOrderOnly ? undefined : await formatOf(plan.source, settings, open),
+    source: isOrderOnly ? undefined : formatOf(plan.source, settings, files[0]),
     files,
     order,
-    open,
+    open: openerOf(plan.source, fileSystems),
     allocate: (bytes) => new Uint8Array(bytes),
     interleave: plan.source.settings.interleave ?? defaultInterleave,
     memoryBytes: memoryFor(settings),

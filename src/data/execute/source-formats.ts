@@ -1,26 +1,22 @@
 // Which format reads which source. Formats and decoders are made from the plan, which is plain data, in every thread that needs
 // them.
 
-import type { ReadHandle } from '../../files/file-system.ts';
-import { expandPatterns } from '../../files/glob.ts';
-import { locationOf } from '../../files/location.ts';
-import type { Files } from '../../files/registry.ts';
-import { type CsvOptions, csvDecoder, csvFormat, csvHeader } from '../formats/csv/csv-format.ts';
+import { HorovodError } from '../../errors.ts';
+import { type CsvOptions, csvDecoder, csvFormat } from '../formats/csv/csv-format.ts';
 import { exampleDecoder } from '../formats/example/example-decoder.ts';
 import type { Features } from '../formats/example/features.ts';
 import { sequenceExampleDecoder } from '../formats/example/sequence-decoder.ts';
-import type { Decoder } from '../formats/format.ts';
-import { listImageFolder } from '../formats/images/image-folder.ts';
-import { decodeJsonLine, decodeLine } from '../formats/json-lines/json-lines-decoder.ts';
+import type { Decoder, ElementFormat } from '../formats/format.ts';
+import { type ImageOptions, imageDecoder } from '../formats/images/image-folder.ts';
+import { imageRecordsDecoder, imageRecordsFormat } from '../formats/images/image-records.ts';
+import { jsonLineDecoder, lineDecoder } from '../formats/json-lines/json-lines-decoder.ts';
 import { linesFormat } from '../formats/lines/lines-format.ts';
-import { splitMember } from '../formats/npy/npz-member.ts';
+import { type NpyColumn, npyRowsDecoder, npyRowsFormat } from '../formats/npy/npy-rows.ts';
 import { type ParquetOptions, parquetFormat } from '../formats/parquet/parquet-format.ts';
 import { type TfRecordOptions, tfRecordFormat } from '../formats/tfrecord/tfrecord-format.ts';
 import type { ArrayColumn, ParseNode, SourceNode, StageNode } from '../plan/nodes.ts';
 import { recordKernels } from '../record-kernels.ts';
-import { imageFiles } from './image-files.ts';
-import { npyColumns } from './npy-columns.ts';
-import type { SourceFormat } from './pieces.ts';
+import type { IndexedFile, SourceFormat } from './pieces.ts';
 import type { Rows } from './stages.ts';
 
 /** Which addon to use; plain data. */
@@ -29,86 +25,82 @@ export interface NativeChoice {
   readonly nativePath: string | undefined;
 }
 
-/** Undefined for sources in memory. `open`: for formats that read files of their own. */
-export async function formatOf(
+/** Undefined for sources in memory. `file`: any of the source, if there is one already. */
+export function formatOf(
   source: SourceNode,
   choice: NativeChoice,
-  open: (location: string) => Promise<ReadHandle>,
-): Promise<SourceFormat | undefined> {
-  const { format } = source;
+  file?: IndexedFile,
+): SourceFormat | undefined {
   switch (source.node) {
+    case 'arrayDataset':
+    case 'rangeDataset':
+      return undefined;
     case 'tfRecordDataset': {
       const kernels = recordKernels(choice);
-      return { kind: 'bytes', format: tfRecordFormat({ ...(format as TfRecordOptions), kernels }) };
+      return { kind: 'bytes', format: tfRecordFormat({ ...(source.format as TfRecordOptions), kernels }) };
     }
+    case 'csvDataset':
+      return { kind: 'bytes', format: csvFormat(source.format as unknown as CsvOptions) };
     case 'textLineDataset':
       return { kind: 'bytes', format: linesFormat() };
     case 'jsonLinesDataset':
       return { kind: 'bytes', format: linesFormat({ skipsBlank: true }) };
-    case 'csvDataset':
-      return { kind: 'bytes', format: csvFormat(format as unknown as CsvOptions) };
     case 'npyDataset':
-      return { kind: 'elements', ...npyColumns(format['arrays'] as Record<string, string>, open) };
-    case 'parquetDataset':
-      return { kind: 'elements', format: await parquetFormat(format as unknown as ParquetOptions) };
+      return { kind: 'bytes', format: npyRowsFormat((file?.columns ?? []) as readonly NpyColumn[]) };
     case 'imageFolderDataset':
-      return {
-        kind: 'elements',
-        format: await imageFiles(format as unknown as Parameters<typeof imageFiles>[0]),
-      };
+      return { kind: 'bytes', format: imageRecordsFormat() };
+    case 'parquetDataset':
+      return { kind: 'elements', format: loadedParquet(source.format as unknown as ParquetOptions) };
     default:
-      return undefined;
+      throw unsupported(source.node);
   }
 }
 
-/** The files of a source, and what only they say: the columns of a CSV file, the classes of images. */
-export async function resolveSource(source: SourceNode, files: Files): Promise<SourceNode> {
-  const { format, paths } = source;
-  if (source.node === 'imageFolderDataset') {
-    const labels = format['labels'] as readonly string[] | undefined;
-    const found = await listImageFolder(files, locationOf(paths[0] as string), { labels });
-    const images = found.images.map(({ location }) => location);
-    return { ...source, paths: images, format: { ...format, labels: found.labels } };
-  }
-  if (source.node === 'npyDataset') {
-    // One of the arrays stands for all.
-    return { ...source, paths: [splitMember(paths[0] as string)[0]] };
-  }
-  if (source.node !== 'csvDataset') return source;
-  const [first] = await expandPatterns(files, paths);
-  await using file = await (await files.fileSystem(first as string)).open(first as string);
-  return { ...source, format: { ...format, names: await csvHeader(file, format as unknown as CsvOptions) } };
-}
-
-/** How records become elements: by the source itself, or by the first stage; and whether that stage is used up by it. */
-export function rowsOf(
+/**
+ * How records become elements: by the source itself, or by the first stage; and whether that stage is used up by it.
+ * `known`: what the index says of columns.
+ */
+export async function rowsOf(
   source: SourceNode,
   stages: readonly StageNode[],
   columns: readonly ArrayColumn[] | undefined,
-): { rows: Rows; usesFirstStage: boolean } {
+  known: unknown,
+): Promise<{ rows: Rows; usesFirstStage: boolean }> {
   const [first] = stages;
-  if (source.node === 'arrayDataset') {
-    return { rows: { kind: 'arrays', columns: columns ?? [] }, usesFirstStage: false };
-  }
-  if (source.node === 'rangeDataset') {
-    return { rows: { kind: 'range', start: source.format['start'] as number }, usesFirstStage: false };
-  }
   if (first?.node === 'parseExample' || first?.node === 'parseSequenceExample') {
     return { rows: { kind: 'decoder', decoder: decoderOf(first) }, usesFirstStage: true };
   }
-  return { rows: rowsOfSource(source), usesFirstStage: false };
+  return { rows: await sourceRows(source, columns, known), usesFirstStage: false };
 }
 
-function rowsOfSource({ node, format }: SourceNode): Rows {
-  switch (node) {
-    case 'textLineDataset':
-      return { kind: 'values', valueOf: decodeLine };
-    case 'jsonLinesDataset':
-      return { kind: 'values', valueOf: decodeJsonLine };
+async function sourceRows(
+  source: SourceNode,
+  columns: readonly ArrayColumn[] | undefined,
+  known: unknown,
+): Promise<Rows> {
+  switch (source.node) {
+    case 'arrayDataset':
+      return { kind: 'arrays', columns: columns ?? [] };
+    case 'rangeDataset':
+      return { kind: 'range', start: source.format['start'] as number };
     case 'csvDataset': {
-      const names = format['names'] as readonly string[];
-      return { kind: 'decoder', decoder: csvDecoder(format as unknown as CsvOptions, names) };
+      const options = source.format as unknown as CsvOptions;
+      // A rank without files decodes nothing.
+      const header = (known ?? Object.keys(options.columns)) as readonly string[];
+      return { kind: 'decoder', decoder: csvDecoder(options, header) };
     }
+    case 'textLineDataset':
+      return { kind: 'decoder', decoder: lineDecoder(), isSingle: true };
+    case 'jsonLinesDataset':
+      return { kind: 'decoder', decoder: jsonLineDecoder() };
+    case 'npyDataset':
+      return { kind: 'decoder', decoder: npyRowsDecoder((known ?? []) as readonly NpyColumn[]) };
+    case 'imageFolderDataset': {
+      const decoder = await imageDecoder(source.format as unknown as ImageOptions);
+      return { kind: 'decoder', decoder: imageRecordsDecoder(decoder) };
+    }
+    case 'parquetDataset':
+      return { kind: 'elements' };
     default:
       return { kind: 'bytes' };
   }
@@ -118,4 +110,22 @@ function decoderOf({ node, features }: ParseNode): Decoder {
   if (node === 'parseExample') return exampleDecoder(features as unknown as Features);
   const { context, sequence } = features as unknown as { context: Features; sequence: Features };
   return sequenceExampleDecoder(context, sequence);
+}
+
+/** Loads the package when a file is opened. */
+function loadedParquet(options: ParquetOptions): ElementFormat {
+  let loading: Promise<ElementFormat> | undefined;
+  const load = () => {
+    loading ??= parquetFormat(options);
+    return loading;
+  };
+  return {
+    name: 'parquet',
+    index: async (file) => (await load()).index(file),
+    read: async (file, first, count) => (await load()).read(file, first, count),
+  };
+}
+
+function unsupported(what: string): HorovodError {
+  return new HorovodError('ERR_HVD_UNSUPPORTED', `${what}() is not supported yet.`);
 }

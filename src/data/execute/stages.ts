@@ -4,7 +4,7 @@
 import { HorovodError } from '../../errors.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
 import { elementsIn, type Tensor } from '../../tensor/tensor.ts';
-import type { Decoder } from '../formats/format.ts';
+import type { AsyncDecoder, Decoder } from '../formats/format.ts';
 import { keyOf, randomFractions } from '../order/random.ts';
 import { describeReference, type ElementFunction, isReference } from '../plan/function-reference.ts';
 import type { ArrayColumn, FunctionNode, StageNode } from '../plan/nodes.ts';
@@ -15,12 +15,7 @@ import type { Computed, ReadItem, SampleOrigin } from './work.ts';
 /** How the records of the source become elements. */
 export type Rows =
   | { readonly kind: 'bytes' }
-  | { readonly kind: 'decoder'; readonly decoder: Decoder }
-  /** Elements that are no records of values: texts, objects. */
-  | {
-      readonly kind: 'values';
-      readonly valueOf: (bytes: Uint8Array, start: number, length: number) => unknown;
-    }
+  | { readonly kind: 'decoder'; readonly decoder: Decoder | AsyncDecoder; readonly isSingle?: boolean }
   | { readonly kind: 'elements' }
   | { readonly kind: 'arrays'; readonly columns: readonly ArrayColumn[] }
   | { readonly kind: 'range'; readonly start: number };
@@ -120,20 +115,23 @@ export class Stages {
         if (length < 0) continue;
         const chunk = records.chunks[records.chunkOf[row] as number] as Uint8Array;
         const start = records.starts[row] as number;
-        if (rows.kind === 'values') {
-          held.push({ value: rows.valueOf(chunk, start, length), row });
-          continue;
-        }
         if (rows.kind !== 'decoder') {
           held.push({ value: Uint8Array.prototype.slice.call(chunk, start, start + length), row });
           continue;
         }
-        let element: unknown = rows.decoder.element(chunk, start, length);
-        if (isPromise(element)) element = yield element;
-        held.push({ value: element, row });
+        let element: unknown;
+        try {
+          element = rows.decoder.element(chunk, start, length);
+        } catch (error) {
+          throw inFile(error, read.origins[row]);
+        }
+        if (isPromise(element)) element = waiting(element, read.origins[row]);
+        held.push({ value: rows.isSingle ? (element as { value: unknown }).value : element, row });
       }
     }
-    return held;
+    if (!held.some(({ value }) => isPromise(value))) return held;
+    const values = (yield Promise.all(held.map(({ value }) => value))) as unknown[];
+    return held.map(({ row }, place) => ({ value: values[place], row }));
   }
 
   *#apply(
@@ -183,7 +181,7 @@ export class Stages {
 
 /** Records written straight into the columns of a batch; undefined if these records cannot be. */
 function* fillBatch(
-  { item, records }: ReadItem,
+  { item, records, origins }: ReadItem,
   rows: Rows,
   allocate: Allocate,
 ): Steps<{ value: Record<string, Tensor> | undefined; damaged: number } | undefined> {
@@ -201,7 +199,7 @@ function* fillBatch(
     }
     return { value: batch, damaged: 0 };
   }
-  if (records.kind !== 'bytes' || rows.kind !== 'decoder') return undefined;
+  if (records.kind !== 'bytes' || rows.kind !== 'decoder' || rows.isSingle) return undefined;
   const { decoder } = rows;
   const { columns } = decoder;
   if (columns === null) return undefined;
@@ -211,14 +209,21 @@ function* fillBatch(
   const target: TypedArray[] = columns.map(({ dtype, elements }) =>
     arrayFor(dtype, count * elements, allocate),
   );
-  let row = 0;
-  for (const [place, length] of lengths.entries()) {
-    if (length < 0) continue;
-    const chunk = chunks[chunkOf[place] as number] as Uint8Array;
-    const waiting = decoder.fill(chunk, starts[place] as number, length, row, target);
-    if (waiting !== undefined) yield waiting;
-    row += 1;
+  let [row, place] = [0, 0];
+  const awaited: Promise<unknown>[] = [];
+  try {
+    for (; place < lengths.length; place += 1) {
+      const length = lengths[place] as number;
+      if (length < 0) continue;
+      const chunk = chunks[chunkOf[place] as number] as Uint8Array;
+      const filling = decoder.fill(chunk, starts[place] as number, length, row, target);
+      if (filling !== undefined) awaited.push(waiting(filling, origins[place]));
+      row += 1;
+    }
+  } catch (error) {
+    throw inFile(error, origins[place]);
   }
+  if (awaited.length > 0) yield Promise.all(awaited);
   const batch = columns.map(({ name, dtype, shape }, place) => [
     name,
     { data: target[place] as TypedArray, shape: [count, ...shape], dtype },
@@ -241,6 +246,20 @@ function rowOf(rows: Rows, row: number): unknown {
   return element;
 }
 
+/** What a decoder says of a record, with the file and the record. */
+function inFile(error: unknown, origin: SampleOrigin | undefined): unknown {
+  if (origin === undefined || !HorovodError.is(error) || error.code !== 'ERR_HVD_DATA_FILE') return error;
+  const { url, record } = origin;
+  const where = record === null ? url : `${url}, record ${record}`;
+  return new HorovodError(error.code, `${where}: ${error.detail}`, { cause: error.cause });
+}
+
+function waiting(promise: Promise<unknown>, origin: SampleOrigin | undefined): Promise<unknown> {
+  return promise.catch((error: unknown) => {
+    throw inFile(error, origin);
+  });
+}
+
 function isIterable(value: unknown): value is Iterable<unknown> {
   return typeof value === 'object' && value !== null && Symbol.iterator in value;
 }
@@ -251,7 +270,8 @@ function functionError(
   { epoch, position, origin }: { epoch: number; position: number; origin: SampleOrigin | undefined },
 ): HorovodError {
   const name = isReference(fn) ? describeReference(fn) : fn.name || 'a function';
-  const where = origin === undefined || origin.url === '' ? '' : `record ${origin.record} of ${origin.url}, `;
+  const record = origin?.record == null ? '' : `record ${origin.record} of `;
+  const where = origin === undefined || origin.url === '' ? '' : `${record}${origin.url}, `;
   const reason = cause instanceof Error ? cause.message : String(cause);
   return new HorovodError(
     'ERR_HVD_DATA_FUNCTION',

@@ -31,6 +31,8 @@ export interface ComputeThreadData {
   readonly source: SourceNode;
   readonly stages: readonly StageNode[];
   readonly columns: readonly ArrayColumn[] | undefined;
+  /** What the index says of columns. */
+  readonly known: unknown;
   readonly seed: number;
   readonly main: MessagePort;
   readonly reader: MessagePort;

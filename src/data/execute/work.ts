@@ -14,8 +14,8 @@ export interface WorkItem {
 export interface SampleOrigin {
   /** Empty if it comes from no file. */
   readonly url: string;
-  /** Counted within the file. */
-  readonly record: number;
+  /** Counted within the file; null: the file is the sample. */
+  readonly record: number | null;
 }
 
 /** The records of an item, in the order of its positions. */

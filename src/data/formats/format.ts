@@ -25,6 +25,8 @@ export interface FileIndex {
    * addressed (compressed files): the file is read from its beginning with stream().
    */
   readonly offsets: Float64Array | null;
+  /** What decoders have to know of the file, as plain data: the names of its columns in CSV. */
+  readonly columns?: unknown;
 }
 
 /** Records within one piece of memory. The lists grow as needed and are used again by the next split(). */
@@ -156,6 +158,13 @@ export interface Decoder {
   element(bytes: Uint8Array, start: number, length: number): ElementRecord;
   /** Writes the record into row `row` of the columns; nothing is allocated. */
   fill(bytes: Uint8Array, start: number, length: number, row: number, target: BatchColumns): void;
+}
+
+/** A decoder that waits for others: images are decoded by threads of sharp. Records may be decoded at the same time. */
+export interface AsyncDecoder {
+  readonly columns: readonly ColumnLayout[];
+  element(bytes: Uint8Array, start: number, length: number): Promise<ElementRecord>;
+  fill(bytes: Uint8Array, start: number, length: number, row: number, target: BatchColumns): Promise<void>;
 }
 
 /** A damaged or unexpected file: what, where and what to do. */

@@ -129,9 +129,9 @@ describe('CSV', () => {
     const decoder = csvDecoder({ columns: { n: 'uint8' } }, ['n', 'm']);
     const decode = (text: string) => () => decoder.element(Buffer.from(text), 0, text.length);
     for (const field of ['', '256', '-1', '1.5', 'one', '1e3']) {
-      assert.throws(decode(`${field},2`), { code, message: /Column "n" has ".*", which is not uint8/ });
+      assert.throws(decode(`${field},2`), { code, message: /column "n" has ".*", which is not uint8/ });
     }
-    assert.throws(decode('1,2,3'), { code, message: /A line has 3 fields instead of 2: 1,2,3/ });
+    assert.throws(decode('1,2,3'), { code, message: /the line has 3 fields instead of 2: 1,2,3/ });
     assert.throws(() => csvDecoder({ columns: { z: 'uint8' } }, ['n', 'm']), {
       code,
       message: /no column "z". It has "n", "m"/,

@@ -53,6 +53,7 @@ export function normalise(nodes: readonly PlanNode[]): Plan {
   let prefetch: number | 'auto' = 'auto';
   let noState: string | undefined;
   let [records, positions, steps] = [everything, everything, everything];
+  const isTfRecord = source.node === 'tfRecordDataset';
   for (const node of nodes.slice(1)) {
     const isBatched = batchAt >= 0;
     switch (node.node) {
@@ -95,7 +96,7 @@ export function normalise(nodes: readonly PlanNode[]): Plan {
         }
         break;
       default:
-        checkStage(node as StageNode, isBatched, stages);
+        checkStage(node as StageNode, isBatched, stages, isTfRecord);
         if (node.node === 'filter' || node.node === 'flatMap') isUncounted ||= !isBatched;
         stages.push(node as StageNode);
     }
@@ -126,11 +127,16 @@ function narrowed({ skip, take }: Range, { node, count }: { node: 'take' | 'skip
     : { skip: skip + count, take: Math.max(0, take - count) };
 }
 
-function checkStage(node: StageNode, isBatched: boolean, stages: readonly StageNode[]): void {
+function checkStage(
+  node: StageNode,
+  isBatched: boolean,
+  stages: readonly StageNode[],
+  isTfRecord: boolean,
+): void {
   if (!isBatched) {
     const isParse = node.node === 'parseExample' || node.node === 'parseSequenceExample';
-    if (isParse && stages.length > 0) {
-      throw misplaced(`${node.node}()`, 'directly after the source: it takes the bytes of records');
+    if (isParse && (stages.length > 0 || !isTfRecord)) {
+      throw misplaced(`${node.node}()`, 'directly after tfRecordDataset(): it takes the bytes of records');
     }
     return;
   }

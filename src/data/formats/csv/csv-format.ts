@@ -28,8 +28,25 @@ export interface CsvOptions {
 
 const quote = 34;
 
-export function csvFormat({ header = true, quotedNewlines = false }: CsvOptions): ByteFormat {
-  return { ...linesFormat({ hasHeader: header === true, skipsBlank: true, quotedNewlines }), name: 'csv' };
+/** An index has the names of the file's columns. */
+export function csvFormat(options: CsvOptions): ByteFormat {
+  const { header = true, quotedNewlines = false } = options;
+  const lines = linesFormat({ hasHeader: header === true, skipsBlank: true, quotedNewlines });
+  return {
+    ...lines,
+    name: 'csv',
+    async index(file) {
+      const columns = await csvHeader(file, options);
+      try {
+        csvDecoder(options, columns);
+      } catch (error) {
+        throw HorovodError.is(error) && error.code === 'ERR_HVD_DATA_FILE'
+          ? dataFileError(file.location, error.detail)
+          : error;
+      }
+      return { ...(await lines.index(file)), columns };
+    },
+  };
 }
 
 /** Names of all columns of a file, in order: from its first line, or as the options say. */
@@ -59,7 +76,7 @@ export function csvDecoder(options: CsvOptions, header: readonly string[]): Deco
     if (at < 0) {
       throw new HorovodError(
         'ERR_HVD_DATA_FILE',
-        `The CSV file has no column ${JSON.stringify(name)}. It has ${header.map((each) => JSON.stringify(each)).join(', ')}.`,
+        `there is no column ${JSON.stringify(name)}. It has ${header.map((each) => JSON.stringify(each)).join(', ')}.`,
       );
     }
     if (
@@ -68,7 +85,7 @@ export function csvDecoder(options: CsvOptions, header: readonly string[]): Deco
     ) {
       throw new HorovodError(
         'ERR_HVD_INVALID_ARGUMENT',
-        `csvDataset: column ${name} cannot be ${describe(dtype)}.`,
+        `csvDataset(): column ${name} cannot be ${describe(dtype)}.`,
       );
     }
     return { name, dtype, at };
@@ -80,7 +97,7 @@ export function csvDecoder(options: CsvOptions, header: readonly string[]): Deco
       const text = Buffer.from(bytes.subarray(start, start + Math.min(length, 60))).toString();
       throw new HorovodError(
         'ERR_HVD_DATA_FILE',
-        `A line has ${fields.count} fields instead of ${header.length}: ${text}${length > 60 ? '…' : ''}`,
+        `the line has ${fields.count} fields instead of ${header.length}: ${text}${length > 60 ? '…' : ''}`,
       );
     }
   };
@@ -141,7 +158,7 @@ function store(
   if (!isGood) {
     throw new HorovodError(
       'ERR_HVD_DATA_FILE',
-      `Column ${JSON.stringify(name)} has ${JSON.stringify(textOf())}, which is not ${dtype}.`,
+      `column ${JSON.stringify(name)} has ${JSON.stringify(textOf())}, which is not ${dtype}.`,
     );
   }
   array[row] = (dtype === 'int64' ? BigInt(value) : value) as never;
@@ -211,6 +228,6 @@ function delimiterOf({ delimiter = ',' }: CsvOptions): number {
   if (delimiter.length === 1 && code < 128 && code !== quote && code !== 10) return code;
   throw new HorovodError(
     'ERR_HVD_INVALID_ARGUMENT',
-    `csvDataset: delimiter is one character, not ${describe(delimiter)}.`,
+    `csvDataset(): delimiter is one character, not ${describe(delimiter)}.`,
   );
 }

@@ -6,11 +6,19 @@ import { joinLocation } from '../../../files/location.ts';
 import type { Files } from '../../../files/registry.ts';
 import { dataFileError, type ElementRecord } from '../format.ts';
 
+/** An image file. */
+export interface FolderImage {
+  readonly location: string;
+  readonly label: number;
+  /** In bytes. */
+  readonly size: number;
+}
+
 export interface ImageFolder {
   /** Names of the classes; a label is a place in this list. */
   readonly labels: readonly string[];
   /** In order of labels, then of names. */
-  readonly images: readonly { readonly location: string; readonly label: number }[];
+  readonly images: readonly FolderImage[];
 }
 
 const imageName = /\.(avif|gif|jpe?g|png|tiff?|webp)$/i;
@@ -38,13 +46,13 @@ export async function listImageFolder(
       'there are no folders. Put the images of each class into a folder of its own, such as cat/1.jpg.',
     );
   }
-  const images: { location: string; label: number }[] = [];
+  const images: FolderImage[] = [];
   for (const [label, name] of labels.entries()) {
     const folder = joinLocation(root, name);
     const found = await fileSystem.list(folder, { signal });
-    const names = found.filter(({ kind, name: file }) => kind === 'file' && imageName.test(file));
-    for (const each of names.map(({ name: file }) => file).sort(byCharacters)) {
-      images.push({ location: joinLocation(folder, each), label });
+    const own = found.filter(({ kind, name: file }) => kind === 'file' && imageName.test(file));
+    for (const { name: file, size } of own.sort((a, b) => byCharacters(a.name, b.name))) {
+      images.push({ location: joinLocation(folder, file), label, size });
     }
   }
   return { labels, images };
@@ -59,25 +67,30 @@ export interface ImageOptions {
 
 export interface ImageDecoder {
   readonly shape: readonly [height: number, width: number, channels: number];
-  /** Decodes a file's content into `target`, which has room for the shape. */
-  decodeInto(content: Uint8Array, target: Uint8Array, location: string): Promise<void>;
+  /** Decodes a file's content into `target`, which has room for the shape. Errors name the location, if it is given. */
+  decodeInto(content: Uint8Array, target: Uint8Array, location?: string): Promise<void>;
   /** `{ image, label }`; the image is a tensor of uint8. */
-  element(content: Uint8Array, label: number, location: string): Promise<ElementRecord>;
+  element(content: Uint8Array, label: number, location?: string): Promise<ElementRecord>;
+}
+
+export function checkImageOptions({ size, channels = 3 }: ImageOptions): void {
+  const [height, width] = sidesOf(size);
+  const isWhole = (value: unknown) => Number.isSafeInteger(value) && (value as number) > 0;
+  if (isWhole(height) && isWhole(width) && [1, 3, 4].includes(channels)) return;
+  throw new HorovodError(
+    'ERR_HVD_INVALID_ARGUMENT',
+    `imageFolderDataset(): size is a number or [height, width], channels is 1, 3 or 4; not ${JSON.stringify({ size, channels })}.`,
+  );
 }
 
 /** Loads sharp. */
-export async function imageDecoder({ size, channels = 3 }: ImageOptions): Promise<ImageDecoder> {
-  const [height, width] = typeof size === 'number' ? [size, size] : size;
-  const isWhole = (value: unknown) => Number.isSafeInteger(value) && (value as number) > 0;
-  if (!isWhole(height) || !isWhole(width) || ![1, 3, 4].includes(channels)) {
-    throw new HorovodError(
-      'ERR_HVD_INVALID_ARGUMENT',
-      `imageFolderDataset: size is a number or [height, width], channels is 1, 3 or 4; not ${JSON.stringify({ size, channels })}.`,
-    );
-  }
+export async function imageDecoder(options: ImageOptions): Promise<ImageDecoder> {
+  checkImageOptions(options);
+  const { size, channels = 3 } = options;
+  const [height, width] = sidesOf(size);
   const sharp = await loadSharp();
   const shape = [height, width, channels] as const;
-  const decode = async (content: Uint8Array, location: string): Promise<Uint8Array> => {
+  const decode = async (content: Uint8Array, location?: string): Promise<Uint8Array> => {
     try {
       // sharp does not take shared memory.
       const input = content.buffer instanceof SharedArrayBuffer ? Uint8Array.from(content) : content;
@@ -88,7 +101,9 @@ export async function imageDecoder({ size, channels = 3 }: ImageOptions): Promis
       if (info.channels === channels) return data;
       throw new Error(`it has ${info.channels} channels instead of ${channels}`);
     } catch (cause) {
-      throw dataFileError(location, `the image cannot be decoded: ${(cause as Error).message}.`, cause);
+      const text = `the image cannot be decoded: ${(cause as Error).message}.`;
+      if (location !== undefined) throw dataFileError(location, text, cause);
+      throw new HorovodError('ERR_HVD_DATA_FILE', text, { cause });
     }
   };
   return {
@@ -104,6 +119,10 @@ export async function imageDecoder({ size, channels = 3 }: ImageOptions): Promis
       };
     },
   };
+}
+
+function sidesOf(size: ImageOptions['size']): readonly [height: number, width: number] {
+  return Array.isArray(size) ? (size as unknown as [number, number]) : [size as number, size as number];
 }
 
 async function loadSharp(): Promise<typeof import('sharp')['default']> {

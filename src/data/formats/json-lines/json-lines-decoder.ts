@@ -2,7 +2,23 @@
 
 import { HorovodError } from '../../../errors.ts';
 import type { Tensor } from '../../../tensor/tensor.ts';
-import type { ElementValue } from '../format.ts';
+import type { Decoder, ElementValue } from '../format.ts';
+
+/** Elements are `{ value: text }`. */
+export function lineDecoder(): Decoder {
+  return decoderOf((bytes, start, length) => ({ value: decodeLine(bytes, start, length) }));
+}
+
+export function jsonLineDecoder(): Decoder {
+  return decoderOf(decodeJsonLine);
+}
+
+function decoderOf(element: Decoder['element']): Decoder {
+  const fill = () => {
+    throw new TypeError('lines have no columns of fixed size');
+  };
+  return { columns: null, element, fill };
+}
 
 /** The text of a record. */
 export function decodeLine(bytes: Uint8Array, start: number, length: number): string {
@@ -61,5 +77,5 @@ function isRegular(list: readonly unknown[], [length, ...rest]: readonly number[
 
 function invalid(what: string, text: string, cause?: unknown): HorovodError {
   const shown = text.length > 60 ? `${text.slice(0, 60)}…` : text;
-  return new HorovodError('ERR_HVD_DATA_FILE', `The line ${what}: ${shown}`, { cause });
+  return new HorovodError('ERR_HVD_DATA_FILE', `the line ${what}: ${shown}`, { cause });
 }
