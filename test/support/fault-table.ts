@@ -2,7 +2,7 @@
 // their generations over a transport of their choice. Only processes are missing: a worker that dies stops where it is, and the
 // launcher's part of a death (exit in the control block, connection gone) is played here.
 //
-// A *fault* is (point, worker). Points are those of src/testing/fault-points.ts and those of the training function below.
+// A *fault* is (point, worker). Points are those of test/support/fault-points.ts and those of the training function below.
 
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
@@ -34,7 +34,7 @@ import type { TcpStore } from '../../src/rendezvous/store/tcp-store.ts';
 import { TcpStoreServer } from '../../src/rendezvous/store/tcp-store-server.ts';
 import { JobSecret } from '../../src/settings/job-secret.ts';
 import { readSettings } from '../../src/settings/read-settings.ts';
-import { pointChannel, type ReachedPoint, watchFaultPoints } from '../../src/testing/fault-points.ts';
+import { pointChannel, type ReachedPoint, watchFaultPoints } from './fault-points.ts';
 import { usualLimits } from './driver-world.ts';
 import { SampledState, type TrainingPoint, trainOnSamples } from './sampled-training.ts';
 

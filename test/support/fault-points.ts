@@ -3,7 +3,7 @@
 // itself knows nothing of points: watchFaultPoints() wraps the connection to the store, in tests only.
 
 import { type Channel, channel } from 'node:diagnostics_channel';
-import { TcpStore } from '../rendezvous/store/tcp-store.ts';
+import { TcpStore } from '../../src/rendezvous/store/tcp-store.ts';
 
 /** What a worker does in the store, in the order of a reset. `connect` happens between hosts only. */
 type Stage = 'report' | 'assign' | 'gather' | 'open' | 'connect' | 'barrier' | 'formed';
