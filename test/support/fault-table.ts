@@ -34,8 +34,8 @@ import type { TcpStore } from '../../src/rendezvous/store/tcp-store.ts';
 import { TcpStoreServer } from '../../src/rendezvous/store/tcp-store-server.ts';
 import { JobSecret } from '../../src/settings/job-secret.ts';
 import { readSettings } from '../../src/settings/read-settings.ts';
-import { pointChannel, type ReachedPoint, watchFaultPoints } from './fault-points.ts';
 import { usualLimits } from './driver-world.ts';
+import { pointChannel, type ReachedPoint, watchFaultPoints } from './fault-points.ts';
 import { SampledState, type TrainingPoint, trainOnSamples } from './sampled-training.ts';
 
 /** Only for what never happens: a machine under load is slow. */
