@@ -54,8 +54,8 @@ export {
 } from './context/default/default-membership.ts';
 export { startTimeline, stopTimeline } from './context/default/default-timeline.ts';
 export type { InitOptions } from './context/start/bootstrap.ts';
-export { type ShuffleOptions, shuffledIndices } from './data/order/shuffled-indices.ts';
-export type { ShardOptions, Uneven } from './data/order/uneven.ts';
+export { type ShuffleOptions, shuffledIndices } from './data/shuffled-indices.ts';
+export type { ShardOptions, Uneven } from './data/uneven.ts';
 export * as elastic from './elastic/index.ts';
 export { type ErrorCode, HorovodError, type HorovodErrorDetails } from './errors.ts';
 export { type DiscoveredHost, type RunOptions, run } from './launch/run/run.ts';

@@ -2,7 +2,7 @@
 // whole files or blocks of records instead of single records. Which rank has had which file is computed and not remembered: nothing of it
 // is lost with a rank.
 
-import { shuffledIndices } from '../data/order/shuffled-indices.ts';
+import { shuffledIndices } from '../data/shuffled-indices.ts';
 import { checkNames, invalid } from '../operations/check-options.ts';
 import { describe } from '../tensor/tensor.ts';
 import {

@@ -2,8 +2,8 @@
 // ranks changes on the way. The rules are in deal.ts; this keeps the position. As a field of a state it is saved with each commit,
 // as { epoch, position }.
 
-import { shuffledIndices } from '../data/order/shuffled-indices.ts';
 import { becomeResumable } from '../data/resumable.ts';
+import { shuffledIndices } from '../data/shuffled-indices.ts';
 import { HorovodError } from '../errors.ts';
 import { checkNames, invalid } from '../operations/check-options.ts';
 import type { TypedArray } from '../tensor/dtype.ts';

@@ -1,8 +1,8 @@
-// Divides lists, typed arrays and plain indices among ranks; for every framework, and without one. The rules are in data/order/uneven.ts.
+// Divides lists, typed arrays and plain indices among ranks; for every framework, and without one. The rules are in data/uneven.ts.
 // Shuffle first, with a seed common to all ranks, then shard: otherwise ranks deal from different decks and some samples are seen
 // twice, others never. A digest of what is divided is compared later (divergence/data-notes.ts).
 
-import { checkedShard, placesOf, type Shard, type ShardOptions } from '../../data/order/uneven.ts';
+import { checkedShard, placesOf, type Shard, type ShardOptions } from '../../data/uneven.ts';
 import { invalid } from '../../operations/check-options.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
 import { describe } from '../../tensor/tensor.ts';

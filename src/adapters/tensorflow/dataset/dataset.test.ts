@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import * as tf from '@tensorflow/tfjs';
-import { shuffledIndices } from '../../../data/order/shuffled-indices.ts';
-import type { Uneven } from '../../../data/order/uneven.ts';
+import { shuffledIndices } from '../../../data/shuffled-indices.ts';
+import type { Uneven } from '../../../data/uneven.ts';
 import { shardIndices } from '../../data/shard-list.ts';
 import { stepsPerEpoch, validationSteps } from '../../data/steps.ts';
 import { shard, shardTensors } from './shard.ts';

@@ -1,7 +1,7 @@
 // Helpers that divide data among ranks, and datasets of horovod/data as tensors.
 
-export { type ShuffleOptions, shuffledIndices } from '../../../data/order/shuffled-indices.ts';
-export type { ShardOptions, Uneven } from '../../../data/order/uneven.ts';
+export { type ShuffleOptions, shuffledIndices } from '../../../data/shuffled-indices.ts';
+export type { ShardOptions, Uneven } from '../../../data/uneven.ts';
 export { shardIndices } from '../../data/shard-list.ts';
 export { stepsPerEpoch, validationSteps } from '../../data/steps.ts';
 export type { Materialised } from './materialise.ts';

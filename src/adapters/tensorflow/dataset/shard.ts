@@ -1,7 +1,7 @@
 // Divides data of TensorFlow.js among ranks: tf.data datasets and tensors for model.fit(). Lists and indices: data/shard-list.ts.
 
 import * as tf from '@tensorflow/tfjs';
-import { checkedShard, placesOf, type Shard, type ShardOptions } from '../../../data/order/uneven.ts';
+import { checkedShard, placesOf, type Shard, type ShardOptions } from '../../../data/uneven.ts';
 import { invalid } from '../../../operations/check-options.ts';
 import type { TypedArray } from '../../../tensor/dtype.ts';
 import { describe } from '../../../tensor/tensor.ts';

@@ -4,9 +4,9 @@
 // Words. Samples are dealt like cards: rank r of n gets samples r, r + n, r + 2n, … A *deal* is n samples, one for
 // each rank; the last deal may be short.
 
-import { rank, size } from '../../context/default/default-membership.ts';
-import { checkNames, invalid } from '../../operations/check-options.ts';
-import { describe } from '../../tensor/tensor.ts';
+import { rank, size } from '../context/default/default-membership.ts';
+import { checkNames, invalid } from '../operations/check-options.ts';
+import { describe } from '../tensor/tensor.ts';
 
 /**
  * What happens to a short last deal. 'pad': it is filled up with the first samples, as Horovod's samplers do, so no sample

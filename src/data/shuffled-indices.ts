@@ -1,8 +1,8 @@
 // A seeded order of samples: the same on every rank, another one in every epoch.
 
-import { checkNames, invalid } from '../../operations/check-options.ts';
-import { shuffleInPlace } from './permutation.ts';
-import { mix } from './random.ts';
+import { checkNames, invalid } from '../operations/check-options.ts';
+import { shuffleInPlace } from './order/permutation.ts';
+import { mix } from './order/random.ts';
 
 export interface ShuffleOptions {
   /** Whole number (0). The same on all ranks. */
