@@ -1,5 +1,5 @@
 // References to functions: `exported(module, fn)` names an export of a module, so that threads and compute workers can load it
-// themselves. No closure and no code ever travels; see docs/decisions/0025-plans-instead-of-closures.md.
+// themselves. No closure and no code ever travels; see docs/decisions/0028-plans-instead-of-closures.md.
 
 import { realpathSync } from 'node:fs';
 import { isAbsolute } from 'node:path';
