@@ -2,6 +2,7 @@
 // chunk of memory. Files whose records can be addressed are read where a run lies; all others (compressed ones) are read from
 // the beginning, and a cursor stays where the last run ended, because the next one mostly follows it.
 
+import { HorovodError } from '../../errors.ts';
 import type { ReadHandle } from '../../files/file-system.ts';
 import {
   type ByteFormat,
@@ -61,6 +62,11 @@ export interface Piece {
     | { readonly kind: 'elements'; readonly elements: readonly ElementRecord[] };
 }
 
+/** For what was still being read when the iterator ended. */
+export function endedError(): HorovodError {
+  return new HorovodError('ERR_HVD_STALE', 'the iterator has been ended.');
+}
+
 export type AllocateChunk = (bytes: number) => Uint8Array;
 
 /** Reads runs of records of one file. Runs may be asked for at the same time. */
@@ -72,6 +78,7 @@ export class FileReader {
   readonly #blocks: ElementBlocks;
   #handle: Promise<ReadHandle> | undefined;
   readonly #cursors: StreamCursor[] = [];
+  #isClosed = false;
 
   constructor(
     file: IndexedFile,
@@ -95,7 +102,9 @@ export class FileReader {
     return [await this.#readRange(file, this.#source.format, offsets, first, count)];
   }
 
+  /** Runs that are being read end, with an error or not; none opens the file again. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     for (const cursor of this.#cursors.splice(0)) await cursor.close();
     const handle = await this.#handle?.catch(() => undefined);
     this.#handle = undefined;
@@ -103,6 +112,7 @@ export class FileReader {
   }
 
   async #formatFile(): Promise<FormatFile> {
+    if (this.#isClosed) throw endedError();
     this.#handle ??= this.#openChecked();
     const handle = await this.#handle;
     return {
@@ -192,7 +202,17 @@ export class FileReader {
     }
     if (best !== undefined) this.#cursors.splice(this.#cursors.indexOf(best), 1);
     const cursor = best ?? new StreamCursor(format.stream(file, { skip: first }), first);
-    const pieces = await cursor.take(first, count, this.file, this.#allocate);
+    let pieces: Piece[];
+    try {
+      pieces = await cursor.take(first, count, this.file, this.#allocate);
+    } catch (error) {
+      await cursor.close();
+      throw error;
+    }
+    if (this.#isClosed) {
+      await cursor.close();
+      return pieces;
+    }
     this.#cursors.push(cursor);
     if (this.#cursors.length > maxCursors) await this.#cursors.shift()?.close();
     return pieces;

@@ -7,7 +7,14 @@ import type { ElementRecord } from '../formats/format.ts';
 import { type Block, blocksOf } from '../order/blocks.ts';
 import { EpochOrder } from '../order/stretches.ts';
 import { ElementBlocks } from './element-blocks.ts';
-import { type AllocateChunk, FileReader, type IndexedFile, type Piece, type SourceFormat } from './pieces.ts';
+import {
+  type AllocateChunk,
+  endedError,
+  FileReader,
+  type IndexedFile,
+  type Piece,
+  type SourceFormat,
+} from './pieces.ts';
 import type { ReadItem, ReadRecords, SampleOrigin, WorkItem } from './work.ts';
 
 /** What the order depends on; plain data, so that threads can be given it. */
@@ -83,6 +90,7 @@ export class Reader {
   readonly #inUse = new Map<number, Kept[]>();
   readonly #elementBlocks: ElementBlocks;
   #reading = 0;
+  #isClosed = false;
   readonly #queue: (() => void)[] = [];
 
   constructor(options: ReaderOptions) {
@@ -124,6 +132,7 @@ export class Reader {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.#kept.clear();
     for (const reader of this.#readers.values()) await reader.close();
     this.#readers.clear();
@@ -305,6 +314,8 @@ export class Reader {
   }
 
   #readerOf(file: IndexedFile): FileReader {
+    // A read that was waiting when the iterator ended.
+    if (this.#isClosed) throw endedError();
     let reader = this.#readers.get(file);
     if (reader === undefined) {
       const { source, open, allocate } = this.#options;

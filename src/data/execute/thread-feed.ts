@@ -4,6 +4,7 @@
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import { HorovodError } from '../../errors.ts';
 import type { Feed } from './feed.ts';
+import { endedError } from './pieces.ts';
 import { isTensor } from './stack.ts';
 import {
   type ComputeThreadData,
@@ -104,7 +105,7 @@ export class ThreadFeed implements Feed {
   async close(): Promise<void> {
     if (this.#isClosing) return;
     this.#isClosing = true;
-    this.#broken ??= new HorovodError('ERR_HVD_STALE', 'the iterator has been ended.');
+    this.#broken ??= endedError();
     this.#wake();
     const ended = this.#workers.map(
       (worker) =>
