@@ -157,6 +157,19 @@ describe('datasets of TFRecord files', () => {
     });
   });
 
+  test('a function that never returns is an error, of next() and of nextSync()', async () => {
+    const data = open('none').parseExample(features).map(exported(functions, 'neverReturns')).batch(16);
+    const silent = { code: 'ERR_HVD_TIMEOUT', message: /delivered nothing for 0\.3 s.*does not return/ };
+    await withThreads(1, async () => {
+      process.env['HOROVOD_TIMEOUT_SECONDS'] = '0.3';
+      for (const take of ['next', 'nextSync'] as const) {
+        const iterator = data.iterator();
+        await iterator.open();
+        await assert.rejects(async () => iterator[take](), silent);
+      }
+    });
+  });
+
   test('errors of functions name file, record, position and function', async () => {
     const fails = (module: URL | string = functions, name = 'failsAt') =>
       open('none')

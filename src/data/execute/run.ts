@@ -190,6 +190,7 @@ async function startThreads(
   const columns = request.columns?.map((column) => ({ ...column, data: inSharedMemory(column.data) }));
   return ThreadFeed.start({
     threads,
+    maxSilenceMs: settings.operationTimeoutMs,
     reader: {
       source,
       files,

@@ -18,6 +18,8 @@ import type { Computed, WorkItem } from './work.ts';
 
 export interface ThreadFeedOptions {
   readonly threads: number;
+  /** How long threads may report nothing while the loop waits for them. */
+  readonly maxSilenceMs: number;
   readonly reader: Omit<ReaderThreadData, 'main' | 'computers' | 'counter'>;
   readonly compute: Omit<ComputeThreadData, 'main' | 'reader' | 'counter'>;
 }
@@ -26,6 +28,10 @@ type Result = { readonly computed: Computed; readonly port: MessagePort } | { re
 
 /** How long threads may take to end by themselves. */
 const endingMs = 5000;
+/** Starting threads loads modules, which takes seconds on a busy machine. */
+const minStartMs = 120_000;
+/** What timers can count. */
+const maxTimerMs = 2 ** 31 - 1;
 
 export class ThreadFeed implements Feed {
   readonly worksAhead = true;
@@ -40,13 +46,15 @@ export class ThreadFeed implements Feed {
   #submitted = 0;
   #taken = 0;
   #isClosing = false;
+  readonly #maxSilenceMs: number;
   #wake: () => void = () => {};
 
   /** Resolves when all threads have loaded what they need. */
   static async start(options: ThreadFeedOptions): Promise<ThreadFeed> {
     const feed = new ThreadFeed(options);
     try {
-      await feed.#wait(() => feed.#open === feed.#workers.length);
+      const limitMs = Math.max(feed.#maxSilenceMs, minStartMs);
+      await feed.#wait(() => feed.#open === feed.#workers.length, limitMs);
     } catch (error) {
       await feed.close();
       throw error;
@@ -54,7 +62,8 @@ export class ThreadFeed implements Feed {
     return feed;
   }
 
-  private constructor({ threads, reader, compute }: ThreadFeedOptions) {
+  private constructor({ threads, maxSilenceMs, reader, compute }: ThreadFeedOptions) {
+    this.#maxSilenceMs = Math.min(maxSilenceMs, maxTimerMs);
     const counter = this.#counter.buffer as SharedArrayBuffer;
     const toReader = new MessageChannel();
     const computers: MessagePort[] = [];
@@ -98,7 +107,9 @@ export class ThreadFeed implements Feed {
       this.#drain();
       if (this.#results.has(number)) return this.#handOut(number);
       if (this.#broken !== undefined) throw this.#broken;
-      Atomics.wait(this.#counter, 0, seen);
+      // A thread that has died cannot say so while this one is blocked.
+      if (Atomics.wait(this.#counter, 0, seen, this.#maxSilenceMs) === 'timed-out')
+        throw silentError(this.#maxSilenceMs);
     }
   }
 
@@ -160,14 +171,19 @@ export class ThreadFeed implements Feed {
   }
 
   /** Keeps the process alive meanwhile. */
-  async #wait(isThere: () => boolean): Promise<void> {
+  async #wait(isThere: () => boolean, limitMs: number = this.#maxSilenceMs): Promise<void> {
     for (const port of this.#ports) port.ref();
     try {
       while (!isThere()) {
         if (this.#broken !== undefined) throw this.#broken;
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve;
+        const isAwake = await new Promise<boolean>((resolve) => {
+          const timer = setTimeout(() => resolve(false), limitMs);
+          this.#wake = () => {
+            clearTimeout(timer);
+            resolve(true);
+          };
         });
+        if (!isAwake) throw silentError(limitMs);
       }
     } finally {
       for (const port of this.#ports) port.unref();
@@ -199,4 +215,12 @@ function copied(value: unknown, buffers: Set<SharedArrayBuffer>): unknown {
     return value;
   }
   return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, copied(each, buffers)]));
+}
+
+function silentError(limitMs: number): HorovodError {
+  return new HorovodError(
+    'ERR_HVD_TIMEOUT',
+    `the threads that prepare data have delivered nothing for ${limitMs / 1000} s. The most likely cause is a function of map(), filter() or ` +
+      'flatMap() that does not return. If it only needs longer, raise HOROVOD_TIMEOUT_SECONDS.',
+  );
 }

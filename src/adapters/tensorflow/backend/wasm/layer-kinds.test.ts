@@ -79,7 +79,7 @@ const activations = [
 ] as const;
 
 // These layers are missing because no backend can train them: thresholdedReLU and conv3dTranspose (TensorFlow.js has no
-// gradients for them) and causal conv1d (not implemented).
+// gradients for them) and causal conv1d (TensorFlow.js has none).
 const kinds: Record<string, () => Kind> = {
   dense: () => flat(layers.dense({ units: 65, kernelRegularizer: 'l1l2' })),
   'dense on sequences': () => sequence(layers.dense({ units: 4, activation: 'relu' })),
