@@ -2,13 +2,7 @@
 // A HorovodContext has all of AdapterContext; adapters know nothing else of it.
 
 import { createLog, type Log } from '../console/log.ts';
-import {
-  defaultContext,
-  defaultFiles,
-  defaultWorld,
-  openContext,
-} from '../context/default/default-context.ts';
-import type { Files } from '../files/registry.ts';
+import { defaultContext, defaultWorld, openContext } from '../context/default/default-context.ts';
 import type { AllreduceOptions } from '../operations/options.ts';
 import type { PreparedCollective } from '../operations/prepared.ts';
 import { notRegistered, type ProcessSet } from '../operations/process-set.ts';
@@ -69,11 +63,6 @@ export interface AdapterContext extends OperationRunner {
 /** The context of this process. Throws before init() and after shutdown(). */
 export function currentContext(): AdapterContext {
   return defaultContext();
-}
-
-/** The file systems of this process. Works before init() too. */
-export function fileSystems(): Files {
-  return defaultFiles();
 }
 
 export function rank(): number {

@@ -3,7 +3,8 @@
 // next iterator starts with the next epoch.
 
 import { allgatherObject, allgatherObjectSync } from '../context/default/default-collectives.ts';
-import { defaultFiles, openContext } from '../context/default/default-context.ts';
+import { openContext } from '../context/default/default-context.ts';
+import { defaultFiles } from '../context/default/default-files.ts';
 import { HorovodError } from '../errors.ts';
 import { checkNames, invalid } from '../operations/check-options.ts';
 import { processEnvironment } from '../settings/environment.ts';

@@ -1,6 +1,6 @@
 // The file systems of this process, for users of `horovod/data`: patterns, schemes of their own, and the folders of Hopsworks.
 
-import { defaultFiles } from '../context/default/default-context.ts';
+import { defaultFiles } from '../context/default/default-files.ts';
 import { glob as globIn } from '../files/glob.ts';
 import { projectName, projectPath } from '../files/webhdfs/project.ts';
 

@@ -1,7 +1,7 @@
 // TfRecordWriter and writeTfRecords(), as users of horovod/data see them: one file, or a data set in shards that several ranks can
 // write together.
 
-import { defaultFiles } from '../context/default/default-context.ts';
+import { defaultFiles } from '../context/default/default-files.ts';
 import { HorovodError } from '../errors.ts';
 import { describe } from '../tensor/tensor.ts';
 import type { ExampleInputs } from './formats/example/encode.ts';

@@ -1,7 +1,7 @@
 // What can be wrong with a request on its way, in words.
 
+import { listRanks } from '../console/list-ranks.ts';
 import { HorovodError } from '../errors.ts';
-import { listRanks } from './agreement/resolve.ts';
 import { labelOf, nameOf } from './description.ts';
 import { areOptional, type Request } from './request.ts';
 

@@ -1,7 +1,8 @@
 // `horovodrun --check-build`: what this installation supports, and why not the rest, in Python Horovod's layout.
 
 import type { Settings } from '../settings/table.ts';
-import { describeNative, loadNative, type NativeSearch } from '../transport/native/load.ts';
+import { describeNative } from '../transport/native/describe-native.ts';
+import { loadNative, type NativeSearch } from '../transport/native/load.ts';
 import { describeMpi, findMpirun } from './mpirun/mpi-family.ts';
 
 export async function checkBuild(

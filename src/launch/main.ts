@@ -2,11 +2,10 @@
 
 import { fileURLToPath } from 'node:url';
 import { HorovodError } from '../errors.ts';
-import { Files } from '../files/registry.ts';
+import { isLocal } from '../files/location.ts';
 import { type CommandLine, parseCommandLine } from '../settings/command-line.ts';
 import { typedCommand } from '../settings/command-name.ts';
 import { processEnvironment } from '../settings/environment.ts';
-import { helpText } from '../settings/help.ts';
 import { packageVersion } from '../settings/package.ts';
 import { settingError } from '../settings/setting.ts';
 import type { Settings } from '../settings/table.ts';
@@ -14,7 +13,6 @@ import { isElastic } from './elastic/is-elastic.ts';
 import { Job } from './job.ts';
 import { jobRequest, type Launch, planHosts } from './job-request.ts';
 import type { ConsoleWriter } from './output/console-writer.ts';
-import { divertOutputs } from './output/outputs-on-servers.ts';
 import { openConsole } from './output/terminal-writer.ts';
 import { crowdedHint } from './spawn/allowed-cores.ts';
 import { StartClock } from './start-clock.ts';
@@ -59,8 +57,14 @@ async function run(argv: readonly string[], surroundings: Surroundings): Promise
   const parsed = parseCommandLine(argv, processEnvironment());
   const { options, settings, environment } = parsed;
   if (options.help || options.version || options.checkBuild) return runParsed(parsed, surroundings);
-  const files = new Files(settings);
   const requested = { outputFilename: options.outputFilename, timelineFile: settings.timelineFile };
+  if (Object.values(requested).every((file) => file === undefined || isLocal(file)))
+    return runParsed(parsed, surroundings);
+  const [{ Files }, { divertOutputs }] = await Promise.all([
+    import('../files/registry.ts'),
+    import('./output/outputs-on-servers.ts'),
+  ]);
+  const files = new Files(settings);
   const diverted = await divertOutputs(files, requested);
   if (diverted === undefined) return runParsed(parsed, surroundings);
   const { outputFilename, timelineFile } = diverted;
@@ -87,7 +91,7 @@ async function runParsed(
 ): Promise<number> {
   const { stdout, stderr, terminalColumns, say, onStart } = surroundings;
   const driverEnvironment = processEnvironment();
-  if (options.help) return print(stdout, helpText());
+  if (options.help) return print(stdout, (await import('../settings/help.ts')).helpText());
   if (options.version) return print(stdout, `${packageVersion()}\n`);
   for (const notice of notices) say(notice);
   if (options.checkBuild) {

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { describeNative } from '../../src/transport/native/load.ts';
+import { describeNative } from '../../src/transport/native/describe-native.ts';
 import { type Box, canUseBox, startBox } from '../support/box.ts';
 import { runOnBox, startOnBox } from '../support/box-jobs.ts';
 import { fixturePath } from '../support/repository.ts';

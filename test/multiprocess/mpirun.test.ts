@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { spawnRanks, startHorovodrun } from '../../src/testing/spawn-ranks.ts';
-import { describeNative } from '../../src/transport/native/load.ts';
+import { describeNative } from '../../src/transport/native/describe-native.ts';
 import { fixturePath } from '../support/repository.ts';
 
 const fixture = (name: string) => fixturePath(`${name}`);

@@ -4,7 +4,7 @@ import { problemOf } from '../../files/file-system.ts';
 import { folderOf, locationOf } from '../../files/location.ts';
 import { statusOf } from '../../files/read-file.ts';
 import { invalid } from '../../operations/check-options.ts';
-import { fileSystems } from '../context.ts';
+import { fileSystems } from '../file-systems.ts';
 import { modelJsonIn } from './model-files/location.ts';
 
 const mark = '{epoch}';

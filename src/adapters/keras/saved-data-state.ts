@@ -4,7 +4,7 @@ import type { DataState } from '../../data/order/state.ts';
 import { HorovodError } from '../../errors.ts';
 import { locationOf } from '../../files/location.ts';
 import { readTextFile } from '../../files/read-file.ts';
-import { fileSystems } from '../context.ts';
+import { fileSystems } from '../file-systems.ts';
 import { modelJsonIn } from './model-files/location.ts';
 import type { ModelJsonExtras } from './model-files/write-model.ts';
 

@@ -1,7 +1,7 @@
 // What `horovod data write` can read: elements as values of Examples, and the features with which they are read again.
 
 import { extname } from 'node:path';
-import { defaultFiles } from '../../context/default/default-context.ts';
+import { defaultFiles } from '../../context/default/default-files.ts';
 import { type CsvOptions, csvDecoder, csvFormat, csvHeader } from '../../data/formats/csv/csv-format.ts';
 import type { ExampleInput, ExampleInputs } from '../../data/formats/example/encode.ts';
 import type { ElementValue } from '../../data/formats/format.ts';

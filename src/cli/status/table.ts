@@ -1,8 +1,8 @@
 // Jobs as text for a terminal: a headline for each job, and a line for each of its ranks. Pure functions.
 
 import { basename } from 'node:path';
+import { listRanks } from '../../console/list-ranks.ts';
 import { plain } from '../../console/terminal-text.ts';
-import { listRanks } from '../../engine/agreement/resolve.ts';
 import type { JobView, RankView } from '../../observe/status/job-view.ts';
 import type { PendingCollective, RankStatus } from '../../observe/status/rank-status.ts';
 

@@ -2,14 +2,13 @@
 
 import { disregardUnsizedTerminals } from '../../console/terminal.ts';
 import { fromCaller, HorovodError } from '../../errors.ts';
-import { Files } from '../../files/registry.ts';
 import { ProcessSet } from '../../operations/process-set.ts';
 import type { Seat } from '../../rendezvous/elastic-messages.ts';
 import { isElasticWithoutLauncher } from '../../rendezvous/join.ts';
 import { processEnvironment } from '../../settings/environment.ts';
 import { readSettings } from '../../settings/read-settings.ts';
 import type { HorovodContext, World } from '../context.ts';
-import { ElasticWorker } from '../elastic-worker.ts';
+import type { ElasticWorker } from '../elastic-worker.ts';
 import { createContext, type InitOptions } from '../start/bootstrap.ts';
 
 /** All ranks. Its ranks are known after init(). */
@@ -24,8 +23,6 @@ let opening: Promise<void> | undefined;
 /** How often init() was called for each choice of ranks; only those ranks have called it. */
 const generations = new Map<string, number>();
 let hasShutDown = false;
-/** What registerFileSystem() adds to. Works before init() too. */
-const files = new Files(() => readSettings(processEnvironment()));
 
 /** Joins the job. A second call while it runs does nothing. */
 export function init(options: InitOptions = {}): Promise<void> {
@@ -43,7 +40,8 @@ async function open(options: InitOptions): Promise<void> {
   try {
     if (settings.worker !== undefined || isElasticWithoutLauncher(settings)) {
       checkElastic(options);
-      worker = await ElasticWorker.join(settings, settings.worker, options, globalProcessSet);
+      const elastic = await import('../elastic-worker.ts');
+      worker = await elastic.ElasticWorker.join(settings, settings.worker, options, globalProcessSet);
       return;
     }
     const ranks = String(options.ranks ?? 'all');
@@ -103,11 +101,6 @@ export async function shutdown(): Promise<void> {
   hasShutDown = true;
   closing?.close();
   leaving?.close();
-}
-
-/** The file systems of this process: the built-in ones, and those that the user has registered. */
-export function defaultFiles(): Files {
-  return files;
 }
 
 export function isInitialized(): boolean {

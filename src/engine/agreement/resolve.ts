@@ -3,6 +3,7 @@
 // error; the rest waits. A rank that has joined takes part in allreduces with zeros. What is optional (autotune, checks) and not
 // asked for by all at this moment is given up: nobody ever waits for it.
 
+import { listRanks } from '../../console/list-ranks.ts';
 import type { ErrorCode } from '../../errors.ts';
 import {
   canJoin,
@@ -137,8 +138,4 @@ function whatOf({ kind, op, detail }: Description): string {
   if (kind !== 'allreduce') return kind;
   const compressor = detail.slice(compositeMark.length);
   return `${kind} with ${compressor === '' ? op : `compression ${compressor}`}`;
-}
-
-export function listRanks(ranks: readonly number[]): string {
-  return `${ranks.length === 1 ? 'rank' : 'ranks'} ${ranks.join(', ')}`;
 }

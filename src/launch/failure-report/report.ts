@@ -1,7 +1,7 @@
 // What horovodrun prints when a job has failed: the first failure, then a line for each other rank.
 
+import { listRanks } from '../../console/list-ranks.ts';
 import { describeEnd } from '../../control/control-block.ts';
-import { listRanks } from '../../engine/agreement/resolve.ts';
 import { exitCodeOf, exitingRank, leftWithoutWord, type RankEnd, wasEndedByUs } from './root-cause.ts';
 
 export function failureReport(cause: RankEnd, ends: readonly RankEnd[]): string {

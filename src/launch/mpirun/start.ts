@@ -4,7 +4,7 @@ import { listLocalAddresses } from '../../net/addresses.ts';
 import { forwardedEnvironment } from '../../settings/environment.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
 import { settingsTable } from '../../settings/table.ts';
-import { describeNative } from '../../transport/native/load.ts';
+import { describeNative } from '../../transport/native/describe-native.ts';
 import { environmentForOtherHosts } from '../agent/forwarded-environment.ts';
 import { resolveCommand } from '../command.ts';
 import { forwardingRules, type Launch, outputOf, sshOptions } from '../job-request.ts';

@@ -1,7 +1,7 @@
 // Finds requests that have waited too long and says which ranks are missing, what those do instead, and what to do. Only
 // text and a verdict; the stall watch logs and acts.
 
-import { listRanks } from '../../engine/agreement/resolve.ts';
+import { listRanks } from '../../console/list-ranks.ts';
 import type { Channel } from '../../engine/channel.ts';
 import { labelOf, nameOf } from '../../engine/description.ts';
 import type { Request } from '../../engine/request.ts';

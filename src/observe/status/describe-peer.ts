@@ -1,7 +1,7 @@
 // Describes what a missing rank is doing, from its status page and from what the kernel knows about its process.
 
+import { listRanks } from '../../console/list-ranks.ts';
 import type { Activity } from '../../control/process-activity.ts';
-import { listRanks } from '../../engine/agreement/resolve.ts';
 import type { RankStatus } from './rank-status.ts';
 
 export interface Peer {

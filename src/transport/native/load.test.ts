@@ -3,7 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { describeNative, loadNative } from './load.ts';
+import { describeNative } from './describe-native.ts';
+import { loadNative } from './load.ts';
 import { tryAddon } from './try-addon.ts';
 
 /** A module in place of the addon. */

@@ -8,7 +8,6 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { packageRoot } from '../../settings/package.ts';
 import { interfaceVersion, type NativeAddon } from './addon.ts';
-import { tryAddon } from './try-addon.ts';
 
 export interface NativeSearch {
   /** False: the user asked for the portable transport. */
@@ -26,32 +25,12 @@ export type NativeResult =
 
 export function loadNative(search: NativeSearch = {}): NativeResult {
   const found = findNative(search);
-  return 'reason' in found ? { built: false, reason: found.reason } : load(found.file);
+  return 'reason' in found ? { built: false, reason: found.reason } : loadAddon(found.file);
 }
 
-/** For `horovodrun --check-build` and for processes that start others: the addons of mpi and gloo are not loaded here. */
-export function describeNative(search: NativeSearch = {}): {
-  built: boolean;
-  reason?: string;
-  path?: string;
-} {
-  const found = findNative(search);
-  if ('reason' in found) return { built: false, reason: found.reason };
-  const { file, isMain } = found;
-  if (isMain) {
-    const result = load(file);
-    return result.built ? { built: true, path: file } : { built: false, reason: result.reason };
-  }
-  const answer = tryAddon(path.resolve(file));
-  if ('error' in answer) return { built: false, reason: doesNotLoad(file, answer.error) };
-  return answer.version === interfaceVersion
-    ? { built: true, path: file }
-    : { built: false, reason: otherSources(file) };
-}
+export type Found = { readonly file: string; readonly isMain: boolean } | { readonly reason: string };
 
-type Found = { readonly file: string; readonly isMain: boolean } | { readonly reason: string };
-
-function findNative(search: NativeSearch): Found {
+export function findNative(search: NativeSearch): Found {
   if (search.native === false) return { reason: 'HOROVOD_NATIVE=0' };
   const main = search.nativePath ?? builtAddonPath();
   if (!existsSync(main)) {
@@ -67,7 +46,7 @@ function findNative(search: NativeSearch): Found {
   return { file: main, isMain: true };
 }
 
-function load(file: string): NativeResult {
+export function loadAddon(file: string): NativeResult {
   try {
     const addon = createRequire(import.meta.url)(path.resolve(file)) as NativeAddon;
     if (addon.interfaceVersion !== interfaceVersion) return { built: false, reason: otherSources(file) };
@@ -77,11 +56,11 @@ function load(file: string): NativeResult {
   }
 }
 
-function otherSources(file: string): string {
+export function otherSources(file: string): string {
   return `${file} was built from other sources; run npm run build`;
 }
 
-function doesNotLoad(file: string, why: string): string {
+export function doesNotLoad(file: string, why: string): string {
   return `${file} does not load: ${why}`;
 }
 

@@ -11,7 +11,8 @@ import { ModelCheckpoint } from '../../../src/adapters/keras/callbacks/model-che
 import { TensorBoard } from '../../../src/adapters/keras/callbacks/tensorboard.ts';
 import { lastSavedEpoch } from '../../../src/adapters/keras/last-saved-epoch.ts';
 import { loadModel } from '../../../src/adapters/keras/load-model.ts';
-import { defaultFiles, init, shutdown } from '../../../src/context/default/default-context.ts';
+import { init, shutdown } from '../../../src/context/default/default-context.ts';
+import { defaultFiles } from '../../../src/context/default/default-files.ts';
 import { createAtomically, writeFileAtomically } from '../../../src/files/atomic-write.ts';
 import { type FileSystem, problemOf } from '../../../src/files/file-system.ts';
 import { glob } from '../../../src/files/glob.ts';

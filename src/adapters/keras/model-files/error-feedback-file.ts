@@ -3,7 +3,7 @@
 
 import { HorovodError } from '../../../errors.ts';
 import { readFile, readTextFile } from '../../../files/read-file.ts';
-import { fileSystems } from '../../context.ts';
+import { fileSystems } from '../../file-systems.ts';
 import type { ErrorFeedbackState } from '../../tensorflow/optimizer/error-feedback.ts';
 import { besideModelJson, modelJsonIn } from './location.ts';
 import { type ErrorFeedbackEntry, type ModelJsonExtras, sha256 } from './write-model.ts';

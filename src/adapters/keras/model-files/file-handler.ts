@@ -4,7 +4,7 @@
 
 import * as tf from '@tensorflow/tfjs';
 import { isHttp, isLocal, locationOf, schemeOf } from '../../../files/location.ts';
-import { fileSystems } from '../../context.ts';
+import { fileSystems } from '../../file-systems.ts';
 import { modelFolderOf } from './location.ts';
 import { readModel } from './read-model.ts';
 import { type ModelExtras, writeModel } from './write-model.ts';

@@ -3,7 +3,8 @@
 import { inBytes, type Phase, startPhase } from '../../../console/progress.ts';
 import { writeFileAtomically } from '../../../files/atomic-write.ts';
 import { readFile } from '../../../files/read-file.ts';
-import { fileSystems, logOfRankZero } from '../../context.ts';
+import { logOfRankZero } from '../../context.ts';
+import { fileSystems } from '../../file-systems.ts';
 
 /** Whole or not at all. */
 export async function writeWithProgress(location: string, content: Uint8Array): Promise<void> {

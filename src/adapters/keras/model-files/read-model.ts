@@ -6,7 +6,7 @@ import { HorovodError } from '../../../errors.ts';
 import { problemOf } from '../../../files/file-system.ts';
 import { isLocal } from '../../../files/location.ts';
 import { readTextFile } from '../../../files/read-file.ts';
-import { fileSystems } from '../../context.ts';
+import { fileSystems } from '../../file-systems.ts';
 import { readWithProgress } from './file-progress.ts';
 import { besideModelJson, modelJsonIn } from './location.ts';
 import { type ModelJsonExtras, reasonOf, sha256 } from './write-model.ts';

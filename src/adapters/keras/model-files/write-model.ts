@@ -12,7 +12,7 @@ import type { DataState } from '../../../data/order/state.ts';
 import { HorovodError } from '../../../errors.ts';
 import { joinLocation } from '../../../files/location.ts';
 import { readTextFile } from '../../../files/read-file.ts';
-import { fileSystems } from '../../context.ts';
+import { fileSystems } from '../../file-systems.ts';
 import { writeWithProgress } from './file-progress.ts';
 
 /** What model.json has besides TensorFlow.js's own keys, which ignores it. */

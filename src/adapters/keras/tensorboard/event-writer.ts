@@ -7,7 +7,7 @@ import { hostname } from 'node:os';
 import { frameRecord } from '../../../data/formats/tfrecord/framing.ts';
 import { GrowingFile } from '../../../files/growing-file.ts';
 import { joinLocation } from '../../../files/location.ts';
-import { fileSystems } from '../../context.ts';
+import { fileSystems } from '../../file-systems.ts';
 import { scalarsEvent, versionEvent } from './event-message.ts';
 
 export class EventWriter {
