@@ -66,7 +66,7 @@ test('with --keep-going a rank that fails leaves the others running, and is repo
     const rank = Number(process.env.HOROVOD_RANK);
     if (rank === 1) process.kill(process.pid, 'SIGKILL');
     else if (rank === 2) process.exit(5);
-    else { console.log('ready ' + process.pid); setInterval(() => {}, 1000); process.on('SIGUSR1', () => process.exit(0)); }`;
+    else { setInterval(() => {}, 1000); process.on('SIGUSR1', () => process.exit(0)); console.log('ready ' + process.pid); }`;
   const run = startHorovodrun(['--keep-going', '-np', '4', 'node', '-e', script]);
   started.add(run);
   const [, first] = await run.waitForOutput(/\[0\]<stdout>:ready (\d+)/);
