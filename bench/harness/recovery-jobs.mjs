@@ -98,16 +98,21 @@ async function addHost(setup, signal) {
 
 async function commitCost({ root, benchFolder, quick }) {
   const script = path.join(benchFolder, 'ranks', 'commit-cost.mjs');
-  const args = ['-np', '2', '--min-np', '1', '--no-prefix-output', script, '--windows', quick ? '6' : '20'];
+  const args = ['-np', '2', '--min-np', '1', '--no-prefix-output', script, '--windows', quick ? '20' : '200'];
   const result = await runCommand(process.execPath, [path.join(root, 'bin/horovodrun.js'), ...args], {
     env: cleanEnvironment(),
     deadlineMs: 5 * DEADLINE_MS,
   });
   const failure = explainFailure(result);
   if (failure) throw new Error(failure);
-  const { withoutMs, withMs } = jsonLines(result.stdout).find(({ withMs: ms }) => ms !== undefined) ?? {};
-  if (withMs === undefined) throw new Error('it printed no figures');
-  return { 'step without commits, ms': withoutMs, 'step with commits, ms': withMs };
+  const figures = jsonLines(result.stdout).find(({ pairedMs }) => pairedMs !== undefined);
+  if (figures === undefined) throw new Error('it printed no figures');
+  return {
+    'step without commits, ms': figures.withoutMs,
+    'step with commits, ms': figures.withMs,
+    'difference within a pair of windows, ms': figures.pairedMs,
+    'commit alone, ms': figures.commitUs / 1000,
+  };
 }
 
 /** Runs an elastic job until `use` has seen what it waits for. */

@@ -55,7 +55,9 @@ export function judgeRecovery(series) {
 function commitShare(series) {
   const figures = series.commit?.horovod;
   if (figures === undefined) return undefined;
-  return figures['step with commits, ms'].median / figures['step without commits, ms'].median - 1;
+  return (
+    figures['difference within a pair of windows, ms'].median / figures['step without commits, ms'].median
+  );
 }
 
 export function buildRecoveryTables({ series, targets }) {
@@ -88,4 +90,4 @@ export function recoveryNotes({ failures, idleness, options }) {
   return [...sentences, ...fewRounds(options, 3)];
 }
 
-const number = (value) => (value < 100 ? value.toFixed(2) : value.toFixed(0));
+const number = (value) => (value < 1 ? value.toFixed(3) : value < 100 ? value.toFixed(2) : value.toFixed(0));
