@@ -32,7 +32,8 @@ export class DataIterator<T> implements AsyncIterableIterator<T, undefined, unde
   #isOver = false;
   /** Its end was reached, or return() was called: next() says so, and not that it was ended by somebody else. */
   #isDone = false;
-  /** Calls of next() are answered one after the other. */
+  /** Calls of next() are answered one after the other; how many are not yet. */
+  #waiting = 0;
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(owner: IteratorOwner) {
@@ -56,7 +57,14 @@ export class DataIterator<T> implements AsyncIterableIterator<T, undefined, unde
   }
 
   next(): Promise<IteratorResult<T, undefined>> {
-    const turn = this.#last.then(() => this.#next());
+    const ready = this.#takeReady();
+    if (ready !== undefined) return Promise.resolve(this.#result(ready));
+    this.#waiting += 1;
+    const turn = this.#last
+      .then(() => this.#next())
+      .finally(() => {
+        this.#waiting -= 1;
+      });
     this.#last = turn.catch(() => {});
     return turn;
   }
@@ -93,6 +101,12 @@ export class DataIterator<T> implements AsyncIterableIterator<T, undefined, unde
     await this.#end();
   }
 
+  /** An element that was computed together with the one before: asking for it costs no turn of the event loop. */
+  #takeReady(): Delivered | undefined {
+    if (this.#waiting > 0 || this.#isOver || this.#run === undefined || !this.#isCurrent()) return undefined;
+    return this.#run.iteration.takeReady();
+  }
+
   async #next(): Promise<IteratorResult<T, undefined>> {
     if (this.#run === undefined && !this.#isOver) await this.open();
     if (this.#isOver || this.#run === undefined) return this.#afterEnd();
@@ -114,7 +128,8 @@ export class DataIterator<T> implements AsyncIterableIterator<T, undefined, unde
       return { done: true, value: undefined };
     }
     const { value, info } = delivered;
-    if (typeof value === 'object' && value !== null && Object.isExtensible(value)) {
+    const isObject = typeof value === 'object' && value !== null;
+    if (info !== undefined && isObject && Object.isExtensible(value)) {
       Object.defineProperty(value, infoKey, { value: info, configurable: true });
     }
     return { done: false, value: value as T };
@@ -126,9 +141,13 @@ export class DataIterator<T> implements AsyncIterableIterator<T, undefined, unde
   }
 
   #checkCurrent(): void {
-    if (this.#owner.isCurrent() && this.#context === openContext()) return;
+    if (this.#isCurrent()) return;
     this.#end().catch(() => {});
     throw staleError();
+  }
+
+  #isCurrent(): boolean {
+    return this.#owner.isCurrent() && this.#context === openContext();
   }
 
   async #end(): Promise<void> {

@@ -1,23 +1,29 @@
-// Shared memory that is used again. The garbage collector of a thread hardly notices shared memory, which other threads may still see:
-// without a pool, a process grows by gigabytes before anything is collected.
+// Memory that is used again. New memory has to be cleared and is in no cache of the processor; and the garbage collector of a
+// thread hardly notices shared memory, which other threads may still see: without a pool, a process grows by gigabytes before
+// anything is collected.
 
 /** Buffers that are kept although nobody needs them now. */
 const maxBuffers = 256;
 
-export class BufferPool {
-  readonly #free: SharedArrayBuffer[] = [];
+export class BufferPool<B extends ArrayBufferLike> {
+  readonly #make: (bytes: number) => B;
+  readonly #free: B[] = [];
+
+  constructor(make: (bytes: number) => B) {
+    this.#make = make;
+  }
 
   /** At least so many bytes, and not many more. */
-  take(bytes: number): SharedArrayBuffer {
+  take(bytes: number): B {
     let best = -1;
     for (const [place, { byteLength }] of this.#free.entries()) {
       if (byteLength < bytes || byteLength > 2 * bytes + 1024) continue;
-      if (best < 0 || byteLength < (this.#free[best] as SharedArrayBuffer).byteLength) best = place;
+      if (best < 0 || byteLength < (this.#free[best] as B).byteLength) best = place;
     }
-    return best < 0 ? new SharedArrayBuffer(bytes) : (this.#free.splice(best, 1)[0] as SharedArrayBuffer);
+    return best < 0 ? this.#make(bytes) : (this.#free.splice(best, 1)[0] as B);
   }
 
-  give(buffer: SharedArrayBuffer): void {
+  give(buffer: B): void {
     this.#free.push(buffer);
     // Sizes change, where batches are padded for example: the oldest ones go.
     if (this.#free.length > maxBuffers) this.#free.shift();

@@ -23,7 +23,7 @@ async function run(data: ComputeThreadData): Promise<void> {
   const counter = new Int32Array(data.counter);
   const ask = (done: number | undefined) => reader.postMessage({ done } satisfies ComputeRequest);
 
-  const pool = new BufferPool();
+  const pool = new BufferPool((bytes) => new SharedArrayBuffer(bytes));
   const allocate = (bytes: number) => pool.take(bytes);
 
   let stages: Stages;

@@ -8,7 +8,7 @@ import type { Meter } from './metrics.ts';
 import { isTensor } from './stack.ts';
 import type { Stages } from './stages.ts';
 import { type Cursor, type Mark, type Step, type StepsOptions, stepsOfEpoch } from './steps.ts';
-import type { Computed } from './work.ts';
+import { type Computed, noOrigins } from './work.ts';
 
 /** What a batch tells beside its values; see batchInfo(). */
 export interface BatchInfo {
@@ -23,7 +23,8 @@ export interface BatchInfo {
 
 export interface Delivered {
   readonly value: unknown;
-  readonly info: BatchInfo;
+  /** Undefined where there are no batches. */
+  readonly info: BatchInfo | undefined;
 }
 
 export interface IterationOptions {
@@ -64,6 +65,14 @@ interface Output {
   readonly inner: number;
 }
 
+/** Values of one item that next() will hand out, where each comes from a position. */
+interface Ready {
+  readonly step: Step;
+  readonly values: readonly unknown[];
+  readonly rows: readonly number[];
+  next: number;
+}
+
 interface Tag {
   readonly step: Step;
   readonly marks: readonly Mark[];
@@ -75,7 +84,10 @@ const firstDepth = 2;
 export class Iteration {
   readonly #options: IterationOptions;
   readonly #entries: Entry[] = [];
+  /** Of uncounted pipelines. */
   readonly #outputs: Output[] = [];
+  /** Of all others. */
+  #ready: Ready | undefined;
   readonly #grouping: Grouping | undefined;
   #submitted = 0;
   #epoch: number;
@@ -110,6 +122,14 @@ export class Iteration {
     this.#depth = plan.prefetch === 'auto' ? firstDepth : plan.prefetch;
   }
 
+  /** What next() would resolve to, if it is there and nothing has to be done before: most elements, where there are no batches. */
+  takeReady(): Delivered | undefined {
+    const { meter, steps } = this.#options;
+    if (this.#ready === undefined || this.#cursor.taken >= steps.plan.total) return undefined;
+    meter.ready(performance.now());
+    return this.#deliverReady();
+  }
+
   next(): Promise<Delivered | undefined> {
     return driveAsync(this.#next(false));
   }
@@ -121,7 +141,12 @@ export class Iteration {
   *#next(isSync: boolean): Steps<Delivered | undefined> {
     const { feed, meter, steps } = this.#options;
     const startedAt = performance.now();
-    while (this.#outputs.length === 0) {
+    if (this.#cursor.taken >= steps.plan.total) {
+      // take() behind repeat() ends in the middle of an item.
+      this.#ready = undefined;
+      this.#outputs.length = 0;
+    }
+    while (this.#outputs.length === 0 && this.#ready === undefined) {
       if (this.#afterOutputs !== undefined) {
         this.#cursor = { ...this.#cursor, epoch: this.#afterOutputs.epoch, position: 0 };
         this.#afterOutputs = undefined;
@@ -147,11 +172,10 @@ export class Iteration {
       this.#adapt(computed, performance.now() - waitsFrom);
       yield* this.#process(entry.step, computed, false);
     }
-    const output = this.#outputs.shift() as Output;
     this.#fill();
     meter.ahead = this.#entries.length;
     meter.waited(startedAt, performance.now());
-    return this.#deliver(output);
+    return this.#deliverReady() ?? this.#deliver(this.#outputs.shift() as Output);
   }
 
   /** Keeps the feed busy. */
@@ -180,8 +204,14 @@ export class Iteration {
   *#process(step: Step, computed: Computed, isCached: boolean): Steps<void> {
     const { local, beforeCache, cache, meter, steps } = this.#options;
     meter.damaged(computed.damaged);
+    if (cache === undefined && local === undefined && !steps.plan.isUncounted) {
+      if (computed.values.length > 0) {
+        this.#ready = { step, values: computed.values, rows: computed.rows, next: 0 };
+      }
+      return;
+    }
     let held = computed.values.map((value, place) => ({ value, row: computed.rows[place] as number }));
-    const place = { epoch: step.epoch, positions: step.positions, origins: [] };
+    const place = { epoch: step.epoch, positions: step.positions, origins: noOrigins };
     if (cache !== undefined && !isCached) {
       if (beforeCache !== undefined) held = yield* beforeCache.run(held, place);
       cache.keep(
@@ -192,10 +222,13 @@ export class Iteration {
     }
     if (local !== undefined) held = yield* local.run(held, place);
     if (!steps.plan.isUncounted) {
-      for (const { value, row } of held) {
-        const marks = [step.marks[row] as Mark];
-        this.#outputs.push({ value, step, marks, inner: 0 });
-      }
+      if (held.length === 0) return;
+      this.#ready = {
+        step,
+        values: held.map(({ value }) => value),
+        rows: held.map(({ row }) => row),
+        next: 0,
+      };
       return;
     }
     let row = 0;
@@ -203,8 +236,8 @@ export class Iteration {
     for (const [place, each] of held.entries()) {
       countInRow = held[place - 1]?.row === each.row ? countInRow + 1 : 1;
       const isLastOfRow = held[place + 1]?.row !== each.row;
-      for (; row < each.row; row += 1) this.#unclaimed.push(step.marks[row] as Mark);
-      const mark = step.marks[each.row] as Extract<Mark, { lane: number }>;
+      for (; row < each.row; row += 1) this.#unclaimed.push(step.markAt(row));
+      const mark = step.markAt(each.row) as Extract<Mark, { lane: number }>;
       const isDone = this.#wasDoneBefore(mark, countInRow);
       if (isLastOfRow) {
         this.#unclaimed.push(mark);
@@ -219,7 +252,7 @@ export class Iteration {
       this.#unclaimed = [];
       yield* this.#add(each.value, tag);
     }
-    for (; row < step.marks.length; row += 1) this.#unclaimed.push(step.marks[row] as Mark);
+    for (; row < step.positions.length; row += 1) this.#unclaimed.push(step.markAt(row));
   }
 
   /** Of a record whose first elements were taken before the state was saved. Only the first item of a lane can be one. */
@@ -246,7 +279,7 @@ export class Iteration {
     if (place < plan.steps.skip || place >= plan.steps.skip + plan.steps.take) return;
     const { afterBatch } = this.#options;
     const held = [{ value: batch, row: 0 }];
-    const where = { epoch: last.step.epoch, positions: last.step.positions, origins: [] };
+    const where = { epoch: last.step.epoch, positions: last.step.positions, origins: noOrigins };
     const results = afterBatch === undefined ? held : yield* afterBatch.run(held, where);
     for (const { value } of results) this.#emit(value, tags);
   }
@@ -272,7 +305,7 @@ export class Iteration {
     this.#isOver = (epoch + 1) % steps.plan.epochs === 0;
     const { taken } = this.#cursor;
     const next = { ...this.#cursor, epoch: epoch + 1, position: 0, taken: this.#isOver ? 0 : taken };
-    if (this.#outputs.length > 0) {
+    if (this.#outputs.length > 0 || this.#ready !== undefined) {
       this.#afterOutputs = next;
       return;
     }
@@ -280,8 +313,20 @@ export class Iteration {
     onTaken(next);
   }
 
+  #deliverReady(): Delivered | undefined {
+    const ready = this.#ready;
+    if (ready === undefined) return undefined;
+    const { step, values, rows } = ready;
+    const place = ready.next;
+    ready.next += 1;
+    if (ready.next === values.length) this.#ready = undefined;
+    const mark = step.markAt(rows[place] as number);
+    const position = 'position' in mark ? mark.position : this.#cursor.position;
+    this.#cursor = { epoch: step.epoch, position, taken: this.#cursor.taken + 1 };
+    return this.#handOut(values[place], step, position);
+  }
+
   #deliver({ value, step, marks, inner }: Output): Delivered {
-    const { meter, onTaken } = this.#options;
     let { position } = this.#cursor;
     for (const mark of marks) {
       if ('position' in mark) position = mark.position;
@@ -299,11 +344,19 @@ export class Iteration {
       taken: this.#cursor.taken + 1,
       ...(this.#items === undefined ? {} : { items: [...this.#items], inner: [...(this.#inner ?? [])] }),
     };
-    const { samples, bytes } = sizeOf(value);
-    meter.took(samples, bytes);
+    return this.#handOut(value, step, position);
+  }
+
+  #handOut(value: unknown, { epoch, weight, globalSize }: Step, position: number): Delivered {
+    const { meter, onTaken, steps } = this.#options;
     onTaken(this.#cursor);
-    const { weight, globalSize, epoch } = step;
-    return { value, info: { epoch, position, weight, globalSize } };
+    if (value instanceof Uint8Array) meter.took(1, value.byteLength);
+    else {
+      const { samples, bytes } = sizeOf(value);
+      meter.took(samples, bytes);
+    }
+    const info = steps.plan.batch === undefined ? undefined : { epoch, position, weight, globalSize };
+    return { value, info };
   }
 
   #endPass(): void {

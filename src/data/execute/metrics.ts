@@ -37,6 +37,11 @@ export class Meter {
     this.#endedAt = to;
   }
 
+  /** A value was there already. */
+  ready(at: number): void {
+    this.#endedAt = at;
+  }
+
   took(samples: number, bytes: number): void {
     this.#batches += 1;
     this.#samples += samples;

@@ -195,67 +195,95 @@ export class FileReader {
   }
 
   async #stream(file: FormatFile, format: ByteFormat, first: number, count: number): Promise<Piece[]> {
-    // The nearest one before; a run behind all of them starts at the beginning of the file.
+    // The nearest one before, also if it is still on its way; a run behind all of them starts at the beginning of the file.
     let best: StreamCursor | undefined;
     for (const cursor of this.#cursors) {
-      if (cursor.next <= first && (best === undefined || cursor.next > best.next)) best = cursor;
+      if (cursor.end <= first && (best === undefined || cursor.end > best.end)) best = cursor;
     }
     if (best !== undefined) this.#cursors.splice(this.#cursors.indexOf(best), 1);
-    const cursor = best ?? new StreamCursor(format.stream(file, { skip: first }), first);
-    let pieces: Piece[];
+    const cursor = best ?? new StreamCursor((allocate) => format.stream(file, { skip: first, allocate }));
+    this.#cursors.push(cursor);
+    const taking = cursor.take(first, count, this.file, this.#allocate);
+    const spare = this.#cursors.length > maxCursors ? this.#idleCursor() : undefined;
     try {
-      pieces = await cursor.take(first, count, this.file, this.#allocate);
+      return await taking;
     } catch (error) {
+      if (this.#cursors.includes(cursor)) this.#cursors.splice(this.#cursors.indexOf(cursor), 1);
       await cursor.close();
       throw error;
+    } finally {
+      await spare?.close();
     }
-    if (this.#isClosed) {
-      await cursor.close();
-      return pieces;
-    }
-    this.#cursors.push(cursor);
-    if (this.#cursors.length > maxCursors) await this.#cursors.shift()?.close();
-    return pieces;
+  }
+
+  /** Takes the one out that was used longest ago. */
+  #idleCursor(): StreamCursor | undefined {
+    const place = this.#cursors.findIndex(({ waiting }) => waiting === 0);
+    return place < 0 ? undefined : this.#cursors.splice(place, 1)[0];
   }
 }
 
-/** Places at which a compressed file is read at the same time. */
+/** Places at which a compressed file is read at the same time, if not all of them are in use. */
 const maxCursors = 16;
 
+/** A place in a file that moves on. Runs behind each other wait for each other: a second cursor would read everything again. */
 class StreamCursor {
-  /** The record that comes next. */
-  next: number;
+  /** Where it is when all runs that were asked for have been read. */
+  end = 0;
+  /** Runs that were asked for and have not been read. */
+  waiting = 0;
   readonly #blocks: AsyncGenerator<RecordBlock, void, void>;
   #block: RecordBlock | undefined;
+  #last: Promise<unknown> = Promise.resolve();
+  /** Memory of the blocks before. */
+  readonly #spare: Uint8Array[] = [];
 
-  constructor(blocks: AsyncGenerator<RecordBlock, void, void>, next: number) {
-    this.#blocks = blocks;
-    this.next = next;
+  constructor(open: (allocate: AllocateChunk) => AsyncGenerator<RecordBlock, void, void>) {
+    this.#blocks = open((bytes) => {
+      const spare = this.#spare.pop();
+      return spare !== undefined && spare.length >= bytes ? spare : new Uint8Array(bytes);
+    });
   }
 
-  async take(first: number, count: number, file: IndexedFile, allocate: AllocateChunk): Promise<Piece[]> {
+  take(first: number, count: number, file: IndexedFile, allocate: AllocateChunk): Promise<Piece[]> {
+    this.end = first + count;
+    this.waiting += 1;
+    const taking = this.#last
+      .then(() => this.#take(first, count, file, allocate))
+      .finally(() => {
+        this.waiting -= 1;
+      });
+    this.#last = taking;
+    taking.catch(() => {});
+    return taking;
+  }
+
+  async #take(first: number, count: number, file: IndexedFile, allocate: AllocateChunk): Promise<Piece[]> {
     const pieces: Piece[] = [];
-    this.next = first;
-    while (this.next < first + count) {
-      if (this.#block === undefined || this.#block.first + this.#block.count <= this.next) {
+    let next = first;
+    while (next < first + count) {
+      if (this.#block === undefined || this.#block.first + this.#block.count <= next) {
+        // Its records have been copied.
+        if (this.#block !== undefined) this.#spare.push(new Uint8Array(this.#block.bytes.buffer));
+        this.#block = undefined;
         const turn = await this.#blocks.next();
         if (turn.done) {
           throw dataFileError(
             file.location,
-            `ends after ${this.next} records where its index says ${file.records}. The index is out of date, or the file was changed while it was read.`,
+            `ends after ${next} records where its index says ${file.records}. The index is out of date, or the file was changed while it was read.`,
           );
         }
         this.#block = turn.value;
         continue;
       }
       const { first: start, count: length, bytes, starts, lengths } = this.#block;
-      const [from, to] = [this.next - start, Math.min(length, first + count - start)];
+      const [from, to] = [next - start, Math.min(length, first + count - start)];
       // A copy: the next run may need the rest of the block, and each piece has memory of its own.
       const [low, high] = [starts[from] as number, (starts[to - 1] as number) + (lengths[to - 1] as number)];
       const chunk = allocate(high - low);
       chunk.set(bytes.subarray(low, high));
       pieces.push({
-        first: this.next,
+        first: next,
         count: to - from,
         bytes: chunk.byteLength,
         data: {
@@ -265,7 +293,7 @@ class StreamCursor {
           lengths: Int32Array.from(lengths.subarray(from, to)),
         },
       });
-      this.next = start + to;
+      next = start + to;
     }
     return pieces;
   }

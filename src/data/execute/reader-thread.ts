@@ -23,7 +23,7 @@ function run(data: ReaderThreadData): void {
   const { source, files, order, interleave, memoryBytes, native, main, computers } = data;
   const counter = new Int32Array(data.counter);
   const fileSystems = new Files(data.fileSettings, data.registrations);
-  const pool = new BufferPool();
+  const pool = new BufferPool((bytes) => new SharedArrayBuffer(bytes));
   const free: MessagePort[] = [];
   /** Items that are read, in their order. */
   const ready = new Map<number, ReadItem>();

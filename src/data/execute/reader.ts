@@ -15,7 +15,7 @@ import {
   type Piece,
   type SourceFormat,
 } from './pieces.ts';
-import type { ReadItem, ReadRecords, SampleOrigin, WorkItem } from './work.ts';
+import { noOrigins, type ReadItem, type WorkItem } from './work.ts';
 
 /** What the order depends on; plain data, so that threads can be given it. */
 export interface ReadOrder {
@@ -102,17 +102,20 @@ export class Reader {
   read(item: WorkItem): ReadItem | Promise<ReadItem> {
     const order = this.#orderOf(item.epoch);
     const { skip, stride } = this.#options.order;
-    const places = item.positions.map((position) => order.at(position + skip));
     const real = (record: number) => (stride === undefined ? record : record * stride.step + stride.first);
-    if (this.#options.source === undefined) {
-      const rows = Float64Array.from(places, ({ record }) => real(record));
-      return { item, records: { kind: 'rows', rows }, origins: [] };
+    const isPooled = typeof this.#options.order.pool === 'number' && this.#options.source !== undefined;
+    const { positions } = item;
+    const records = new Float64Array(positions.length);
+    if (isPooled) {
+      const places = positions.map((position) => order.at(position + skip));
+      for (const [row, { record }] of places.entries()) records[row] = real(record);
+      return this.#readStretches(item, order, records, places);
     }
-    const records = places.map(({ record }) => real(record));
-    const { pool } = this.#options.order;
-    return typeof pool === 'number'
-      ? this.#readStretches(item, order, records, places)
-      : this.#readRuns(item, records);
+    for (let row = 0; row < records.length; row += 1) {
+      records[row] = real(order.recordAt((positions[row] as number) + skip));
+    }
+    if (this.#options.source !== undefined) return this.#readRuns(item, records);
+    return { item, records: { kind: 'rows', rows: records }, origins: noOrigins };
   }
 
   /** The item has been computed: the memory of its records may be used again. */
@@ -128,7 +131,7 @@ export class Reader {
 
   /** The number of a position's record, through all files. */
   recordAt(epoch: number, position: number): number {
-    return this.#orderOf(epoch).at(position + this.#options.order.skip).record;
+    return this.#orderOf(epoch).recordAt(position + this.#options.order.skip);
   }
 
   async close(): Promise<void> {
@@ -138,8 +141,8 @@ export class Reader {
     this.#readers.clear();
   }
 
-  async #readRuns(item: WorkItem, records: readonly number[]): Promise<ReadItem> {
-    const sorted = Float64Array.from(records).sort();
+  async #readRuns(item: WorkItem, records: Float64Array): Promise<ReadItem> {
+    const sorted = isGrowing(records) ? records : Float64Array.from(records).sort();
     const runs: Block[] = [];
     for (const record of sorted) {
       const last = runs.at(-1);
@@ -155,7 +158,7 @@ export class Reader {
   async #readStretches(
     item: WorkItem,
     order: EpochOrder,
-    records: readonly number[],
+    records: Float64Array,
     places: readonly { readonly stretch: number }[],
   ): Promise<ReadItem> {
     const { stride } = this.#options.order;
@@ -255,38 +258,48 @@ export class Reader {
     this.#queue.shift()?.();
   }
 
-  #itemOf(item: WorkItem, records: readonly number[], placed: readonly Placed[]): ReadItem {
-    const sorted = [...placed].sort((a, b) => startOf(a) - startOf(b));
-    const found = records.map((record) => pieceOf(sorted, record));
-    const origins = found.map(({ file }, row): SampleOrigin => {
-      const record = (records[row] as number) - file.first;
-      const image = file.images?.[record];
-      return image === undefined ? { url: file.location, record } : { url: image.location, record: null };
-    });
-    const within = (row: number) => {
-      const { piece, file } = found[row] as Placed;
-      return (records[row] as number) - file.first - piece.first;
-    };
+  #itemOf(item: WorkItem, records: Float64Array, placed: readonly Placed[]): ReadItem {
+    const sorted = placed.length === 1 ? placed : [...placed].sort((a, b) => startOf(a) - startOf(b));
+    const count = records.length;
+    const numbers = new Map<unknown, number>();
+    const urls: string[] = [];
+    const origins = { urls, urlOf: new Uint32Array(count), records: new Float64Array(count) };
+    const chunks: Uint8Array[] = [];
+    const chunkOf = new Uint32Array(count);
+    const starts = new Uint32Array(count);
+    const lengths = new Int32Array(count);
+    const elements: (ElementRecord | undefined)[] = [];
+    let found = sorted[0] as Placed;
+    let [low, high] = [0, 0];
+    let [chunk, url] = [0, 0];
+    for (let row = 0; row < count; row += 1) {
+      const record = records[row] as number;
+      // Neighbours are mostly in the same piece.
+      if (record < low || record >= high) {
+        found = pieceOf(sorted, record);
+        [low, high] = [startOf(found), startOf(found) + found.piece.count];
+        url = numberOf(numbers, found.file, urls, found.file.location);
+        const { data } = found.piece;
+        if (data.kind === 'bytes') chunk = numberOf(numbers, data.chunk, chunks, data.chunk);
+      }
+      const { piece, file } = found;
+      const inFile = record - file.first;
+      const image = file.images?.[inFile];
+      origins.urlOf[row] = image === undefined ? url : numberOf(numbers, image, urls, image.location);
+      origins.records[row] = image === undefined ? inFile : -1;
+      const within = inFile - piece.first;
+      if (piece.data.kind === 'elements') {
+        elements[row] = piece.data.elements[within];
+        continue;
+      }
+      chunkOf[row] = chunk;
+      starts[row] = piece.data.starts[within] as number;
+      lengths[row] = piece.data.lengths[within] as number;
+    }
     if (this.#options.source?.kind === 'elements') {
-      const elements = found.map(({ piece }, row) =>
-        piece.data.kind === 'elements' ? (piece.data.elements[within(row)] as ElementRecord) : undefined,
-      );
       return { item, records: { kind: 'elements', elements }, origins };
     }
-    const numbers = new Map<Uint8Array, number>();
-    const chunkOf = new Uint32Array(records.length);
-    const starts = new Uint32Array(records.length);
-    const lengths = new Int32Array(records.length);
-    for (const [row, { piece }] of found.entries()) {
-      if (piece.data.kind !== 'bytes') continue;
-      const { chunk } = piece.data;
-      if (!numbers.has(chunk)) numbers.set(chunk, numbers.size);
-      chunkOf[row] = numbers.get(chunk) as number;
-      starts[row] = piece.data.starts[within(row)] as number;
-      lengths[row] = piece.data.lengths[within(row)] as number;
-    }
-    const read: ReadRecords = { kind: 'bytes', chunks: [...numbers.keys()], chunkOf, starts, lengths };
-    return { item, records: read, origins };
+    return { item, records: { kind: 'bytes', chunks, chunkOf, starts, lengths }, origins };
   }
 
   #orderOf(epoch: number): EpochOrder {
@@ -324,6 +337,23 @@ export class Reader {
     }
     return reader;
   }
+}
+
+/** The place of a value in a list; it is added if it is not there. */
+function numberOf<T>(numbers: Map<unknown, number>, key: unknown, list: T[], value: T): number {
+  let number = numbers.get(key);
+  if (number === undefined) {
+    number = list.push(value) - 1;
+    numbers.set(key, number);
+  }
+  return number;
+}
+
+function isGrowing(records: Float64Array): boolean {
+  for (let row = 1; row < records.length; row += 1) {
+    if ((records[row] as number) < (records[row - 1] as number)) return false;
+  }
+  return true;
 }
 
 function startOf({ piece, file }: Placed): number {

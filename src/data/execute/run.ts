@@ -9,6 +9,7 @@ import { chooseLanes, type Lanes, laneLength, maxChosenLanes } from '../order/la
 import type { ElementFunction } from '../plan/function-reference.ts';
 import type { ArrayColumn, StageNode } from '../plan/nodes.ts';
 import type { Plan } from '../plan/normalise.ts';
+import { BufferPool } from './buffer-pool.ts';
 import { type Feed, InlineFeed } from './feed.ts';
 import { Iteration } from './iteration.ts';
 import type { MemoryCache } from './memory-cache.ts';
@@ -74,10 +75,26 @@ export function orderOf(
   if (plan.pool === 'all' && !isAddressable) throw notAddressable(files);
   // A pool of all records is a true permutation.
   const pool = typeof plan.pool === 'number' && plan.pool >= records && isAddressable ? 'all' : plan.pool;
-  const unlaned = { plan, lanes: { count: 1, length }, ...dealer };
+  const unlaned = { plan, lanes: { count: 1, length }, runLength: 1, ...dealer };
   const count = lanes ?? plan.source.settings.lanes ?? lanesFor(plan, pool, records, unlaned);
   const all: Lanes = { count, length };
-  return { steps: { plan, lanes: all, ...dealer }, order: { ...order, pool, lanes: count } };
+  const runLength = runLengthOf(plan, files);
+  return { steps: { plan, lanes: all, runLength, ...dealer }, order: { ...order, pool, lanes: count } };
+}
+
+/** Elements that are computed at once where there are no batches. With functions, which may be slow, nobody waits for many. */
+function runLengthOf({ stages }: Plan, files: readonly IndexedFile[]): number {
+  if (stages.some((stage) => 'fn' in stage)) return slowRun;
+  const [bytes, records] = [sumOf(files, 'size'), sumOf(files, 'records')];
+  return bytes === 0 ? slowRun : Math.max(8, Math.min(1024, Math.round((runBytes * records) / bytes)));
+}
+
+const slowRun = 64;
+/** Large enough that the calls for each read do not count, and small enough for the processor's cache. */
+const runBytes = 1 << 20;
+
+function sumOf(files: readonly IndexedFile[], name: 'size' | 'records'): number {
+  return files.reduce((sum, file) => sum + file[name], 0);
 }
 
 /** Stretches shorter than this hardly mix. */
@@ -223,12 +240,14 @@ function readerOf(
   order: ReadOrder,
   isOrderOnly: boolean,
 ): Reader {
+  const pool = new BufferPool(allocatePlain);
   return new Reader({
     source: isOrderOnly ? undefined : formatOf(plan.source, settings, files[0]),
     files,
     order,
     open: openerOf(plan.source, fileSystems),
-    allocate: (bytes) => new Uint8Array(bytes),
+    allocate: (bytes) => new Uint8Array(pool.take(bytes), 0, bytes),
+    recycle: ({ buffer }) => pool.give(buffer as ArrayBuffer),
     interleave: plan.source.settings.interleave ?? defaultInterleave,
     memoryBytes: memoryFor(settings),
   });

@@ -8,7 +8,9 @@ import { elementsIn, naturalDtype, type Tensor } from '../../tensor/tensor.ts';
 /** Memory for the values of a tensor. */
 export type Allocate = (bytes: number) => ArrayBufferLike;
 
-export const allocatePlain: Allocate = (bytes) => new ArrayBuffer(bytes);
+/** Not cleared: everything in a batch is written. */
+export const allocatePlain = (bytes: number): ArrayBuffer =>
+  Buffer.allocUnsafeSlow(bytes).buffer as ArrayBuffer;
 
 export interface StackOptions {
   readonly allocate: Allocate;

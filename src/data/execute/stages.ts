@@ -9,8 +9,9 @@ import { keyOf, randomFractions } from '../order/random.ts';
 import { describeReference, type ElementFunction, isReference } from '../plan/function-reference.ts';
 import type { ArrayColumn, FunctionNode, StageNode } from '../plan/nodes.ts';
 import { isPromise, type Steps } from './maybe-async.ts';
+import { RecordCopies } from './record-copies.ts';
 import { type Allocate, arrayFor, stackElements } from './stack.ts';
-import type { Computed, ReadItem, SampleOrigin } from './work.ts';
+import { type Computed, type Origins, originAt, type ReadItem, type SampleOrigin } from './work.ts';
 
 /** How the records of the source become elements. */
 export type Rows =
@@ -41,7 +42,7 @@ interface Held {
 interface Place {
   readonly epoch: number;
   readonly positions: readonly number[];
-  readonly origins: readonly SampleOrigin[];
+  readonly origins: Origins;
 }
 
 export class Stages {
@@ -102,8 +103,9 @@ export class Stages {
   }
 
   *#elements(read: ReadItem): Steps<Held[]> {
-    const { rows } = this.#options;
+    const { rows, allocate } = this.#options;
     const { records } = read;
+    let copies: RecordCopies | undefined;
     const held: Held[] = [];
     for (let row = 0; row < read.item.positions.length; row += 1) {
       if (records.kind === 'elements') {
@@ -116,16 +118,17 @@ export class Stages {
         const chunk = records.chunks[records.chunkOf[row] as number] as Uint8Array;
         const start = records.starts[row] as number;
         if (rows.kind !== 'decoder') {
-          held.push({ value: Uint8Array.prototype.slice.call(chunk, start, start + length), row });
+          copies ??= new RecordCopies(records.lengths, allocate);
+          held.push({ value: copies.copy(chunk, start, length), row });
           continue;
         }
         let element: unknown;
         try {
           element = rows.decoder.element(chunk, start, length);
         } catch (error) {
-          throw inFile(error, read.origins[row]);
+          throw inFile(error, originAt(read.origins, row));
         }
-        if (isPromise(element)) element = waiting(element, read.origins[row]);
+        if (isPromise(element)) element = waiting(element, originAt(read.origins, row));
         held.push({ value: rows.isSingle ? (element as { value: unknown }).value : element, row });
       }
     }
@@ -162,7 +165,7 @@ export class Stages {
         if (isPromise(result)) result = yield result;
       } catch (cause) {
         if (HorovodError.is(cause) && cause.code === 'ERR_HVD_WOULD_BLOCK') throw cause;
-        throw functionError(stage, cause, { epoch, position, origin: origins[row] });
+        throw functionError(stage, cause, { epoch, position, origin: originAt(origins, row) });
       }
       if (stage.node === 'map') results.push({ value: result, row });
       else if (stage.node === 'filter') {
@@ -170,7 +173,7 @@ export class Stages {
       } else {
         if (!isIterable(result)) {
           const wrong = new TypeError('flatMap() takes a function that returns a list');
-          throw functionError(stage, wrong, { epoch, position, origin: origins[row] });
+          throw functionError(stage, wrong, { epoch, position, origin: originAt(origins, row) });
         }
         for (const each of result) results.push({ value: each, row });
       }
@@ -217,11 +220,11 @@ function* fillBatch(
       if (length < 0) continue;
       const chunk = chunks[chunkOf[place] as number] as Uint8Array;
       const filling = decoder.fill(chunk, starts[place] as number, length, row, target);
-      if (filling !== undefined) awaited.push(waiting(filling, origins[place]));
+      if (filling !== undefined) awaited.push(waiting(filling, originAt(origins, place)));
       row += 1;
     }
   } catch (error) {
-    throw inFile(error, origins[place]);
+    throw inFile(error, originAt(origins, place));
   }
   if (awaited.length > 0) yield Promise.all(awaited);
   const batch = columns.map(({ name, dtype, shape }, place) => [

@@ -25,8 +25,8 @@ export type Mark = { readonly position: number } | { readonly lane: number; read
 export interface Step {
   readonly epoch: number;
   readonly positions: readonly number[];
-  /** For each row; of a batch, that of the last row counts. */
-  readonly marks: readonly Mark[];
+  /** Where the data set is after a row; of a batch, that of the last row counts. */
+  markAt(row: number): Mark;
   readonly weight: number;
   /** Samples of all ranks in this step. */
   readonly globalSize: number;
@@ -38,10 +38,9 @@ export interface StepsOptions {
   /** Who deals: one of one where ranks do not share positions. */
   readonly rank: number;
   readonly size: number;
+  /** Elements per item where there are no batches, or where batches are made later. */
+  readonly runLength: number;
 }
-
-/** Elements per item where there are no batches, or where batches are made later. */
-const runLength = 64;
 
 export function dealingOf({ plan, lanes, size }: StepsOptions): Dealing {
   const { batch, source } = plan;
@@ -75,13 +74,17 @@ export function* stepsOfEpoch(options: StepsOptions, cursor: Cursor): Generator<
 }
 
 export function* windowSteps(options: StepsOptions, cursor: Cursor): Generator<Step, void, undefined> {
-  const { plan, lanes, rank } = options;
+  const { plan, lanes, rank, size, runLength } = options;
   const dealing = dealingOf(options);
   const { globalBatchSize: window } = dealing;
   const { skip, take } = plan.steps;
   const first = Math.min(skip * window, dealing.length);
   const end = Math.min((skip + take) * window, dealing.length);
   let position = Math.max(cursor.position, first);
+  if (plan.batch === undefined && size === 1) {
+    yield* plainRuns(cursor.epoch, position, end, runLength);
+    return;
+  }
   let run: { positions: number[]; marks: Mark[] } = { positions: [], marks: [] };
   for (;;) {
     const next = position < end ? windowAt(position, dealing) : undefined;
@@ -91,23 +94,43 @@ export function* windowSteps(options: StepsOptions, cursor: Cursor): Generator<S
     position = next.end;
     if (plan.batch !== undefined) {
       if (places.length > 0) {
-        yield { ...about, positions: places, marks: places.map(() => ({ position })), weight };
+        const mark = { position };
+        yield { ...about, positions: places, markAt: () => mark, weight };
       }
       continue;
     }
     run.positions.push(...places);
-    run.marks.push(...places.map(() => ({ position })));
+    const mark = { position };
+    run.marks.push(...places.map(() => mark));
     if (run.positions.length >= runLength) {
-      yield { ...about, ...run, weight: 1 };
+      yield { ...about, ...marked(run), weight: 1 };
       run = { positions: [], marks: [] };
     }
   }
   if (run.positions.length > 0)
-    yield { epoch: cursor.epoch, globalSize: run.positions.length, ...run, weight: 1 };
+    yield { epoch: cursor.epoch, globalSize: run.positions.length, ...marked(run), weight: 1 };
+}
+
+/** One rank has every position. */
+function* plainRuns(
+  epoch: number,
+  first: number,
+  end: number,
+  runLength: number,
+): Generator<Step, void, undefined> {
+  for (let start = first; start < end; start += runLength) {
+    const positions = Array.from({ length: Math.min(runLength, end - start) }, (_, row) => start + row);
+    const markAt = (row: number): Mark => ({ position: start + row + 1 });
+    yield { epoch, positions, markAt, weight: 1, globalSize: 1 };
+  }
+}
+
+function marked({ positions, marks }: { positions: readonly number[]; marks: readonly Mark[] }) {
+  return { positions, markAt: (row: number) => marks[row] as Mark };
 }
 
 function* walkingSteps(options: StepsOptions, cursor: Cursor): Generator<Step, void, undefined> {
-  const { lanes, rank, size } = options;
+  const { lanes, rank, size, runLength } = options;
   const { epoch, items = [] } = cursor;
   const done = Array.from({ length: lanes.count }, (_, lane) => {
     const length = laneLength(lane, lanes);
@@ -125,7 +148,7 @@ function* walkingSteps(options: StepsOptions, cursor: Cursor): Generator<Step, v
       marks.push({ lane, items: epoch * laneLength(lane, lanes) + itemOf(position, lanes) + 1 });
     }
     if (positions.length === 0) return;
-    yield { epoch, positions, marks, weight: 1, globalSize: positions.length };
+    yield { epoch, ...marked({ positions, marks }), weight: 1, globalSize: positions.length };
   }
 }
 

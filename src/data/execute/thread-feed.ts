@@ -5,7 +5,7 @@ import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from '
 import { HorovodError } from '../../errors.ts';
 import type { Feed } from './feed.ts';
 import { endedError } from './pieces.ts';
-import { isTensor } from './stack.ts';
+import { allocatePlain, isTensor } from './stack.ts';
 import {
   type ComputeThreadData,
   errorOf,
@@ -195,26 +195,48 @@ export class ThreadFeed implements Feed {
     this.#results.delete(number);
     if ('error' in result) throw result.error;
     const { computed, port } = result;
-    const buffers = new Set<SharedArrayBuffer>();
-    const values = computed.values.map((value) => copied(value, buffers));
-    if (buffers.size > 0) port.postMessage({ buffers: [...buffers] } satisfies Recycled);
+    const used = new Map<SharedArrayBuffer, number>();
+    for (const value of computed.values) findShared(value, used);
+    if (used.size === 0) return computed;
+    const copies = new Map<SharedArrayBuffer, ArrayBuffer>();
+    for (const [buffer, bytes] of used) {
+      const copy = allocatePlain(bytes);
+      new Uint8Array(copy).set(new Uint8Array(buffer, 0, bytes));
+      copies.set(buffer, copy);
+    }
+    const values = computed.values.map((value) => moved(value, copies));
+    port.postMessage({ buffers: [...used.keys()] } satisfies Recycled);
     return { ...computed, values };
   }
 }
 
-/** A copy of everything that lies in shared memory, and the list of that memory. */
-function copied(value: unknown, buffers: Set<SharedArrayBuffer>): unknown {
+/** The shared memory in which a value lies, and how much of it is used. Short records share theirs. */
+function findShared(value: unknown, used: Map<SharedArrayBuffer, number>): void {
   if (ArrayBuffer.isView(value)) {
-    if (!(value.buffer instanceof SharedArrayBuffer)) return value;
-    buffers.add(value.buffer);
-    return (value as Uint8Array).slice();
+    const { buffer, byteOffset, byteLength } = value;
+    if (!(buffer instanceof SharedArrayBuffer)) return;
+    used.set(buffer, Math.max(used.get(buffer) ?? 0, byteOffset + byteLength));
+  } else if (isTensor(value)) findShared(value.data, used);
+  else if (Array.isArray(value)) for (const each of value) findShared(each, used);
+  else if (isPlainObject(value)) for (const each of Object.values(value)) findShared(each, used);
+}
+
+/** The value with copies in place of shared memory. */
+function moved(value: unknown, copies: ReadonlyMap<SharedArrayBuffer, ArrayBuffer>): unknown {
+  if (ArrayBuffer.isView(value)) {
+    const copy = copies.get(value.buffer as SharedArrayBuffer);
+    if (copy === undefined) return value;
+    const Kind = value.constructor as Uint8ArrayConstructor;
+    return new Kind(copy, value.byteOffset, (value as Uint8Array).length);
   }
-  if (isTensor(value)) return { ...value, data: copied(value.data, buffers) };
-  if (Array.isArray(value)) return value.map((each) => copied(each, buffers));
-  if (typeof value !== 'object' || value === null || Object.getPrototypeOf(value) !== Object.prototype) {
-    return value;
-  }
-  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, copied(each, buffers)]));
+  if (isTensor(value)) return { ...value, data: moved(value.data, copies) };
+  if (Array.isArray(value)) return value.map((each) => moved(each, copies));
+  if (!isPlainObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, moved(each, copies)]));
+}
+
+function isPlainObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 }
 
 function silentError(limitMs: number): HorovodError {

@@ -18,6 +18,24 @@ export interface SampleOrigin {
   readonly record: number | null;
 }
 
+/** The origins of an item's samples: few objects, because they pass between threads with every item. Empty for rows in memory. */
+export interface Origins {
+  readonly urls: readonly string[];
+  /** Which url each sample has. */
+  readonly urlOf: Uint32Array;
+  /** −1: the file is the sample. */
+  readonly records: Float64Array;
+}
+
+export const noOrigins: Origins = { urls: [], urlOf: new Uint32Array(0), records: new Float64Array(0) };
+
+export function originAt({ urls, urlOf, records }: Origins, row: number): SampleOrigin | undefined {
+  const url = urls[urlOf[row] ?? -1];
+  if (url === undefined) return undefined;
+  const record = records[row] as number;
+  return { url, record: record < 0 ? null : record };
+}
+
 /** The records of an item, in the order of its positions. */
 export type ReadRecords =
   /** Bytes of each record: in which chunk, where and how many. A length of −1: the record is damaged and left out. */
@@ -35,7 +53,7 @@ export type ReadRecords =
 export interface ReadItem {
   readonly item: WorkItem;
   readonly records: ReadRecords;
-  readonly origins: readonly SampleOrigin[];
+  readonly origins: Origins;
 }
 
 /** What became of an item. */

@@ -75,6 +75,12 @@ export class EpochOrder {
     return { record: this.#sequence.at(place), stretch };
   }
 
+  /** The record at a position, for readers that need no stretch. */
+  recordAt(position: number): number {
+    if (this.#all !== undefined) return this.#all.at(position);
+    return this.#options.pool === undefined ? this.#sequence.at(position) : this.at(position).record;
+  }
+
   /** The stretch with this number. */
   stretch(id: number): Stretch {
     if (this.#all !== undefined) return { id, runs: [{ first: id, length: 1 }], length: 1 };
