@@ -3537,8 +3537,13 @@ export interface HorovodrunProcess {
         exitCode: number | null;
         signal: NodeJS.Signals | null;
     }>;
-    /** Resolves with the match as soon as stdout has one; rejects with the transcript if the launcher ends before. */
-    waitForOutput(pattern: RegExp): Promise<RegExpExecArray>;
+    /**
+     * Resolves with the match as soon as stdout has one. Rejects with all output, stderr included, if the launcher ends before or
+     * `timeoutMs` have passed (default: 60 s). The job goes on then.
+     */
+    waitForOutput(pattern: RegExp, options?: {
+        readonly timeoutMs?: number;
+    }): Promise<RegExpExecArray>;
 }
 
 /** What `import * as hvd from 'horovod'` gives a script, for one rank of runRanks(). Blocking (Sync) forms are missing. */

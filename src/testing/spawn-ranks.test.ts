@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { Readable } from 'node:stream';
 import { describe, test } from 'node:test';
 // The package as users have it: faults reach the copy of horovod that the script imports.
-import { spawnRanks } from 'horovod/testing';
+import { spawnRanks, startHorovodrun } from 'horovod/testing';
 import { fixturePath } from '../../test/support/repository.ts';
 
 const script = fixturePath('testing/steps.ts');
@@ -60,5 +62,40 @@ describe('spawnRanks() with faults', () => {
       // @ts-expect-error one of them has no kind that exists
       await assert.rejects(spawnRanks(2, script, { faults: [fault] }), words);
     }
+  });
+});
+
+describe('startHorovodrun().waitForOutput()', () => {
+  test('resolves with the match', async () => {
+    const run = startHorovodrun(['-np', '1', '--', process.execPath, '-e', 'console.log("step 7")']);
+    assert.equal((await run.waitForOutput(/step (\d)/))[1], '7');
+    assert.equal((await run.ended).exitCode, 0);
+  });
+
+  test('rejects with stdout and stderr after its deadline, and the job goes on', async () => {
+    const code =
+      'console.log("up"); console.error("no data"); process.stdin.resume(); setInterval(() => {}, 1000)';
+    const run = startHorovodrun(['-np', '1', '--', process.execPath, '-e', code]);
+    try {
+      await run.waitForOutput(/up/);
+      // The two streams are read independently of each other.
+      while (!run.stderr.includes('no data')) await once(run.child.stderr as Readable, 'data');
+      await assert.rejects(run.waitForOutput(/never/, { timeoutMs: 50 }), {
+        message:
+          /^\/never\/ did not appear in stdout within 0\.05 s\.\n[\s\S]*stdout>:up[\s\S]*stderr>:no data/,
+      });
+      assert.equal(run.child.exitCode, null);
+    } finally {
+      run.child.kill('SIGTERM');
+      await run.ended;
+    }
+  });
+
+  test('rejects with stdout and stderr when horovodrun ends before', async () => {
+    const code = 'console.log("up"); console.error("no data"); process.exit(3)';
+    const run = startHorovodrun(['-np', '1', '--', process.execPath, '-e', code]);
+    await assert.rejects(run.waitForOutput(/never/), {
+      message: /before horovodrun ended\.\n[\s\S]*stdout>:up[\s\S]*stderr>:no data/,
+    });
   });
 });

@@ -4,6 +4,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { checkFaults, type Fault, nodeOptionsWith } from './faults.ts';
 
+const defaultTimeoutMs = 60_000;
+
 export interface SpawnRanksOptions {
   /** Arguments of the script. */
   readonly args?: readonly string[];
@@ -36,7 +38,7 @@ export async function spawnRanks(
   scriptPath: string,
   options: SpawnRanksOptions = {},
 ): Promise<SpawnRanksResult> {
-  const { args = [], flags = [], timeoutMs = 60_000, faults = [], env = {}, ...rest } = options;
+  const { args = [], flags = [], timeoutMs = defaultTimeoutMs, faults = [], env = {}, ...rest } = options;
   checkFaults(faults, np);
   const nodeOptions = env['NODE_OPTIONS'] ?? process.env['NODE_OPTIONS'];
   const run = startHorovodrun(['-np', String(np), ...flags, '--', scriptPath, ...args], {
@@ -73,8 +75,11 @@ export interface HorovodrunProcess {
   readonly stderr: string;
   /** Settles when the launcher has ended and its output is read. */
   readonly ended: Promise<{ exitCode: number | null; signal: NodeJS.Signals | null }>;
-  /** Resolves with the match as soon as stdout has one; rejects with the transcript if the launcher ends before. */
-  waitForOutput(pattern: RegExp): Promise<RegExpExecArray>;
+  /**
+   * Resolves with the match as soon as stdout has one. Rejects with all output, stderr included, if the launcher ends before or
+   * `timeoutMs` have passed (default: 60 s). The job goes on then.
+   */
+  waitForOutput(pattern: RegExp, options?: { readonly timeoutMs?: number }): Promise<RegExpExecArray>;
 }
 
 /** Starts `horovodrun <args>` and returns at once: for tests that act while the job runs. The caller must end it. */
@@ -103,19 +108,26 @@ export function startHorovodrun(
     ended: new Promise((resolve) => {
       child.once('close', (exitCode, signal) => resolve({ exitCode, signal }));
     }),
-    waitForOutput(pattern) {
+    waitForOutput(pattern, { timeoutMs = defaultTimeoutMs } = {}) {
       return new Promise((resolve, reject) => {
+        const fail = (why: string) => {
+          stop();
+          reject(new Error(`${pattern} did not appear in stdout ${why}.\n${transcript(run)}`));
+        };
         const look = () => {
           const match = pattern.exec(run.stdout);
           if (match === null) return;
-          child.stdout.off('data', look);
+          stop();
           resolve(match);
         };
+        const stop = () => {
+          clearTimeout(deadline);
+          child.stdout.off('data', look);
+        };
+        const deadline = setTimeout(() => fail(`within ${timeoutMs / 1000} s`), timeoutMs);
         child.stdout.on('data', look);
         look();
-        void run.ended.then(() =>
-          reject(new Error(`${pattern} did not appear in the output.\n${transcript(run)}`)),
-        );
+        void run.ended.then(() => fail('before horovodrun ended'));
       });
     },
   };
