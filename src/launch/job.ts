@@ -1,7 +1,6 @@
 // One running job: starts the ranks of all hosts, passes on their output, stops them all when one fails (unless the job
 // is to keep going) or on a signal, and determines the exit code. States: running → ending (a rank failed, or a signal came) → over.
 
-import { signalNumber } from '../control/process-status.ts';
 import { controlBlockKey } from '../rendezvous/store/keys.ts';
 import type { Store } from '../rendezvous/store/store.ts';
 import { deferred } from './deferred.ts';
@@ -9,6 +8,7 @@ import { FlightRecords } from './failure-report/flight-records.ts';
 import { aftermath, failureReport } from './failure-report/report.ts';
 import { exitCodeOf, exitingRank, findRootCause, isFailure } from './failure-report/root-cause.ts';
 import { type Foundation, layFoundation, removeFoundation } from './job-parts/foundation.ts';
+import { Interruption } from './job-parts/interruption.ts';
 import {
   columnsForRank,
   endOf,
@@ -45,13 +45,14 @@ export class Job {
   readonly #endOrder: RankRecord[] = [];
   readonly #records: FlightRecords;
   readonly #errors = new UncaughtErrors();
+  readonly #interruption: Interruption;
   #hasControlBlock = false;
-  #interruption: NodeJS.Signals | undefined;
   #isEnding = false;
   #failedRank: number | undefined;
 
   private constructor(request: JobRequest, { foundation, hosts, records }: JobParts) {
     this.#request = request;
+    this.#interruption = new Interruption(request.say, (signal) => void this.#endAll(signal));
     this.#foundation = foundation;
     this.#hosts = hosts;
     this.#records = records;
@@ -102,14 +103,7 @@ export class Job {
 
   /** Passes a signal of horovodrun on to every rank, followed by SIGKILL after a while or on the second signal. */
   interrupt(signal: NodeJS.Signals): void {
-    if (this.#interruption !== undefined) {
-      signalRunning(this.#ranks, 'SIGKILL');
-      return;
-    }
-    this.#interruption = signal;
-    this.#request.say(`received ${signal}; stopping ${ranksText(this.#ranks.length)}.`);
-    // SIGPIPE is about our own output, and Node ignores it.
-    void this.#endAll(signal === 'SIGPIPE' ? 'SIGTERM' : signal);
+    this.#interruption.receive(signal, this.#ranks);
   }
 
   /** On SIGUSR2, the ranks of this host write their flight records. */
@@ -130,7 +124,8 @@ export class Job {
     const ends = this.#endOrder.map(endOf);
     await Promise.all(this.#hosts.map(({ ranks }) => ranks.close()));
     await removeFoundation(this.#foundation);
-    if (this.#interruption !== undefined) return 128 + signalNumber(this.#interruption);
+    const { exitCode: interrupted } = this.#interruption;
+    if (interrupted !== undefined) return interrupted;
     const cause = findRootCause(ends);
     if (cause === undefined) return 0;
     this.#failedRank = cause.rank;

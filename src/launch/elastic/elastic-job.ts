@@ -3,7 +3,6 @@
 // code is 0 if all members of the last generation have finished.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { signalNumber } from '../../control/process-status.ts';
 import { HorovodError } from '../../errors.ts';
 import { drive } from '../../rendezvous/driver/driver.ts';
 import {
@@ -27,6 +26,7 @@ import { deferred } from '../deferred.ts';
 import { FlightRecords } from '../failure-report/flight-records.ts';
 import { exitCodeOf, isFailure, wasEndedByUs } from '../failure-report/root-cause.ts';
 import { type Foundation, layFoundation, removeFoundation } from '../job-parts/foundation.ts';
+import { Interruption } from '../job-parts/interruption.ts';
 import {
   columnsForRank,
   endOf,
@@ -34,7 +34,6 @@ import {
   lossText,
   outputFinished,
   type RankRecord,
-  ranksText,
   recordOf,
   signalRunning,
 } from '../job-parts/rank-record.ts';
@@ -72,6 +71,7 @@ export class ElasticJob {
   readonly #hosts: ElasticHosts;
   readonly #records: FlightRecords;
   readonly #errors = new UncaughtErrors();
+  readonly #interruption: Interruption;
   readonly #story: JobStory;
   /** Of processes that have not ended. */
   readonly #running = new Map<number, RankRecord>();
@@ -86,12 +86,12 @@ export class ElasticJob {
   #state: DriverState;
   #queue: DriverEvent[] | undefined;
   #lastNews = '';
-  #interruption: NodeJS.Signals | undefined;
   #exitCode = 0;
   #onWorker: (worker: number) => void = () => undefined;
 
   private constructor(request: ElasticRequest, foundation: Foundation) {
     this.#request = request;
+    this.#interruption = new Interruption(request.say, (signal) => void this.#endAll(signal));
     this.#foundation = foundation;
     this.#state = initialState(request.limits, Date.now() | 0);
     this.#records = new FlightRecords(
@@ -147,14 +147,7 @@ export class ElasticJob {
 
   /** Passes a signal of horovodrun on to every worker, followed by SIGKILL after a while or on the second signal. */
   interrupt(signal: NodeJS.Signals): void {
-    if (this.#interruption !== undefined) {
-      signalRunning(this.#running.values(), 'SIGKILL');
-      return;
-    }
-    this.#interruption = signal;
-    this.#request.say(`received ${signal}; stopping ${ranksText(this.#running.size)}.`);
-    // SIGPIPE is about our own output, and Node ignores it.
-    void this.#endAll(signal === 'SIGPIPE' ? 'SIGTERM' : signal);
+    this.#interruption.receive(signal, this.#running.values());
   }
 
   /** On SIGUSR2, the workers of this host write their flight records. */
@@ -179,7 +172,8 @@ export class ElasticJob {
       this.#request.say(`the last output of ranks on ${[...missing].join(', ')} may be missing.`);
     await this.#hosts.close();
     await removeFoundation(this.#foundation);
-    if (this.#interruption !== undefined) return 128 + signalNumber(this.#interruption);
+    const { exitCode: interrupted } = this.#interruption;
+    if (interrupted !== undefined) return interrupted;
     const { exitCode, report } = this.#story.ending(this.#exitCode);
     const pointer = exitCode === 0 ? [] : this.#records.pointer();
     if (report !== undefined) this.#request.say([report, ...pointer].join('\n'));
@@ -224,7 +218,7 @@ export class ElasticJob {
     this.#story.tell(order);
     switch (order.kind) {
       case 'open-host':
-        if (this.#interruption === undefined) this.#hosts.open(order.host, this.#slotsOf(order.host));
+        if (!this.#interruption.hasCome) this.#hosts.open(order.host, this.#slotsOf(order.host));
         return;
       case 'close-host':
         // Its workers have ended, but their last output may still be on its way.
@@ -298,7 +292,7 @@ export class ElasticJob {
     const record = recordOf(started, this.#request, this.#errors, () => this.#ranks.get(worker) ?? rank);
     this.#running.set(worker, record);
     // A signal may have come while it was being started.
-    if (this.#interruption !== undefined) started.signal('SIGTERM');
+    if (this.#interruption.hasCome) started.signal('SIGTERM');
     void this.#awaitReports(worker);
     const watch = this.#watch(worker, record, started);
     this.#watched.set(watch, host);
@@ -407,7 +401,7 @@ export class ElasticJob {
 
   async #endAll(signal: NodeJS.Signals): Promise<void> {
     signalRunning(this.#running.values(), signal);
-    if (this.#interruption !== undefined) this.#tell({ kind: 'interrupted' });
+    if (this.#interruption.hasCome) this.#tell({ kind: 'interrupted' });
     await within(this.#over.promise, this.#request.graceMs ?? defaultGraceMs);
     signalRunning(this.#running.values(), 'SIGKILL');
   }
