@@ -88,9 +88,10 @@ export class Collector {
     return this.#dropped;
   }
 
-  /** Asks other hosts for their remaining events; `isOver` waits for them. */
+  /** Asks other hosts for their remaining events; `isOver` waits for them, and for ranks whose ring was published a moment ago. */
   finish(): void {
     this.#isFinishing = true;
+    this.#find();
     if (this.#block !== undefined && this.#options.controlBlock?.hasOtherHosts === true) {
       setCollecting(this.#block.fd, 'finishing');
     }

@@ -4,6 +4,7 @@
 
 import { readSync, writeSync } from 'node:fs';
 import { controlLayout } from '../../control/control-block.ts';
+import { processStatus } from '../../control/process-status.ts';
 import { sessionIn } from './ring.ts';
 
 const pathAt = 320;
@@ -81,6 +82,17 @@ export function collectingHere(controlFd: number): Collecting {
   const byte = Buffer.alloc(1);
   readSync(controlFd, byte, 0, 1, collectingAt);
   return collectingWords[byte[0] as number] ?? 'nobody';
+}
+
+/** Whether a process reads the rings of this host. Rank 0 may have died as a collector. */
+export function isRingRead(controlFd: number): boolean {
+  const who = collectingHere(controlFd);
+  if (who === 'nobody') return false;
+  if (who === 'relay') return true;
+  const word = Buffer.alloc(4);
+  readSync(controlFd, word, 0, 4, pageOf(0) + controlLayout.rank.pid);
+  const pid = word.readUInt32LE(0);
+  return pid === 0 || processStatus(pid).state === 'running';
 }
 
 function pageOf(rank: number): number {

@@ -1,9 +1,14 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { writeSync } from 'node:fs';
 import { test } from 'node:test';
+import { controlLayout } from '../../control/control-block.ts';
+import { createMemoryFile } from '../../control/memory-file.ts';
 import { ObservedOperation } from '../../engine/observer.ts';
 import { TimelineRecorder } from './recorder.ts';
 import { operationWords, RecordReader, recordType, textOf } from './records.ts';
 import { RingReader, RingWriter } from './ring.ts';
+import { isRingRead, setCollecting } from './ring-registry.ts';
 
 function ringOf(t: { after(fn: () => void): void }, capacity: number): [RingWriter, RingReader] {
   const writer = new RingWriter({ capacity });
@@ -158,4 +163,20 @@ test('names that are made up for every call do not grow for ever', (t) => {
     if (type === recordType.forget) forgets++;
   });
   assert.equal(forgets, 2);
+});
+
+test('a rank waits for its reader as long as that process lives', () => {
+  const block = createMemoryFile(2 * controlLayout.pageBytes, { label: 'test' });
+  const holds = (pid: number) =>
+    writeSync(block.fd, Uint32Array.of(pid), 0, 4, controlLayout.pageBytes + controlLayout.rank.pid);
+  try {
+    holds(process.pid);
+    assert.equal(isRingRead(block.fd), false, 'nobody collects');
+    setCollecting(block.fd, 'collector');
+    assert.equal(isRingRead(block.fd), true);
+    holds(spawnSync(process.execPath, ['--version']).pid);
+    assert.equal(isRingRead(block.fd), false, 'the collector has died');
+  } finally {
+    block.close();
+  }
 });

@@ -15,7 +15,7 @@ import { CollectorThread } from './collector-thread.ts';
 import { defaultOperationsPerSecond, TimelineRecorder } from './recorder.ts';
 import type { Hello } from './records.ts';
 import { RingWriter, sessionOf } from './ring.ts';
-import { collectingHere, publishRing } from './ring-registry.ts';
+import { isRingRead, publishRing } from './ring-registry.ts';
 import type { TraceOrigin } from './trace-events.ts';
 
 export interface TimelineOptions {
@@ -77,9 +77,10 @@ interface Running {
 
 /** How long rank 0 waits for other ranks to stop their timelines. */
 const stopPatienceMs = 2000;
-const exitPatienceMs = 600;
-/** How long a rank waits until its events are read. */
-const drainMs = 500;
+const exitPatienceMs = 1000;
+/** How long a rank waits until its events are read: the collector has the lowest priority, and a busy machine delays it. */
+const drainMs = 10_000;
+const exitDrainMs = 2000;
 /** The longest time until a host knows that rank 0 on another host collects. */
 const relayMs = 400;
 
@@ -312,6 +313,13 @@ export class Timeline implements OperationObserver {
         `${ring.dropped} events of rank ${rank} are missing from the timeline: they came faster than they could be written.`,
       );
     }
+    if (!ring.isDrained && this.#isRead) {
+      log.write(
+        'warning',
+        `the last events of rank ${rank} are missing from the timeline: rank 0, which writes it, did not read them in time. ` +
+          'The machine is too busy: start fewer processes than it has cores.',
+      );
+    }
     ring.close();
     collector?.end();
   }
@@ -319,7 +327,7 @@ export class Timeline implements OperationObserver {
   async #drained(running: Running): Promise<void> {
     const { ring } = running;
     const since = performance.now();
-    while (!running.isRetired && this.#isWorthWaiting(ring, performance.now() - since, stopPatienceMs)) {
+    while (!running.isRetired && this.#isWorthWaiting(ring, performance.now() - since, drainMs)) {
       await new Promise((later) => setTimeout(later, 10));
     }
   }
@@ -327,7 +335,7 @@ export class Timeline implements OperationObserver {
   #drainSync(ring: RingWriter): void {
     const since = performance.now();
     const clock = new Int32Array(new SharedArrayBuffer(4));
-    while (this.#isWorthWaiting(ring, performance.now() - since, drainMs)) Atomics.wait(clock, 0, 0, 5);
+    while (this.#isWorthWaiting(ring, performance.now() - since, exitDrainMs)) Atomics.wait(clock, 0, 0, 5);
   }
 
   #isWorthWaiting(ring: RingWriter, waitedMs: number, patienceMs: number): boolean {
@@ -339,7 +347,7 @@ export class Timeline implements OperationObserver {
   /** Whether a process reads the rings of this host. */
   get #isRead(): boolean {
     const { block } = this.#place;
-    return block !== undefined && collectingHere(block.fd) !== 'nobody';
+    return block !== undefined && isRingRead(block.fd);
   }
 }
 

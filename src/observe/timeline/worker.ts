@@ -2,7 +2,7 @@
 // events rather than slow down the ranks.
 
 import { readlinkSync } from 'node:fs';
-import { setPriority } from 'node:os';
+import { constants, setPriority } from 'node:os';
 import { parentPort, workerData } from 'node:worker_threads';
 import { Collector } from './collector.ts';
 import type { CollectorOrder, CollectorReport, CollectorThreadData } from './orders.ts';
@@ -23,7 +23,7 @@ function run(): void {
     Atomics.notify(flag, 0);
     port.close();
   };
-  lowerPriority();
+  setOwnPriority(constants.priority.PRIORITY_LOW);
   let collector: Collector;
   try {
     collector = new Collector(options);
@@ -53,6 +53,8 @@ function run(): void {
     }
   };
   port.on('message', (order: CollectorOrder) => {
+    // Now the ranks wait for this thread. Without the right to raise its priority it goes on with the lowest.
+    setOwnPriority(constants.priority.PRIORITY_NORMAL);
     stopBy = performance.now() + order.patienceMs;
     collector.finish();
     clearTimeout(timer);
@@ -62,13 +64,13 @@ function run(): void {
   timer = setTimeout(turn, turnMs);
 }
 
-function lowerPriority(): void {
+function setOwnPriority(priority: number): void {
   try {
     // On Linux this sets the priority of the thread with this id.
     const thread = Number(readlinkSync('/proc/thread-self').split('/').at(-1));
-    setPriority(thread, 19);
+    setPriority(thread, priority);
   } catch {
-    // Other systems do not support this. The collector works without it.
+    // Other systems do not support this, and others forbid it. The collector works without it.
   }
 }
 
