@@ -4,7 +4,7 @@
 import { existsSync } from 'node:fs';
 import { type MemoryFile, openMemoryFile } from '../../control/memory-file.ts';
 import { RecordReader } from './records.ts';
-import { RingReader, sessionOf } from './ring.ts';
+import { fileIn, RingReader, sessionOf } from './ring.ts';
 import { collectingHere, publishedRing, RingFilter, ringHolders, setCollecting } from './ring-registry.ts';
 import { openingEvent, RankEvents, type TraceOrigin } from './trace-events.ts';
 import { TraceFile, type Write } from './trace-file.ts';
@@ -100,8 +100,8 @@ export class Collector {
   /** No ring will deliver more events. */
   get isOver(): boolean {
     if (this.#block !== undefined && collectingHere(this.#block.fd) === 'finishing') return false;
-    // A process that has ended, and with it the path to its ring, writes no more.
-    for (const [path, { ring }] of this.#sources) if (!ring.isOver && existsSync(path)) return false;
+    // A process that has ended, and with it the file of its ring, writes no more.
+    for (const [path, { ring }] of this.#sources) if (!ring.isOver && existsSync(fileIn(path))) return false;
     return true;
   }
 

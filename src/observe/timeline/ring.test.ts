@@ -1,14 +1,17 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { writeSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { controlLayout } from '../../control/control-block.ts';
 import { createMemoryFile } from '../../control/memory-file.ts';
 import { ObservedOperation } from '../../engine/observer.ts';
+import { Collector } from './collector.ts';
 import { TimelineRecorder } from './recorder.ts';
 import { operationWords, RecordReader, recordType, textOf } from './records.ts';
-import { RingReader, RingWriter } from './ring.ts';
-import { isRingRead, setCollecting } from './ring-registry.ts';
+import { RingReader, RingWriter, sessionOf } from './ring.ts';
+import { isRingRead, publishRing, setCollecting } from './ring-registry.ts';
 
 function ringOf(t: { after(fn: () => void): void }, capacity: number): [RingWriter, RingReader] {
   const writer = new RingWriter({ capacity });
@@ -179,4 +182,27 @@ test('a rank waits for its reader as long as that process lives', () => {
   } finally {
     block.close();
   }
+});
+
+test('a collector that ends waits for rings that ranks have not closed yet', (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'hvd-ring-'));
+  const block = createMemoryFile(3 * controlLayout.pageBytes, { label: 'test' });
+  const file = join(directory, 'trace.json');
+  const session = sessionOf(file);
+  const [own, other] = [new RingWriter({ session }), new RingWriter({ session })];
+  t.after(() => {
+    for (const each of [own, other, block]) each.close();
+    rmSync(directory, { recursive: true });
+  });
+  const controlBlock = { path: block.path, ranks: 2 };
+  const collector = new Collector({ file, maxBytes: 2 ** 20, ownRing: own.path, controlBlock });
+  publishRing(block.fd, 1, other.path);
+  own.end();
+  collector.finish();
+  collector.turn();
+  assert.equal(collector.isOver, false, 'the other rank still writes');
+  other.end();
+  collector.turn();
+  assert.equal(collector.isOver, true);
+  collector.close();
 });

@@ -217,6 +217,11 @@ function wordOf(fd: number, place: number, into: Float64Array): number {
   return into[0] as number;
 }
 
+/** The file of a ring, by its path. */
+export function fileIn(path: string): string {
+  return partsOf(path).file;
+}
+
 /** The session of a ring, by its path. */
 export function sessionIn(path: string): number {
   return partsOf(path).session;
