@@ -1518,7 +1518,8 @@ export interface Decoder {
 
 export interface Delivered {
     readonly value: unknown;
-    readonly info: BatchInfo;
+    /** Undefined where there are no batches. */
+    readonly info: BatchInfo | undefined;
 }
 
 export declare class DistributedGradientTape {
@@ -1700,6 +1701,8 @@ interface Held {
 export declare class Iteration {
     #private;
     constructor(options: IterationOptions);
+    /** What next() would resolve to, if it is there and nothing has to be done before: most elements, where there are no batches. */
+    takeReady(): Delivered | undefined;
     next(): Promise<Delivered | undefined>;
     nextSync(): Delivered | undefined;
 }
@@ -1765,6 +1768,8 @@ export declare class Meter {
     ahead: number;
     /** Time in next(). */
     waited(from: number, to: number): void;
+    /** A value was there already. */
+    ready(at: number): void;
     took(samples: number, bytes: number): void;
     damaged(records: number): void;
     read(): DataMetrics;
@@ -1776,6 +1781,15 @@ export type NodeFunction = FunctionReference | {
     readonly place: number;
     readonly name: string;
 };
+
+/** The origins of an item's samples: few objects, because they pass between threads with every item. Empty for rows in memory. */
+export interface Origins {
+    readonly urls: readonly string[];
+    /** Which url each sample has. */
+    readonly urlOf: Uint32Array;
+    /** −1: the file is the sample. */
+    readonly records: Float64Array;
+}
 
 export interface PaddedBatchNode {
     readonly node: 'paddedBatch';
@@ -1807,7 +1821,7 @@ export declare class PartialDistributedGradientTape extends DistributedGradientT
 interface Place {
     readonly epoch: number;
     readonly positions: readonly number[];
-    readonly origins: readonly SampleOrigin[];
+    readonly origins: Origins;
 }
 
 export interface Plan {
@@ -1868,7 +1882,7 @@ export interface Range {
 export interface ReadItem {
     readonly item: WorkItem;
     readonly records: ReadRecords;
-    readonly origins: readonly SampleOrigin[];
+    readonly origins: Origins;
 }
 
 /** The records of an item, in the order of its positions. */
@@ -1935,14 +1949,6 @@ export type Rows = {
 export interface Run {
     readonly iteration: Iteration;
     readonly feed: Feed;
-}
-
-/** Where a sample comes from, for errors. */
-export interface SampleOrigin {
-    /** Empty if it comes from no file. */
-    readonly url: string;
-    /** Counted within the file; null: the file is the sample. */
-    readonly record: number | null;
 }
 
 export type ShardPolicy = 'lanes' | 'files' | 'records' | 'none';
@@ -2060,8 +2066,8 @@ export interface StatePart {
 export interface Step {
     readonly epoch: number;
     readonly positions: readonly number[];
-    /** For each row; of a batch, that of the last row counts. */
-    readonly marks: readonly Mark[];
+    /** Where the data set is after a row; of a batch, that of the last row counts. */
+    markAt(row: number): Mark;
     readonly weight: number;
     /** Samples of all ranks in this step. */
     readonly globalSize: number;
@@ -2075,6 +2081,8 @@ export interface StepsOptions {
     /** Who deals: one of one where ranks do not share positions. */
     readonly rank: number;
     readonly size: number;
+    /** Elements per item where there are no batches, or where batches are made later. */
+    readonly runLength: number;
 }
 
 /** What makes the stream, the same in every call: seed its order by the epoch. */
