@@ -38,7 +38,11 @@ const tasks = {
   async parsed(file) {
     const make = () => tfRecordDataset(file, { uneven: 'keep' }).parseExample(features).batch(batchSize);
     let records = 0;
-    for await (const { label } of pipeline('parsed', file, make)) records += label.shape[0];
+    const batches = pipeline('parsed', file, make).iterator();
+    for await (const batch of batches) {
+      records += batch.label.shape[0];
+      batches.release(batch);
+    }
     return { records, bytes: records * pixels };
   },
 

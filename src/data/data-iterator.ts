@@ -87,6 +87,14 @@ export class DataIterator<T> implements AsyncIterableIterator<T, undefined, unde
     }
   }
 
+  /**
+   * Gives the memory of a batch back: a later batch is written there. Call it when the values of the batch have been copied
+   * elsewhere, and do not use them afterwards. It saves garbage collection in loops that take thousands of batches per second.
+   */
+  release(batch: T): void {
+    if (!this.#isOver) this.#run?.release(batch);
+  }
+
   async return(): Promise<IteratorReturnResult<undefined>> {
     this.#isDone = true;
     await this.#end();

@@ -254,3 +254,24 @@ describe('datasets of TFRecord files', () => {
     });
   });
 });
+
+test('batches that are given back lend their memory to later ones, and values stay the same', async () => {
+  for (const threads of [0, 1]) {
+    await withThreads(threads, async () => {
+      const data = open('none', { shard: 'none' }).parseExample<Batch>(features).batch(10);
+      const iterator = data.iterator();
+      const ids: number[] = [];
+      const memory = new Set<ArrayBufferLike>();
+      for await (const batch of iterator) {
+        ids.push(...(batch.id.data as Int32Array));
+        memory.add(batch.id.data.buffer);
+        iterator.release(batch);
+        // A second time has no effect: two batches would share the memory otherwise.
+        iterator.release(batch);
+      }
+      assert.ok(memory.size < 10, `${memory.size} pieces of memory for 30 batches`);
+      assert.deepEqual(idsOf(await all(data)), ids);
+      assert.deepEqual(sorted(ids), range(samples));
+    });
+  }
+});

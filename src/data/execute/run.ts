@@ -9,6 +9,7 @@ import { chooseLanes, type Lanes, laneLength, maxChosenLanes } from '../order/la
 import type { ElementFunction } from '../plan/function-reference.ts';
 import type { ArrayColumn, StageNode } from '../plan/nodes.ts';
 import type { Plan } from '../plan/normalise.ts';
+import { BatchMemory } from './batch-memory.ts';
 import { BufferPool } from './buffer-pool.ts';
 import { type Feed, InlineFeed } from './feed.ts';
 import { Iteration } from './iteration.ts';
@@ -50,6 +51,8 @@ export interface RunRequest {
 export interface Run {
   readonly iteration: Iteration;
   readonly feed: Feed;
+  /** Gets batches whose values the loop needs no longer. */
+  release(batch: unknown): void;
 }
 
 /** How a source is divided, and in which order it is read. */
@@ -144,11 +147,15 @@ export async function openRun(request: RunRequest): Promise<Run> {
   const local = await stagesOf(request, from, isGrouped ? plan.batchAt : plan.stages.length);
   const afterBatch = isGrouped ? await stagesOf(request, plan.batchAt + 1, plan.stages.length) : undefined;
   const cache = isCached ? request.cache?.of(readerOf(request, order, true)) : undefined;
-  const feed = await openFeed(request, order);
+  const { batchAt } = plan;
+  const memory = new BatchMemory(
+    batchAt >= 0 && !plan.stages.some((stage, place) => place > batchAt && 'fn' in stage),
+  );
+  const feed = await openFeed(request, order, memory);
   const memoryBytes = settings.dataMemoryMb * 2 ** 20;
   const stages = { local, afterBatch, beforeCache };
   const options = { steps, feed, ...stages, cache, meter, memoryBytes, cursor, onTaken };
-  return { iteration: new Iteration(options), feed };
+  return { iteration: new Iteration(options), feed, release: (batch) => memory.release(batch) };
 }
 
 /** Stages [first, end) of the plan, for the main thread; undefined if there are none. */
@@ -169,11 +176,11 @@ async function stagesOf(
   });
 }
 
-async function openFeed(request: RunRequest, order: ReadOrder): Promise<Feed> {
+async function openFeed(request: RunRequest, order: ReadOrder, memory: BatchMemory): Promise<Feed> {
   const { plan, columns } = request;
   const stages = plan.stages.slice(0, plan.localFrom);
   const threads = threadsOf(request, stages);
-  if (threads > 0) return startThreads(request, order, stages, threads);
+  if (threads > 0) return startThreads(request, order, stages, threads, memory);
   const { rows, usesFirstStage } = await rowsOf(plan.source, stages, columns, request.files[0]?.columns);
   const left = usesFirstStage ? stages.slice(1) : stages;
   const computing = new Stages({
@@ -182,7 +189,8 @@ async function openFeed(request: RunRequest, order: ReadOrder): Promise<Feed> {
     firstStage: usesFirstStage ? 1 : 0,
     functions: await functionsOf(left, []),
     seed: plan.seed,
-    allocate: allocatePlain,
+    // Records without batches share memory, which nobody gives back.
+    allocate: plan.batch === undefined ? allocatePlain : memory.allocate,
   });
   return new InlineFeed(readerOf(request, order, false), computing);
 }
@@ -199,6 +207,7 @@ async function startThreads(
   order: ReadOrder,
   stages: readonly StageNode[],
   threads: number,
+  memory: BatchMemory,
 ): Promise<Feed> {
   const { plan, files, settings, fileSystems } = request;
   const { source, seed } = plan;
@@ -208,6 +217,7 @@ async function startThreads(
   return ThreadFeed.start({
     threads,
     maxSilenceMs: settings.operationTimeoutMs,
+    allocate: plan.batch === undefined ? allocatePlain : memory.allocate,
     reader: {
       source,
       files,

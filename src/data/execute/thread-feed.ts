@@ -5,7 +5,7 @@ import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from '
 import { HorovodError } from '../../errors.ts';
 import type { Feed } from './feed.ts';
 import { endedError } from './pieces.ts';
-import { allocatePlain, isTensor } from './stack.ts';
+import { isTensor } from './stack.ts';
 import {
   type ComputeThreadData,
   errorOf,
@@ -20,6 +20,8 @@ export interface ThreadFeedOptions {
   readonly threads: number;
   /** How long threads may report nothing while the loop waits for them. */
   readonly maxSilenceMs: number;
+  /** Memory for what is handed out. */
+  readonly allocate: (bytes: number) => ArrayBuffer;
   readonly reader: Omit<ReaderThreadData, 'main' | 'computers' | 'counter'>;
   readonly compute: Omit<ComputeThreadData, 'main' | 'reader' | 'counter'>;
 }
@@ -47,6 +49,7 @@ export class ThreadFeed implements Feed {
   #taken = 0;
   #isClosing = false;
   readonly #maxSilenceMs: number;
+  readonly #allocate: (bytes: number) => ArrayBuffer;
   #wake: () => void = () => {};
 
   /** Resolves when all threads have loaded what they need. */
@@ -62,7 +65,8 @@ export class ThreadFeed implements Feed {
     return feed;
   }
 
-  private constructor({ threads, maxSilenceMs, reader, compute }: ThreadFeedOptions) {
+  private constructor({ threads, maxSilenceMs, allocate, reader, compute }: ThreadFeedOptions) {
+    this.#allocate = allocate;
     this.#maxSilenceMs = Math.min(maxSilenceMs, maxTimerMs);
     const counter = this.#counter.buffer as SharedArrayBuffer;
     const toReader = new MessageChannel();
@@ -200,8 +204,8 @@ export class ThreadFeed implements Feed {
     if (used.size === 0) return computed;
     const copies = new Map<SharedArrayBuffer, ArrayBuffer>();
     for (const [buffer, bytes] of used) {
-      const copy = allocatePlain(bytes);
-      new Uint8Array(copy).set(new Uint8Array(buffer, 0, bytes));
+      const copy = this.#allocate(bytes);
+      new Uint8Array(copy, 0, bytes).set(new Uint8Array(buffer, 0, bytes));
       copies.set(buffer, copy);
     }
     const values = computed.values.map((value) => moved(value, copies));

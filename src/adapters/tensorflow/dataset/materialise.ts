@@ -36,6 +36,16 @@ export function materialise(value: unknown): tf.TensorContainer {
   }
 }
 
+/** The columns of a batch that materialise() has converted into arrays of their own. A backend may keep the arrays of the others. */
+export function copiedColumns(batch: unknown): Record<string, unknown> {
+  if (!isPlainObject(batch)) return {};
+  return Object.fromEntries(
+    Object.entries(batch).filter(([, each]) => isCoreTensor(each) && !keptAsTheyAre.has(each.dtype)),
+  );
+}
+
+const keptAsTheyAre: ReadonlySet<string> = new Set(['float32', 'int32', 'bool']);
+
 function tensorOf(value: unknown, name: string): tf.Tensor | undefined {
   if (isCoreTensor(value)) return fromCore(value, name);
   if (ArrayBuffer.isView(value) && !(value instanceof DataView) && !(value instanceof Uint8Array)) {

@@ -7,7 +7,7 @@ import type { DataState } from '../../../data/order/state.ts';
 import { becomeResumable, resumableOf } from '../../../data/resumable.ts';
 import { invalid } from '../../../operations/check-options.ts';
 import { describe } from '../../../tensor/tensor.ts';
-import { type Materialised, materialise } from './materialise.ts';
+import { copiedColumns, type Materialised, materialise } from './materialise.ts';
 
 /** What tensors() returns: a tf.data.Dataset that knows its place, as the dataset it was made of does. */
 export type TensorDataset<T extends tf.TensorContainer> = tf.data.Dataset<T> & {
@@ -26,7 +26,11 @@ export function tensors<T>(dataset: Dataset<T>): TensorDataset<Materialised<T> &
   async function* batches(): AsyncGenerator<tf.TensorContainer> {
     const iterator = dataset.iterator();
     try {
-      for await (const batch of iterator) yield materialise(batch);
+      for await (const batch of iterator) {
+        const made = materialise(batch);
+        iterator.release(copiedColumns(batch) as typeof batch);
+        yield made;
+      }
     } finally {
       await iterator.return();
     }
