@@ -1406,6 +1406,11 @@ export declare class DataIterator<T> implements AsyncIterableIterator<T, undefin
     next(): Promise<IteratorResult<T, undefined>>;
     /** next(), blocking the thread. After open() or a first next() only. */
     nextSync(): IteratorResult<T, undefined>;
+    /**
+     * Gives the memory of a batch back: a later batch is written there. Call it when the values of the batch have been copied
+     * elsewhere, and do not use them afterwards. It saves garbage collection in loops that take thousands of batches per second.
+     */
+    release(batch: T): void;
     return(): Promise<IteratorReturnResult<undefined>>;
     [Symbol.asyncIterator](): this;
     [Symbol.asyncDispose](): Promise<void>;
@@ -1949,6 +1954,8 @@ export type Rows = {
 export interface Run {
     readonly iteration: Iteration;
     readonly feed: Feed;
+    /** Gets batches whose values the loop needs no longer. */
+    release(batch: unknown): void;
 }
 
 export type ShardPolicy = 'lanes' | 'files' | 'records' | 'none';
@@ -3008,6 +3015,11 @@ export declare class DataIterator<T> implements AsyncIterableIterator<T, undefin
     next(): Promise<IteratorResult<T, undefined>>;
     /** next(), blocking the thread. After open() or a first next() only. */
     nextSync(): IteratorResult<T, undefined>;
+    /**
+     * Gives the memory of a batch back: a later batch is written there. Call it when the values of the batch have been copied
+     * elsewhere, and do not use them afterwards. It saves garbage collection in loops that take thousands of batches per second.
+     */
+    release(batch: T): void;
     return(): Promise<IteratorReturnResult<undefined>>;
     [Symbol.asyncIterator](): this;
     [Symbol.asyncDispose](): Promise<void>;

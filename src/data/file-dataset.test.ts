@@ -255,23 +255,66 @@ describe('datasets of TFRecord files', () => {
   });
 });
 
-test('batches that are given back lend their memory to later ones, and values stay the same', async () => {
-  for (const threads of [0, 1]) {
-    await withThreads(threads, async () => {
-      const data = open('none', { shard: 'none' }).parseExample<Batch>(features).batch(10);
-      const iterator = data.iterator();
-      const ids: number[] = [];
-      const memory = new Set<ArrayBufferLike>();
-      for await (const batch of iterator) {
-        ids.push(...(batch.id.data as Int32Array));
-        memory.add(batch.id.data.buffer);
-        iterator.release(batch);
-        // A second time has no effect: two batches would share the memory otherwise.
-        iterator.release(batch);
-      }
-      assert.ok(memory.size < 10, `${memory.size} pieces of memory for 30 batches`);
-      assert.deepEqual(idsOf(await all(data)), ids);
-      assert.deepEqual(sorted(ids), range(samples));
+describe('release()', () => {
+  const open10 = () => open('none', { shard: 'none' }).parseExample<Batch>(features).batch(10);
+
+  test('lends the memory of a batch to later ones, and values stay the same', async () => {
+    for (const threads of [0, 1]) {
+      await withThreads(threads, async () => {
+        const data = open10();
+        const iterator = data.iterator();
+        const ids: number[] = [];
+        const memory = new Set<ArrayBufferLike>();
+        for await (const batch of iterator) {
+          ids.push(...(batch.id.data as Int32Array));
+          memory.add(batch.id.data.buffer);
+          iterator.release(batch);
+          // A second time has no effect: two batches would share the memory otherwise.
+          iterator.release(batch);
+        }
+        assert.ok(memory.size < 10, `${memory.size} pieces of memory for 30 batches`);
+        assert.deepEqual(idsOf(await all(data)), ids);
+        assert.deepEqual(sorted(ids), range(samples));
+      });
+    }
+  });
+
+  test('leaves batches alone that were not given back, also if others were', async () => {
+    for (const threads of [0, 1]) {
+      await withThreads(threads, async () => {
+        const iterator = open10().iterator();
+        const kept: { batch: Batch; ids: number[] }[] = [];
+        let count = 0;
+        for await (const batch of iterator) {
+          if (count++ % 2 === 0) iterator.release(batch);
+          else kept.push({ batch, ids: [...(batch.id.data as Int32Array)] });
+        }
+        for (const { batch, ids } of kept) assert.deepEqual([...(batch.id.data as Int32Array)], ids);
+      });
+    }
+  });
+
+  test('has no effect where a function may have kept the batch, with memory of others, and after the end', async () => {
+    const seen: Batch[] = [];
+    const mapped = open10().map((batch) => {
+      seen.push(batch as Batch);
+      return batch as Batch;
     });
-  }
+    const iterator = mapped.iterator();
+    const ids: number[] = [];
+    for await (const batch of iterator) {
+      ids.push(...(batch.id.data as Int32Array));
+      iterator.release(batch);
+    }
+    assert.deepEqual(idsOf(seen), ids);
+    iterator.release(seen[0] as Batch);
+    const [first, second] = [open10().iterator(), open10().iterator()];
+    const { value: foreign } = await first.next();
+    const before = [...(foreign as Batch).id.data];
+    await second.next();
+    second.release(foreign as Batch);
+    await second.next();
+    assert.deepEqual([...(foreign as Batch).id.data], before);
+    await Promise.all([first.return(), second.return()]);
+  });
 });
