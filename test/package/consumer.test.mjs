@@ -329,4 +329,15 @@ describe('a project that installed it', () => {
     const { stdout } = await succeed(project, 'npx', ['horovodrun', '-np', '2', 'train.ts']);
     assert.match(stdout, /weights true 2/);
   });
+
+  test('trains the program of the README on two ranks', async () => {
+    const readme = readFileSync(join(checkout, 'README.md'), 'utf8');
+    const [, program] = /```ts\n(\/\/ train\.ts\n.*?)```/s.exec(readme) ?? [];
+    assert.ok(program !== undefined, 'README.md begins with a program called train.ts');
+    writeProject('readme-train.ts', program);
+    const { stdout } = await succeed(project, 'npx', ['horovodrun', '-np', '2', 'readme-train.ts']);
+    const [, accuracy] = /Epoch 3\/3 .* acc (\S+)/.exec(stdout) ?? [];
+    assert.ok(Number(accuracy) > 0.95, stdout);
+    assert.ok(existsSync(join(project, 'circle/model.json')), 'hvd.saveModel() has written the model');
+  });
 });
