@@ -1360,6 +1360,9 @@ export interface BucketOptions {
     padding?: Readonly<Record<string, number>> | undefined;
 }
 
+/** Elements, and the row of the step that each comes from. */
+export type Cached = Pick<Computed, 'values' | 'rows'>;
+
 export type CacheNode = Extract<PlanNode, {
     node: 'cache';
 }>;
@@ -1384,6 +1387,8 @@ export interface Computed {
     readonly rows: readonly number[];
     /** Damaged records that were left out. */
     readonly damaged: number;
+    /** A part has ended after this many rows of the item. */
+    readonly end?: number;
 }
 
 /** Where a data set is: after the last batch that the training loop has taken. */
@@ -1458,8 +1463,11 @@ export declare class Dataset<T = unknown> implements AsyncIterable<T> {
     take(count: number): Dataset<T>;
     /** Leaves out the first `count` samples; after batch(), batches. */
     skip(count: number): Dataset<T>;
-    /** Keeps elements in memory, so that later epochs neither read nor compute them again. What follows runs in the main thread. */
-    cache(where?: 'memory'): Dataset<T>;
+    /**
+     * Keeps elements, so that later epochs neither read nor compute them again: in memory, or in a folder of this machine, which later
+     * jobs use too. What follows runs in the main thread.
+     */
+    cache(where?: string): Dataset<T>;
     /** How many batches are computed ahead; 'auto' (the default): as many as the training loop needs, within the memory limit. */
     prefetch(batches: number | 'auto'): Dataset<T>;
     /** Puts `size` samples of each rank together. */
@@ -1611,8 +1619,8 @@ export type ElasticUneven = UnevenWindow;
 
 /** Elements that need not be computed again. */
 export interface ElementCache {
-    /** The elements of these positions, if all are known. */
-    find(step: Step): readonly unknown[] | undefined;
+    /** The elements of these positions, if all are known. `isSync`: nobody can wait for a promise. */
+    find(step: Step, isSync: boolean): Cached | Promise<Cached> | undefined;
     keep(step: Step, rows: readonly number[], values: readonly unknown[]): void;
 }
 
@@ -1721,7 +1729,7 @@ export interface IterationOptions {
     readonly afterBatch: Stages | undefined;
     /** Stages of the main thread in front of the cache. */
     readonly beforeCache: Stages | undefined;
-    /** Elements by record, for cache('memory'). */
+    /** Elements by record, for cache(). */
     readonly cache: ElementCache | undefined;
     readonly meter: Meter;
     readonly memoryBytes: number;
@@ -1840,6 +1848,8 @@ export interface Plan {
     readonly batchAt: number;
     /** Some elements become none or several before they are batched: nobody knows how many positions a batch needs. */
     readonly isUncounted: boolean;
+    /** Nobody has counted the records: files and parts are read from their beginnings, one after another. Always uncounted. */
+    readonly isStreamed: boolean;
     /** Stages from here on run in the main thread. */
     readonly localFrom: number;
     /** Records that are used, all others do not exist for this pipeline: take() and skip() before shuffle(). */
@@ -1888,6 +1898,10 @@ export interface ReadItem {
     readonly item: WorkItem;
     readonly records: ReadRecords;
     readonly origins: Origins;
+    /** A part has ended: only the first of the item's positions exist, as many as `item` has here. */
+    readonly isEnd?: boolean;
+    /** Damaged records that were left out before. */
+    readonly damaged?: number;
 }
 
 /** The records of an item, in the order of its positions. */
@@ -3067,8 +3081,11 @@ export declare class Dataset<T = unknown> implements AsyncIterable<T> {
     take(count: number): Dataset<T>;
     /** Leaves out the first `count` samples; after batch(), batches. */
     skip(count: number): Dataset<T>;
-    /** Keeps elements in memory, so that later epochs neither read nor compute them again. What follows runs in the main thread. */
-    cache(where?: 'memory'): Dataset<T>;
+    /**
+     * Keeps elements, so that later epochs neither read nor compute them again: in memory, or in a folder of this machine, which later
+     * jobs use too. What follows runs in the main thread.
+     */
+    cache(where?: string): Dataset<T>;
     /** How many batches are computed ahead; 'auto' (the default): as many as the training loop needs, within the memory limit. */
     prefetch(batches: number | 'auto'): Dataset<T>;
     /** Puts `size` samples of each rank together. */
@@ -3292,6 +3309,19 @@ export type Json = null | boolean | number | string | readonly Json[] | {
 export declare function jsonLinesDataset<E = Record<string, Tensor | number | string>>(paths: string | readonly string[], options?: SourceOptions): Dataset<E>;
 
 /**
+ * Elements that a function of yours makes: export `exportName` of `module` is called as `(args, { part, parts, epoch, seed })` for
+ * each part, in the reader thread, and returns an iterable, an async iterable or a dataset with `shard: 'none'`. Ranks divide the
+ * parts; a shuffle changes their order; resuming skips elements.
+ */
+export declare function moduleDataset<T = unknown>(module: URL | string, exportName?: string, args?: Json, options?: ModuleDatasetOptions): Dataset<T>;
+
+/** Options of moduleDataset(). */
+export interface ModuleDatasetOptions extends Pick<SourceOptions, 'shuffle' | 'shard' | 'rank' | 'size'> {
+    /** How many parts the data has; at least as many as there are ranks. Default: 1. */
+    parts?: number | undefined;
+}
+
+/**
  * The rows of arrays of NumPy: `.npy` files, or arrays of `.npz` files ('mnist.npz#x_train'). All have the same number of rows. Each
  * element has one row of each.
  */
@@ -3310,6 +3340,16 @@ export declare function parquetDataset<const C extends ColumnTypes>(paths: strin
 export interface ParquetDatasetOptions<C extends ColumnTypes = ColumnTypes> extends SourceOptions {
     /** By name; all other columns are not read. A column of lists becomes tensors of one dimension. */
     columns: C;
+}
+
+/** What a factory of moduleDataset() gets beside its arguments. */
+export interface PartContext {
+    /** From 0 to `parts` − 1. */
+    readonly part: number;
+    readonly parts: number;
+    readonly epoch: number;
+    /** That of the shuffle; 0 without. */
+    readonly seed: number;
 }
 
 /** The whole numbers from `start` up to, but without, `stop`. */
@@ -3374,7 +3414,10 @@ export interface SourceOptions {
     uneven?: 'pad' | 'drop' | 'keep' | 'exact' | undefined;
     /** How many places are read at a time. */
     interleave?: number | undefined;
-    /** TFRecord only: whether to use and write files that say where records are ('auto'), none of them, or new ones. */
+    /**
+     * TFRecord: 'auto' uses and writes files that say where records are; 'build' writes new ones. 'none' (TFRecord and lines) looks at no
+     * file before it is read: ranks divide the files, a shuffle changes the order of files alone, and resuming skips records.
+     */
     index?: 'auto' | 'none' | 'build' | undefined;
     /** Number of places of the data set that a batch mixes; default: up to 64. */
     lanes?: number | undefined;

@@ -2,13 +2,16 @@
 // in its data: an iterator starts there, and it moves on with each batch that the training loop takes. After a whole pass the
 // next iterator starts with the next epoch.
 
+import { join } from 'node:path';
 import { allgatherObject, allgatherObjectSync } from '../context/default/default-collectives.ts';
 import { openContext } from '../context/default/default-context.ts';
 import { defaultFiles } from '../context/default/default-files.ts';
 import { HorovodError } from '../errors.ts';
+import { isLocal, pathOf } from '../files/location.ts';
 import { checkNames, invalid } from '../operations/check-options.ts';
 import { processEnvironment } from '../settings/environment.ts';
 import { readSettings } from '../settings/read-settings.ts';
+import type { Settings } from '../settings/table.ts';
 import { describe, type Tensor } from '../tensor/tensor.ts';
 import { DataIterator } from './data-iterator.ts';
 import {
@@ -20,8 +23,10 @@ import {
   type PaddedBatchOptions,
 } from './dataset-options.ts';
 import { shareIndex } from './execute/file-indexes.ts';
-import { MemoryCache } from './execute/memory-cache.ts';
+import { FolderCache } from './execute/folder-cache.ts';
+import { type CacheStore, MemoryCache } from './execute/memory-cache.ts';
 import { type DataMetrics, Meter } from './execute/metrics.ts';
+import { partFiles, shardKey } from './execute/module-parts.ts';
 import { type IndexedFile, memoryFile } from './execute/pieces.ts';
 import { itemsOfEpochs, openRun, orderOf, type Place, type Run } from './execute/run.ts';
 import { formatOf } from './execute/source-formats.ts';
@@ -29,7 +34,7 @@ import { type Cursor, stepsPerEpoch } from './execute/steps.ts';
 import { checkFeatures, type Features } from './formats/example/features.ts';
 import { checkState, checkStateIndex, type DataState } from './order/state.ts';
 import { merged, type RankItems } from './place-of-ranks.ts';
-import { fingerprintOfFiles, fingerprintOfPlan } from './plan/fingerprint.ts';
+import { fingerprintOfCache, fingerprintOfFiles, fingerprintOfPlan } from './plan/fingerprint.ts';
 import {
   type ElementContext,
   type ElementFunction,
@@ -37,8 +42,9 @@ import {
   isReference,
   type Json,
 } from './plan/function-reference.ts';
-import type { ArrayColumn, NodeFunction, PlanNode, SourceNode } from './plan/nodes.ts';
+import type { ArrayColumn, CacheNode, NodeFunction, PlanNode, SourceNode } from './plan/nodes.ts';
 import { normalise, type Plan } from './plan/normalise.ts';
+import { recordKernels } from './record-kernels.ts';
 import { becomeResumable } from './resumable.ts';
 
 type Fn<T, R> = FunctionReference | ((element: T, context: ElementContext) => R | Promise<R>);
@@ -56,7 +62,7 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
   readonly #parts: Parts;
   readonly #plan: Plan;
   readonly #meter = new Meter();
-  readonly #cache = new MemoryCache();
+  readonly #memoryCache = new MemoryCache();
   #cursor: Cursor = start;
   /** Fixed by the first start, or by a state. */
   #lanes: number | undefined;
@@ -71,6 +77,7 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
   private constructor(parts: Parts) {
     this.#parts = parts;
     this.#plan = normalise(parts.nodes);
+    Object.defineProperty(this, shardKey, { value: this.#plan.source.settings.shard });
     becomeResumable<DataPlace>(this, {
       place: () => this.#place(),
       agree: () => this.#agree(),
@@ -139,13 +146,13 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
     return this.#with({ node: 'skip', count });
   }
 
-  /** Keeps elements in memory, so that later epochs neither read nor compute them again. What follows runs in the main thread. */
-  cache(where: 'memory' = 'memory'): Dataset<T> {
-    if (where !== 'memory') {
-      throw new HorovodError(
-        'ERR_HVD_UNSUPPORTED',
-        `cache(): elements are kept in 'memory' only, not in ${describe(where)}.`,
-      );
+  /**
+   * Keeps elements, so that later epochs neither read nor compute them again: in memory, or in a folder of this machine, which later
+   * jobs use too. What follows runs in the main thread.
+   */
+  cache(where: string = 'memory'): Dataset<T> {
+    if (typeof where !== 'string' || where === '' || !isLocal(where)) {
+      throw invalid('cache()', `expected 'memory' or a folder of this machine, not ${describe(where)}`);
     }
     return this.#with({ node: 'cache', where });
   }
@@ -295,9 +302,12 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
     const place = this.#placeOfRank();
     const { steps } = orderOf(this.#plan, files, place, this.#lanes);
     if (this.#plan.isUncounted && steps.size > steps.lanes.count) {
+      const { node } = this.#plan.source;
       throw new HorovodError(
         'ERR_HVD_INVALID_ARGUMENT',
-        `this pipeline was started with ${steps.lanes.count} lanes, and ${steps.size} ranks need one each. Start it with lanes: ${steps.size} or more.`,
+        this.#plan.isStreamed
+          ? `${node}() has ${steps.lanes.count} ${node === 'moduleDataset' ? 'parts' : 'files'}, which are not counted, and ${steps.size} ranks need one each. ${node === 'moduleDataset' ? `Give it parts: ${steps.size} or more.` : "Leave index: 'none' out, or write more files."}`
+          : `this pipeline was started with ${steps.lanes.count} lanes, and ${steps.size} ranks need one each. Start it with lanes: ${steps.size} or more.`,
       );
     }
     this.#lanes = steps.lanes.count;
@@ -310,7 +320,7 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
       lanes: this.#lanes,
       // Lanes of other ranks may be this rank's now.
       cursor: { ...this.#cursor, ...this.#agreed },
-      cache: this.#cache,
+      cache: this.#cacheStore(files, settings),
       meter: this.#meter,
       settings,
       fileSystems: defaultFiles(),
@@ -328,7 +338,7 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
     const { source } = this.#plan;
     const settings = readSettings(processEnvironment());
     const format = formatOf(source, settings);
-    if (format === undefined) return known as readonly IndexedFile[];
+    if (format === undefined || format.kind === 'parts') return known as readonly IndexedFile[];
     const { rank, size } = this.#placeOfRank();
     const isShared = this.#isShared();
     this.#index = await shareIndex(
@@ -362,9 +372,11 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
 
   #knownFiles(): readonly IndexedFile[] | undefined {
     const { source } = this.#plan;
+    if (source.node === 'moduleDataset') return partFiles(source);
     const rows = source.format['rows'];
     if (source.paths.length === 0 && typeof rows === 'number') return [memoryFile(rows)];
-    if (source.settings.shard !== 'files' || this.#index === undefined) return this.#index;
+    const isDivided = source.settings.shard === 'files' && !this.#plan.isStreamed;
+    if (!isDivided || this.#index === undefined) return this.#index;
     const { rank, size } = this.#placeOfRank();
     let first = 0;
     return this.#index
@@ -374,6 +386,13 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
         first += file.records;
         return own;
       });
+  }
+
+  #cacheStore(files: readonly IndexedFile[], settings: Settings): CacheStore {
+    const cache = this.#plan.stages.find(({ node }) => node === 'cache') as CacheNode | undefined;
+    if (cache === undefined || cache.where === 'memory') return this.#memoryCache;
+    const folder = join(pathOf(cache.where), fingerprintOfCache(this.#parts.nodes, files));
+    return new FolderCache(folder, recordKernels(settings));
   }
 
   /** Whether the ranks of the job divide this data set among them, and so can ask each other. */

@@ -69,6 +69,9 @@ export {
 } from './plan/function-reference.ts';
 export {
   arrayDataset,
+  type ModuleDatasetOptions,
+  moduleDataset,
+  type PartContext,
   rangeDataset,
   type SourceOptions,
   type TfRecordDatasetOptions,

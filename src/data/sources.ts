@@ -5,7 +5,7 @@ import { checkNames, invalid } from '../operations/check-options.ts';
 import type { TypedArray } from '../tensor/dtype.ts';
 import { describe, operandOf, type TensorLike } from '../tensor/tensor.ts';
 import { Dataset } from './dataset.ts';
-import type { Json } from './plan/function-reference.ts';
+import { exported, type Json } from './plan/function-reference.ts';
 import type { ArrayColumn, ShardPolicy, SourceKind, SourceSettings } from './plan/nodes.ts';
 
 /** Options of every source. */
@@ -27,7 +27,10 @@ export interface SourceOptions {
   uneven?: 'pad' | 'drop' | 'keep' | 'exact' | undefined;
   /** How many places are read at a time. */
   interleave?: number | undefined;
-  /** TFRecord only: whether to use and write files that say where records are ('auto'), none of them, or new ones. */
+  /**
+   * TFRecord: 'auto' uses and writes files that say where records are; 'build' writes new ones. 'none' (TFRecord and lines) looks at no
+   * file before it is read: ranks divide the files, a shuffle changes the order of files alone, and resuming skips records.
+   */
   index?: 'auto' | 'none' | 'build' | undefined;
   /** Number of places of the data set that a batch mixes; default: up to 64. */
   lanes?: number | undefined;
@@ -109,6 +112,50 @@ export function rangeDataset(start: number, stop: number, options: SourceOptions
   return Dataset.create({ node: 'rangeDataset', paths: [], format, settings });
 }
 
+/** What a factory of moduleDataset() gets beside its arguments. */
+export interface PartContext {
+  /** From 0 to `parts` − 1. */
+  readonly part: number;
+  readonly parts: number;
+  readonly epoch: number;
+  /** That of the shuffle; 0 without. */
+  readonly seed: number;
+}
+
+/** Options of moduleDataset(). */
+export interface ModuleDatasetOptions extends Pick<SourceOptions, 'shuffle' | 'shard' | 'rank' | 'size'> {
+  /** How many parts the data has; at least as many as there are ranks. Default: 1. */
+  parts?: number | undefined;
+}
+
+/**
+ * Elements that a function of yours makes: export `exportName` of `module` is called as `(args, { part, parts, epoch, seed })` for
+ * each part, in the reader thread, and returns an iterable, an async iterable or a dataset with `shard: 'none'`. Ranks divide the
+ * parts; a shuffle changes their order; resuming skips elements.
+ */
+export function moduleDataset<T = unknown>(
+  module: URL | string,
+  exportName: string = 'default',
+  args: Json = null,
+  options: ModuleDatasetOptions = {},
+): Dataset<T> {
+  const what = 'moduleDataset()';
+  checkNames(options, ['shuffle', 'shard', 'rank', 'size', 'parts'], what);
+  const { parts = 1, ...rest } = options;
+  if (!Number.isSafeInteger(parts) || parts < 1 || parts > 2 ** 20) {
+    throw invalid(what, `parts is a whole number from 1 to ${2 ** 20}, not ${describe(parts)}`);
+  }
+  if (rest.shard === 'records') throw invalid(what, "shard is 'lanes', 'files' or 'none', not 'records'");
+  const settings = checkedSettings(rest, what, []);
+  const { module: url, name } = exported(module, exportName, args);
+  return Dataset.create({
+    node: 'moduleDataset',
+    paths: [],
+    format: { module: url, name, args, parts },
+    settings,
+  });
+}
+
 /** A dataset of files; `names`: options that the format takes. */
 export function fileDataset<T>(
   kind: SourceKind,
@@ -145,6 +192,11 @@ export function checkedSettings(
   choice('shard', shard, ['lanes', 'files', 'records', 'none']);
   choice('uneven', uneven, ['pad', 'drop', 'keep', 'exact']);
   choice('index', index, ['auto', 'none', 'build']);
+  if (index === 'none') {
+    const isLines = ['tfRecordDataset()', 'textLineDataset()', 'jsonLinesDataset()'].includes(what);
+    check('index', index, isLines, "'auto' or 'build' here; 'none' is for TFRecord, text and JSON lines");
+    check('shard', shard, shard !== 'records', "'lanes', 'files' or 'none' with index: 'none'");
+  }
   const whole = (name: 'rank' | 'size' | 'interleave' | 'lanes', min: number) => {
     const value = options[name];
     if (value === undefined) return null;

@@ -223,6 +223,11 @@ const problems: Readonly<Record<string, readonly [FileProblem | undefined, strin
   EDQUOT: [undefined, 'the disk quota is used up'],
 };
 
+/** What node:fs says of a file of this machine, as an error of ours. */
+export function localFileError(verb: string, path: string, error: unknown): Error {
+  return translate(verb, path, error);
+}
+
 function translate(verb: string, path: string, error: unknown): Error {
   const [problem, reason] = problems[codeOf(error) ?? ''] ?? [undefined, (error as Error).message];
   return fileError(`Cannot ${verb} ${path}: ${reason}.`, problem, error);

@@ -1,7 +1,7 @@
 // Datasets in whole jobs: every sample is used exactly once in an epoch, although ranks are killed and their number changes.
 
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -35,6 +35,29 @@ test('a job that was killed in mid-epoch resumes with other numbers of ranks, an
   assert.deepEqual(used.map(sorted), [range(150), range(150)]);
   assert.equal(state.lanes, 16);
 });
+
+for (const source of ['files', 'module']) {
+  test(`a killed job resumes in ${source} that nobody has counted, with other numbers of ranks, and every sample is used once`, async (t) => {
+    const folder = temporaryFolder(t);
+    for (const part of range(6)) {
+      const ids = range(120).filter((id) => id % 6 === part && (part !== 5 || id < 60));
+      writeFileSync(join(folder, `${part}.txt`), ids.map((id) => `${id}\n`).join(''));
+    }
+    const script = sourcePath('data/resume-parts.ts');
+    const env = { HOROVOD_DATA_THREADS: '1' };
+    const killed = await spawnRanks(2, script, { args: [folder, source, '1', '4'], env });
+    assert.notEqual(killed.exitCode, 0);
+    const again = await spawnRanks(3, script, { args: [folder, source, '2', '3'], env });
+    assert.notEqual(again.exitCode, 0);
+    const last = await spawnRanks(1, script, { args: [folder, source], env });
+    assert.equal(last.exitCode, 0, last.stderr);
+    const { used } = JSON.parse(readFileSync(join(folder, 'checkpoint.json'), 'utf8'));
+    assert.deepEqual(
+      sorted(used),
+      range(120).filter((id) => id % 6 !== 5 || id < 60),
+    );
+  });
+}
 
 test('an elastic job that loses a rank uses every sample of its datasets once', async (t) => {
   const folder = temporaryFolder(t);

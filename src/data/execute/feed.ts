@@ -18,6 +18,20 @@ export interface Feed {
   close(): Promise<void>;
 }
 
+/** The feed, which closes something else after itself. */
+export function alsoClosing(feed: Feed, close: () => void): Feed {
+  return {
+    worksAhead: feed.worksAhead,
+    submit: (item) => feed.submit(item),
+    take: () => feed.take(),
+    takeSync: () => feed.takeSync(),
+    async close() {
+      await feed.close();
+      close();
+    },
+  };
+}
+
 export class InlineFeed implements Feed {
   readonly worksAhead = false;
   readonly #reader: Reader;

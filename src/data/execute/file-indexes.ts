@@ -92,6 +92,8 @@ async function indexFile(request: IndexRequest, location: string): Promise<Index
   }
   const { size } = status;
   const about = { location, size, first: 0 };
+  if (source.settings.index === 'none') return { ...about, records: 0, offsets: null, blocks: [] };
+  if (format.kind === 'parts') throw new Error('parts are no files');
   if (format.kind === 'elements') {
     await using handle = await fileSystem.open(location);
     const { records, blocks } = await format.format.index(handle);
@@ -103,7 +105,7 @@ async function indexFile(request: IndexRequest, location: string): Promise<Index
   if (index === undefined) {
     await using handle = await fileSystem.open(location);
     index = await format.format.index(handle);
-    if (isKept && source.settings.index !== 'none') await keep(request, status, index);
+    if (isKept) await keep(request, status, index);
   }
   const { records, offsets, columns } = index;
   const blocks = offsets === null ? (records > 0 ? [records] : []) : blocksOfOffsets(offsets);

@@ -1,9 +1,11 @@
 // One run through the data: keeps a feed busy, runs what has to run in the main thread, and knows where the training loop is. A
 // batch counts as taken when next() hands it out; what was computed ahead does not count.
 
+import { streamLength } from '../order/lane-walk.ts';
+import { laneOf } from '../order/lanes.ts';
 import type { Feed } from './feed.ts';
 import { Grouping } from './grouping.ts';
-import { driveAsync, driveSync, type Steps } from './maybe-async.ts';
+import { driveAsync, driveSync, isPromise, type Steps } from './maybe-async.ts';
 import type { Meter } from './metrics.ts';
 import { isTensor } from './stack.ts';
 import type { Stages } from './stages.ts';
@@ -36,7 +38,7 @@ export interface IterationOptions {
   readonly afterBatch: Stages | undefined;
   /** Stages of the main thread in front of the cache. */
   readonly beforeCache: Stages | undefined;
-  /** Elements by record, for cache('memory'). */
+  /** Elements by record, for cache(). */
   readonly cache: ElementCache | undefined;
   readonly meter: Meter;
   readonly memoryBytes: number;
@@ -47,13 +49,16 @@ export interface IterationOptions {
 
 /** Elements that need not be computed again. */
 export interface ElementCache {
-  /** The elements of these positions, if all are known. */
-  find(step: Step): readonly unknown[] | undefined;
+  /** The elements of these positions, if all are known. `isSync`: nobody can wait for a promise. */
+  find(step: Step, isSync: boolean): Cached | Promise<Cached> | undefined;
   keep(step: Step, rows: readonly number[], values: readonly unknown[]): void;
 }
 
+/** Elements, and the row of the step that each comes from. */
+export type Cached = Pick<Computed, 'values' | 'rows'>;
+
 type Entry =
-  | { readonly kind: 'step'; readonly step: Step; readonly cached: readonly unknown[] | undefined }
+  | { readonly kind: 'step'; readonly step: Step; readonly cached: Cached | Promise<Cached> | undefined }
   | { readonly kind: 'end'; readonly epoch: number };
 
 /** A value that next() will hand out. */
@@ -93,6 +98,8 @@ export class Iteration {
   #epoch: number;
   #steps: Iterator<Step, void, undefined>;
   #isExhausted = false;
+  /** Parts of this epoch whose end has been seen. */
+  readonly #overParts = new Set<number>();
   #depth: number;
   #largestBytes = 1;
   #cursor: Cursor;
@@ -113,7 +120,7 @@ export class Iteration {
     const { plan } = steps;
     this.#cursor = cursor;
     this.#epoch = cursor.epoch;
-    this.#steps = stepsOfEpoch(steps, cursor);
+    this.#steps = stepsOfEpoch(steps, cursor, (part) => this.#overParts.has(part));
     this.#grouping = plan.isUncounted && plan.batch !== undefined ? new Grouping(plan.batch) : undefined;
     if (plan.isUncounted) {
       this.#items = [...(cursor.items ?? [])];
@@ -156,15 +163,15 @@ export class Iteration {
         this.#endPass();
         return undefined;
       }
-      this.#fill();
+      this.#fill(isSync);
       const entry = this.#entries.shift() as Entry;
       if (entry.kind === 'end') {
         yield* this.#endEpoch(entry.epoch);
         continue;
       }
       if (entry.cached !== undefined) {
-        const rows = entry.cached.map((_, row) => row);
-        yield* this.#process(entry.step, { values: entry.cached, rows, damaged: 0 }, true);
+        const cached = (yield entry.cached) as Cached;
+        yield* this.#process(entry.step, { ...cached, damaged: 0 }, true);
         continue;
       }
       const waitsFrom = performance.now();
@@ -172,14 +179,14 @@ export class Iteration {
       this.#adapt(computed, performance.now() - waitsFrom);
       yield* this.#process(entry.step, computed, false);
     }
-    this.#fill();
+    this.#fill(isSync);
     meter.ahead = this.#entries.length;
     meter.waited(startedAt, performance.now());
     return this.#deliverReady() ?? this.#deliver(this.#outputs.shift() as Output);
   }
 
   /** Keeps the feed busy. */
-  #fill(): void {
+  #fill(isSync: boolean): void {
     const { feed, cache, steps } = this.#options;
     const depth = feed.worksAhead ? this.#depth : 1;
     while (!this.#isExhausted && this.#entries.length < depth) {
@@ -188,12 +195,15 @@ export class Iteration {
         this.#entries.push({ kind: 'end', epoch: this.#epoch });
         this.#epoch += 1;
         this.#isExhausted = this.#epoch % steps.plan.epochs === 0;
-        const items = this.#options.cursor.items;
-        this.#steps = stepsOfEpoch(steps, { epoch: this.#epoch, position: 0, taken: 0, items });
+        this.#overParts.clear();
+        const cursor = { epoch: this.#epoch, position: 0, taken: 0, items: this.#options.cursor.items };
+        this.#steps = stepsOfEpoch(steps, cursor, (part) => this.#overParts.has(part));
         continue;
       }
       const step = turn.value;
-      const cached = cache?.find(step);
+      const cached = cache?.find(step, isSync);
+      // Whoever takes it sees what is wrong; until then nobody does.
+      if (isPromise(cached)) cached.catch(() => {});
       this.#entries.push({ kind: 'step', step, cached });
       if (cached === undefined) {
         feed.submit({ number: this.#submitted++, epoch: step.epoch, positions: step.positions });
@@ -252,7 +262,15 @@ export class Iteration {
       this.#unclaimed = [];
       yield* this.#add(each.value, tag);
     }
-    for (; row < step.positions.length; row += 1) this.#unclaimed.push(step.markAt(row));
+    const end = computed.end ?? step.positions.length;
+    for (; row < end; row += 1) this.#unclaimed.push(step.markAt(row));
+    if (computed.end !== undefined) this.#endPart(step);
+  }
+
+  #endPart({ epoch, positions }: Step): void {
+    const part = laneOf(positions[0] as number, this.#options.steps.lanes);
+    if (epoch === this.#epoch) this.#overParts.add(part);
+    this.#unclaimed.push({ lane: part, items: (epoch + 1) * streamLength });
   }
 
   /** Of a record whose first elements were taken before the state was saved. Only the first item of a lane can be one. */

@@ -44,7 +44,19 @@ export function memoryFile(rows: number): IndexedFile {
 
 export type SourceFormat =
   | { readonly kind: 'bytes'; readonly format: ByteFormat }
-  | { readonly kind: 'elements'; readonly format: ElementFormat };
+  | { readonly kind: 'elements'; readonly format: ElementFormat }
+  /** Parts of moduleDataset(). */
+  | { readonly kind: 'parts'; readonly open: OpenPart };
+
+/** The elements of one part, from its beginning. */
+export type OpenPart = (place: PartPlace) => Promise<AsyncIterator<unknown> | Iterator<unknown>>;
+
+export interface PartPlace {
+  readonly part: number;
+  readonly parts: number;
+  readonly epoch: number;
+  readonly seed: number;
+}
 
 export interface Piece {
   /** Counted within the file. */
@@ -60,6 +72,12 @@ export interface Piece {
         readonly lengths: Int32Array;
       }
     | { readonly kind: 'elements'; readonly elements: readonly ElementRecord[] };
+}
+
+/** A piece, and the file it comes from. */
+export interface Placed {
+  readonly piece: Piece;
+  readonly file: IndexedFile;
 }
 
 /** For what was still being read when the iterator ended. */
@@ -97,6 +115,7 @@ export class FileReader {
   async read(first: number, count: number): Promise<Piece[]> {
     const file = await this.#formatFile();
     if (this.#source.kind === 'elements') return this.#readElements(file, this.#source.format, first, count);
+    if (this.#source.kind === 'parts') throw new Error('parts are read by a PartReader');
     const { offsets } = this.file;
     if (offsets === null) return this.#stream(file, this.#source.format, first, count);
     return [await this.#readRange(file, this.#source.format, offsets, first, count)];
@@ -113,23 +132,13 @@ export class FileReader {
 
   async #formatFile(): Promise<FormatFile> {
     if (this.#isClosed) throw endedError();
-    this.#handle ??= this.#openChecked();
+    this.#handle ??= openChecked(this.file, this.#open);
     const handle = await this.#handle;
     return {
       location: this.file.location,
       size: handle.size,
       read: (target, position) => handle.read(target, position),
     };
-  }
-
-  async #openChecked(): Promise<ReadHandle> {
-    const handle = await this.#open(this.file);
-    if (handle.size === this.file.size) return handle;
-    await handle.close();
-    throw dataFileError(
-      this.file.location,
-      `has ${handle.size} bytes; it had ${this.file.size} when its records were counted. It was changed while it was read.`,
-    );
   }
 
   async #readElements(
@@ -203,10 +212,16 @@ export class FileReader {
     if (best !== undefined) this.#cursors.splice(this.#cursors.indexOf(best), 1);
     const cursor = best ?? new StreamCursor((allocate) => format.stream(file, { skip: first, allocate }));
     this.#cursors.push(cursor);
-    const taking = cursor.take(first, count, this.file, this.#allocate);
+    const taking = cursor.take(first, count, this.#allocate);
     const spare = this.#cursors.length > maxCursors ? this.#idleCursor() : undefined;
     try {
-      return await taking;
+      const { pieces, isEnd } = await taking;
+      if (!isEnd) return pieces;
+      const found = (pieces.at(-1)?.first ?? first) + (pieces.at(-1)?.count ?? 0);
+      throw dataFileError(
+        file.location,
+        `ends after ${found} records where its index says ${this.file.records}. The index is out of date, or the file was changed while it was read.`,
+      );
     } catch (error) {
       if (this.#cursors.includes(cursor)) this.#cursors.splice(this.#cursors.indexOf(cursor), 1);
       await cursor.close();
@@ -223,11 +238,34 @@ export class FileReader {
   }
 }
 
+/** Opens a file that has not changed since it was looked at. */
+export async function openChecked(
+  file: IndexedFile,
+  open: (file: IndexedFile) => Promise<ReadHandle>,
+): Promise<ReadHandle> {
+  const handle = await open(file);
+  if (handle.size === file.size) return handle;
+  await handle.close();
+  throw dataFileError(
+    file.location,
+    `has ${handle.size} bytes; it had ${file.size} when its records were counted. It was changed while it was read.`,
+  );
+}
+
 /** Places at which a compressed file is read at the same time, if not all of them are in use. */
 const maxCursors = 16;
 
+/** Records that a cursor has brought into memory. */
+export interface Taken {
+  readonly pieces: Piece[];
+  /** The file ended before. */
+  readonly isEnd: boolean;
+  /** Damaged records that were left out before or between them. */
+  readonly damaged: number;
+}
+
 /** A place in a file that moves on. Runs behind each other wait for each other: a second cursor would read everything again. */
-class StreamCursor {
+export class StreamCursor {
   /** Where it is when all runs that were asked for have been read. */
   end = 0;
   /** Runs that were asked for and have not been read. */
@@ -245,11 +283,11 @@ class StreamCursor {
     });
   }
 
-  take(first: number, count: number, file: IndexedFile, allocate: AllocateChunk): Promise<Piece[]> {
+  take(first: number, count: number, allocate: AllocateChunk): Promise<Taken> {
     this.end = first + count;
     this.waiting += 1;
     const taking = this.#last
-      .then(() => this.#take(first, count, file, allocate))
+      .then(() => this.#take(first, count, allocate))
       .finally(() => {
         this.waiting -= 1;
       });
@@ -258,22 +296,19 @@ class StreamCursor {
     return taking;
   }
 
-  async #take(first: number, count: number, file: IndexedFile, allocate: AllocateChunk): Promise<Piece[]> {
+  async #take(first: number, count: number, allocate: AllocateChunk): Promise<Taken> {
     const pieces: Piece[] = [];
     let next = first;
+    let damaged = 0;
     while (next < first + count) {
       if (this.#block === undefined || this.#block.first + this.#block.count <= next) {
         // Its records have been copied.
         if (this.#block !== undefined) this.#spare.push(new Uint8Array(this.#block.bytes.buffer));
         this.#block = undefined;
         const turn = await this.#blocks.next();
-        if (turn.done) {
-          throw dataFileError(
-            file.location,
-            `ends after ${next} records where its index says ${file.records}. The index is out of date, or the file was changed while it was read.`,
-          );
-        }
+        if (turn.done) return { pieces, isEnd: true, damaged };
         this.#block = turn.value;
+        damaged += turn.value.damaged.length;
         continue;
       }
       const { first: start, count: length, bytes, starts, lengths } = this.#block;
@@ -295,7 +330,7 @@ class StreamCursor {
       });
       next = start + to;
     }
-    return pieces;
+    return { pieces, isEnd: false, damaged };
   }
 
   async close(): Promise<void> {

@@ -7,12 +7,13 @@ import type { ElementRecord } from '../formats/format.ts';
 import { type Block, blocksOf } from '../order/blocks.ts';
 import { EpochOrder } from '../order/stretches.ts';
 import { ElementBlocks } from './element-blocks.ts';
+import { PartReader } from './part-reader.ts';
 import {
   type AllocateChunk,
   endedError,
   FileReader,
   type IndexedFile,
-  type Piece,
+  type Placed,
   type SourceFormat,
 } from './pieces.ts';
 import { noOrigins, type ReadItem, type WorkItem } from './work.ts';
@@ -26,6 +27,8 @@ export interface ReadOrder {
   readonly records: { readonly skip: number; readonly take: number };
   /** Positions before the first one. */
   readonly skip: number;
+  /** Records are not counted: parts are read from their beginnings. */
+  readonly isStreamed?: boolean;
   /** Only every n-th record, from `first` on: shard 'records'. */
   readonly stride?: { readonly first: number; readonly step: number } | undefined;
 }
@@ -73,11 +76,6 @@ interface Kept {
   isForgotten: boolean;
 }
 
-interface Placed {
-  readonly piece: Piece;
-  readonly file: IndexedFile;
-}
-
 export class Reader {
   readonly #options: ReaderOptions;
   readonly #blocks: readonly Block[];
@@ -89,6 +87,7 @@ export class Reader {
   /** What each item uses, until release(). */
   readonly #inUse = new Map<number, Kept[]>();
   readonly #elementBlocks: ElementBlocks;
+  readonly #parts: PartReader | undefined;
   #reading = 0;
   #isClosed = false;
   readonly #queue: (() => void)[] = [];
@@ -97,9 +96,14 @@ export class Reader {
     this.#options = options;
     this.#blocks = blocksOfOrder(options.files, options.order);
     this.#elementBlocks = new ElementBlocks(options.memoryBytes);
+    const { source, files, open, allocate, order } = options;
+    if (order.isStreamed && source !== undefined) {
+      this.#parts = new PartReader({ source, files, open, allocate, seed: order.seed });
+    }
   }
 
   read(item: WorkItem): ReadItem | Promise<ReadItem> {
+    if (this.#parts !== undefined) return this.#readPart(item, this.#parts);
     const order = this.#orderOf(item.epoch);
     const { skip, stride } = this.#options.order;
     const real = (record: number) => (stride === undefined ? record : record * stride.step + stride.first);
@@ -131,14 +135,28 @@ export class Reader {
 
   /** The number of a position's record, through all files. */
   recordAt(epoch: number, position: number): number {
-    return this.#orderOf(epoch).recordAt(position + this.#options.order.skip);
+    const { skip, stride } = this.#options.order;
+    const record = this.#orderOf(epoch).recordAt(position + skip);
+    return stride === undefined ? record : record * stride.step + stride.first;
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#kept.clear();
+    await this.#parts?.close();
     for (const reader of this.#readers.values()) await reader.close();
     this.#readers.clear();
+  }
+
+  async #readPart(item: WorkItem, parts: PartReader): Promise<ReadItem> {
+    const taking = parts.read(item);
+    const pieces = taking.then(({ placed }) => placed);
+    pieces.catch(() => {});
+    this.#inUse.set(item.number, [{ pieces, unused: 0, users: 1, bytes: 0, isForgotten: true }]);
+    const { placed, first, count, damaged, isEnd } = await taking;
+    const found = { ...item, positions: item.positions.slice(0, count) };
+    const records = Float64Array.from({ length: count }, (_, row) => first + row);
+    return { ...this.#itemOf(found, records, placed), damaged, isEnd };
   }
 
   async #readRuns(item: WorkItem, records: Float64Array): Promise<ReadItem> {
@@ -296,7 +314,7 @@ export class Reader {
       starts[row] = piece.data.starts[within] as number;
       lengths[row] = piece.data.lengths[within] as number;
     }
-    if (this.#options.source?.kind === 'elements') {
+    if (this.#options.source?.kind !== 'bytes') {
       return { item, records: { kind: 'elements', elements }, origins };
     }
     return { item, records: { kind: 'bytes', chunks, chunkOf, starts, lengths }, origins };

@@ -5,15 +5,16 @@ import { HorovodError } from '../../errors.ts';
 import type { Files } from '../../files/registry.ts';
 import type { Settings } from '../../settings/table.ts';
 import type { TypedArray, TypedArrayConstructor } from '../../tensor/dtype.ts';
+import { streamLength } from '../order/lane-walk.ts';
 import { chooseLanes, type Lanes, laneLength, maxChosenLanes } from '../order/lanes.ts';
 import type { ElementFunction } from '../plan/function-reference.ts';
 import type { ArrayColumn, StageNode } from '../plan/nodes.ts';
 import type { Plan } from '../plan/normalise.ts';
 import { BatchMemory } from './batch-memory.ts';
 import { BufferPool } from './buffer-pool.ts';
-import { type Feed, InlineFeed } from './feed.ts';
+import { alsoClosing, type Feed, InlineFeed } from './feed.ts';
 import { Iteration } from './iteration.ts';
-import type { MemoryCache } from './memory-cache.ts';
+import type { CacheStore } from './memory-cache.ts';
 import type { Meter } from './metrics.ts';
 import type { IndexedFile } from './pieces.ts';
 import { blocksOfOrder, Reader, type ReadOrder } from './reader.ts';
@@ -41,7 +42,8 @@ export interface RunRequest {
   /** Fixed by an earlier start; undefined: to be chosen. */
   readonly lanes: number | undefined;
   readonly cursor: Cursor;
-  readonly cache: MemoryCache | undefined;
+  /** Opens the cache of the dataset, where it has one. */
+  readonly cache: CacheStore;
   readonly meter: Meter;
   readonly settings: Settings;
   readonly fileSystems: Files;
@@ -72,6 +74,15 @@ export function orderOf(
     skip: plan.positions.skip,
     stride: shard === 'records' ? { first: rank, step: size } : undefined,
   };
+  if (plan.isStreamed) {
+    const count = files.length;
+    const lanes = { count, length: count * streamLength };
+    const runLength = plan.stages.some((stage) => 'fn' in stage) ? slowRun : streamedRun;
+    return {
+      steps: { plan, lanes, runLength, ...(shard === 'none' ? dealer : { rank, size }) },
+      order: { ...order, pool: plan.pool, lanes: count, isStreamed: true },
+    };
+  }
   const records = blocksOfOrder(files, { ...order, lanes: 1 }).reduce((sum, { length }) => sum + length, 0);
   const length = Math.max(0, Math.min(records - plan.positions.skip, plan.positions.take));
   const isAddressable = files.every((file) => file.offsets !== null || file.location === '');
@@ -93,6 +104,8 @@ function runLengthOf({ stages }: Plan, files: readonly IndexedFile[]): number {
 }
 
 const slowRun = 64;
+/** Where nobody knows how long records are. */
+const streamedRun = 256;
 /** Large enough that the calls for each read do not count, and small enough for the processor's cache. */
 const runBytes = 1 << 20;
 
@@ -146,12 +159,13 @@ export async function openRun(request: RunRequest): Promise<Run> {
   const from = isCached ? cacheAt + 1 : plan.localFrom;
   const local = await stagesOf(request, from, isGrouped ? plan.batchAt : plan.stages.length);
   const afterBatch = isGrouped ? await stagesOf(request, plan.batchAt + 1, plan.stages.length) : undefined;
-  const cache = isCached ? request.cache?.of(readerOf(request, order, true)) : undefined;
+  const cache = isCached ? request.cache.open(readerOf(request, order, true)) : undefined;
   const { batchAt } = plan;
   const memory = new BatchMemory(
     batchAt >= 0 && !plan.stages.some((stage, place) => place > batchAt && 'fn' in stage),
   );
-  const feed = await openFeed(request, order, memory);
+  const opened = await openFeed(request, order, memory);
+  const feed = cache === undefined ? opened : alsoClosing(opened, () => cache.close());
   const memoryBytes = settings.dataMemoryMb * 2 ** 20;
   const stages = { local, afterBatch, beforeCache };
   const options = { steps, feed, ...stages, cache, meter, memoryBytes, cursor, onTaken };
@@ -198,7 +212,8 @@ async function openFeed(request: RunRequest, order: ReadOrder, memory: BatchMemo
 /** Threads that compute; 0: the main thread does. Rows in memory that are only copied are not worth a thread. */
 function threadsOf({ plan, settings }: RunRequest, stages: readonly StageNode[]): number {
   const { dataThreads, localCores = availableParallelism(), localSize } = settings;
-  if (plan.source.paths.length === 0 && !stages.some((stage) => 'fn' in stage)) return 0;
+  const isInMemory = plan.source.paths.length === 0 && plan.source.node !== 'moduleDataset';
+  if (isInMemory && !stages.some((stage) => 'fn' in stage)) return 0;
   return dataThreads ?? Math.max(1, Math.floor(localCores / localSize) - 1);
 }
 

@@ -1,7 +1,6 @@
 // Which format reads which source. Formats and decoders are made from the plan, which is plain data, in every thread that needs
 // them.
 
-import { HorovodError } from '../../errors.ts';
 import { type CsvOptions, csvDecoder, csvFormat } from '../formats/csv/csv-format.ts';
 import { exampleDecoder } from '../formats/example/example-decoder.ts';
 import type { Features } from '../formats/example/features.ts';
@@ -16,6 +15,7 @@ import { type ParquetOptions, parquetFormat } from '../formats/parquet/parquet-f
 import { type TfRecordOptions, tfRecordFormat } from '../formats/tfrecord/tfrecord-format.ts';
 import type { ArrayColumn, ParseNode, SourceNode, StageNode } from '../plan/nodes.ts';
 import { recordKernels } from '../record-kernels.ts';
+import { openPartOf } from './module-parts.ts';
 import type { IndexedFile, SourceFormat } from './pieces.ts';
 import type { Rows } from './stages.ts';
 
@@ -51,8 +51,8 @@ export function formatOf(
       return { kind: 'bytes', format: imageRecordsFormat() };
     case 'parquetDataset':
       return { kind: 'elements', format: loadedParquet(source.format as unknown as ParquetOptions) };
-    default:
-      throw unsupported(source.node);
+    case 'moduleDataset':
+      return { kind: 'parts', open: openPartOf(source) };
   }
 }
 
@@ -100,6 +100,7 @@ async function sourceRows(
       return { kind: 'decoder', decoder: imageRecordsDecoder(decoder) };
     }
     case 'parquetDataset':
+    case 'moduleDataset':
       return { kind: 'elements' };
     default:
       return { kind: 'bytes' };
@@ -124,8 +125,4 @@ function loadedParquet(options: ParquetOptions): ElementFormat {
     index: async (file) => (await load()).index(file),
     read: async (file, first, count) => (await load()).read(file, first, count),
   };
-}
-
-function unsupported(what: string): HorovodError {
-  return new HorovodError('ERR_HVD_UNSUPPORTED', `${what}() is not supported yet.`);
 }

@@ -67,7 +67,12 @@ export class Stages {
       ({ damaged } = filled);
     }
     held = yield* this.run(held, place, filled === undefined ? 0 : 1);
-    return { values: held.map(({ value }) => value), rows: held.map(({ row }) => row), damaged };
+    const computed = {
+      values: held.map(({ value }) => value),
+      rows: held.map(({ row }) => row),
+      damaged: damaged + (read.damaged ?? 0),
+    };
+    return read.isEnd ? { ...computed, end: count } : computed;
   }
 
   /** Runs the stages from number `from` on. A batch comes from the last row of its elements. */

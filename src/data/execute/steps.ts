@@ -1,9 +1,10 @@
 // The steps of one rank through its data: which positions make up the next item of work, and where the data set is when a value
 // of it has been taken. Pure: the same numbers give the same steps.
 
-import { LaneWalk, lanesOfRank } from '../order/lane-walk.ts';
+import { LaneWalk, lanesInOrder, lanesOfRank, streamLength } from '../order/lane-walk.ts';
 import type { Lanes } from '../order/lanes.ts';
-import { itemOf, laneLength, laneOf } from '../order/lanes.ts';
+import { itemOf, laneLength, laneOf, positionOf } from '../order/lanes.ts';
+import { keyOf } from '../order/random.ts';
 import { type Dealing, sliceOf, stepsFrom, windowAt } from '../order/slices.ts';
 import type { Plan } from '../plan/normalise.ts';
 
@@ -67,9 +68,14 @@ export function stepsPerEpoch(options: StepsOptions): number | null {
   return Math.min(Math.max(0, all - plan.steps.skip), plan.steps.take);
 }
 
-/** The steps of one epoch from the cursor on. */
-export function* stepsOfEpoch(options: StepsOptions, cursor: Cursor): Generator<Step, void, undefined> {
-  if (options.plan.isUncounted) yield* walkingSteps(options, cursor);
+/** The steps of one epoch from the cursor on. `isOver`: whether the end of a part has been seen, where records are not counted. */
+export function* stepsOfEpoch(
+  options: StepsOptions,
+  cursor: Cursor,
+  isOver: (part: number) => boolean,
+): Generator<Step, void, undefined> {
+  if (options.plan.isStreamed) yield* partSteps(options, cursor, isOver);
+  else if (options.plan.isUncounted) yield* walkingSteps(options, cursor);
   else yield* windowSteps(options, cursor);
 }
 
@@ -129,13 +135,41 @@ function marked({ positions, marks }: { positions: readonly number[]; marks: rea
   return { positions, markAt: (row: number) => marks[row] as Mark };
 }
 
-function* walkingSteps(options: StepsOptions, cursor: Cursor): Generator<Step, void, undefined> {
-  const { lanes, rank, size, runLength } = options;
-  const { epoch, items = [] } = cursor;
-  const done = Array.from({ length: lanes.count }, (_, lane) => {
+/** Part after part; each until its end has been seen, so that the last runs of a part may be empty. */
+function* partSteps(
+  options: StepsOptions,
+  cursor: Cursor,
+  isOver: (part: number) => boolean,
+): Generator<Step, void, undefined> {
+  const { plan, lanes, rank, size, runLength } = options;
+  const { epoch } = cursor;
+  const done = itemsDone(lanes, cursor);
+  const key = plan.pool === undefined ? undefined : keyOf(plan.seed, epoch, partsUse);
+  for (const part of lanesInOrder(lanes.count, rank, size, key)) {
+    for (let first = done[part] as number; first < streamLength && !isOver(part); first += runLength) {
+      const start = first;
+      const positions = Array.from({ length: runLength }, (_, row) => positionOf(part, start + row, lanes));
+      const markAt = (row: number): Mark => ({ lane: part, items: epoch * streamLength + start + row + 1 });
+      yield { epoch, positions, markAt, weight: 1, globalSize: runLength };
+    }
+  }
+}
+
+/** Of the seed; stretches.ts has others. */
+const partsUse = 4;
+
+/** Items of this epoch that are done, of every lane. */
+function itemsDone(lanes: Lanes, { epoch, items = [] }: Cursor): number[] {
+  return Array.from({ length: lanes.count }, (_, lane) => {
     const length = laneLength(lane, lanes);
     return Math.min(length, Math.max(0, (items[lane] ?? epoch * length) - epoch * length));
   });
+}
+
+function* walkingSteps(options: StepsOptions, cursor: Cursor): Generator<Step, void, undefined> {
+  const { lanes, rank, size, runLength } = options;
+  const { epoch } = cursor;
+  const done = itemsDone(lanes, cursor);
   const walk = new LaneWalk(lanes, lanesOfRank(lanes.count, rank, size), done);
   for (;;) {
     const positions: number[] = [];

@@ -247,6 +247,6 @@ function silentError(limitMs: number): HorovodError {
   return new HorovodError(
     'ERR_HVD_TIMEOUT',
     `the threads that prepare data have delivered nothing for ${limitMs / 1000} s. The most likely cause is a function of map(), filter() or ` +
-      'flatMap() that does not return. If it only needs longer, raise HOROVOD_TIMEOUT_SECONDS.',
+      'flatMap(), or a source of moduleDataset(), that does not return. If it only needs longer, raise HOROVOD_TIMEOUT_SECONDS.',
   );
 }

@@ -54,6 +54,10 @@ export interface ReadItem {
   readonly item: WorkItem;
   readonly records: ReadRecords;
   readonly origins: Origins;
+  /** A part has ended: only the first of the item's positions exist, as many as `item` has here. */
+  readonly isEnd?: boolean;
+  /** Damaged records that were left out before. */
+  readonly damaged?: number;
 }
 
 /** What became of an item. */
@@ -64,4 +68,6 @@ export interface Computed {
   readonly rows: readonly number[];
   /** Damaged records that were left out. */
   readonly damaged: number;
+  /** A part has ended after this many rows of the item. */
+  readonly end?: number;
 }

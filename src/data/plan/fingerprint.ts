@@ -37,6 +37,15 @@ export function fingerprintOfFiles(files: readonly FileMark[]): { digests: strin
   return { digests, perGroup };
 }
 
+/** What the elements in a cache depend on: the calls before it, and the files. */
+export function fingerprintOfCache(nodes: readonly PlanNode[], files: readonly FileMark[]): string {
+  const calls = nodes.slice(
+    0,
+    nodes.findIndex(({ node }) => node === 'cache'),
+  );
+  return digest([fingerprintOfPlan(calls), fingerprintOfFiles(files).digests]);
+}
+
 function essence(node: PlanNode): unknown {
   if ('settings' in node) return essenceOfSource(node);
   if ('fn' in node) return { node: node.node, fn: essenceOfFunction(node.fn) };
@@ -44,14 +53,21 @@ function essence(node: PlanNode): unknown {
 }
 
 function essenceOfSource({ node, format, settings }: SourceNode): unknown {
-  const { shuffle, shard, uneven } = settings;
-  return { node, format, shuffle, shard, uneven };
+  const { shuffle, shard, uneven, index } = settings;
+  const { module } = format;
+  const named = typeof module === 'string' ? { ...format, module: nameOfModule(module) } : format;
+  // Without an index, the order is another one.
+  return { node, format: named, shuffle, shard, uneven, ...(index === 'none' ? { index } : {}) };
 }
 
 function essenceOfFunction(fn: FunctionReference | { readonly name: string }): unknown {
   if (!isReference(fn)) return { name: fn.name };
-  // Modules lie in other folders on other machines.
-  return { module: fn.module.slice(fn.module.lastIndexOf('/') + 1), name: fn.name, args: fn.args };
+  return { module: nameOfModule(fn.module), name: fn.name, args: fn.args };
+}
+
+/** Modules lie in other folders on other machines. */
+function nameOfModule(module: string): string {
+  return module.slice(module.lastIndexOf('/') + 1);
 }
 
 function digest(value: unknown): string {

@@ -17,6 +17,8 @@ export interface Plan {
   readonly batchAt: number;
   /** Some elements become none or several before they are batched: nobody knows how many positions a batch needs. */
   readonly isUncounted: boolean;
+  /** Nobody has counted the records: files and parts are read from their beginnings, one after another. Always uncounted. */
+  readonly isStreamed: boolean;
   /** Stages from here on run in the main thread. */
   readonly localFrom: number;
   /** Records that are used, all others do not exist for this pipeline: take() and skip() before shuffle(). */
@@ -47,7 +49,9 @@ export function normalise(nodes: readonly PlanNode[]): Plan {
   const stages: StageNode[] = [];
   let { shuffle } = source.settings;
   let batchAt = -1;
-  let [isUncounted, hasRepeat] = [false, false];
+  const isStreamed = source.node === 'moduleDataset' || source.settings.index === 'none';
+  let [isUncounted, hasRepeat] = [isStreamed, false];
+  if (isStreamed && shuffle !== null) checkStreamedShuffle(source, shuffle.pool);
   let epochs = 1;
   let total = Number.POSITIVE_INFINITY;
   let prefetch: number | 'auto' = 'auto';
@@ -60,6 +64,7 @@ export function normalise(nodes: readonly PlanNode[]): Plan {
       case 'shuffle':
         if (isBatched) throw misplaced('shuffle()', 'before batch(): batches are not shuffled, samples are');
         if (shuffle !== null) throw misplaced('shuffle()', 'once: this pipeline is shuffled already');
+        if (isStreamed) checkStreamedShuffle(source, node.pool);
         shuffle = { seed: node.seed, pool: node.pool };
         [records, positions] = [positions, everything];
         break;
@@ -77,10 +82,17 @@ export function normalise(nodes: readonly PlanNode[]): Plan {
           total = Math.min(total, node.count);
           break;
         }
+        if (isStreamed && !isBatched) {
+          throw misplaced(
+            `${node.node}()`,
+            `after batch(): the records of ${described(source)} are not counted`,
+          );
+        }
         if (isUncounted && !isBatched) {
           throw misplaced(`${node.node}()`, 'before filter() and flatMap(), or after batch()');
         }
-        if (isUncounted) noState ??= `${node.node}() follows filter() or flatMap()`;
+        if (isUncounted)
+          noState ??= `${node.node}() follows ${isStreamed ? described(source) : 'filter() or flatMap()'}`;
         if (isBatched) steps = narrowed(steps, node);
         else positions = narrowed(positions, node);
         break;
@@ -97,11 +109,19 @@ export function normalise(nodes: readonly PlanNode[]): Plan {
         break;
       default:
         checkStage(node as StageNode, isBatched, stages, isTfRecord);
+        if (isStreamed && node.node === 'cache') {
+          throw invalid(
+            'cache()',
+            `the records of ${described(source)} are not counted, so they cannot be found again`,
+          );
+        }
         if (node.node === 'filter' || node.node === 'flatMap') isUncounted ||= !isBatched;
         stages.push(node as StageNode);
     }
   }
-  if (isUncounted && Number.isFinite(total)) noState ??= 'take() follows filter() or flatMap()';
+  if (isUncounted && Number.isFinite(total)) {
+    noState ??= `take() follows ${isStreamed ? described(source) : 'filter() or flatMap()'}`;
+  }
   return {
     source,
     seed: shuffle?.seed ?? 0,
@@ -110,6 +130,7 @@ export function normalise(nodes: readonly PlanNode[]): Plan {
     batch: batchAt < 0 ? undefined : (stages[batchAt] as Plan['batch']),
     batchAt,
     isUncounted,
+    isStreamed,
     localFrom: firstLocal(stages, isUncounted ? batchAt : -1),
     records,
     positions,
@@ -119,6 +140,18 @@ export function normalise(nodes: readonly PlanNode[]): Plan {
     prefetch,
     noState,
   };
+}
+
+function checkStreamedShuffle(source: SourceNode, pool: number | 'all'): void {
+  if (pool !== 'all') return;
+  throw invalid(
+    'shuffle',
+    `pool: 'all' needs to know all records, and those of ${described(source)} are not counted`,
+  );
+}
+
+function described({ node }: SourceNode): string {
+  return node === 'moduleDataset' ? 'moduleDataset()' : `${node}() with index: 'none'`;
 }
 
 function narrowed({ skip, take }: Range, { node, count }: { node: 'take' | 'skip'; count: number }): Range {
