@@ -35,6 +35,7 @@ export const errorCodes = {
     'A file or folder is missing, exists already or may not be used, or its disk or server has failed.',
   ERR_HVD_DATA_STATE:
     'The state given to restore() belongs to another pipeline or to other files, or is damaged.',
+  ERR_HVD_DATA_SERVICE: 'A part of the data service is missing, was lost or has failed.',
   ERR_HVD_DATA_FUNCTION: 'A function of a data pipeline threw, or cannot be loaded.',
   ERR_HVD_TIMELINE: 'The timeline file cannot be written, or another timeline is already running.',
   ERR_HVD_NATIVE:

@@ -32,7 +32,7 @@ import { itemsOfEpochs, openRun, orderOf, type Place, type Run } from './execute
 import { formatOf } from './execute/source-formats.ts';
 import { type Cursor, stepsPerEpoch } from './execute/steps.ts';
 import { checkFeatures, type Features } from './formats/example/features.ts';
-import { checkState, checkStateIndex, type DataState } from './order/state.ts';
+import { checkState, type DataState } from './order/state.ts';
 import { merged, type RankItems } from './place-of-ranks.ts';
 import { fingerprintOfCache, fingerprintOfFiles, fingerprintOfPlan } from './plan/fingerprint.ts';
 import {
@@ -45,7 +45,15 @@ import {
 import type { ArrayColumn, CacheNode, NodeFunction, PlanNode, SourceNode } from './plan/nodes.ts';
 import { normalise, type Plan } from './plan/normalise.ts';
 import { recordKernels } from './record-kernels.ts';
+import { checkRestored } from './restored-files.ts';
 import { becomeResumable } from './resumable.ts';
+import { checkForService } from './service/job-plan.ts';
+import {
+  checkAfterService,
+  ServiceData,
+  type ServicePlace,
+  type ServiceRequest,
+} from './service/service-data.ts';
 
 type Fn<T, R> = FunctionReference | ((element: T, context: ElementContext) => R | Promise<R>);
 
@@ -54,7 +62,12 @@ interface Parts {
   readonly nodes: readonly PlanNode[];
   readonly functions: readonly ElementFunction[];
   readonly columns: readonly ArrayColumn[] | undefined;
+  /** Of a data service: the calls before it. `nodes` are those that follow. */
+  readonly service?: { readonly before: readonly PlanNode[]; readonly request: ServiceRequest } | undefined;
 }
+
+/** (request) => dataset: compute workers do what was called so far. */
+export const throughService: unique symbol = Symbol('horovod.data.service');
 
 const start: Cursor = { epoch: 0, position: 0, taken: 0 };
 
@@ -71,14 +84,25 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
   #index: readonly IndexedFile[] | undefined;
   /** Not compared with the files yet. */
   #restored: DataState | undefined;
+  /** Where the batches come from a data service. */
+  readonly #service: ServiceData | undefined;
   /** The iterator that moves the dataset on. */
   #current: { end(): Promise<void> } | undefined;
 
   private constructor(parts: Parts) {
     this.#parts = parts;
-    this.#plan = normalise(parts.nodes);
+    const { service } = parts;
+    this.#plan = normalise(service?.before ?? parts.nodes);
+    if (service !== undefined) {
+      const { nodes: after, functions } = parts;
+      const { before: nodes, request } = service;
+      this.#service = new ServiceData({ nodes, after, functions, request, meter: this.#meter });
+    }
     Object.defineProperty(this, shardKey, { value: this.#plan.source.settings.shard });
-    becomeResumable<DataPlace>(this, {
+    Object.defineProperty(this, throughService, {
+      value: (request: ServiceRequest) => this.#through(request),
+    });
+    becomeResumable<DataPlace | ServicePlace | undefined>(this, {
       place: () => this.#place(),
       agree: () => this.#agree(),
       resumeAt: (place) => this.#resumeAt(place),
@@ -212,6 +236,7 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
 
   /** Batches of an epoch for this rank, as far as it is known: for files, from the first iteration on. */
   get size(): number | null {
+    if (this.#service !== undefined) return this.#service.size;
     const files = this.#knownFiles();
     if (files === undefined) return null;
     const { steps } = orderOf(this.#plan, files, this.#placeOfRank(), this.#lanes);
@@ -251,6 +276,7 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
         `state(): this pipeline has no state, because ${noState}.`,
       );
     }
+    if (this.#service !== undefined) return this.#service.state();
     const files = await this.#files();
     const { steps } = orderOf(this.#plan, files, this.#placeOfRank(), this.#lanes);
     const { epoch, position, taken } = this.#cursor;
@@ -269,7 +295,13 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
 
   /** Goes to the place of a state: the next iterator starts there. Call it on all ranks. */
   restore(state: DataState): void {
-    const checked = checkState(state, { plan: fingerprintOfPlan(this.#parts.nodes) });
+    const nodes = this.#parts.service?.before ?? this.#parts.nodes;
+    const checked = checkState(state, { plan: fingerprintOfPlan(nodes) });
+    if (this.#service !== undefined) {
+      this.#service.restore(checked);
+      this.#abandon();
+      return;
+    }
     this.#restored = checked;
     const { epoch, position, taken = 0, items, inner, lanes } = checked;
     this.#resumeAt({ epoch, position, taken, items, inner, lanes });
@@ -281,7 +313,9 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
   }
 
   #with<R>(node: PlanNode, functions = this.#parts.functions): Dataset<R> {
-    return new Dataset<R>({ ...this.#parts, nodes: [...this.#parts.nodes, node], functions });
+    const { service, nodes } = this.#parts;
+    if (service !== undefined) checkAfterService(node, service.request.call);
+    return new Dataset<R>({ ...this.#parts, nodes: [...nodes, node], functions });
   }
 
   #withFunction<R>(node: 'map' | 'filter' | 'flatMap', fn: unknown): Dataset<R> {
@@ -294,9 +328,17 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
     return this.#with({ node, fn: local }, [...functions, fn as ElementFunction]);
   }
 
+  #through(request: ServiceRequest): Dataset<T> {
+    const { nodes: before, functions, service } = this.#parts;
+    if (service !== undefined) throw invalid(request.call, 'this dataset comes from a data service already');
+    checkForService(before, request.call);
+    return new Dataset<T>({ nodes: [], functions, columns: undefined, service: { before, request } });
+  }
+
   async #open(own: { end(): Promise<void> }): Promise<Run> {
     await this.#current?.end();
     this.#current = own;
+    if (this.#service !== undefined) return this.#service.open();
     const settings = readSettings(processEnvironment());
     const files = await this.#files();
     const place = this.#placeOfRank();
@@ -352,21 +394,8 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
       },
       this.#index,
     );
-    const restored = this.#restored;
-    if (restored !== undefined) {
-      const { digests, perGroup } = fingerprintOfFiles(this.#index);
-      const files = this.#index;
-      checkStateIndex(restored, {
-        plan: [],
-        index: digests,
-        describeIndex: (group) => {
-          const names = files.slice(group * perGroup, (group + 1) * perGroup).map(({ location }) => location);
-          if (names.length === 0) return `a file behind ${files.at(-1)?.location ?? 'the last one'}`;
-          return names.length === 1 ? (names[0] as string) : `one of the files ${names[0]} … ${names.at(-1)}`;
-        },
-      });
-      this.#restored = undefined;
-    }
+    if (this.#restored !== undefined) checkRestored(this.#restored, this.#index);
+    this.#restored = undefined;
     return this.#knownFiles() as readonly IndexedFile[];
   }
 
@@ -410,7 +439,7 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
   }
 
   /** For elastic states; within a job, what is read does not change. */
-  #place(): DataPlace {
+  #place(): DataPlace | ServicePlace | undefined {
     const { noState } = this.#plan;
     if (noState !== undefined) {
       throw new HorovodError(
@@ -418,11 +447,16 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
         `a dataset of an elastic state needs a state, and this pipeline has none, because ${noState}.`,
       );
     }
+    if (this.#service !== undefined) return this.#service.place();
     return { ...this.#cursor, ...this.#agreed, lanes: this.#lanes };
   }
 
   /** Each rank knows how far its own lanes are; after this, all know it of all, until the next batch. */
   #agree(): void {
+    if (this.#service !== undefined) {
+      this.#service.agree();
+      return;
+    }
     if (!this.#plan.isUncounted || this.#plan.noState !== undefined || !this.#isShared()) return;
     this.#agreed = merged(allgatherObjectSync(this.#ownItems(), { name: 'horovod.data.commit' }));
   }
@@ -440,10 +474,19 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
     return { items, inner, epoch, first: itemsOfEpochs(steps.lanes, epoch) };
   }
 
-  #resumeAt({ lanes, ...cursor }: DataPlace): void {
-    this.#cursor = cursor;
-    this.#agreed = undefined;
-    this.#lanes = lanes ?? this.#lanes;
+  #resumeAt(place: DataPlace | ServicePlace | undefined): void {
+    if (this.#service !== undefined) this.#service.resumeAt(place as ServicePlace | undefined);
+    else {
+      const { lanes, ...cursor } = place as DataPlace;
+      this.#cursor = cursor;
+      this.#agreed = undefined;
+      this.#lanes = lanes ?? this.#lanes;
+    }
+    this.#abandon();
+  }
+
+  /** The iterator is of an earlier place. */
+  #abandon(): void {
     const old = this.#current;
     this.#current = undefined;
     old?.end().catch(() => {});

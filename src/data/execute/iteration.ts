@@ -25,6 +25,8 @@ export interface BatchInfo {
 
 export interface Delivered {
   readonly value: unknown;
+  /** Where the data set is behind it. */
+  readonly position: number;
   /** Undefined where there are no batches. */
   readonly info: BatchInfo | undefined;
 }
@@ -43,6 +45,8 @@ export interface IterationOptions {
   readonly meter: Meter;
   readonly memoryBytes: number;
   readonly cursor: Cursor;
+  /** These steps, and no others: part of an epoch. */
+  readonly given?: Iterable<Step> | undefined;
   /** The loop has taken a batch, or an epoch has ended. */
   readonly onTaken: (cursor: Cursor) => void;
 }
@@ -120,7 +124,8 @@ export class Iteration {
     const { plan } = steps;
     this.#cursor = cursor;
     this.#epoch = cursor.epoch;
-    this.#steps = stepsOfEpoch(steps, cursor, (part) => this.#overParts.has(part));
+    this.#steps =
+      options.given?.[Symbol.iterator]() ?? stepsOfEpoch(steps, cursor, (part) => this.#overParts.has(part));
     this.#grouping = plan.isUncounted && plan.batch !== undefined ? new Grouping(plan.batch) : undefined;
     if (plan.isUncounted) {
       this.#items = [...(cursor.items ?? [])];
@@ -194,7 +199,7 @@ export class Iteration {
       if (turn.done) {
         this.#entries.push({ kind: 'end', epoch: this.#epoch });
         this.#epoch += 1;
-        this.#isExhausted = this.#epoch % steps.plan.epochs === 0;
+        this.#isExhausted = this.#epoch % steps.plan.epochs === 0 || this.#options.given !== undefined;
         this.#overParts.clear();
         const cursor = { epoch: this.#epoch, position: 0, taken: 0, items: this.#options.cursor.items };
         this.#steps = stepsOfEpoch(steps, cursor, (part) => this.#overParts.has(part));
@@ -320,7 +325,7 @@ export class Iteration {
     this.#held = [];
     this.#unclaimed = [];
     this.#madeInEpoch = 0;
-    this.#isOver = (epoch + 1) % steps.plan.epochs === 0;
+    this.#isOver = (epoch + 1) % steps.plan.epochs === 0 || this.#options.given !== undefined;
     const { taken } = this.#cursor;
     const next = { ...this.#cursor, epoch: epoch + 1, position: 0, taken: this.#isOver ? 0 : taken };
     if (this.#outputs.length > 0 || this.#ready !== undefined) {
@@ -374,7 +379,7 @@ export class Iteration {
       meter.took(samples, bytes);
     }
     const info = steps.plan.batch === undefined ? undefined : { epoch, position, weight, globalSize };
-    return { value, info };
+    return { value, position, info };
   }
 
   #endPass(): void {

@@ -51,8 +51,8 @@ export interface RunRequest {
 }
 
 export interface Run {
-  readonly iteration: Iteration;
-  readonly feed: Feed;
+  readonly iteration: Pick<Iteration, 'takeReady' | 'next' | 'nextSync'>;
+  readonly feed: Pick<Feed, 'close'>;
   /** Gets batches whose values the loop needs no longer. */
   release(batch: unknown): void;
 }
@@ -173,8 +173,8 @@ export async function openRun(request: RunRequest): Promise<Run> {
 }
 
 /** Stages [first, end) of the plan, for the main thread; undefined if there are none. */
-async function stagesOf(
-  { plan, functions }: RunRequest,
+export async function stagesOf(
+  { plan, functions }: Pick<RunRequest, 'plan' | 'functions'>,
   first: number,
   end: number,
 ): Promise<Stages | undefined> {
@@ -190,7 +190,17 @@ async function stagesOf(
   });
 }
 
-async function openFeed(request: RunRequest, order: ReadOrder, memory: BatchMemory): Promise<Feed> {
+/** What a feed is opened for. */
+export type FeedRequest = Pick<
+  RunRequest,
+  'plan' | 'columns' | 'files' | 'settings' | 'fileSystems' | 'functions'
+>;
+
+export async function openFeed(
+  request: FeedRequest,
+  order: ReadOrder,
+  memory: Pick<BatchMemory, 'allocate'>,
+): Promise<Feed> {
   const { plan, columns } = request;
   const stages = plan.stages.slice(0, plan.localFrom);
   const threads = threadsOf(request, stages);
@@ -210,7 +220,7 @@ async function openFeed(request: RunRequest, order: ReadOrder, memory: BatchMemo
 }
 
 /** Threads that compute; 0: the main thread does. Rows in memory that are only copied are not worth a thread. */
-function threadsOf({ plan, settings }: RunRequest, stages: readonly StageNode[]): number {
+function threadsOf({ plan, settings }: FeedRequest, stages: readonly StageNode[]): number {
   const { dataThreads, localCores = availableParallelism(), localSize } = settings;
   const isInMemory = plan.source.paths.length === 0 && plan.source.node !== 'moduleDataset';
   if (isInMemory && !stages.some((stage) => 'fn' in stage)) return 0;
@@ -218,11 +228,11 @@ function threadsOf({ plan, settings }: RunRequest, stages: readonly StageNode[])
 }
 
 async function startThreads(
-  request: RunRequest,
+  request: FeedRequest,
   order: ReadOrder,
   stages: readonly StageNode[],
   threads: number,
-  memory: BatchMemory,
+  memory: Pick<BatchMemory, 'allocate'>,
 ): Promise<Feed> {
   const { plan, files, settings, fileSystems } = request;
   const { source, seed } = plan;
@@ -260,8 +270,8 @@ function memoryFor({ dataMemoryMb }: Settings): number {
   return (dataMemoryMb * 2 ** 20) / 2;
 }
 
-function readerOf(
-  { plan, files, settings, fileSystems }: RunRequest,
+export function readerOf(
+  { plan, files, settings, fileSystems }: FeedRequest,
   order: ReadOrder,
   isOrderOnly: boolean,
 ): Reader {

@@ -23,6 +23,38 @@ export interface DataState {
   readonly items?: readonly number[];
   /** Pipelines with flatMap(): how many elements of the next item of each lane are done. */
   readonly inner?: readonly number[];
+  /** Data from a data service: which batches of each group are done, and how the data is divided into groups. */
+  readonly service?: ServiceProgress;
+}
+
+/** How far a job of a data service is. */
+export interface ServiceProgress {
+  readonly layout: {
+    readonly lanes: number;
+    readonly groups: number;
+    readonly isByLane: boolean;
+    readonly copies: number;
+  };
+  /** Of each group, ranges [from, to) of batches. */
+  readonly done: readonly (readonly (readonly [from: number, to: number])[])[];
+  /** Of a rank that has a job of its own. */
+  readonly rank?: number;
+}
+
+export function isServicePlace(value: unknown): value is ServiceProgress {
+  const { layout, done } = Object(value) as Partial<ServiceProgress>;
+  const whole = (each: unknown) => Number.isSafeInteger(each) && (each as number) >= 0;
+  const { lanes, groups, isByLane, copies } = Object(layout) as Partial<ServiceProgress['layout']>;
+  return (
+    [lanes, groups, copies].every(whole) &&
+    typeof isByLane === 'boolean' &&
+    Array.isArray(done) &&
+    done.every(
+      (ranges: unknown) =>
+        Array.isArray(ranges) &&
+        ranges.every((range: unknown) => Array.isArray(range) && range.length === 2 && range.every(whole)),
+    )
+  );
 }
 
 /** What a state is compared with. */
