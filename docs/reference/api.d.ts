@@ -881,6 +881,7 @@ export declare const errorCodes: {
     readonly ERR_HVD_DATA_FILE: 'A file with training data is missing, damaged or of another format, or cannot be written.';
     readonly ERR_HVD_FILE_SYSTEM: 'A file or folder is missing, exists already or may not be used, or its disk or server has failed.';
     readonly ERR_HVD_DATA_STATE: 'The state given to restore() belongs to another pipeline or to other files, or is damaged.';
+    readonly ERR_HVD_DATA_SERVICE: 'A part of the data service is missing, was lost or has failed.';
     readonly ERR_HVD_DATA_FUNCTION: 'A function of a data pipeline threw, or cannot be loaded.';
     readonly ERR_HVD_TIMELINE: 'The timeline file cannot be written, or another timeline is already running.';
     readonly ERR_HVD_NATIVE: 'The native addon is missing, or it failed because of a bug, a broken system call or a rank that could not be stopped.';
@@ -1517,6 +1518,8 @@ export interface DataState {
     readonly items?: readonly number[];
     /** Pipelines with flatMap(): how many elements of the next item of each lane are done. */
     readonly inner?: readonly number[];
+    /** Data from a data service: which batches of each group are done, and how the data is divided into groups. */
+    readonly service?: ServiceProgress;
 }
 
 /** Turns records into elements. */
@@ -1531,6 +1534,8 @@ export interface Decoder {
 
 export interface Delivered {
     readonly value: unknown;
+    /** Where the data set is behind it. */
+    readonly position: number;
     /** Undefined where there are no batches. */
     readonly info: BatchInfo | undefined;
 }
@@ -1734,6 +1739,8 @@ export interface IterationOptions {
     readonly meter: Meter;
     readonly memoryBytes: number;
     readonly cursor: Cursor;
+    /** These steps, and no others: part of an epoch. */
+    readonly given?: Iterable<Step> | undefined;
     /** The loop has taken a batch, or an epoch has ended. */
     readonly onTaken: (cursor: Cursor) => void;
 }
@@ -1966,10 +1973,24 @@ export type Rows = {
 };
 
 export interface Run {
-    readonly iteration: Iteration;
-    readonly feed: Feed;
+    readonly iteration: Pick<Iteration, 'takeReady' | 'next' | 'nextSync'>;
+    readonly feed: Pick<Feed, 'close'>;
     /** Gets batches whose values the loop needs no longer. */
     release(batch: unknown): void;
+}
+
+/** How far a job of a data service is. */
+export interface ServiceProgress {
+    readonly layout: {
+        readonly lanes: number;
+        readonly groups: number;
+        readonly isByLane: boolean;
+        readonly copies: number;
+    };
+    /** Of each group, ranges [from, to) of batches. */
+    readonly done: readonly (readonly (readonly [from: number, to: number])[])[];
+    /** Of a rank that has a job of its own. */
+    readonly rank?: number;
 }
 
 export type ShardPolicy = 'lanes' | 'files' | 'records' | 'none';
@@ -3135,6 +3156,8 @@ export interface DataState {
     readonly items?: readonly number[];
     /** Pipelines with flatMap(): how many elements of the next item of each lane are done. */
     readonly inner?: readonly number[];
+    /** Data from a data service: which batches of each group are done, and how the data is divided into groups. */
+    readonly service?: ServiceProgress;
 }
 
 /** All features of a serialized tf.train.Example. */
