@@ -46,3 +46,21 @@ test('a script runs with this Node and its options, anything else as a program',
     args: ['train.py'],
   });
 });
+
+test('the command of this package needs no PATH, and its compute workers load TypeScript', () => {
+  const status = resolveCommand(['horovod', 'status', '--once'], '/node', ['--expose-gc']);
+  assert.equal(status.file, '/node');
+  assert.deepEqual(
+    status.args.map((word) => word.replace(/^.*\//, '')),
+    ['--expose-gc', 'main.js', 'status', '--once'],
+  );
+  const [flag, loader, command, ...rest] = resolveCommand(
+    ['horovod', 'compute-worker', 'f'],
+    '/node',
+    [],
+  ).args;
+  assert.equal(flag, '--import');
+  assert.match(loader as string, /^file:.*\/typescript\/register\.js$/);
+  assert.match(command as string, /\/cli\/main\.js$/);
+  assert.deepEqual(rest, ['compute-worker', 'f']);
+});

@@ -1,8 +1,10 @@
 // What to run for the words after the flags. A script runs with this Node; TypeScript goes through our loader
-// (typescript/), in the same way on every version of Node. Everything else is run as a program.
+// (typescript/), in the same way on every version of Node. `horovod` is the command of this package, wherever it is installed, so
+// that nobody needs it on the PATH. Everything else is run as a program.
 
 import { existsSync, statSync } from 'node:fs';
 import { extname, isAbsolute } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { RankCommand } from './spawn/rank-process.ts';
 
 const scriptExtensions = ['.js', '.mjs', '.cjs', '.ts', '.mts', '.cts'];
@@ -14,8 +16,14 @@ export function resolveCommand(
   execArgv: readonly string[],
 ): RankCommand {
   const [file = '', ...args] = words;
-  if (!isScript(file)) return { file, args };
   const loader = new URL('./typescript/register.js', import.meta.url).href;
+  if (file === 'horovod') {
+    // Pipelines may name functions of TypeScript modules.
+    const hooks = args[0] === 'compute-worker' ? ['--import', loader] : [];
+    const command = fileURLToPath(new URL('../cli/main.js', import.meta.url));
+    return { file: execPath, args: [...nodeOptionsForRanks(execArgv), ...hooks, command, ...args] };
+  }
+  if (!isScript(file)) return { file, args };
   return {
     file: execPath,
     args: [

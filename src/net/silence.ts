@@ -31,6 +31,11 @@ export class SilenceDetector<Peer> {
     this.#heardAt.set(peer, this.#runMs);
   }
 
+  /** It does not keep this process alive. */
+  unref(): void {
+    this.#timer.unref();
+  }
+
   stop(): void {
     clearInterval(this.#timer);
   }

@@ -49,7 +49,7 @@ export class JobSecret {
     return Buffer.from(hkdfSync('sha256', this.#key, salt, use, secretBytes));
   }
 
-  /** For the environment of a rank that is about to be started, and nothing else. */
+  /** For the environment of a rank that is about to be started, or the config file of a data service, and nothing else. */
   revealForEnvironment(): string {
     return this.#key.toString('hex');
   }

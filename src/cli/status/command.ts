@@ -3,6 +3,7 @@
 import { hostname, userInfo } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { defaultMemoryDirectory } from '../../control/memory-file.ts';
+import { HorovodError } from '../../errors.ts';
 import { type Found, findBlocks } from '../../observe/status/find-jobs.ts';
 import { readJobs } from '../../observe/status/job-view.ts';
 import { processEnvironment } from '../../settings/environment.ts';
@@ -10,6 +11,7 @@ import { readSettings } from '../../settings/read-settings.ts';
 import type { CommandOutput, Subcommand } from '../subcommand.ts';
 import { parseStatusOptions, type Screen, type StatusOptions, statusHelp } from './options.ts';
 import { runOverSsh } from './over-ssh.ts';
+import { renderService } from './service-table.ts';
 import { renderJobs } from './table.ts';
 
 const liveSeconds = 2;
@@ -59,6 +61,7 @@ function remoteArguments({ job, json, watchSeconds, screen }: StatusOptions): st
 }
 
 async function show(options: StatusOptions, output: CommandOutput): Promise<number> {
+  if (options.config !== undefined) return showService(options.config, options, output);
   const { job, json, watchSeconds, screen } = options;
   const directory = readSettings(processEnvironment()).shmDirectory ?? defaultMemoryDirectory();
   for (let rounds = 0; ; rounds++) {
@@ -75,6 +78,27 @@ async function show(options: StatusOptions, output: CommandOutput): Promise<numb
       return 1;
     }
     if (!json) output.out(pictureOf(renderJobs(jobs, now), now, screen, rounds));
+    if (watchSeconds === undefined) return 0;
+    await sleep(watchSeconds * 1000);
+  }
+}
+
+async function showService(config: string, options: StatusOptions, output: CommandOutput): Promise<number> {
+  const { json, watchSeconds, screen } = options;
+  const { TfDataServiceConfig } = await import('../../data/service/config.ts');
+  await using client = (await TfDataServiceConfig.read(config)).computeClient();
+  for (let rounds = 0; ; rounds++) {
+    const status = await client.status().catch((error: unknown) => {
+      if (rounds > 0 && HorovodError.is(error) && error.code === 'ERR_HVD_SHUT_DOWN') return undefined;
+      throw error;
+    });
+    if (status === undefined) {
+      if (!json) output.out('The data service has ended.\n');
+      return 0;
+    }
+    const now = Date.now();
+    if (json) output.out(`${JSON.stringify({ takenAt: now, service: status })}\n`);
+    else output.out(pictureOf(renderService(status), now, screen, rounds));
     if (watchSeconds === undefined) return 0;
     await sleep(watchSeconds * 1000);
   }

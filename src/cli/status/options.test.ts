@@ -34,8 +34,14 @@ describe('the options of horovod status', () => {
     );
   });
 
+  test('can be the config of a data service', () => {
+    assert.equal(parseStatusOptions(['--once', '/tmp/compute.json']).config, '/tmp/compute.json');
+    assert.equal('config' in parseStatusOptions([]), false);
+  });
+
   for (const [argv, message] of [
-    [['all'], /unexpected argument "all"/],
+    [['compute.json', 'all'], /unexpected argument "all"/],
+    [['compute.json', '--job', '1a2b'], /cannot be used with the config of a data service/],
     [['--wacht', '2'], /Unknown option '--wacht'/],
     [['--watch', 'often'], /--watch expects a number from 0.1 to 86400, not "often"/],
     [['--watch', '0'], /--watch expects a number/],

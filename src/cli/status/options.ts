@@ -11,6 +11,8 @@ export interface Screen {
 
 export interface StatusOptions {
   readonly help: boolean;
+  /** Of the config of a data service, which is shown instead of jobs. */
+  readonly config?: string | undefined;
   readonly json: boolean;
   readonly once: boolean;
   /** Undefined: depends on the terminal. */
@@ -24,10 +26,13 @@ export interface StatusOptions {
 }
 
 export const statusHelp = `Usage: horovod status [options]
+       horovod status CONFIG [--watch SECONDS | --once] [--json]
 
 Show what the ranks of running jobs are doing. On a terminal, the table is updated every 2 s until you press Ctrl-C or the
 jobs end; otherwise it is printed once. It shows all your jobs on this machine, no matter how they were started, with the
 ranks on all their hosts. It needs no port and does not disturb the ranks.
+
+With CONFIG, the config file of a data service, show its jobs and workers.
 
 Options:
   -w, --watch SECONDS       Print the table every SECONDS, even if the output is not a terminal
@@ -47,6 +52,13 @@ Columns:
   late             How long the others have been waiting for this rank, or how late it was in each of the last steps
   age              Age of the information: about 0.5 s, or 1.5 s for ranks on other hosts
 
+Columns of a data service:
+  worker           Its number; D: its process also runs a dispatcher
+  batches/s, MB/s  What it sends to training processes
+  leases           Parts of the data that it works on
+  arena            How full its memory for finished batches is
+  busiest stage    What its threads spend most of their time on
+
 The exit code is 0, 1 if there is no such job, or 2 for usage errors.
 `;
 
@@ -62,7 +74,8 @@ export function parseStatusOptions(argv: readonly string[]): StatusOptions {
     'ssh-port': { type: 'string', short: 'p' },
     'ssh-identity-file': { type: 'string' },
   });
-  if (positionals.length > 0) throw settingError(`unexpected argument ${JSON.stringify(positionals[0])}.`);
+  const [config, ...more] = positionals;
+  if (more.length > 0) throw settingError(`unexpected argument ${JSON.stringify(more[0])}.`);
   const { help = false, json = false, once = false, job, host } = values;
   const watchSeconds =
     values.watch === undefined
@@ -75,6 +88,9 @@ export function parseStatusOptions(argv: readonly string[]): StatusOptions {
   if (host !== undefined && !/^[^\s-][^\s]*$/.test(host)) {
     throw settingError(`--host expects the name of a machine, not ${JSON.stringify(host)}.`);
   }
+  if (config !== undefined && (job !== undefined || host !== undefined)) {
+    throw settingError('--job and --host cannot be used with the config of a data service.');
+  }
   const port = values['ssh-port'];
   const sshPort =
     port === undefined ? undefined : numberOf(port, { flag: '--ssh-port', min: 1, max: 65_535 });
@@ -84,6 +100,7 @@ export function parseStatusOptions(argv: readonly string[]): StatusOptions {
   }
   return {
     help,
+    ...(config === undefined ? {} : { config }),
     json,
     once,
     screen: screenOf(values.screen),

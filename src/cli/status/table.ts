@@ -5,12 +5,9 @@ import { listRanks } from '../../console/list-ranks.ts';
 import { plain } from '../../console/terminal-text.ts';
 import type { JobView, RankView } from '../../observe/status/job-view.ts';
 import type { PendingCollective, RankStatus } from '../../observe/status/rank-status.ts';
+import { cut, type TextColumn, textTable } from './text-table.ts';
 
-interface Column {
-  readonly title: string;
-  readonly align: 'left' | 'right';
-  /** Longer cells are cut. */
-  readonly max: number;
+interface Column extends TextColumn {
   readonly cell: (view: RankView, job: { readonly all: readonly RankView[]; readonly now: number }) => string;
 }
 
@@ -56,28 +53,14 @@ export function renderJobs(jobs: readonly JobView[], now: number): string {
 }
 
 function renderJob(job: JobView, now: number): string {
-  const rows = job.ranks.map((view) =>
-    columns.map(({ cell, max }) => cut(plain(cell(view, { all: job.ranks, now })), max)),
-  );
-  const widths = columns.map(({ title }, i) =>
-    Math.max(title.length, ...rows.map((row) => (row[i] as string).length)),
-  );
-  const line = (cells: readonly string[]) =>
-    cells
-      .map((cell, i) => {
-        const width = widths[i] as number;
-        return columns[i]?.align === 'right' ? cell.padStart(width) : cell.padEnd(width);
-      })
-      .join('  ')
-      .trimEnd();
-  const titles = columns.map(({ title }) => title);
+  const rows = job.ranks.map((view) => columns.map(({ cell }) => cell(view, { all: job.ranks, now })));
   // In an elastic job, the failure of a generation is the reason for a reset.
   const failure =
     job.failure === undefined || job.generation !== undefined
       ? []
       : [`failed: ${cut(plain(job.failure), 300)}`];
   const resets = resetLines(job, now);
-  return `${[headline(job, now), ...failure, line(titles), ...rows.map(line), ...resets].join('\n')}\n`;
+  return `${[headline(job, now), ...failure, ...textTable(columns, rows), ...resets].join('\n')}\n`;
 }
 
 /** '12 s ago: rank 1 on a was killed by SIGKILL; 2 ranks, 140 ms, 1 step repeated (generation 2)' */
@@ -223,8 +206,4 @@ function amount(value: number): string {
 
 function count(number: number, what: string): string {
   return `${number} ${what}${number === 1 ? '' : 's'}`;
-}
-
-function cut(text: string, max: number): string {
-  return text.length <= max ? text : `${text.slice(0, max - 1)}…`;
 }

@@ -19,6 +19,8 @@ export interface ConnectOptions {
   readonly client: string;
   /** Whether the server may be started after us: then nobody there, or somebody else there, is tried again. */
   readonly mayComeLater: boolean;
+  /** What to do about it, in error texts, where the server is that of another kind of service. */
+  readonly advice?: string | undefined;
 }
 
 /**
@@ -62,29 +64,33 @@ function isDefinite(sight: Sight | undefined): boolean {
   return sight !== undefined && !['silent', 'closed', 'taken'].includes(sight.kind);
 }
 
-function unreachable({ client, server }: ConnectOptions, dial: Dial): HorovodError {
+function unreachable({ client, server, advice: given }: ConnectOptions, dial: Dial): HorovodError {
   const error = dial.sights.find((sight) => sight?.kind === 'error');
   const isRejected = dial.sights.some((sight) => sight?.kind === 'rejected' || sight?.kind === 'other');
   const isTaken = dial.sights.some((sight) => sight?.kind === 'taken');
-  const advice = isTaken
-    ? ' Do two processes of this job have the same HOROVOD_RANK?'
-    : isRejected
-      ? ' Are _HOROVOD_SECRET_KEY, HOROVOD_JOB_ID and HOROVOD_RANK those of an earlier job, or changed by a wrapper script?'
-      : '';
+  const advice = given ?? adviceFor({ isTaken, isRejected });
   return new HorovodError(
     'ERR_HVD_RENDEZVOUS',
-    `${client} cannot connect to ${server}: ${dial.describe()}.${advice}`,
+    `${client} cannot connect to ${server}: ${dial.describe()}.${advice === '' ? '' : ` ${advice}`}`,
     { cause: error?.kind === 'error' ? error.error : undefined },
   );
 }
 
-function timedOut({ client, server, timeoutMs, mayComeLater }: ConnectOptions, dial: Dial): HorovodError {
-  const advice = mayComeLater
+function adviceFor(seen: { readonly isTaken: boolean; readonly isRejected: boolean }): string {
+  if (seen.isTaken) return 'Do two processes of this job have the same HOROVOD_RANK?';
+  return seen.isRejected
+    ? 'Are _HOROVOD_SECRET_KEY, HOROVOD_JOB_ID and HOROVOD_RANK those of an earlier job, or changed by a wrapper script?'
+    : '';
+}
+
+function timedOut(options: ConnectOptions, dial: Dial): HorovodError {
+  const { client, server, timeoutMs, mayComeLater, advice: given } = options;
+  const own = mayComeLater
     ? 'Has it been started, and can this machine reach that one (firewall)?'
     : 'Is horovodrun still running, and not stopped?';
+  const advice = given ?? `${own} To wait longer, use --start-timeout or HOROVOD_START_TIMEOUT.`;
   return new HorovodError(
     'ERR_HVD_TIMEOUT',
-    `${client} could not connect to ${server} within ${inSeconds(timeoutMs)}: ${dial.describe()}. ${advice} ` +
-      'To wait longer, use --start-timeout or HOROVOD_START_TIMEOUT.',
+    `${client} could not connect to ${server} within ${inSeconds(timeoutMs)}: ${dial.describe()}. ${advice}`,
   );
 }

@@ -14,7 +14,9 @@ export type StoreChannel = (typeof storeChannels)[number];
 export type Request =
   | { readonly op: 'set'; readonly id: number; readonly key: string; readonly value: string }
   | { readonly op: 'get'; readonly id: number; readonly key: string; readonly from?: number }
-  /** The caller of the get `id` waits no longer. */
+  /** A question to whoever runs the server, and not to the store: the registry of a data service. Answered with a value. */
+  | { readonly op: 'call'; readonly id: number; readonly body: string }
+  /** The caller of the get or call `id` waits no longer. */
   | { readonly op: 'cancel'; readonly id: number }
   /** The caller closes its store: the end of the connection is no loss. */
   | { readonly op: 'leave'; readonly id: number };
@@ -30,6 +32,7 @@ const maxFailureBytes = 4096;
 const requestFields: Readonly<Record<string, Fields>> = {
   set: { key: isKey, value: isText },
   get: { key: isKey, from: (value) => value === undefined || isCount(value) },
+  call: { body: isText },
   cancel: {},
   leave: {},
 };

@@ -30,6 +30,8 @@ export interface TcpStoreServerOptions
   readonly onRequest?: () => void;
   /** Whether a client may read and write a key. Default: every client every key. */
   readonly mayUse?: (rank: number, key: string) => boolean;
+  /** Answers the calls of clients; without it they fail. The signal says that the client waits no longer. */
+  readonly onCall?: (rank: number, body: string, signal: AbortSignal) => Promise<string>;
   /** The end of such a connection; `hasLeft` is false if it came without a goodbye. */
   readonly onMemberGone?: (rank: number, hasLeft: boolean) => void;
 }
@@ -111,6 +113,11 @@ export class TcpStoreServer {
   /** Requests of members that wait for their answer. */
   get waiting(): number {
     return this.#waiting;
+  }
+
+  /** Ends the connections of a client that is not heard any more. */
+  drop(rank: number): void {
+    for (const channel of this.#channels) this.#taken.get(`${rank} ${channel}`)?.destroy();
   }
 
   /** Whether it keeps this process alive: the launcher's does, one in a rank only while others need it. */
@@ -201,8 +208,11 @@ export class TcpStoreServer {
     try {
       this.#waiting++;
       waits.set(id, wait);
-      if (this.#options.mayUse?.(rank, request.key) === false) throw notAMember(request.key);
-      if (request.op === 'set') {
+      if (request.op === 'call') {
+        response = { op: 'value', id, value: await this.#answer(rank, request.body, wait.signal) };
+      } else if (this.#options.mayUse?.(rank, request.key) === false) {
+        throw notAMember(request.key);
+      } else if (request.op === 'set') {
         await this.store.set(request.key, request.value);
         response = { op: 'done', id };
       } else {
@@ -217,6 +227,18 @@ export class TcpStoreServer {
     }
     if (!wait.signal.aborted && socket.writable) socket.write(frames.seal(encodeMessage(response)));
   }
+
+  async #answer(rank: number, body: string, signal: AbortSignal): Promise<string> {
+    const { onCall } = this.#options;
+    if (onCall === undefined) throw new HorovodError('ERR_HVD_RENDEZVOUS', 'this store answers no calls.');
+    const value = await onCall(rank, body, signal);
+    if (fits({ op: 'value', id: Number.MAX_SAFE_INTEGER, value })) return value;
+    throw new HorovodError('ERR_HVD_RENDEZVOUS', `an answer of ${value.length} characters is too long.`);
+  }
+}
+
+function fits(response: Response): boolean {
+  return Buffer.byteLength(encodeMessage(response)) <= maxFrameBytes;
 }
 
 function keyOf({ from, channel }: ReceivedClaim): string {

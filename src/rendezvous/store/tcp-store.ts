@@ -36,6 +36,10 @@ export interface TcpStoreOptions extends Identity {
   readonly serverRank?: number;
   /** Whether the server may be started after us. */
   readonly mayComeLater?: boolean;
+  /** What to do if there is no connection, in error texts; what helps ranks of a job unless given. */
+  readonly advice?: string | undefined;
+  /** Called once when the connection is lost, and not when it is closed. */
+  readonly onLost?: (error: HorovodError) => void;
   /** For connecting and the challenge. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal | undefined;
@@ -55,9 +59,12 @@ export class TcpStore implements Store {
   readonly #who: string;
   readonly #pending = new Map<number, Pending>();
   #nextId = 0;
+  readonly #onLost: ((error: HorovodError) => void) | undefined;
   #end: HorovodError | undefined;
 
-  private constructor(connection: Connection, server: string, client: string, serverRank?: number) {
+  private constructor(connection: Connection, server: string, client: string, options: TcpStoreOptions) {
+    const { serverRank } = options;
+    this.#onLost = options.onLost;
     const { socket, address } = connection;
     this.#socket = socket;
     this.#frames = new SealedFrames(connection.keysFor('frames'), maxFrameBytes);
@@ -88,8 +95,9 @@ export class TcpStore implements Store {
 
   /** Connects and proves the secret both ways; ERR_HVD_RENDEZVOUS says what was wrong, never the secret. */
   static async connect(options: TcpStoreOptions): Promise<TcpStore> {
-    const { secret, jobId, rank, address, serverRank, signal, timeoutMs = 30_000 } = options;
+    const { secret, jobId, rank, address, signal, timeoutMs = 30_000 } = options;
     const { server = 'the launcher', client = `rank ${rank}`, mayComeLater = false, channel = '' } = options;
+    const { advice } = options;
     const addresses = address.split(',');
     if (parseAddresses(address) === undefined) {
       throw rendezvous(`"${address}" is not an address of ${server}. It should be host:port.`);
@@ -104,9 +112,10 @@ export class TcpStore implements Store {
       server,
       client,
       mayComeLater,
+      advice,
       ...wait,
     });
-    return new TcpStore(connection, server, client, serverRank);
+    return new TcpStore(connection, server, client, options);
   }
 
   async set(key: string, value: string, options: WaitOptions = {}): Promise<void> {
@@ -122,6 +131,11 @@ export class TcpStore implements Store {
     );
   }
 
+  /** Asks whoever runs the server, where that answers calls. */
+  async call(body: string, what: string, options: WaitOptions = {}): Promise<string> {
+    return this.#request({ op: 'call', body }, what, options);
+  }
+
   close(): void {
     if (this.#end !== undefined) return;
     // Gone in good order: one word before the connection ends.
@@ -132,24 +146,29 @@ export class TcpStore implements Store {
     this.#rejectAll(this.#end);
   }
 
-  /** For tests: as if the process had been killed. */
+  /** As if the process had been killed: for tests, and for a server that is silent. */
   closeAbruptly(): void {
     this.#finish(new HorovodError('ERR_HVD_SHUT_DOWN', 'the store was closed.'));
   }
 
   async #request(
-    body: { op: 'set'; key: string; value: string } | { op: 'get'; key: string; from?: number },
+    body:
+      | { op: 'set'; key: string; value: string }
+      | { op: 'get'; key: string; from?: number }
+      | { op: 'call'; body: string },
     what: string,
     options: WaitOptions,
   ): Promise<string> {
     if (this.#end !== undefined) throw this.#end;
-    if (body.key.length === 0 || body.key.length > maxKeyLength) {
+    if (body.op !== 'call' && (body.key.length === 0 || body.key.length > maxKeyLength)) {
       throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `a key has 1 to ${maxKeyLength} characters.`);
     }
     const id = this.#nextId++;
     const request = { ...body, id } as Request;
-    if (Buffer.byteLength(encodeMessage(request)) > maxFrameBytes)
-      throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `the value of "${body.key}" is too long.`);
+    if (Buffer.byteLength(encodeMessage(request)) > maxFrameBytes) {
+      const long = body.op === 'call' ? 'a call' : `the value of "${body.key}"`;
+      throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `${long} is too long.`);
+    }
     try {
       return await waitFor<string>(
         (resolve, reject) => {
@@ -185,6 +204,7 @@ export class TcpStore implements Store {
     this.#end = error;
     this.#socket.destroy();
     this.#rejectAll(error);
+    this.#onLost?.(error);
   }
 
   #rejectAll(error: HorovodError): void {

@@ -1,7 +1,8 @@
 // Reading training data: threads, memory, where indexes are kept.
 
 import { resolve } from 'node:path';
-import { anyText, integer } from '../kinds.ts';
+import type { JobSecret } from '../job-secret.ts';
+import { anyText, integer, secretKey } from '../kinds.ts';
 import { inGroup, type SettingsOf } from '../setting.ts';
 
 export interface DataSettings {
@@ -9,6 +10,8 @@ export interface DataSettings {
   readonly dataThreads: number | undefined;
   readonly dataMemoryMb: number;
   readonly dataCache: string | undefined;
+  /** Of a data service; undefined: its config file has it. */
+  readonly dataServiceKey: JobSecret | undefined;
 }
 
 const absolute = (text: string): string => (text === '' || /^[a-z]+:/.test(text) ? text : resolve(text));
@@ -32,5 +35,12 @@ export const dataSettings: SettingsOf<DataSettings> = inGroup('Files', {
     kind: anyText,
     defaultText: 'beside the data',
     text: 'Folder for the indexes of data files (where their records are). By default they are written beside the files, if that is possible.',
+  },
+  dataServiceKey: {
+    env: 'HOROVOD_DATA_SERVICE_KEY',
+    kind: secretKey,
+    isSecret: true,
+    defaultText: 'in the config file of the data service',
+    text: 'Key of a data service, 32 bytes in hex, the same for compute workers and training processes. Keeps it out of the config file, where others may be able to read that. Never printed.',
   },
 });
