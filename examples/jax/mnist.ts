@@ -77,10 +77,7 @@ for (let epoch = 0; epoch < epochs; epoch++) {
 }
 
 // Plain numbers in a tree are reduced too.
-const { correct, tested } = hvd.allreduceSync(
-  { correct: countCorrect(testing), tested: testing.count },
-  { op: hvd.Sum },
-);
+const { correct, tested } = hvd.allreduceSync(test(testing), { op: hvd.Sum });
 say(`test accuracy ${((100 * correct) / tested).toFixed(2)} % of ${tested} images`);
 await hvd.shutdown();
 
@@ -123,16 +120,17 @@ function takeBatch(digits: Digits, order: Uint32Array, first: number): [JaxArray
   ];
 }
 
-function countCorrect({ count, images, labels }: Digits): number {
+function test({ count, images, labels }: Digits): { correct: number; tested: number } {
   const atOnce = 500;
-  let correct = 0;
+  let [correct, tested] = [0, 0];
   for (let first = 0; first < count; first += atOnce) {
     const length = Math.min(atOnce, count - first); // the last part may be shorter
     const part = images.slice(first * pixels, (first + length) * pixels);
     const likeliest = predict(tree.ref(params), np.array(part, { shape: [length, pixels] })).dataSync();
     for (let i = 0; i < length; i++) if (likeliest[i] === labels[first + i]) correct++;
+    tested += likeliest.length;
   }
-  return correct;
+  return { correct, tested };
 }
 
 /** The numbers from 0 to count - 1 in random order (Fisher-Yates). */
