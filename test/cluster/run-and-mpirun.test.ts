@@ -73,6 +73,24 @@ describe('run() and mpirun over hosts', { skip }, () => {
       ]);
     });
 
+    test(`${program}: run() gives ranks of other hosts no address that means their own host`, {
+      skip: why || noEngine,
+    }, async () => {
+      const argv = [process.execPath, path('run/with-mpirun.ts'), 'host1:1,host2:1'];
+      const { exitCode, stdout, stderr } = await box.exec('host1', argv, { env });
+      assert.equal(exitCode, 0, stderr);
+      const found = JSON.parse(stdout) as { host: string; addresses: string }[];
+      assert.deepEqual(
+        found.map(({ host }) => host),
+        ['host1', 'host2'],
+      );
+      for (const { addresses } of found) {
+        assert.match(addresses, /^10\.77\.0\.1:\d+/);
+        assert.doesNotMatch(addresses, /127\.|localhost|::1/);
+      }
+      await box.assertNothingLeft();
+    });
+
     test(`${program}: the ranks of all hosts die with horovodrun`, { skip: why }, async () => {
       const job = startOnBox(box, report, {
         hosts: 'host1:1,host2:1',
