@@ -1,5 +1,5 @@
 // System packages, which npm cannot install: a C++ compiler, pip for tfjs-node, and sshd, MPI, Gloo and Slurm for tests on hosts in
-// a box. On CI (CI=true) apt-get installs compiler and pip; as root on Debian or Ubuntu it installs the packages of the cluster
+// a box, a browser for tests of pages. On CI (CI=true) apt-get installs compiler and pip; as root on Debian or Ubuntu it installs the packages of these
 // tests. Elsewhere we only look for them and say what to install.
 
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -52,21 +52,22 @@ export async function installOnCi(packages) {
 }
 
 /** Packages by purpose. A missing package disables only the tests that need its line. */
-const clusterPackages = {
+const testPackages = {
   'hosts in a box': ['iproute2', 'procps', 'openssh-server', 'openssh-client', 'nftables', 'python3'],
   'Open MPI': ['openmpi-bin', 'libopenmpi-dev'],
   MPICH: ['mpich', 'libmpich-dev'],
   Gloo: ['libgloo-dev'],
   containers: ['bubblewrap'],
   Slurm: ['slurmctld', 'slurmd', 'slurm-client', 'slurm-wlm-basic-plugins', 'munge'],
+  'a browser': ['chromium', 'fonts-dejavu-core'],
 };
 
 /**
- * Installs the missing packages for the cluster tests and for the MPI and Gloo addons. Resolves to
+ * Installs the missing packages for tests on hosts in a box and in a browser, and for the MPI and Gloo addons. Resolves to
  * { installed: names } or { missing: names, reason }.
  */
-export async function ensureClusterPackages() {
-  const wanted = Object.values(clusterPackages).flat();
+export async function ensureTestPackages() {
+  const wanted = Object.values(testPackages).flat();
   if (findCommand('dpkg-query') === undefined || findCommand('apt-get') === undefined) {
     return { missing: wanted, reason: 'packages are installed on Debian and Ubuntu only' };
   }
@@ -107,7 +108,7 @@ async function installByGroup(missing) {
   await capture('apt-get', ['update', '-qq'], { env, timeoutMs: 300_000 });
   ({ code, text } = await install(missing));
   if (code === 0) return '';
-  for (const names of Object.values(clusterPackages)) {
+  for (const names of Object.values(testPackages)) {
     const some = names.filter((name) => missing.includes(name));
     if (some.length > 0) ({ text } = await install(some));
   }

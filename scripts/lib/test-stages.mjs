@@ -9,7 +9,7 @@ import { flavours, testNative } from '../test-native.mjs';
 import { runExamples } from './example-runs.mjs';
 import { ensureHadoop } from './hadoop.mjs';
 import { runTests, runTestsTwice, testFiles } from './node-tests.mjs';
-import { cannotInstallHere, ensureClusterPackages, ensureCompiler } from './system-packages.mjs';
+import { cannotInstallHere, ensureCompiler, ensureTestPackages } from './system-packages.mjs';
 import { capture, inRepository, removeStaleOutputs, run, runTool } from './tools.mjs';
 
 // CI has two cores. Tests that start processes share them with more ranks than cores, but wait for much of their time.
@@ -33,7 +33,11 @@ const unitTests = () => testFiles().unit;
 const processTests = () => testFiles().processes;
 
 export const stages = [
-  { name: 'packages', about: 'system packages: hosts in a box, MPI, Gloo, Slurm', run: systemPackages },
+  {
+    name: 'packages',
+    about: 'system packages: hosts in a box, MPI, Gloo, Slurm, a browser',
+    run: systemPackages,
+  },
   { name: 'lint', about: 'biome: format, lint, import cycles, floating promises', run: lint },
   { name: 'build', about: 'TypeScript and the native addon', isRequired: true, run: build },
   ...Object.keys(flavours).map((flavour) => ({
@@ -84,7 +88,7 @@ export const stages = [
   },
   {
     name: 'integrations',
-    about: 'a real HDFS: namenode and datanodes',
+    about: 'a real HDFS (namenode and datanodes), and pages in a browser',
     takesFilter: true,
     tests: () => testFiles().integrations,
     fetch: ensureHadoop,
@@ -173,23 +177,25 @@ async function build() {
 
 // Before the build, which uses MPI and Gloo if they are installed.
 async function systemPackages() {
-  const { installed, reason } = await ensureClusterPackages();
+  const { installed, reason } = await ensureTestPackages();
   if (reason !== undefined) return skip(reason);
   return installed.length === 0 ? ok : { ...ok, reason: `installed ${installed.join(' ')}` };
 }
 
 async function onBoxHosts({ filter, tests }) {
-  const { reason: incomplete } = await ensureClusterPackages();
+  const { reason: incomplete } = await ensureTestPackages();
   const { canUseBox } = await import(inRepository('.dist-test/test/support/box.js'));
   const reason = canUseBox();
   if (reason !== undefined) return skip(incomplete === undefined ? reason : `${reason}; ${incomplete}`);
   return await runTestsTwice(tests, { filter, concurrency });
 }
 
+// Tests of what is missing here skip themselves.
 async function withServers({ filter, tests, fetched }) {
   const { lib, reason } = await fetched;
-  if (reason !== undefined) return skip(reason);
-  return await runTestsTwice(tests, { filter, concurrency: 1, env: { HVD_TEST_HADOOP_LIB: lib } });
+  const env = lib === undefined ? {} : { HVD_TEST_HADOOP_LIB: lib };
+  const counts = await runTestsTwice(tests, { filter, concurrency: 1, env });
+  return reason === undefined ? counts : { ...counts, reason };
 }
 
 async function nativeTests(flavour, { filter, print }) {

@@ -33,7 +33,7 @@ svg { display: block; width: 100%; } .strip { height: 1.7rem; border-radius: 3px
 .tracks div:not(.script) { background: var(--none); }
 .tracks div { position: relative; height: 1.35rem; border-radius: 2px; margin: 2px 0; overflow: hidden; }
 .tracks span { position: absolute; top: 0; bottom: 0; overflow: hidden; white-space: nowrap; font-size: .72rem; line-height: 1.35rem; color: #fff; min-width: 1px; }
-.tracks .waiting { top: 55%; }
+.tracks .waiting { top: 80%; } /* below the name of the operation */
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .3rem .7rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th { font-weight: 600; font-size: .85rem; color: var(--soft); vertical-align: bottom; }
