@@ -7,9 +7,9 @@ import { HorovodError } from '../../errors.ts';
 import { processEnvironment } from '../../settings/environment.ts';
 import { readSettings } from '../../settings/read-settings.ts';
 import { settingError } from '../../settings/setting.ts';
-import { removeConfig, TfDataServiceConfig } from './config.ts';
-import { Registry } from './registry.ts';
+import { clientOf, TfDataServiceConfig } from './config.ts';
 import type { ComputeClient } from './registry-client.ts';
+import { checkNobodyThere, RegistryKeeper } from './registry-keeper.ts';
 import type { DispatcherSide } from './registry-messages.ts';
 
 export interface ComputeJobOptions {
@@ -43,8 +43,6 @@ export interface ComputeJobParts {
   runDispatcher(options: PartOptions & { readonly index: number }): Promise<void>;
 }
 
-/** How long the registry stays for those that have not heard of the end yet. */
-const leaveMs = 5000;
 /** How long a worker may take to stop. */
 const endMs = 10_000;
 
@@ -56,21 +54,20 @@ export async function runComputeJob(options: ComputeJobOptions): Promise<void> {
       `Number of processes (${size}) must be a multiple of number of dispatchers (${dispatchers}).`,
     );
   }
-  if (rank !== 0) {
-    const config = await readOwnConfig(options);
-    return runMember(config, rank, Math.floor(rank / config.workersPerDispatcher), options);
-  }
-  await using service = await openService(options);
-  const { config, registry } = service;
-  const onSignal = () => void registry.shutDown().catch(() => undefined);
+  const { path, log } = options;
+  await using keeper = new RegistryKeeper({ path, index: rank, endsService: true, log });
+  const config = rank === 0 ? await openService(keeper, options) : await readOwnConfig(options);
+  const onSignal = () => void keeper.shutDown().catch(() => undefined);
   options.signal.addEventListener('abort', onSignal, { once: true });
   if (options.signal.aborted) onSignal();
   try {
-    await runMember(config, 0, 0, options, (client, signal) => sayWhenReady(client, config, options, signal));
+    const dispatcher = Math.floor(rank / config.workersPerDispatcher);
+    const alsoRun = rank === 0 ? sayWhenReady : undefined;
+    await runMember(config, rank, dispatcher, options, keeper, alsoRun);
   } finally {
     options.signal.removeEventListener('abort', onSignal);
   }
-  options.log('the data service has ended.');
+  if (rank === 0) log('the data service has ended.');
 }
 
 /** One more worker for a service that is running; the dispatcher with the fewest gets it. */
@@ -86,65 +83,25 @@ export async function joinService(options: JoinOptions): Promise<void> {
   // Its place behind those that the service was started with.
   const index = Math.max(workers.length, config.dispatchers * config.workersPerDispatcher);
   await asking.close();
-  await runMember(config, index, dispatcher, options);
+  const { path, log } = options;
+  await using keeper = new RegistryKeeper({ path, index, endsService: false, log });
+  await runMember(config, index, dispatcher, options, keeper);
 }
 
-/** Rank 0: the registry, and the file in which others find it. Disposing ends the service for everybody. */
-async function openService(options: ComputeJobOptions) {
+async function openService(keeper: RegistryKeeper, options: ComputeJobOptions): Promise<TfDataServiceConfig> {
   const { path, size, dispatchers, dispatcherSide, timeout, log, signal } = options;
   await checkNobodyThere(path, signal);
-  const { dataServiceKey, networkInterfaces } = readSettings(processEnvironment());
-  const fields = {
+  const { dataServiceKey } = readSettings(processEnvironment());
+  const config = await keeper.open({
     dispatchers,
     workersPerDispatcher: size / dispatchers,
     dispatcherSide,
     key: dataServiceKey?.revealForEnvironment() ?? randomBytes(32).toString('hex'),
     timeout,
     incarnation: 1,
-  };
-  let config: TfDataServiceConfig | undefined;
-  const registry = await Registry.start({
-    ...fields,
-    networkInterfaces,
-    // Before anybody hears of the end: who looks for the service afterwards finds no file.
-    onShutdown: async () => {
-      if (config === undefined) return;
-      await removeConfig(config, path).catch((error: unknown) =>
-        log(`the config ${path} could not be removed: ${(error as Error).message}`),
-      );
-    },
   });
-  try {
-    config = new TfDataServiceConfig({ ...fields, addresses: registry.addresses });
-    await config.write(path);
-  } catch (error) {
-    await registry.close();
-    throw error;
-  }
   log(`the config of the data service is in ${path}; waiting for ${workersText(size)}.`);
-  return {
-    config,
-    registry,
-    async [Symbol.asyncDispose]() {
-      await registry.shutDown();
-      await registry.waitForLeave(leaveMs);
-      await registry.close();
-    },
-  };
-}
-
-/** Two services cannot have one config: training processes of the first would find the second. */
-async function checkNobodyThere(path: string, signal: AbortSignal): Promise<void> {
-  const config = await TfDataServiceConfig.read(path, { signal }).catch(() => undefined);
-  if (config === undefined) return;
-  await using client = config.computeClient();
-  const status = await client.status({ signal, timeoutMs: 3000 }).catch(() => undefined);
-  if (status === undefined || status.isShutDown) return;
-  throw new HorovodError(
-    'ERR_HVD_DATA_SERVICE',
-    `a data service with the config ${path} is running already (process ${status.pid} on ${status.host}). End it, for example with ` +
-      'SIGTERM, use another path, or add a worker to it with --join.',
-  );
+  return config;
 }
 
 async function readOwnConfig(options: ComputeJobOptions): Promise<TfDataServiceConfig> {
@@ -171,10 +128,14 @@ async function runMember(
   index: number,
   dispatcher: number,
   options: JoinOptions,
-  alsoRun?: (client: ComputeClient, signal: AbortSignal) => Promise<void>,
+  keeper: RegistryKeeper,
+  alsoRun?: (member: PartOptions, options: JoinOptions) => Promise<void>,
 ): Promise<void> {
-  const { parts, log } = options;
-  await using client = config.computeClient();
+  const { parts, log, path } = options;
+  await using client = clientOf(config, path, {
+    name: `compute rank ${index}`,
+    onSilence: (place, sinceMs) => keeper.consider(place, sinceMs),
+  });
   const end = new AbortController();
   const signal = AbortSignal.any([end.signal, options.signal]);
   const member = { config, client, signal };
@@ -186,7 +147,7 @@ async function runMember(
     waitForEnd(client, signal).finally(() => end.abort()),
     parts.runWorker({ ...member, index, dispatcher, log }),
     ...(hasDispatcher ? [parts.runDispatcher({ ...member, index: dispatcher })] : []),
-    ...(alsoRun === undefined ? [] : [alsoRun(client, signal)]),
+    ...(alsoRun === undefined ? [] : [alsoRun(member, options)]),
   ];
   const failures: unknown[] = [];
   const ended = Promise.all(
@@ -235,10 +196,8 @@ async function waitForEnd(client: ComputeClient, signal: AbortSignal): Promise<v
 }
 
 async function sayWhenReady(
-  client: ComputeClient,
-  config: TfDataServiceConfig,
-  { path, log }: ComputeJobOptions,
-  signal: AbortSignal,
+  { client, config, signal }: PartOptions,
+  { path, log }: JoinOptions,
 ): Promise<void> {
   const { dispatchers, workersPerDispatcher, dispatcherSide, timeout } = config;
   const timeoutMs = timeout * 1000;

@@ -12,7 +12,7 @@ import { processEnvironment } from '../../settings/environment.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
 import { readSettings } from '../../settings/read-settings.ts';
 import { readConfigFile, writeConfigFile } from './config-file.ts';
-import { ComputeClient } from './registry-client.ts';
+import { ComputeClient, type ComputeClientOptions } from './registry-client.ts';
 import type { DispatcherSide, ServicePlace } from './registry-messages.ts';
 
 export interface TfDataServiceConfigFields {
@@ -141,17 +141,27 @@ export class TfDataServiceConfig {
 
   /** A client of the registry. It connects when it is first used; close() it. */
   computeClient(): ComputeClient {
-    const location = this.#location;
-    const reread = async (signal: AbortSignal): Promise<ServicePlace | undefined> => {
-      try {
-        return placeOf(await readOnce(location as string, signal));
-      } catch (error) {
-        if (problemOf(error) === 'missing') return undefined;
-        throw error;
-      }
-    };
-    return new ComputeClient(placeOf(this), location === undefined ? {} : { reread });
+    return clientOf(this, this.#location);
   }
+}
+
+/** A client that finds the service again at `path`. */
+export function clientOf(
+  config: TfDataServiceConfig,
+  path: string | undefined,
+  options: Omit<ComputeClientOptions, 'reread'> = {},
+): ComputeClient {
+  if (path === undefined) return new ComputeClient(placeOf(config), options);
+  const location = locationOf(path);
+  const reread = async (signal: AbortSignal): Promise<ServicePlace | undefined> => {
+    try {
+      return placeOf(await readOnce(location, signal));
+    } catch (error) {
+      if (problemOf(error) === 'missing') return undefined;
+      throw error;
+    }
+  };
+  return new ComputeClient(placeOf(config), { ...options, reread });
 }
 
 /** Unless another service has written its own meanwhile. */

@@ -30,6 +30,8 @@ export interface ComputeClientOptions {
   readonly reread?: ((signal: AbortSignal) => Promise<ServicePlace | undefined>) | undefined;
   /** What this process is called in error texts. */
   readonly name?: string | undefined;
+  /** Called again and again while the registry, which has answered before, does not; `sinceMs`: for how long. */
+  readonly onSilence?: ((place: ServicePlace, sinceMs: number) => void) | undefined;
 }
 
 interface Registered<T> {
@@ -47,6 +49,8 @@ const beatMs = 1000;
 const silenceMs = 10_000;
 /** Between two looks at the config while nobody answers. */
 const rereadMs = 1000;
+/** In which another process takes a lost registry over. */
+const takeoverMs = 30_000;
 const advice =
   'Is the compute job still running, and can this machine reach it (firewall)? `horovod compute-worker FILE` starts one.';
 
@@ -267,8 +271,9 @@ export class ComputeClient {
    */
   async #dialUntilAnswered(): Promise<TcpStore> {
     const { signal } = this.#closing;
-    const giveUpAt = performance.now() + this.#timeoutMs;
+    const startedAt = performance.now();
     const isReconnect = this.#hasConnected;
+    const giveUpAt = startedAt + (isReconnect ? Math.max(this.#timeoutMs, takeoverMs) : this.#timeoutMs);
     for (;;) {
       try {
         return await this.#dial(isReconnect ? Math.min(2 * rereadMs, this.#timeoutMs) : this.#timeoutMs);
@@ -286,6 +291,7 @@ export class ComputeClient {
           );
         }
         if (!isReconnect || performance.now() >= giveUpAt) throw asServiceError(error);
+        this.#options.onSilence?.(this.#place, performance.now() - startedAt);
         await sleep(rereadMs, undefined, { signal }).catch(() => undefined);
       }
     }
