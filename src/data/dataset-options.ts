@@ -1,6 +1,6 @@
 // Options of the methods of Dataset, their checks, and the types of batches.
 
-import { invalid } from '../operations/check-options.ts';
+import { checkNames, invalid } from '../operations/check-options.ts';
 import { describe, type Tensor } from '../tensor/tensor.ts';
 
 /** What a value becomes in a batch: numbers and tensors get a first dimension, byte strings and texts become lists. */
@@ -50,4 +50,31 @@ export function checkedBatch(
 export function checkWhole(value: unknown, min: number, what: string, name: string): void {
   if (Number.isSafeInteger(value) && (value as number) >= min) return;
   throw invalid(what, `${name} is a whole number from ${min}, not ${describe(value)}`);
+}
+
+/** Of bucketByLength(). */
+export function checkedBuckets(options: BucketOptions): {
+  boundaries: number[];
+  batchSizes: number[];
+  padding: Readonly<Record<string, number>>;
+} {
+  const what = 'bucketByLength()';
+  checkNames(options, ['boundaries', 'batchSizes', 'padding'], what);
+  const { boundaries, batchSizes, padding = {} } = options;
+  const isGrowing =
+    Array.isArray(boundaries) &&
+    boundaries.every((each: number, place) => each > ((boundaries as number[])[place - 1] ?? 0));
+  if (!isGrowing) throw invalid(what, `boundaries are growing lengths, not ${describe(boundaries)}`);
+  const sizes =
+    typeof batchSizes === 'number'
+      ? new Array<number>(boundaries.length + 1).fill(batchSizes)
+      : [...batchSizes];
+  if (sizes.length !== boundaries.length + 1) {
+    throw invalid(
+      what,
+      `${boundaries.length} boundaries make ${boundaries.length + 1} buckets; batchSizes has ${sizes.length}`,
+    );
+  }
+  for (const size of sizes) checkWhole(size, 1, what, 'a batch size');
+  return { boundaries: [...boundaries], batchSizes: sizes, padding };
 }

@@ -19,6 +19,7 @@ import {
   type BatchOptions,
   type BucketOptions,
   checkedBatch,
+  checkedBuckets,
   checkWhole,
   type PaddedBatchOptions,
 } from './dataset-options.ts';
@@ -47,13 +48,16 @@ import { normalise, type Plan } from './plan/normalise.ts';
 import { recordKernels } from './record-kernels.ts';
 import { checkRestored } from './restored-files.ts';
 import { becomeResumable } from './resumable.ts';
+import type { TfDataServiceConfig } from './service/config.ts';
 import { checkForService } from './service/job-plan.ts';
+import { type SendToDataServiceOptions, sendRequest } from './service/requests.ts';
 import {
   checkAfterService,
   ServiceData,
   type ServicePlace,
   type ServiceRequest,
 } from './service/service-data.ts';
+import { throughService } from './service/through.ts';
 
 type Fn<T, R> = FunctionReference | ((element: T, context: ElementContext) => R | Promise<R>);
 
@@ -65,9 +69,6 @@ interface Parts {
   /** Of a data service: the calls before it. `nodes` are those that follow. */
   readonly service?: { readonly before: readonly PlanNode[]; readonly request: ServiceRequest } | undefined;
 }
-
-/** (request) => dataset: compute workers do what was called so far. */
-export const throughService: unique symbol = Symbol('horovod.data.service');
 
 const start: Cursor = { epoch: 0, position: 0, taken: 0 };
 
@@ -202,36 +203,22 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
 
   /** Batches of samples whose column `key` has a similar length, padded to the longest one. */
   bucketByLength(key: string, options: BucketOptions): Dataset<BatchOf<T>> {
-    const what = 'bucketByLength()';
-    checkNames(options, ['boundaries', 'batchSizes', 'padding'], what);
-    const { boundaries, batchSizes, padding = {} } = options;
-    const isGrowing =
-      Array.isArray(boundaries) &&
-      boundaries.every((each: number, place) => each > ((boundaries as number[])[place - 1] ?? 0));
-    if (!isGrowing) throw invalid(what, `boundaries are growing lengths, not ${describe(boundaries)}`);
-    const sizes =
-      typeof batchSizes === 'number'
-        ? new Array<number>(boundaries.length + 1).fill(batchSizes)
-        : [...batchSizes];
-    if (sizes.length !== boundaries.length + 1) {
-      throw invalid(
-        what,
-        `${boundaries.length} boundaries make ${boundaries.length + 1} buckets; batchSizes has ${sizes.length}`,
-      );
-    }
-    for (const size of sizes) checkWhole(size, 1, what, 'a batch size');
-    return this.#with({
-      node: 'bucketByLength',
-      key,
-      boundaries: [...boundaries],
-      batchSizes: sizes,
-      padding,
-    });
+    return this.#with({ node: 'bucketByLength', key, ...checkedBuckets(options) });
   }
 
   /** transform(this): to give a name to a part of a pipeline. */
   apply<R>(transform: (dataset: this) => R): R {
     return transform(this);
+  }
+
+  /** What was called so far runs on the compute workers of a data service; see the function sendToDataService(). */
+  sendToDataService(
+    config: TfDataServiceConfig,
+    rank?: number,
+    size?: number,
+    options: Omit<SendToDataServiceOptions, 'rank' | 'size'> = {},
+  ): Dataset<T> {
+    return this.#through(sendRequest(config, { ...options, rank, size }));
   }
 
   /** Batches of an epoch for this rank, as far as it is known: for files, from the first iteration on. */

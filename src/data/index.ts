@@ -1,6 +1,13 @@
 // The face of `horovod/data`: training data as pipelines that every rank reads its share of.
 
 export { batchInfo, type DataIterator } from './data-iterator.ts';
+export {
+  type DataServicePart,
+  type DatasetTransform,
+  distribute,
+  sendToDataService,
+  tfDataService,
+} from './data-service.ts';
 export { Dataset } from './dataset.ts';
 export type {
   BatchOf,
@@ -67,6 +74,12 @@ export {
   type FunctionReference,
   type Json,
 } from './plan/function-reference.ts';
+export type {
+  DispatcherAddress,
+  DistributeOptions,
+  ProcessingMode,
+  SendToDataServiceOptions,
+} from './service/requests.ts';
 export {
   arrayDataset,
   type ModuleDatasetOptions,

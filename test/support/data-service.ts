@@ -1,7 +1,7 @@
 // A data service in one process: a dispatcher, compute workers and consumers with real connections over loopback, and a registry that is
 // a list. For tests of what they do together; whole jobs have processes of their own.
 
-import { type Dataset, throughService } from '../../src/data/dataset.ts';
+import type { Dataset } from '../../src/data/dataset.ts';
 import { InlineHost } from '../../src/data/service/consumer-host.ts';
 import { Dispatcher } from '../../src/data/service/dispatcher.ts';
 import type { ServiceRequest, TrainerProgress } from '../../src/data/service/service-data.ts';
@@ -10,6 +10,7 @@ import {
   type DispatcherPlace,
   DispatcherSource,
 } from '../../src/data/service/service-parts.ts';
+import { throughService } from '../../src/data/service/through.ts';
 import { Worker } from '../../src/data/service/worker.ts';
 import { HorovodError } from '../../src/errors.ts';
 import { Files } from '../../src/files/registry.ts';
@@ -51,11 +52,7 @@ class ListedDispatchers implements Directory {
 
   async waitForDispatcher(
     index: number,
-    {
-      timeoutMs,
-      signal,
-      after = 0,
-    }: { timeoutMs: number; signal?: AbortSignal | undefined; after?: number | undefined },
+    { timeoutMs, signal, after = 0 }: { timeoutMs: number; signal?: AbortSignal | undefined; after?: number },
   ): Promise<DispatcherPlace> {
     const end = performance.now() + timeoutMs;
     for (;;) {
@@ -119,7 +116,6 @@ export class TestService {
     this.#lastWorker += 1;
     const worker = await Worker.open({
       identity: this.identity,
-      number: this.#lastWorker,
       isEncrypted,
       silenceMs,
       modules,
@@ -129,7 +125,7 @@ export class TestService {
       listenOn: 'loopback',
     });
     const ending = new AbortController();
-    const served = this.#serve(worker, ending.signal);
+    const served = this.#serve(worker, this.#lastWorker, ending.signal);
     this.workers.push({ worker, ending, served });
     return worker;
   }
@@ -199,12 +195,12 @@ export class TestService {
     await this.close();
   }
 
-  async #serve(worker: Worker, signal: AbortSignal): Promise<void> {
+  async #serve(worker: Worker, number: number, signal: AbortSignal): Promise<void> {
     const find = new DispatcherSource(this.directory, 0);
     while (!signal.aborted) {
       try {
         await find.connect(
-          async (place, timeoutMs) => ({ ended: await worker.serve(place, { timeoutMs, signal }) }),
+          async (place, timeoutMs) => ({ ended: await worker.serve(place, number, { timeoutMs, signal }) }),
           { timeoutMs: 20_000, signal },
         );
       } catch (error) {

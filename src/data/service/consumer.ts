@@ -182,7 +182,7 @@ export class Consumer {
             const ended = new Promise<HorovodError>((resolve) => {
               onLost = resolve;
             });
-            const channel = dispatcherChannel(incarnation);
+            const channel = dispatcherChannel(incarnation, isEncrypted);
             const link = await dialLink(
               { identity, from: consumer, to: index, channel, addresses, timeoutMs: attemptMs, signal },
               {
@@ -430,7 +430,7 @@ export class Consumer {
             identity,
             from: consumer,
             to: 0,
-            channel: workerChannel(place.token),
+            channel: workerChannel(place.token, isEncrypted),
             addresses: place.addresses,
             timeoutMs,
             signal,

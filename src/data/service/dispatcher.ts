@@ -24,8 +24,8 @@ export interface DispatcherOptions {
 }
 
 /** What a connection to a dispatcher is for. A later incarnation takes none that is meant for an earlier one. */
-export function dispatcherChannel(incarnation: number): string {
-  return `data dispatcher ${incarnation}`;
+export function dispatcherChannel(incarnation: number, isEncrypted: boolean): string {
+  return `data dispatcher ${incarnation}${isEncrypted ? ' encrypted' : ''}`;
 }
 
 /** Who a connection belongs to; 'new' until its first message. */
@@ -73,7 +73,8 @@ export class Dispatcher {
   /** The registry has given it its number; from now on others are let in. */
   begin(incarnation: number): void {
     this.#incarnation = incarnation;
-    this.#channel = channelDigest(this.#options.identity, dispatcherChannel(incarnation));
+    const { identity, isEncrypted } = this.#options;
+    this.#channel = channelDigest(identity, dispatcherChannel(incarnation, isEncrypted));
   }
 
   isFor(channel: Buffer): boolean {

@@ -265,7 +265,7 @@ export async function dialLink(options: DialLinkOptions, link: LinkOptions): Pro
       { timeoutMs, signal },
       () =>
         lost(
-          `no connection to ${link.name} within ${inSeconds(timeoutMs)}: ${dial?.describe() ?? ''}. Check firewalls between the hosts`,
+          `no connection to ${link.name} within ${inSeconds(timeoutMs)}: ${dial?.describe() ?? ''}. Check firewalls between the hosts, and that HOROVOD_ENCRYPT is the same in the compute job and in the training job`,
         ),
     );
     return new Link(connection, link);

@@ -21,7 +21,7 @@ import type { JobRequest } from './messages.ts';
 import { countOf, including, type Ranges } from './ranges.ts';
 import { quotaFor } from './rounds.ts';
 import { epochEnd, type OpenedJob, ServiceSession, type TakenRanges } from './service-session.ts';
-import { type Arrived, TrainerStages } from './trainer-stages.ts';
+import { type Arrived, boundary, TrainerStages } from './trainer-stages.ts';
 
 /** How a dataset gets its batches. */
 export interface ServiceRequest {
@@ -82,6 +82,9 @@ export class ServiceData {
   #index: readonly string[] | undefined;
   #generation = -1;
   #attempts = 0;
+  /** Epochs of which the last batch has come, and whose end was told to the loop before the dispatcher has told it. */
+  #lastOf = -1;
+  #owedEnd = -1;
   /** After a commit: what all trainers had taken. */
   #agreed: ServicePlace | undefined;
 
@@ -109,32 +112,41 @@ export class ServiceData {
     const stages = await TrainerStages.load(this.#options);
     const quota = () => this.#quota(session.progress?.base);
     const uneven = plan.source.settings.uneven;
+    if (stages.isBatched && this.#quota(undefined) === null)
+      throw invalid(
+        'batch()',
+        `call it before ${request.call}: how many elements there are is not known here, so it could wait for more than come`,
+      );
     let isOver = false;
-    const pull = function* (isSync: boolean): Steps<Arrived | undefined> {
+    /** A batch may be held until its epoch ends, which the dispatcher says only when all are taken: so they are counted, too. */
+    const pull = function* (
+      this: ServiceData,
+      isSync: boolean,
+    ): Steps<Arrived | typeof boundary | undefined> {
       if (isOver) return undefined;
       for (;;) {
+        if (this.#lastOf === session.epoch) {
+          isOver = (session.epoch + 1) % plan.epochs === 0;
+          this.#lastOf = -1;
+          this.#owedEnd = session.epoch;
+          return boundary;
+        }
         const next = yield* session.next(isSync);
         if (next === epochEnd) {
+          if (this.#owedEnd === session.epoch - 1) continue;
           isOver = session.epoch % plan.epochs === 0;
-          if (isOver) return undefined;
+          return boundary;
+        }
+        const { id, value, count, isRepeat, isEmpty } = next;
+        if (count === quota()) this.#lastOf = id.epoch;
+        if (isEmpty) {
+          session.taken(id);
           continue;
         }
-        if (next.isEmpty) {
-          session.taken(next.id);
-          continue;
-        }
-        const { id, value, count, isRepeat } = next;
-        const perEpoch = quota();
-        return {
-          value,
-          ids: [id],
-          place: { epoch: id.epoch, group: id.group, ordinal: id.ordinal },
-          weight: isRepeat && uneven === 'exact' ? 0 : 1,
-          isLast: perEpoch !== null && count === perEpoch && (id.epoch + 1) % plan.epochs === 0,
-          count,
-        };
+        const weight = isRepeat && uneven === 'exact' ? 0 : 1;
+        return { value, ids: [id], place: id, weight, count };
       }
-    };
+    }.bind(this);
     const take = function* (isSync: boolean): Steps<ReturnType<typeof handOut> | undefined> {
       const startedAt = performance.now();
       const arrived = yield* stages.next(
@@ -205,6 +217,8 @@ export class ServiceData {
 
   resumeAt(place: ServicePlace | undefined): void {
     this.#place = place;
+    this.#lastOf = -1;
+    this.#owedEnd = -1;
     this.#agreed = undefined;
     const session = this.#session;
     if (session === undefined || place === undefined) return;

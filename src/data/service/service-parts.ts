@@ -19,7 +19,7 @@ export interface Directory {
       timeoutMs: number;
       signal?: AbortSignal | undefined;
       /** One with a higher incarnation than this. */
-      after?: number | undefined;
+      after?: number;
     },
   ): Promise<DispatcherPlace>;
 }
@@ -31,17 +31,24 @@ export interface FindOptions {
   readonly lastLoss?: string | undefined;
 }
 
+/** For one connection, and for a look at the registry. */
 const attemptMs = 2000;
+const lookMs = 500;
 
 export class DispatcherSource {
   readonly #directory: Directory;
   readonly #index: number;
-  /** The highest that was seen: older ones are refused. */
-  #incarnation = 0;
+  /** The newest that was seen: older ones are refused. */
+  #place: DispatcherPlace | undefined;
 
   constructor(directory: Directory, index: number) {
     this.#directory = directory;
     this.#index = index;
+  }
+
+  /** There has been a dispatcher of this index. */
+  get hasSeen(): boolean {
+    return this.#place !== undefined;
   }
 
   /** Calls `attempt` with where the dispatcher is until it succeeds. */
@@ -50,32 +57,33 @@ export class DispatcherSource {
     { timeoutMs, signal, lastLoss = '' }: FindOptions,
   ): Promise<T> {
     const deadline = performance.now() + timeoutMs;
-    let place: DispatcherPlace | undefined;
     let reason = lastLoss;
+    // A connection may break while the dispatcher lives: it is asked first.
+    let isKnown = this.#place !== undefined;
     for (;;) {
       const left = deadline - performance.now();
       if (left <= 0) throw this.#notFound(timeoutMs, reason);
-      try {
-        place =
-          place === undefined
-            ? await this.#directory.waitForDispatcher(this.#index, {
-                timeoutMs: left,
-                signal,
-                after: this.#incarnation > 0 ? this.#incarnation - 1 : undefined,
-              })
-            : await this.#directory.waitForDispatcher(this.#index, {
-                timeoutMs: Math.min(left, attemptMs / 4),
-                signal,
-                after: place.incarnation,
-              });
-      } catch (error) {
-        // Nobody else yet: the one that is known may answer again.
-        if (signal?.aborted || place === undefined || !HorovodError.is(error)) throw error;
-        if (error.code !== 'ERR_HVD_TIMEOUT') reason = error.detail;
+      if (!isKnown) {
+        try {
+          const waitMs = this.#place === undefined ? left : Math.min(left, lookMs);
+          const after = this.#place?.incarnation ?? 0;
+          this.#place = await this.#directory.waitForDispatcher(this.#index, {
+            timeoutMs: waitMs,
+            signal,
+            after,
+          });
+        } catch (error) {
+          if (signal?.aborted || this.#place === undefined || !HorovodError.is(error)) throw error;
+          // Nobody newer, or no registry: the one that is known may answer again.
+          if (error.code !== 'ERR_HVD_TIMEOUT') reason = error.detail;
+          if (error.code === 'ERR_HVD_SHUT_DOWN') throw error;
+        }
       }
-      this.#incarnation = Math.max(this.#incarnation, place.incarnation);
+      isKnown = false;
+      const startedAt = performance.now();
       try {
-        return await attempt(place, Math.max(100, Math.min(attemptMs, deadline - performance.now())));
+        const place = this.#place as DispatcherPlace;
+        return await attempt(place, Math.max(100, Math.min(attemptMs, deadline - startedAt)));
       } catch (error) {
         if (signal?.aborted || !HorovodError.is(error)) throw error;
         reason = error.detail;

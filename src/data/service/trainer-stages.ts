@@ -18,13 +18,15 @@ export interface Arrived {
   readonly ids: readonly BatchId[];
   readonly place: BatchId;
   readonly weight: number;
-  /** Nothing follows in this pass. */
-  readonly isLast: boolean;
   /** Taken of the epoch, with this one. */
   readonly count: number;
 }
 
-type Pull = () => Steps<Arrived | undefined>;
+/** An epoch has ended: batches do not mix epochs. */
+export const boundary: unique symbol = Symbol('boundary');
+
+type Next = Arrived | typeof boundary | undefined;
+type Pull = () => Steps<Next>;
 type Give = (id: BatchId) => void;
 
 type BatchStage = Exclude<NonNullable<Plan['batch']>, { node: 'bucketByLength' }>;
@@ -35,7 +37,6 @@ export class TrainerStages {
   #taken = 0;
   /** Taken out of the stream, and in no batch yet. */
   readonly #held: Arrived[] = [];
-  #isOver = false;
 
   static async load(given: {
     readonly after: readonly PlanNode[];
@@ -76,7 +77,10 @@ export class TrainerStages {
 
   /** `give`: for what leaves the stream here. */
   *next(pull: Pull, give: Give): Steps<Arrived | undefined> {
-    return yield* this.#after(this.#nodes.length, pull, give);
+    for (;;) {
+      const next = yield* this.#after(this.#nodes.length, pull, give);
+      if (next !== boundary) return next;
+    }
   }
 
   get #batch(): BatchStage | undefined {
@@ -85,7 +89,7 @@ export class TrainerStages {
       | undefined;
   }
 
-  *#after(stage: number, pull: Pull, give: Give): Steps<Arrived | undefined> {
+  *#after(stage: number, pull: Pull, give: Give): Steps<Next> {
     const node = this.#nodes[stage - 1];
     if (node === undefined) return yield* pull();
     switch (node.node) {
@@ -99,7 +103,7 @@ export class TrainerStages {
     }
     for (;;) {
       const arrived = yield* this.#after(stage - 1, pull, give);
-      if (arrived === undefined) return undefined;
+      if (arrived === undefined || arrived === boundary) return arrived;
       if (node.node === 'take') {
         this.#taken += 1;
         return arrived;
@@ -112,25 +116,18 @@ export class TrainerStages {
     }
   }
 
-  *#nextBatch(node: BatchStage, stage: number, pull: Pull, give: Give): Steps<Arrived | undefined> {
-    if (this.#isOver) return undefined;
-    const grouping = new Grouping({ ...node, size: Number.POSITIVE_INFINITY, dropRemainder: false });
-    while (this.#held.length < node.size && this.#held.at(-1)?.isLast !== true) {
+  *#nextBatch(node: BatchStage, stage: number, pull: Pull, give: Give): Steps<Next> {
+    while (this.#held.length < node.size) {
       const arrived = yield* this.#after(stage - 1, pull, give);
-      if (arrived === undefined) break;
-      this.#held.push(arrived);
+      if (arrived !== undefined && arrived !== boundary) {
+        this.#held.push(arrived);
+        continue;
+      }
+      const rest = this.#held.splice(0);
+      if (node.dropRemainder) for (const { ids } of rest) for (const id of ids) give(id);
+      return rest.length === 0 || node.dropRemainder ? arrived : batched(rest, node);
     }
-    const parts = this.#held.splice(0);
-    const last = parts.at(-1);
-    if (last === undefined) return undefined;
-    this.#isOver = last.isLast;
-    if (parts.length < node.size && node.dropRemainder) {
-      for (const { ids } of parts) for (const id of ids) give(id);
-      return undefined;
-    }
-    for (const { value } of parts) grouping.add(value, undefined);
-    const value = grouping.rest()[0]?.value;
-    return { ...last, value, ids: parts.flatMap(({ ids }) => ids) };
+    return batched(this.#held.splice(0), node);
   }
 
   *#call(node: FunctionNode, stage: number, { value, place }: Arrived): Steps<unknown> {
@@ -160,4 +157,11 @@ export class TrainerStages {
       );
     }
   }
+}
+
+function batched(parts: readonly Arrived[], node: BatchStage): Arrived {
+  const grouping = new Grouping({ ...node, size: Number.POSITIVE_INFINITY, dropRemainder: false });
+  for (const { value } of parts) grouping.add(value, undefined);
+  const value = grouping.rest()[0]?.value;
+  return { ...(parts.at(-1) as Arrived), value, ids: parts.flatMap(({ ids }) => ids) };
 }

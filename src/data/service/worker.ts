@@ -15,11 +15,10 @@ import { keyOf, type LedgerEvent, type LedgerMessage } from './ledger-state.ts';
 import { dialLink, Link } from './link.ts';
 import type { Message } from './messages.ts';
 import { Producer } from './producer.ts';
+import type { DispatcherPlace } from './service-parts.ts';
 
 export interface WorkerOptions {
   readonly identity: Identity;
-  /** In the registry. */
-  readonly number: number;
   readonly isEncrypted: boolean;
   /** The folder of --modules. */
   readonly modules: string;
@@ -33,8 +32,8 @@ export interface WorkerOptions {
 }
 
 /** What a connection to a worker is for. */
-export function workerChannel(token: string): string {
-  return `data worker ${token}`;
+export function workerChannel(token: string, isEncrypted: boolean): string {
+  return `data worker ${token}${isEncrypted ? ' encrypted' : ''}`;
 }
 
 interface Made {
@@ -77,8 +76,8 @@ export class Worker {
 
   static async open(options: WorkerOptions): Promise<Worker> {
     const token = randomBytes(12).toString('hex');
-    const { identity, networkInterfaces, listenOn } = options;
-    const channel = channelDigest(identity, workerChannel(token));
+    const { identity, networkInterfaces, listenOn, isEncrypted } = options;
+    const channel = channelDigest(identity, workerChannel(token, isEncrypted));
     let worker: Worker | undefined;
     const listener = await Listener.open({
       ...identity,
@@ -104,23 +103,29 @@ export class Worker {
   }
 
   /** Made so far. */
-  describe(): { batches: number; bytes: number; leases: number; heldBytes: number } {
+  describe(): { batches: number; bytes: number; leases: number; share: number } {
     const jobs = [...this.#jobs.values()];
     const held = jobs.flatMap(({ made }) => [...made.values()]);
     return {
       batches: this.#madeBatches,
       bytes: this.#madeBytes,
       leases: jobs.reduce((sum, { leases }) => sum + leases.size, 0),
-      heldBytes: held.reduce((sum, { payload }) => sum + bytesOf(payload), 0),
+      // How full its memory is.
+      share: Math.min(
+        1,
+        held.reduce((sum, { payload }) => sum + bytesOf(payload), 0) / this.#options.memoryBytes,
+      ),
     };
   }
 
   /** Serves a dispatcher until its connection ends; resolves with the reason. Rejects if there is none to connect to. */
   async serve(
-    dispatcher: { index: number; incarnation: number; addresses: readonly string[] },
+    dispatcher: DispatcherPlace,
+    /** Its number in the registry. */
+    number: number,
     wait: { timeoutMs: number; signal?: AbortSignal | undefined },
   ): Promise<HorovodError> {
-    const { identity, number, isEncrypted, silenceMs } = this.#options;
+    const { identity, isEncrypted, silenceMs } = this.#options;
     let onLost: (error: HorovodError) => void = () => {};
     const lost = new Promise<HorovodError>((resolve) => {
       onLost = resolve;
@@ -130,7 +135,7 @@ export class Worker {
         identity,
         from: number,
         to: dispatcher.index,
-        channel: dispatcherChannel(dispatcher.incarnation),
+        channel: dispatcherChannel(dispatcher.incarnation, isEncrypted),
         addresses: dispatcher.addresses,
         ...wait,
       },
