@@ -1380,6 +1380,50 @@ export interface ColumnLayout {
     readonly elements: number;
 }
 
+export declare class ComputeClient {
+    #private;
+    constructor(place: ServicePlace, options?: ComputeClientOptions);
+    /**
+     * A dispatcher of this process listens at `addresses`. The same again changes nothing; it is an error while another process
+     * has that index.
+     */
+    registerDispatcher(index: number, addresses: readonly string[], options?: WaitOptions): Promise<{
+        incarnation: number;
+    }>;
+    registerWorker(dispatcher: number, addresses: readonly string[], options?: WaitOptions): Promise<{
+        number: number;
+    }>;
+    /** One that is alive and newer than the incarnation `after`. */
+    waitForDispatcher(index: number, { timeoutMs, signal, after }?: WaitOptions & {
+        readonly after?: number;
+    }): Promise<DispatcherEntry>;
+    /** Those that are there when all have been there. */
+    waitForWorkers(dispatcher: number, { timeoutMs, signal }?: WaitOptions): Promise<readonly WorkerEntry[]>;
+    /** Those that are known now. */
+    workers(dispatcher: number, options?: WaitOptions): Promise<readonly WorkerEntry[]>;
+    removeWorker(number: number, options?: WaitOptions): Promise<void>;
+    /** What `horovod status` shows of a worker of this process. Sent with the next beat. */
+    reportWorker(number: number, report: WorkerReport): void;
+    reportDispatcher(index: number, report: DispatcherReport): void;
+    /** Ends the service: the config is removed, and all of its processes end. */
+    shutdown(options?: WaitOptions): Promise<void>;
+    /** Without a deadline of its own: services outlive training jobs. */
+    waitForShutdown({ signal }?: Pick<WaitOptions, 'signal'>): Promise<void>;
+    status(options?: WaitOptions): Promise<ServiceStatus>;
+    /** What this process has registered is lost to the others. Twice is fine. */
+    close(): Promise<void>;
+    [Symbol.asyncDispose](): Promise<void>;
+}
+
+export interface ComputeClientOptions {
+    /** Reads the config again; undefined: it is gone. */
+    readonly reread?: ((signal: AbortSignal) => Promise<ServicePlace | undefined>) | undefined;
+    /** What this process is called in error texts. */
+    readonly name?: string | undefined;
+    /** Called again and again while the registry, which has answered before, does not; `sinceMs`: for how long. */
+    readonly onSilence?: ((place: ServicePlace, sinceMs: number) => void) | undefined;
+}
+
 /** What became of an item. */
 export interface Computed {
     /** Batches or elements. */
@@ -1479,6 +1523,8 @@ export declare class Dataset<T = unknown> implements AsyncIterable<T> {
     bucketByLength(key: string, options: BucketOptions): Dataset<BatchOf<T>>;
     /** transform(this): to give a name to a part of a pipeline. */
     apply<R>(transform: (dataset: this) => R): R;
+    /** What was called so far runs on the compute workers of a data service; see the function sendToDataService(). */
+    sendToDataService(config: TfDataServiceConfig, rank?: number, size?: number, options?: Omit<SendToDataServiceOptions, 'rank' | 'size'>): Dataset<T>;
     /** Batches of an epoch for this rank, as far as it is known: for files, from the first iteration on. */
     get size(): number | null;
     /**
@@ -1538,6 +1584,30 @@ export interface Delivered {
     readonly position: number;
     /** Undefined where there are no batches. */
     readonly info: BatchInfo | undefined;
+}
+
+export interface DispatcherEntry {
+    readonly index: number;
+    /** Dispatchers of one index are numbered from 1; the newest one counts. */
+    readonly incarnation: number;
+    /** host:port candidates. */
+    readonly addresses: readonly string[];
+    readonly side: DispatcherSide;
+}
+
+/** What a dispatcher says of its jobs every second. */
+export interface DispatcherReport {
+    readonly jobs: readonly JobReport[];
+}
+
+export type DispatcherSide = 'compute' | 'training';
+
+export interface DispatcherStatus extends DispatcherEntry {
+    readonly host: string;
+    readonly pid: number;
+    /** Its process is connected to the registry. */
+    readonly isAlive: boolean;
+    readonly report?: DispatcherReport | undefined;
 }
 
 export declare class DistributedGradientTape {
@@ -1753,6 +1823,15 @@ export interface IteratorOwner {
     isCurrent(): boolean;
 }
 
+export interface JobReport {
+    readonly name: string;
+    readonly epoch: number;
+    /** How much of the epoch was taken, from 0 to 1; undefined where its length is unknown. */
+    readonly done?: number | undefined;
+    /** Of each trainer: how much of its time it waits for data, from 0 to 1; null: unknown. */
+    readonly starved: readonly (number | null)[];
+}
+
 export type Json = null | boolean | number | string | readonly Json[] | {
     readonly [name: string]: Json | undefined;
 };
@@ -1895,10 +1974,21 @@ export type PlanNode = SourceNode | FunctionNode | ParseNode | BatchNode | Padde
     readonly batches: number | 'auto';
 };
 
+/** How compute workers go through the data: all together once in an epoch, or each of them. */
+export type ProcessingMode = 'distributed_epoch' | 'parallel_epochs';
+
 /** From `skip` on, `take` of them. */
 export interface Range {
     readonly skip: number;
     readonly take: number;
+}
+
+export interface ReadConfigOptions {
+    /** Wait until the file is there and the service that it names answers. Default: false. */
+    readonly waitForFileCreation?: boolean | undefined;
+    /** For that wait. Default: 600 000. */
+    readonly timeoutMs?: number | undefined;
+    readonly signal?: AbortSignal | undefined;
 }
 
 export interface ReadItem {
@@ -1979,6 +2069,36 @@ export interface Run {
     release(batch: unknown): void;
 }
 
+/** Options of sendToDataService(). */
+export interface SendToDataServiceOptions {
+    /** This trainer and how many there are; default: those of the job. */
+    rank?: number | undefined;
+    size?: number | undefined;
+    /** Default: 'distributed_epoch'. */
+    processingMode?: ProcessingMode | undefined;
+    /** All trainers share one pass over the data. Default: each trainer has its own. */
+    reuseDataset?: boolean | undefined;
+    /** With reuseDataset: batches are dealt in rounds, one for each trainer. Default: whoever asks first gets the next one. */
+    roundRobin?: boolean | undefined;
+    /** With reuseDataset: tells the datasets of one training run apart. Default: 'job'. */
+    jobName?: string | undefined;
+}
+
+/** What a client needs to know of a service; its config has it. */
+export interface ServicePlace {
+    /** host:port candidates of the registry. */
+    readonly addresses: readonly string[];
+    /** 32 bytes in hex. */
+    readonly key: string;
+    /** Registries of one service are numbered from 1: a new one takes over when the old one is lost. */
+    readonly incarnation: number;
+    readonly dispatchers: number;
+    readonly workersPerDispatcher: number;
+    readonly dispatcherSide: DispatcherSide;
+    /** For registrations and connections, in seconds. */
+    readonly timeout: number;
+}
+
 /** How far a job of a data service is. */
 export interface ServiceProgress {
     readonly layout: {
@@ -1991,6 +2111,22 @@ export interface ServiceProgress {
     readonly done: readonly (readonly (readonly [from: number, to: number])[])[];
     /** Of a rank that has a job of its own. */
     readonly rank?: number;
+}
+
+/** What `horovod status` shows of a data service. */
+export interface ServiceStatus {
+    /** Where the registry is. */
+    readonly host: string;
+    readonly pid: number;
+    readonly startedAt: number;
+    readonly expected: {
+        readonly dispatchers: number;
+        readonly workersPerDispatcher: number;
+    };
+    readonly dispatcherSide: DispatcherSide;
+    readonly isShutDown: boolean;
+    readonly dispatchers: readonly DispatcherStatus[];
+    readonly workers: readonly WorkerStatus[];
 }
 
 export type ShardPolicy = 'lanes' | 'files' | 'records' | 'none';
@@ -2154,12 +2290,97 @@ export interface SyncPlan {
     readonly shards?: ShardPlan | undefined;
 }
 
+export declare class TfDataServiceConfig {
+    #private;
+    readonly dispatchers: number;
+    readonly workersPerDispatcher: number;
+    readonly dispatcherSide: DispatcherSide;
+    readonly addresses: readonly string[];
+    /** In seconds. */
+    readonly timeout: number;
+    readonly incarnation: number;
+    constructor(fields: TfDataServiceConfigFields);
+    /** The key of the service, in hex: whoever has it can take part. */
+    get key(): string;
+    static read(path: string | URL, options?: ReadConfigOptions): Promise<TfDataServiceConfig>;
+    /** Replaces what is there, with mode 0600. The key is left out if HOROVOD_DATA_SERVICE_KEY is set. */
+    write(path: string | URL): Promise<void>;
+    /** With the key: for messages to processes that may have it. */
+    toJSON(): TfDataServiceConfigJson;
+    /** What toJSON() gives, or what is in a file. */
+    static fromJSON(json: unknown): TfDataServiceConfig;
+    /** A client of the registry. It connects when it is first used; close() it. */
+    computeClient(): ComputeClient;
+}
+
+export interface TfDataServiceConfigFields {
+    readonly dispatchers: number;
+    readonly workersPerDispatcher: number;
+    readonly dispatcherSide: DispatcherSide;
+    /** host:port candidates of the registry. */
+    readonly addresses: readonly string[];
+    /** 32 bytes in hex. */
+    readonly key: string;
+    /** For registrations and connections, in seconds. Default: 60. */
+    readonly timeout?: number | undefined;
+    /** Counts the registries of this service. Default: 1. */
+    readonly incarnation?: number | undefined;
+}
+
+/** As in the file. */
+export interface TfDataServiceConfigJson {
+    readonly protocol: string;
+    readonly dispatchers: number;
+    readonly workers_per_dispatcher: number;
+    readonly dispatcher_side: DispatcherSide;
+    /** Lists of [address, port], by the name of the network. */
+    readonly addresses: Readonly<Record<string, readonly (readonly [address: string, port: number])[]>>;
+    /** Not there if HOROVOD_DATA_SERVICE_KEY holds it. */
+    readonly key?: string;
+    readonly timeout: number;
+    readonly incarnation: number;
+}
+
 export interface VarLenFeature {
     readonly kind: 'variable';
     readonly dtype: FeatureDType;
 }
 /** Any number of values; none if the feature is missing. */
 export declare function VarLenFeature(dtype: FeatureDType): VarLenFeature;
+
+export interface WaitOptions {
+    readonly signal?: AbortSignal | undefined;
+    readonly timeoutMs?: number | undefined;
+}
+
+export interface WorkerEntry {
+    /** Never used again. */
+    readonly number: number;
+    readonly dispatcher: number;
+    /** host:port candidates. */
+    readonly addresses: readonly string[];
+    readonly host: string;
+    readonly pid: number;
+}
+
+/** What a worker says of itself every second, for `horovod status`. */
+export interface WorkerReport {
+    readonly batchesPerSecond: number;
+    readonly bytesPerSecond: number;
+    readonly leases: number;
+    /** How full its arena is, from 0 to 1. */
+    readonly arena: number;
+    /** 'map augment', and how much of the time it was busy, from 0 to 1. */
+    readonly busiestStage?: {
+        readonly name: string;
+        readonly share: number;
+    } | undefined;
+}
+
+export interface WorkerStatus extends WorkerEntry {
+    /** Undefined: it has not said anything yet. */
+    readonly report?: WorkerReport | undefined;
+}
 
 export interface WorkItem {
     readonly number: number;
@@ -3077,6 +3298,12 @@ export interface DataMetrics {
     readonly damagedRecords: number;
 }
 
+/** A part in a data service, until it is closed. */
+export interface DataServicePart extends AsyncDisposable {
+    readonly dispatcherAddress: DispatcherAddress;
+    close(): Promise<void>;
+}
+
 export declare class Dataset<T = unknown> implements AsyncIterable<T> {
     #private;
     private constructor();
@@ -3117,6 +3344,8 @@ export declare class Dataset<T = unknown> implements AsyncIterable<T> {
     bucketByLength(key: string, options: BucketOptions): Dataset<BatchOf<T>>;
     /** transform(this): to give a name to a part of a pipeline. */
     apply<R>(transform: (dataset: this) => R): R;
+    /** What was called so far runs on the compute workers of a data service; see the function sendToDataService(). */
+    sendToDataService(config: TfDataServiceConfig, rank?: number, size?: number, options?: Omit<SendToDataServiceOptions, 'rank' | 'size'>): Dataset<T>;
     /** Batches of an epoch for this rank, as far as it is known: for files, from the first iteration on. */
     get size(): number | null;
     /**
@@ -3135,6 +3364,9 @@ export declare class Dataset<T = unknown> implements AsyncIterable<T> {
     /** What this rank knows of the speed of its data. */
     metrics(): DataMetrics;
 }
+
+/** For dataset.apply(). */
+export type DatasetTransform = <T>(dataset: Dataset<T>) => Dataset<T>;
 
 /** What Dataset.state() returns: where the training loop is in its data, for a checkpoint. Valid for any number of ranks. */
 export interface DataState {
@@ -3165,6 +3397,25 @@ export declare function decodeExample(bytes: Uint8Array): Record<string, Example
 
 /** All features of a serialized tf.train.SequenceExample. */
 export declare function decodeSequenceExample(bytes: Uint8Array): SequenceExampleValues;
+
+/** Where a dispatcher of the data service listens; `${address}` is host:port. */
+export type DispatcherAddress = DispatcherHandle;
+
+/** dataset.apply(distribute({ service })): the calls before it run on the compute workers of that dispatcher. */
+export declare function distribute(options: DistributeOptions): DatasetTransform;
+
+/** Options of distribute(). */
+export interface DistributeOptions {
+    /** What tfDataService() gives. */
+    service: DispatcherAddress;
+    /** Default: 'distributed_epoch'. */
+    processingMode?: ProcessingMode | undefined;
+    /** Trainers that give the same name share one pass over the data. Default: each has its own. */
+    jobName?: string | undefined;
+    /** Round robin: this trainer, and how many there are. */
+    consumerIndex?: number | undefined;
+    numConsumers?: number | undefined;
+}
 
 /** What a function of a pipeline gets beside the element. */
 export interface ElementContext<A = Json> {
@@ -3375,6 +3626,9 @@ export interface PartContext {
     readonly seed: number;
 }
 
+/** How compute workers go through the data: all together once in an epoch, or each of them. */
+export type ProcessingMode = 'distributed_epoch' | 'parallel_epochs';
+
 /** The whole numbers from `start` up to, but without, `stop`. */
 export declare function rangeDataset(start: number, stop: number, options?: SourceOptions): Dataset<number>;
 
@@ -3401,6 +3655,24 @@ export interface RemoveOptions extends FileWaitOptions {
 export interface RenameOptions extends FileWaitOptions {
     /** Default: false. */
     readonly overwrite?: boolean | undefined;
+}
+
+/** dataset.apply(sendToDataService(config)): the calls before it run on the compute workers of the service. */
+export declare function sendToDataService(config: TfDataServiceConfig, options?: SendToDataServiceOptions): DatasetTransform;
+
+/** Options of sendToDataService(). */
+export interface SendToDataServiceOptions {
+    /** This trainer and how many there are; default: those of the job. */
+    rank?: number | undefined;
+    size?: number | undefined;
+    /** Default: 'distributed_epoch'. */
+    processingMode?: ProcessingMode | undefined;
+    /** All trainers share one pass over the data. Default: each trainer has its own. */
+    reuseDataset?: boolean | undefined;
+    /** With reuseDataset: batches are dealt in rounds, one for each trainer. Default: whoever asks first gets the next one. */
+    roundRobin?: boolean | undefined;
+    /** With reuseDataset: tells the datasets of one training run apart. Default: 'job'. */
+    jobName?: string | undefined;
 }
 
 export interface SequenceExampleInputs {
@@ -3448,6 +3720,13 @@ export interface SourceOptions {
 
 /** The lines of text files, without their ends. */
 export declare function textLineDataset(paths: string | readonly string[], options?: SourceOptions): Dataset<string>;
+
+/**
+ * Takes part in the data service: opens the dispatcher of this trainer where dispatchers are on the training side, and waits until it
+ * and its compute workers are there. With `body`, for as long as that runs; else until the result is closed.
+ */
+export declare function tfDataService<R>(config: TfDataServiceConfig, rank: number | undefined, body: (dispatcherAddress: DispatcherAddress) => R | Promise<R>): Promise<R>;
+export declare function tfDataService(config: TfDataServiceConfig, rank?: number): Promise<DataServicePart>;
 
 /** The records of TFRecord files, as bytes. Paths may be patterns (`train-*.tfrecord`) and URLs. */
 export declare function tfRecordDataset(paths: string | readonly string[], options?: TfRecordDatasetOptions): Dataset<Uint8Array>;
@@ -3529,6 +3808,15 @@ export interface WrittenTfRecords {
 // ── horovod/data: mentioned above, not exported ──
 
 export type Compression = 'none' | 'gzip' | 'zlib';
+
+/** A dispatcher that a trainer has found. Its text is its first address. */
+export declare class DispatcherHandle {
+    #private;
+    readonly config: TfDataServiceConfig;
+    readonly index: number;
+    constructor(config: TfDataServiceConfig, index: number, addresses: readonly string[]);
+    toString(): string;
+}
 
 export declare class Files {
     #private;

@@ -150,7 +150,7 @@ export class TestService {
       call: 'sendToDataService()',
       place: () => ({ rank, size }),
       jobName,
-      run: 'test',
+      run: jobName === undefined ? `test ${this.hosts.length}` : 'test',
       isRoundRobin,
       isParallel,
       silenceMs: 30_000,
