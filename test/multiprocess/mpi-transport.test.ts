@@ -3,13 +3,16 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { loadNative } from '../../src/transport/native/load.ts';
 import { clusterFixture } from '../support/box-jobs.ts';
 import { assertCasesPassed } from '../support/case-jobs.ts';
 import { faultFixture, type Said } from '../support/fault-job.ts';
 import { describeResult, runCommand, saidIn } from '../support/foreign-launchers.ts';
-import { fixturePath } from '../support/repository.ts';
+import { fixturePath, sourcePath } from '../support/repository.ts';
 
 const everyDtype = fixturePath('mpirun/every-dtype.ts');
 const env = {
@@ -23,12 +26,13 @@ const families = [
   {
     name: 'Open MPI',
     kind: 'open-mpi',
+    compiler: 'mpicc.openmpi',
     argv: ['mpirun.openmpi', '--oversubscribe', '--bind-to', 'none', '-np'],
   },
-  { name: 'MPICH', kind: 'pmi', argv: ['mpirun.mpich', '-np'] },
+  { name: 'MPICH', kind: 'pmi', compiler: 'mpicc.mpich', argv: ['mpirun.mpich', '-np'] },
 ];
 
-for (const { name, kind, argv } of families) {
+for (const { name, kind, compiler, argv } of families) {
   const addon = loadNative({ transport: 'mpi', launcher: { kind } });
   describe(`the mpi transport on ${name}`, { skip: addon.built ? false : addon.reason }, () => {
     test('reduces every dtype with every operator, and a job can be left and joined again', async () => {
@@ -72,5 +76,41 @@ for (const { name, kind, argv } of families) {
         );
       });
     }
+
+    test('a call that never comes back from MPI keeps no other call waiting for longer than its time limit', {
+      skip: spawnSync(compiler, ['--version']).status === 0 ? false : `${compiler} is not installed`,
+    }, async (t) => {
+      const folder = mkdtempSync(join(tmpdir(), 'hvd-held-mpi-'));
+      t.after(() => rmSync(folder, { recursive: true }));
+      const [library, held, meeting] = ['held.so', 'held', 'meeting'].map((each) => join(folder, each)) as [
+        string,
+        string,
+        string,
+      ];
+      mkdirSync(meeting);
+      const compiled = spawnSync(compiler, [
+        '-shared',
+        '-fPIC',
+        '-o',
+        library,
+        sourcePath('mpirun/held-create.c'),
+      ]);
+      assert.equal(compiled.status, 0, String(compiled.stderr));
+      const preloaded = ['env', `LD_PRELOAD=${library}`, process.execPath];
+      const result = await runCommand(
+        [...argv, '3', ...preloaded, fixturePath('mpirun/held-library.ts'), held, meeting],
+        {
+          ...env,
+          HOROVOD_MPI_THREADS_DISABLE: '1',
+          HOROVOD_TIMEOUT_SECONDS: '5',
+          HVD_TEST_HELD_RANK: '1',
+          HVD_TEST_HELD_FILE: held,
+        },
+      );
+      for (const word of ['caught', 'not added']) {
+        const codes = saidIn<Said>([result], word).map(({ code }) => code);
+        assert.deepEqual(codes, new Array(3).fill('ERR_HVD_TIMEOUT'), describeResult(result));
+      }
+    });
   });
 }
