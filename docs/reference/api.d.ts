@@ -1276,6 +1276,18 @@ export type VariableList = readonly (tf.Variable | tf.LayerVariable)[] | tf.Vari
 
 // ── horovod/tensorflow: mentioned above, not exported ──
 
+/** How a pipeline runs. */
+export interface Advice {
+    /** Compute threads; 0: everything runs in the main thread. */
+    readonly threads: number;
+    readonly interleave: number;
+    readonly memoryMb: number;
+    /** Stages of the reader thread; the first waits for files. */
+    readonly readerStages: readonly string[];
+    /** Stages that run in the main thread, because their functions were given as such. */
+    readonly localStages: readonly string[];
+}
+
 export interface AggregationOptions {
     /**
      * Gradients are summed over this many passes before they are reduced and applied. With op Adasum, a rank takes this many
@@ -1434,6 +1446,9 @@ export interface Computed {
     readonly damaged: number;
     /** A part has ended after this many rows of the item. */
     readonly end?: number;
+    /** How long the stages were busy, those of the reader included. */
+    readonly busy?: StageTimes | undefined;
+    readonly retries?: number | undefined;
 }
 
 /** Where a data set is: after the last batch that the training loop has taken. */
@@ -1473,12 +1488,27 @@ export interface DataMetrics {
     readonly samples: number;
     /** Bytes of the tensors among them. */
     readonly bytes: number;
+    /** From the first batch to the last one. */
+    readonly seconds: number;
+    /** In these seconds. */
+    readonly batchesPerSecond: number;
+    readonly samplesPerSecond: number;
+    readonly bytesPerSecond: number;
     /** Time the loop has waited for data, in seconds. */
     readonly waitedSeconds: number;
     /** From 0 to 1. */
     readonly starvedShare: number;
     /** Batches that are being prepared or ready now. */
     readonly ahead: number;
+    /** How many there may be now; see prefetch(). */
+    readonly aheadLimit: number;
+    /**
+     * Seconds in which each stage was busy, summed over the threads that run it: `read` (waiting for files), `unpack` (decompressing,
+     * checksums), `parse`, `map(name)`, `batch`, …
+     */
+    readonly busySeconds: Readonly<Record<string, number>>;
+    /** Requests to file systems that had to be repeated. */
+    readonly retries: number;
     /** Records that were damaged and left out (onCorrupt: 'skip'). */
     readonly damagedRecords: number;
 }
@@ -1544,6 +1574,18 @@ export declare class Dataset<T = unknown> implements AsyncIterable<T> {
     metrics(): DataMetrics;
 }
 
+/** What a pipeline knows of itself. Its numbers only grow. */
+export interface DataSource {
+    /** Batches, or elements, that the loop has taken. */
+    readonly taken: number;
+    /** Time that the loop has waited, up to `nowMs` if it is waiting. */
+    waitedMs(nowMs: number): number;
+    /** By stage: the time in which it was busy, divided by how many threads run it. */
+    busyMs(): ReadonlyMap<string, number>;
+    /** Which stage is to blame, and what to raise. `shares`: how busy each stage was in the last seconds, from 0 to 1. */
+    advice(shares: ReadonlyMap<string, number>): string;
+}
+
 /** What Dataset.state() returns: where the training loop is in its data, for a checkpoint. Valid for any number of ranks. */
 export interface DataState {
     /** Version of this format. */
@@ -1566,6 +1608,27 @@ export interface DataState {
     readonly inner?: readonly number[];
     /** Data from a data service: which batches of each group are done, and how the data is divided into groups. */
     readonly service?: ServiceProgress;
+}
+
+export interface DataStatus {
+    /** Of the last seconds: time waited for data, of all time. From 0 to 1. */
+    readonly share: number;
+    /** For how long the share has been too large. */
+    readonly starvedMs?: number | undefined;
+    /** Which stage is to blame, and what to raise. */
+    readonly advice?: string | undefined;
+}
+
+export declare class DataWatch {
+    #private;
+    /** `onWait` is told each wait, in milliseconds of the host's clock. */
+    constructor(onWait: (fromMs: number, toMs: number) => void);
+    /** The pipeline runs from now on; returns what ends that. */
+    add(source: DataSource): () => void;
+    /** The loop has waited for a batch. */
+    waited(fromMs: number, toMs: number): void;
+    /** Undefined: no pipeline runs, or none has delivered anything lately. Called about twice a second. */
+    look(atMs: number): DataStatus | undefined;
 }
 
 /** Turns records into elements. */
@@ -1862,15 +1925,28 @@ export type Mark = {
     readonly items: number;
 };
 
-export declare class Meter {
+export declare class Meter implements DataSource {
     #private;
+    taken: number;
     ahead: number;
-    /** Time in next(). */
-    waited(from: number, to: number): void;
+    aheadLimit: number;
+    /** A run begins, which the rank's watch is told of. Returns what ends it. */
+    begin(watch: DataWatch | undefined, advice: Advice): () => void;
+    /** The loop asks for a batch. */
+    waits(at: number): void;
+    /** There is none: the pass is over. */
+    rests(): void;
+    /** It has one. */
+    waited(to: number): void;
     /** A value was there already. */
     ready(at: number): void;
     took(samples: number, bytes: number): void;
     damaged(records: number): void;
+    retried(requests: number): void;
+    busy(times: StageTimes | undefined): void;
+    waitedMs(now: number): number;
+    busyMs(): ReadonlyMap<string, number>;
+    advice(shares: ReadonlyMap<string, number>): string;
     read(): DataMetrics;
 }
 
@@ -1999,6 +2075,10 @@ export interface ReadItem {
     readonly isEnd?: boolean;
     /** Damaged records that were left out before. */
     readonly damaged?: number;
+    /** Of the reader since the item before. */
+    readonly busy?: StageTimes;
+    /** Requests that were repeated since the item before. */
+    readonly retries?: number;
 }
 
 /** The records of an item, in the order of its positions. */
@@ -2166,6 +2246,8 @@ export declare class Stages {
     #private;
     constructor(options: StagesOptions);
     compute(read: ReadItem): Steps<Computed>;
+    /** How long the stages were busy since the last time. */
+    takeBusy(): StageTimes | undefined;
     /** Runs the stages from number `from` on. A batch comes from the last row of its elements. */
     run(held: Held[], place: Place, from?: number): Steps<Held[]>;
 }
@@ -2180,6 +2262,9 @@ export interface StagesOptions {
     readonly seed: number;
     readonly allocate: Allocate;
 }
+
+/** Milliseconds by stage. */
+export type StageTimes = Readonly<Record<string, number>>;
 
 export declare abstract class State {
     #private;
@@ -3288,12 +3373,27 @@ export interface DataMetrics {
     readonly samples: number;
     /** Bytes of the tensors among them. */
     readonly bytes: number;
+    /** From the first batch to the last one. */
+    readonly seconds: number;
+    /** In these seconds. */
+    readonly batchesPerSecond: number;
+    readonly samplesPerSecond: number;
+    readonly bytesPerSecond: number;
     /** Time the loop has waited for data, in seconds. */
     readonly waitedSeconds: number;
     /** From 0 to 1. */
     readonly starvedShare: number;
     /** Batches that are being prepared or ready now. */
     readonly ahead: number;
+    /** How many there may be now; see prefetch(). */
+    readonly aheadLimit: number;
+    /**
+     * Seconds in which each stage was busy, summed over the threads that run it: `read` (waiting for files), `unpack` (decompressing,
+     * checksums), `parse`, `map(name)`, `batch`, …
+     */
+    readonly busySeconds: Readonly<Record<string, number>>;
+    /** Requests to file systems that had to be repeated. */
+    readonly retries: number;
     /** Records that were damaged and left out (onCorrupt: 'skip'). */
     readonly damagedRecords: number;
 }
@@ -3637,6 +3737,8 @@ export interface ReadHandle extends AsyncDisposable {
     readonly size: number;
     /** Reads must follow each other from position 0 on: the server does not support ranges. */
     readonly isSequential: boolean;
+    /** Requests that had to be repeated so far. */
+    readonly retries?: number | undefined;
     /** How many bytes: fewer than the target has only at the end of the file. Reads may overlap in time. */
     read(target: Uint8Array, position: number, options?: FileWaitOptions): Promise<number>;
     close(): Promise<void>;
@@ -3707,7 +3809,7 @@ export interface SourceOptions {
     size?: number | undefined;
     /** What happens where samples cannot be divided evenly, at the end of an epoch. Default: 'pad'. */
     uneven?: 'pad' | 'drop' | 'keep' | 'exact' | undefined;
-    /** How many places are read at a time. */
+    /** How many places are read at a time. Default: 4; 16 for files of other machines. */
     interleave?: number | undefined;
     /**
      * TFRecord: 'auto' uses and writes files that say where records are; 'build' writes new ones. 'none' (TFRecord and lines) looks at no

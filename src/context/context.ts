@@ -14,6 +14,7 @@ import { StepClock } from '../engine/step-clock.ts';
 import { fromCaller, HorovodError } from '../errors.ts';
 import type { CollectiveRecord } from '../observe/flight-recorder/flight-recorder.ts';
 import type { ObservedRank } from '../observe/observed-rank.ts';
+import type { DataWatch } from '../observe/status/data-watch.ts';
 import type { StatusWriter } from '../observe/status/status-writer.ts';
 import type { Timeline } from '../observe/timeline/timeline.ts';
 import { type AllreduceOptions, type CollectiveOptions, checkOptions } from '../operations/options.ts';
@@ -233,6 +234,11 @@ export class HorovodContext implements QuickRunner {
   /** What this rank says it does, and reads of others. */
   get status(): StatusWriter {
     return this.#watching.status;
+  }
+
+  /** Learns from pipelines of horovod/data how long training waits for them. */
+  get data(): DataWatch {
+    return this.#watching.data;
   }
 
   get timeline(): Timeline {

@@ -8,6 +8,7 @@ import { snapshot } from '../observe/flight-recorder/snapshot.ts';
 import { channelsOf, type ObservedRank } from '../observe/observed-rank.ts';
 import { Peers } from '../observe/stalls/peers.ts';
 import { StallWatch } from '../observe/stalls/stall-watch.ts';
+import { DataWatch } from '../observe/status/data-watch.ts';
 import { pendingList } from '../observe/status/pending-list.ts';
 import { StatusWriter } from '../observe/status/status-writer.ts';
 import { StragglerWatch } from '../observe/stragglers/straggler-watch.ts';
@@ -19,6 +20,7 @@ export interface ContextObservers {
   readonly recorder: FlightRecorder;
   readonly status: StatusWriter;
   readonly timeline: Timeline;
+  readonly data: DataWatch;
   readonly all: readonly OperationObserver[];
 }
 
@@ -26,6 +28,7 @@ export function createObservers(watched: ObservedRank, parts: ContextParts): Con
   const { rank, size, host, transport, log, steps } = watched;
   const { limits } = parts;
   const recorder = new FlightRecorder(limits.flightRecords);
+  const data = new DataWatch((fromMs, toMs) => timeline.dataWait(fromMs, toMs));
   const status = new StatusWriter({
     rank,
     size,
@@ -34,6 +37,7 @@ export function createObservers(watched: ObservedRank, parts: ContextParts): Con
     steps,
     nowMs,
     pending: () => pendingList(channelsOf(watched), nowMs(), rank),
+    data: (atMs) => data.look(atMs),
   });
   const stragglers = new StragglerWatch(status, { rank, percent: limits.stragglerPercent ?? 0, log });
   const peers = new Peers(watched, status);
@@ -64,5 +68,5 @@ export function createObservers(watched: ObservedRank, parts: ContextParts): Con
     block: parts.timelineBlock,
   });
   dumper.listen();
-  return { recorder, status, timeline, all: [recorder, status, dumper, stalls, stragglers, timeline] };
+  return { recorder, status, timeline, data, all: [recorder, status, dumper, stalls, stragglers, timeline] };
 }

@@ -147,6 +147,22 @@ describe('a dataset', () => {
     assert.equal(data.metrics().samples, 10);
   });
 
+  test('measures how long the loop has waited, and how busy each stage was', async () => {
+    const slow = async (value: unknown) => {
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      return value;
+    };
+    const data = rangeDataset(0, 40).map(slow).batch(4);
+    await all(data);
+    const metrics = data.metrics();
+    assert.deepEqual(Object.keys(metrics.busySeconds).sort(), ['batch', 'copy', 'map(slow)']);
+    assert.ok((metrics.busySeconds['map(slow)'] ?? 0) > 0.15);
+    assert.ok(metrics.starvedShare > 0.5 && metrics.starvedShare <= 1, `${metrics.starvedShare}`);
+    assert.ok(metrics.seconds > 0.13);
+    assert.equal(metrics.samplesPerSecond, 40 / metrics.seconds);
+    assert.deepEqual([metrics.retries, metrics.aheadLimit], [0, 1]);
+  });
+
   test('can be read with nextSync() where nothing has to be waited for', async () => {
     const iterator = rangeDataset(0, 5).batch(3).iterator();
     assert.throws(() => iterator.nextSync(), { code: 'ERR_HVD_WOULD_BLOCK' });

@@ -351,6 +351,7 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
       cursor: { ...this.#cursor, ...this.#agreed },
       cache: this.#cacheStore(files, settings),
       meter: this.#meter,
+      watch: openContext()?.data,
       settings,
       fileSystems: defaultFiles(),
       onTaken: (cursor) => {

@@ -231,6 +231,28 @@ describe('datasets of TFRecord files', () => {
     }
   });
 
+  test('tell how busy each stage was, in the main thread and in threads', async () => {
+    for (const threads of [0, 2]) {
+      const data = open('gzip')
+        .parseExample<{ id: Tensor }>({ id: FixedLenFeature([], 'int32') })
+        .map(exported(functions, 'failsAt'))
+        .batch(16)
+        .map(exported(functions, 'sumOfBatch'));
+      await withThreads(threads, () => all(data));
+      const { busySeconds, aheadLimit } = data.metrics();
+      assert.deepEqual(Object.keys(busySeconds).sort(), [
+        'batch',
+        'map(failsAt)',
+        'map(sumOfBatch)',
+        'parse',
+        'read',
+        'unpack',
+      ]);
+      assert.ok(Object.values(busySeconds).every((each) => each > 0 && each < 60));
+      assert.ok(threads === 0 ? aheadLimit === 1 : aheadLimit >= 2);
+    }
+  });
+
   test('a state of other files names the file', async () => {
     const [one, other] = [join(folder, 'one.tfrecord'), join(folder, 'two.tfrecord')];
     for (const path of [one, other]) await writeTfRecords([new Uint8Array(3), new Uint8Array(4)], path);

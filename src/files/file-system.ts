@@ -68,6 +68,8 @@ export interface ReadHandle extends AsyncDisposable {
   readonly size: number;
   /** Reads must follow each other from position 0 on: the server does not support ranges. */
   readonly isSequential: boolean;
+  /** Requests that had to be repeated so far. */
+  readonly retries?: number | undefined;
   /** How many bytes: fewer than the target has only at the end of the file. Reads may overlap in time. */
   read(target: Uint8Array, position: number, options?: FileWaitOptions): Promise<number>;
   close(): Promise<void>;

@@ -122,6 +122,7 @@ describe('a web server that supports ranges', () => {
       async (url) => {
         await using file = await patient.open(url);
         assert.deepEqual(await at(file, 100_000, 100_000), content.subarray(100_000, 200_000));
+        assert.equal(file.retries, 1);
       },
     );
   });

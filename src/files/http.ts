@@ -57,9 +57,13 @@ export class HttpFileSystem implements FileSystem {
     // What is missing is asked for again later, as any other range.
     const isWhole = count === first.byteLength;
     response.discard();
-    const read = (target: Uint8Array, position: number, wait: FileWaitOptions) =>
-      this.#readRange(location, version, target, position, wait);
-    return new RangeHandle(location, version.size, isWhole ? first : new Uint8Array(0), read);
+    return new RangeHandle(
+      location,
+      version.size,
+      isWhole ? first : new Uint8Array(0),
+      (target, position, wait, onRetry) =>
+        this.#readRange(location, version, { target, position, onRetry }, wait),
+    );
   }
 
   async list(location: string): Promise<FileStatus[]> {
@@ -103,15 +107,16 @@ export class HttpFileSystem implements FileSystem {
   async #readRange(
     location: string,
     version: Version,
-    target: Uint8Array,
-    position: number,
+    { target, position, onRetry }: { target: Uint8Array; position: number; onRetry: () => void },
     { signal }: FileWaitOptions,
   ): Promise<number> {
     let done = 0;
     while (done < target.byteLength) {
+      if (done > 0) onRetry();
       const [before, begin, end] = [done, position + done, position + target.byteLength - 1];
       done += await retried(
-        async () => {
+        async (number) => {
+          if (number > 1) onRetry();
           const headers: Record<string, string> = { Range: `bytes=${begin}-${end}` };
           if (version.etag !== undefined && !version.etag.startsWith('W/'))
             headers['If-Match'] = version.etag;
@@ -174,18 +179,26 @@ export class HttpFileSystem implements FileSystem {
   }
 }
 
+type ReadRange = (
+  target: Uint8Array,
+  position: number,
+  options: FileWaitOptions,
+  onRetry: () => void,
+) => Promise<number>;
+
 class RangeHandle implements ReadHandle {
   readonly location: string;
   readonly size: number;
   readonly isSequential = false;
   readonly #first: Uint8Array;
-  readonly #readRange: (target: Uint8Array, position: number, options: FileWaitOptions) => Promise<number>;
+  retries = 0;
+  readonly #readRange: ReadRange;
 
-  constructor(location: string, size: number, first: Uint8Array, read: RangeHandle['read']) {
+  constructor(location: string, size: number, first: Uint8Array, readRange: ReadRange) {
     this.location = location;
     this.size = size;
     this.#first = first;
-    this.#readRange = (target, position, options) => read(target, position, options);
+    this.#readRange = readRange;
   }
 
   async read(target: Uint8Array, position: number, options: FileWaitOptions = {}): Promise<number> {
@@ -194,7 +207,11 @@ class RangeHandle implements ReadHandle {
       wanted.set(this.#first.subarray(position, position + wanted.byteLength));
       return wanted.byteLength;
     }
-    return readInPieces(wanted, position, (part, at) => this.#readRange(part, at, options));
+    return readInPieces(wanted, position, (part, at) =>
+      this.#readRange(part, at, options, () => {
+        this.retries += 1;
+      }),
+    );
   }
 
   async close(): Promise<void> {}

@@ -6,9 +6,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { writeTfRecords } from '../../src/data/tfrecord-writer.ts';
-import { spawnRanks } from '../../src/testing/spawn-ranks.ts';
+import { findBlocks } from '../../src/observe/status/find-jobs.ts';
+import { readJobs } from '../../src/observe/status/job-view.ts';
+import { spawnRanks, startHorovodrun } from '../../src/testing/spawn-ranks.ts';
+import { checkTrace } from '../support/check-trace.ts';
 import { startFaultJob } from '../support/fault-job.ts';
-import { sourcePath } from '../support/repository.ts';
+import { fixturePath, sourcePath } from '../support/repository.ts';
+import { until } from '../support/transport-world.ts';
 
 const range = (length: number) => Array.from({ length }, (_, each) => each);
 const sorted = (list: readonly number[]) => [...list].sort((a, b) => a - b);
@@ -72,4 +76,27 @@ test('an elastic job that loses a rank uses every sample of its datasets once', 
   assert.ok(odds.length > 100);
   assert.equal(new Set(odds).size, odds.length);
   assert.ok(odds.every((each) => each % 2 === 1));
+});
+
+test('a rank that waits for data says so, and which stage is to blame, in its status and in the timeline', async (t) => {
+  const folder = temporaryFolder(t);
+  const [stop, trace] = [join(folder, 'stop'), join(folder, 'trace.json')];
+  const args = ['-np', '2', '--timeline-filename', trace, '--', fixturePath('data/starved.ts'), stop];
+  const run = startHorovodrun(args, { env: { HOROVOD_DATA_THREADS: '1' } });
+  t.after(() => run.child.kill('SIGKILL'));
+  // The other rank works ahead while it waits for this one, and then has its data in time.
+  const starved = () => {
+    const job = readJobs(findBlocks('/nowhere').blocks).find(({ command }) => command.includes(stop));
+    const data = job?.ranks.map(({ status }) => status?.data) ?? [];
+    return data.every((each) => each !== undefined) ? data.find(({ share }) => share > 0.3) : undefined;
+  };
+  await until(() => starved() !== undefined, 'a rank is starved');
+  const data = starved();
+  assert.ok((data?.starvedMs ?? -1) >= 0, JSON.stringify(data));
+  assert.match(data?.advice ?? '', /^map\(slowly\) is the busiest stage \(\d+ %\)/);
+  writeFileSync(stop, '');
+  assert.equal((await run.ended).exitCode, 0, run.stderr);
+  const waits = checkTrace(trace).filter(({ name }) => name === 'DATA_WAIT');
+  assert.deepEqual([...new Set(waits.map(({ pid }) => pid - 1))].sort(), [0, 1]);
+  assert.ok(waits.every(({ dur = 0 }) => dur >= 50));
 });

@@ -50,6 +50,7 @@ Columns:
   state            What the rank is waiting for and how long, or how it ended. Empty if it is working
   bytes/s          Bytes that this rank passes to collectives
   late             How long the others have been waiting for this rank, or how late it was in each of the last steps
+  data             Share of the time in which training waits for data, where it reads with horovod/data
   age              Age of the information: about 0.5 s, or 1.5 s for ranks on other hosts
 
 Columns of a data service:

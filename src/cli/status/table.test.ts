@@ -181,6 +181,32 @@ describe('the table of a job', () => {
     ]);
   });
 
+  test('shows how long training waits for data, and after ten seconds of that why', () => {
+    const advice = 'map(augment) is the busiest stage (97 %). Raise HOROVOD_DATA_THREADS (1).';
+    const starved = (rank: number, share: number, starvedMs: number) =>
+      viewOf({ rank, status: statusOf({ rank, data: { share, starvedMs, advice } }) });
+    const calm = viewOf({ status: statusOf({ data: { share: 0.031 } }) });
+    const lines = render(calm, starved(1, 0.34, 9000), viewOf({ rank: 2 })).split('\n');
+    assert.match(lines[1] ?? '', / late {2}data {4}age$/);
+    assert.deepEqual(
+      lines.slice(2).map((line) => /(\d+ %)? +0\.4 s$/.exec(line)?.[1]),
+      ['3 %', '34 %', undefined, undefined],
+    );
+    assert.equal(lines.length, 6, 'no note yet');
+    assert.equal(
+      render(calm, starved(1, 0.34, 25_000))
+        .split('\n')
+        .at(-2),
+      `data: rank 1 has been waiting for data for 25 s, 34 % of the time: ${advice}`,
+    );
+    assert.equal(
+      render(starved(0, 0.1, 25_000), starved(1, 0.34, 12_000))
+        .split('\n')
+        .at(-2),
+      `data: ranks 0, 1 have been waiting for data for 12 s, rank 1 34 % of the time: ${advice}`,
+    );
+  });
+
   test('of several jobs are several tables', () => {
     const text = renderJobs([jobOf([viewOf({})]), jobOf([viewOf({})], { id: 'ffff' })], now);
     assert.deepEqual(text.match(/^job \w+/gm), ['job 1a2b3c4d', 'job ffff']);

@@ -17,6 +17,8 @@ const minWaitMs = 200;
 const staleAfterMs = 3000;
 /** A rank that is less late is not shown as late. */
 const minLateMs = 1;
+/** Training that has waited for data for so long is worth a line. */
+const starvedAfterMs = 10_000;
 
 const columns: readonly Column[] = [
   { title: 'rank', align: 'right', max: 6, cell: ({ rank }) => String(rank) },
@@ -34,6 +36,7 @@ const columns: readonly Column[] = [
   { title: 'bytes/s', align: 'right', max: 12, cell: (view, { now }) => rate(view, now, 'bytesPerSecond') },
   { title: 'memory', align: 'right', max: 10, cell: ifKnown(({ rssBytes }) => bytes(rssBytes)) },
   { title: 'late', align: 'right', max: 14, cell: (view, { all }) => lateText(view, all) },
+  { title: 'data', align: 'right', max: 6, isOptional: true, cell: dataText },
   {
     title: 'age',
     align: 'right',
@@ -59,8 +62,34 @@ function renderJob(job: JobView, now: number): string {
     job.failure === undefined || job.generation !== undefined
       ? []
       : [`failed: ${cut(plain(job.failure), 300)}`];
-  const resets = resetLines(job, now);
-  return `${[headline(job, now), ...failure, ...textTable(columns, rows), ...resets].join('\n')}\n`;
+  const notes = [...starvedLines(job.ranks, now), ...resetLines(job, now)];
+  return `${[headline(job, now), ...failure, ...textTable(columns, rows), ...notes].join('\n')}\n`;
+}
+
+/** '3 %': how long its training waits for data. */
+function dataText({ status, presence }: RankView): string {
+  if (presence !== 'here' || status?.data === undefined) return '';
+  return `${Math.round(100 * status.data.share)} %`;
+}
+
+/** 'ranks 0, 1 have waited for data for 25 s, rank 0 for 34 % of the time: …' Ranks mostly starve for the same reason. */
+function starvedLines(ranks: readonly RankView[], now: number): string[] {
+  const starved = ranks.flatMap((view) => {
+    const { starvedMs, share = 0, advice = '' } = view.status?.data ?? {};
+    const isFresh = view.presence === 'here' && ageOf(view, now) < staleAfterMs;
+    return isFresh && starvedMs !== undefined && starvedMs >= starvedAfterMs
+      ? [{ rank: view.rank, starvedMs, share, advice }]
+      : [];
+  });
+  const [first, ...others] = starved.sort((a, b) => b.share - a.share);
+  if (first === undefined) return [];
+  const who = listRanks(starved.map(({ rank }) => rank).sort((a, b) => a - b));
+  const most = others.length === 0 ? '' : `rank ${first.rank} `;
+  const share = `${most}${Math.round(100 * first.share)} % of the time`;
+  const verb = others.length === 0 ? 'has' : 'have';
+  return [
+    `data: ${who} ${verb} been waiting for data for ${seconds(first.starvedMs)}, ${share}: ${cut(plain(first.advice), 400)}`,
+  ];
 }
 
 /** '12 s ago: rank 1 on a was killed by SIGKILL; 2 ranks, 140 ms, 1 step repeated (generation 2)' */

@@ -7,18 +7,25 @@ export interface TextColumn {
   readonly align: 'left' | 'right';
   /** Longer cells are cut. */
   readonly max: number;
+  /** Left out if all its cells are empty. */
+  readonly isOptional?: true;
 }
 
 /** A line of titles, and one for each row. */
 export function textTable(columns: readonly TextColumn[], rows: readonly (readonly string[])[]): string[] {
-  const shown = rows.map((row) => columns.map(({ max }, i) => cut(plain(row[i] as string), max)));
-  const lines = [columns.map(({ title }) => title), ...shown];
-  const widths = columns.map((_, i) => Math.max(...lines.map((line) => (line[i] as string).length)));
+  const cells = rows.map((row) => columns.map(({ max }, i) => cut(plain(row[i] as string), max)));
+  const shown = columns.flatMap((column, i) =>
+    column.isOptional && cells.every((row) => row[i] === '') ? [] : [{ ...column, i }],
+  );
+  const lines = [columns.map(({ title }) => title), ...cells].map((row) =>
+    shown.map(({ i }) => row[i] as string),
+  );
+  const widths = shown.map((_, at) => Math.max(...lines.map((line) => (line[at] as string).length)));
   return lines.map((line) =>
     line
-      .map((cell, i) => {
-        const width = widths[i] as number;
-        return columns[i]?.align === 'right' ? cell.padStart(width) : cell.padEnd(width);
+      .map((cell, at) => {
+        const width = widths[at] as number;
+        return shown[at]?.align === 'right' ? cell.padStart(width) : cell.padEnd(width);
       })
       .join('  ')
       .trimEnd(),

@@ -152,7 +152,7 @@ export class Iteration {
 
   *#next(isSync: boolean): Steps<Delivered | undefined> {
     const { feed, meter, steps } = this.#options;
-    const startedAt = performance.now();
+    meter.waits(performance.now());
     if (this.#cursor.taken >= steps.plan.total) {
       // take() behind repeat() ends in the middle of an item.
       this.#ready = undefined;
@@ -166,6 +166,7 @@ export class Iteration {
       }
       if (this.#isOver || this.#cursor.taken >= steps.plan.total) {
         this.#endPass();
+        meter.rests();
         return undefined;
       }
       this.#fill(isSync);
@@ -186,7 +187,8 @@ export class Iteration {
     }
     this.#fill(isSync);
     meter.ahead = this.#entries.length;
-    meter.waited(startedAt, performance.now());
+    meter.aheadLimit = feed.worksAhead ? this.#depth : 1;
+    meter.waited(performance.now());
     return this.#deliverReady() ?? this.#deliver(this.#outputs.shift() as Output);
   }
 
@@ -219,6 +221,8 @@ export class Iteration {
   *#process(step: Step, computed: Computed, isCached: boolean): Steps<void> {
     const { local, beforeCache, cache, meter, steps } = this.#options;
     meter.damaged(computed.damaged);
+    meter.busy(computed.busy);
+    meter.retried(computed.retries ?? 0);
     if (cache === undefined && local === undefined && !steps.plan.isUncounted) {
       if (computed.values.length > 0) {
         this.#ready = { step, values: computed.values, rows: computed.rows, next: 0 };
@@ -229,6 +233,7 @@ export class Iteration {
     const place = { epoch: step.epoch, positions: step.positions, origins: noOrigins };
     if (cache !== undefined && !isCached) {
       if (beforeCache !== undefined) held = yield* beforeCache.run(held, place);
+      meter.busy(beforeCache?.takeBusy());
       cache.keep(
         step,
         held.map(({ row }) => row),
@@ -236,6 +241,7 @@ export class Iteration {
       );
     }
     if (local !== undefined) held = yield* local.run(held, place);
+    meter.busy(local?.takeBusy());
     if (!steps.plan.isUncounted) {
       if (held.length === 0) return;
       this.#ready = {
@@ -300,10 +306,11 @@ export class Iteration {
     this.#held = [];
     const place = this.#madeInEpoch++;
     if (place < plan.steps.skip || place >= plan.steps.skip + plan.steps.take) return;
-    const { afterBatch } = this.#options;
+    const { afterBatch, meter } = this.#options;
     const held = [{ value: batch, row: 0 }];
     const where = { epoch: last.step.epoch, positions: last.step.positions, origins: noOrigins };
     const results = afterBatch === undefined ? held : yield* afterBatch.run(held, where);
+    meter.busy(afterBatch?.takeBusy());
     for (const { value } of results) this.#emit(value, tags);
   }
 

@@ -6,6 +6,8 @@ import type { ReadHandle } from '../../files/file-system.ts';
 import type { ElementRecord } from '../formats/format.ts';
 import { type Block, blocksOf } from '../order/blocks.ts';
 import { EpochOrder } from '../order/stretches.ts';
+import { unpackStage } from './advice.ts';
+import { ReaderTimes } from './busy-times.ts';
 import { ElementBlocks } from './element-blocks.ts';
 import { PartReader } from './part-reader.ts';
 import {
@@ -88,6 +90,9 @@ export class Reader {
   readonly #inUse = new Map<number, Kept[]>();
   readonly #elementBlocks: ElementBlocks;
   readonly #parts: PartReader | undefined;
+  readonly #times: ReaderTimes;
+  /** Requests that handles had to repeat, those of items before not counted. */
+  #retries = 0;
   #reading = 0;
   #isClosed = false;
   readonly #queue: (() => void)[] = [];
@@ -96,13 +101,29 @@ export class Reader {
     this.#options = options;
     this.#blocks = blocksOfOrder(options.files, options.order);
     this.#elementBlocks = new ElementBlocks(options.memoryBytes);
-    const { source, files, open, allocate, order } = options;
+    const { source, files, allocate, order } = options;
+    this.#times = new ReaderTimes(source?.kind === 'parts' ? 'moduleDataset' : unpackStage);
+    const open = (file: IndexedFile) => this.#opened(file);
     if (order.isStreamed && source !== undefined) {
       this.#parts = new PartReader({ source, files, open, allocate, seed: order.seed });
     }
   }
 
   read(item: WorkItem): ReadItem | Promise<ReadItem> {
+    if (this.#options.source === undefined) return this.#read(item);
+    return this.#timed(item);
+  }
+
+  async #timed(item: WorkItem): Promise<ReadItem> {
+    this.#times.items.enter();
+    try {
+      return await this.#read(item);
+    } finally {
+      this.#times.items.leave();
+    }
+  }
+
+  #read(item: WorkItem): ReadItem | Promise<ReadItem> {
     if (this.#parts !== undefined) return this.#readPart(item, this.#parts);
     const order = this.#orderOf(item.epoch);
     const { skip, stride } = this.#options.order;
@@ -314,10 +335,12 @@ export class Reader {
       starts[row] = piece.data.starts[within] as number;
       lengths[row] = piece.data.lengths[within] as number;
     }
+    const [busy, retries] = [this.#times.take(), this.#retries];
+    this.#retries = 0;
     if (this.#options.source?.kind !== 'bytes') {
-      return { item, records: { kind: 'elements', elements }, origins };
+      return { item, records: { kind: 'elements', elements }, origins, busy, retries };
     }
-    return { item, records: { kind: 'bytes', chunks, chunkOf, starts, lengths }, origins };
+    return { item, records: { kind: 'bytes', chunks, chunkOf, starts, lengths }, origins, busy, retries };
   }
 
   #orderOf(epoch: number): EpochOrder {
@@ -344,12 +367,35 @@ export class Reader {
     return files[low] as IndexedFile;
   }
 
+  /** A handle whose reads are timed. */
+  async #opened(file: IndexedFile): Promise<ReadHandle> {
+    const { reads } = this.#times;
+    reads.enter();
+    const handle = await this.#options.open(file).finally(() => reads.leave());
+    let known = 0;
+    const read: ReadHandle['read'] = async (target, position, options) => {
+      reads.enter();
+      try {
+        return await handle.read(target, position, options);
+      } finally {
+        reads.leave();
+        const { retries = 0 } = handle;
+        this.#retries += retries - known;
+        known = retries;
+      }
+    };
+    const close = () => handle.close();
+    const { location, size, isSequential } = handle;
+    return { location, size, isSequential, read, close, [Symbol.asyncDispose]: close };
+  }
+
   #readerOf(file: IndexedFile): FileReader {
     // A read that was waiting when the iterator ended.
     if (this.#isClosed) throw endedError();
     let reader = this.#readers.get(file);
     if (reader === undefined) {
-      const { source, open, allocate } = this.#options;
+      const { source, allocate } = this.#options;
+      const open = (each: IndexedFile) => this.#opened(each);
       reader = new FileReader(file, source as SourceFormat, open, allocate, this.#elementBlocks);
       this.#readers.set(file, reader);
     }

@@ -2,7 +2,9 @@
 
 import { availableParallelism } from 'node:os';
 import { HorovodError } from '../../errors.ts';
+import { isLocal } from '../../files/location.ts';
 import type { Files } from '../../files/registry.ts';
+import type { DataWatch } from '../../observe/status/data-watch.ts';
 import type { Settings } from '../../settings/table.ts';
 import type { TypedArray, TypedArrayConstructor } from '../../tensor/dtype.ts';
 import { streamLength } from '../order/lane-walk.ts';
@@ -10,6 +12,7 @@ import { chooseLanes, type Lanes, laneLength, maxChosenLanes } from '../order/la
 import type { ElementFunction } from '../plan/function-reference.ts';
 import type { ArrayColumn, StageNode } from '../plan/nodes.ts';
 import type { Plan } from '../plan/normalise.ts';
+import { type Advice, unpackStage } from './advice.ts';
 import { BatchMemory } from './batch-memory.ts';
 import { BufferPool } from './buffer-pool.ts';
 import { alsoClosing, type Feed, InlineFeed } from './feed.ts';
@@ -22,7 +25,7 @@ import { openerOf } from './source-files.ts';
 import { formatOf, rowsOf } from './source-formats.ts';
 import { allocatePlain } from './stack.ts';
 import { functionsOf } from './stage-functions.ts';
-import { Stages } from './stages.ts';
+import { nameOfStage, Stages } from './stages.ts';
 import { type Cursor, dealingOf, type StepsOptions } from './steps.ts';
 import { ThreadFeed } from './thread-feed.ts';
 
@@ -45,6 +48,8 @@ export interface RunRequest {
   /** Opens the cache of the dataset, where it has one. */
   readonly cache: CacheStore;
   readonly meter: Meter;
+  /** Of this rank; undefined: it is in no job. */
+  readonly watch: DataWatch | undefined;
   readonly settings: Settings;
   readonly fileSystems: Files;
   readonly onTaken: (cursor: Cursor) => void;
@@ -165,11 +170,26 @@ export async function openRun(request: RunRequest): Promise<Run> {
     batchAt >= 0 && !plan.stages.some((stage, place) => place > batchAt && 'fn' in stage),
   );
   const opened = await openFeed(request, order, memory);
-  const feed = cache === undefined ? opened : alsoClosing(opened, () => cache.close());
+  const endWatch = meter.begin(request.watch, adviceFor(request));
+  const feed = alsoClosing(opened, () => {
+    endWatch();
+    cache?.close();
+  });
   const memoryBytes = settings.dataMemoryMb * 2 ** 20;
   const stages = { local, afterBatch, beforeCache };
   const options = { steps, feed, ...stages, cache, meter, memoryBytes, cursor, onTaken };
   return { iteration: new Iteration(options), feed, release: (batch) => memory.release(batch) };
+}
+
+function adviceFor(request: RunRequest): Advice {
+  const { plan, settings } = request;
+  return {
+    threads: threadsOf(request, plan.stages.slice(0, plan.localFrom)),
+    interleave: interleaveOf(request),
+    memoryMb: settings.dataMemoryMb,
+    readerStages: plan.source.node === 'moduleDataset' ? ['read', 'moduleDataset'] : ['read', unpackStage],
+    localStages: plan.stages.slice(plan.localFrom).map(nameOfStage),
+  };
 }
 
 /** Stages [first, end) of the plan, for the main thread; undefined if there are none. */
@@ -247,7 +267,7 @@ async function startThreads(
       source,
       files,
       order,
-      interleave: source.settings.interleave ?? defaultInterleave,
+      interleave: interleaveOf(request),
       memoryBytes: memoryFor(settings),
       native: { native, nativePath },
       fileSettings: fileSystems.settings,
@@ -270,11 +290,8 @@ function memoryFor({ dataMemoryMb }: Settings): number {
   return (dataMemoryMb * 2 ** 20) / 2;
 }
 
-export function readerOf(
-  { plan, files, settings, fileSystems }: FeedRequest,
-  order: ReadOrder,
-  isOrderOnly: boolean,
-): Reader {
+export function readerOf(request: FeedRequest, order: ReadOrder, isOrderOnly: boolean): Reader {
+  const { plan, files, settings, fileSystems } = request;
   const pool = new BufferPool(allocatePlain);
   return new Reader({
     source: isOrderOnly ? undefined : formatOf(plan.source, settings, files[0]),
@@ -283,10 +300,19 @@ export function readerOf(
     open: openerOf(plan.source, fileSystems),
     allocate: (bytes) => new Uint8Array(pool.take(bytes), 0, bytes),
     recycle: ({ buffer }) => pool.give(buffer as ArrayBuffer),
-    interleave: plan.source.settings.interleave ?? defaultInterleave,
+    interleave: interleaveOf(request),
     memoryBytes: memoryFor(settings),
   });
 }
 
-/** Files that are read at a time. */
-export const defaultInterleave = 4;
+/** Places that are read at a time. A request to another machine takes longer, and many of them cost it little. */
+function interleaveOf({ plan, files }: Pick<RunRequest, 'plan' | 'files'>): number {
+  const { interleave } = plan.source.settings;
+  if (interleave !== null) return interleave;
+  return files.some(({ location }) => location !== '' && !isLocal(location))
+    ? remoteInterleave
+    : localInterleave;
+}
+
+const localInterleave = 4;
+const remoteInterleave = 16;

@@ -8,6 +8,7 @@ import type { AsyncDecoder, Decoder } from '../formats/format.ts';
 import { keyOf, randomFractions } from '../order/random.ts';
 import { describeReference, type ElementFunction, isReference } from '../plan/function-reference.ts';
 import type { ArrayColumn, FunctionNode, StageNode } from '../plan/nodes.ts';
+import { BusyTimes, type StageTimes } from './busy-times.ts';
 import { isPromise, type Steps } from './maybe-async.ts';
 import { RecordCopies } from './record-copies.ts';
 import { type Allocate, arrayFor, stackElements } from './stack.ts';
@@ -47,6 +48,7 @@ interface Place {
 
 export class Stages {
   readonly #options: StagesOptions;
+  readonly #busy = new BusyTimes();
 
   constructor(options: StagesOptions) {
     this.#options = options;
@@ -54,6 +56,7 @@ export class Stages {
 
   *compute(read: ReadItem): Steps<Computed> {
     const { stages, rows, allocate } = this.#options;
+    const startedAt = performance.now();
     const place = { epoch: read.item.epoch, positions: read.item.positions, origins: read.origins };
     const filled = stages[0]?.node === 'batch' ? yield* fillBatch(read, rows, allocate) : undefined;
     const count = read.item.positions.length;
@@ -66,13 +69,23 @@ export class Stages {
       held = filled.value === undefined ? [] : [{ value: filled.value, row: count - 1 }];
       ({ damaged } = filled);
     }
+    const first = rows.kind === 'decoder' ? 'parse' : filled === undefined ? 'copy' : 'batch';
+    this.#busy.add(first, performance.now() - startedAt);
     held = yield* this.run(held, place, filled === undefined ? 0 : 1);
+    this.#busy.addAll(read.busy);
     const computed = {
       values: held.map(({ value }) => value),
       rows: held.map(({ row }) => row),
       damaged: damaged + (read.damaged ?? 0),
+      busy: this.#busy.take(),
+      retries: read.retries,
     };
     return read.isEnd ? { ...computed, end: count } : computed;
+  }
+
+  /** How long the stages were busy since the last time. */
+  takeBusy(): StageTimes | undefined {
+    return this.#busy.take();
   }
 
   /** Runs the stages from number `from` on. A batch comes from the last row of its elements. */
@@ -81,6 +94,7 @@ export class Stages {
     let current = held;
     for (let number = from; number < stages.length; number += 1) {
       const stage = stages[number] as StageNode;
+      const startedAt = performance.now();
       switch (stage.node) {
         case 'map':
         case 'filter':
@@ -103,6 +117,7 @@ export class Stages {
         default:
           throw new Error(`${stage.node} is no stage of this kind`);
       }
+      this.#busy.add(nameOfStage(stage), performance.now() - startedAt);
     }
     return current;
   }
@@ -185,6 +200,12 @@ export class Stages {
     }
     return results;
   }
+}
+
+/** 'map(augment)', 'batch' */
+export function nameOfStage(stage: StageNode): string {
+  if (!('fn' in stage)) return stage.node;
+  return stage.fn.name === '' ? stage.node : `${stage.node}(${stage.fn.name})`;
 }
 
 /** Records written straight into the columns of a batch; undefined if these records cannot be. */

@@ -3,6 +3,7 @@
 // described by positions alone, so any process that has the plan and the files can compute it.
 
 import type { ElementRecord } from '../formats/format.ts';
+import type { StageTimes } from './busy-times.ts';
 
 export interface WorkItem {
   readonly number: number;
@@ -58,6 +59,10 @@ export interface ReadItem {
   readonly isEnd?: boolean;
   /** Damaged records that were left out before. */
   readonly damaged?: number;
+  /** Of the reader since the item before. */
+  readonly busy?: StageTimes;
+  /** Requests that were repeated since the item before. */
+  readonly retries?: number;
 }
 
 /** What became of an item. */
@@ -70,4 +75,7 @@ export interface Computed {
   readonly damaged: number;
   /** A part has ended after this many rows of the item. */
   readonly end?: number;
+  /** How long the stages were busy, those of the reader included. */
+  readonly busy?: StageTimes | undefined;
+  readonly retries?: number | undefined;
 }

@@ -18,6 +18,7 @@ export class HdfsReadHandle implements ReadHandle {
   readonly location: string;
   readonly size: number;
   readonly isSequential = false;
+  retries = 0;
   readonly #requests: WebHdfsRequests;
   readonly #place: HdfsLocation;
   readonly #blockSize: number;
@@ -57,7 +58,8 @@ export class HdfsReadHandle implements ReadHandle {
       // Of a datanode whose block another one has too; of a file that is being recovered.
       retriable: ['BlockMissingException', 'CannotObtainBlockLengthException', 'ConnectException'],
     };
-    return this.#requests.attempted(operation, async (send) => {
+    return this.#requests.attempted(operation, async (send, number) => {
+      if (number > 1) this.retries += 1;
       const block = Math.floor(position / this.#blockSize);
       const { response, host } = await this.#opened(operation, block, send);
       try {

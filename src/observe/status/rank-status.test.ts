@@ -11,6 +11,7 @@ describe('the status of a rank', () => {
       last: { sequence: 7, kind: 'allreduce', name: 'grad', state: 'pending', bytes: 4, atMs: 5.5 },
       pending: [{ label: 'allreduce "grad"', waitedMs: 12, missing: [1, 2] }],
       waitMsPerStep: 3.25,
+      data: { share: 0.34, starvedMs: 12_000, advice: 'read is the busiest stage (97 %).' },
     });
     assert.deepEqual(decodeRankStatus(encodeRankStatus(status, limit).toString()), status);
   });
@@ -30,6 +31,7 @@ describe('the status of a rank', () => {
       host: long,
       last: { sequence: 7, kind: 'allreduce', name: long, state: 'done', bytes: 4, atMs: 5 },
       pending: Array.from({ length: 9 }, () => ({ label: long, waitedMs: 1.7, missing })),
+      data: { share: 1, starvedMs: 1, advice: long },
     });
     const text = encodeRankStatus(status, limit);
     assert.ok(text.length <= limit, `${text.length} bytes`);

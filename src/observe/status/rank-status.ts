@@ -29,6 +29,8 @@ export interface RankStatus {
   readonly idleSince?: number | undefined;
   /** Time waited for other ranks, of each of the last steps. */
   readonly waitMsPerStep?: number | undefined;
+  /** How long its training waits for data; undefined where no pipeline of horovod/data runs. */
+  readonly data?: DataStatus | undefined;
   /** Whether it has shut down, so that this is its last page. */
   readonly hasLeft?: true | undefined;
 }
@@ -37,6 +39,15 @@ export interface StatusRates {
   readonly stepsPerSecond: number;
   readonly samplesPerSecond: number;
   readonly bytesPerSecond: number;
+}
+
+export interface DataStatus {
+  /** Of the last seconds: time waited for data, of all time. From 0 to 1. */
+  readonly share: number;
+  /** For how long the share has been too large. */
+  readonly starvedMs?: number | undefined;
+  /** Which stage is to blame, and what to raise. */
+  readonly advice?: string | undefined;
 }
 
 export interface LastCollective {
@@ -60,13 +71,15 @@ export interface PendingCollective {
 export const pendingLimit = 4;
 const missingLimit = 32;
 const textLimit = 120;
+const adviceLimit = 400;
 
 /** Uses at most `limitBytes`: long texts are shortened, then left out. */
 export function encodeRankStatus(status: RankStatus, limitBytes: number): Buffer {
-  const { last } = status;
+  const { last, data } = status;
   const compact: RankStatus = {
     ...status,
     last: last === undefined ? undefined : { ...last, name: shorten(last.name) },
+    data: data?.advice === undefined ? data : { ...data, advice: shorten(data.advice, adviceLimit) },
     pending: status.pending.slice(0, pendingLimit).map(({ label, waitedMs, missing }) => ({
       label: shorten(label),
       waitedMs: Math.round(waitedMs),
@@ -76,7 +89,13 @@ export function encodeRankStatus(status: RankStatus, limitBytes: number): Buffer
   const text = Buffer.from(JSON.stringify(compact));
   if (text.length <= limitBytes) return text;
   return Buffer.from(
-    JSON.stringify({ ...compact, host: shorten(compact.host), pending: [], last: undefined }),
+    JSON.stringify({
+      ...compact,
+      host: shorten(compact.host),
+      pending: [],
+      last: undefined,
+      data: undefined,
+    }),
   );
 }
 
@@ -92,6 +111,7 @@ export function decodeRankStatus(text: string): RankStatus | undefined {
   }
   const { waitMsPerStep, cpuMs, idleSince } = value;
   const last = toLast(value['last']);
+  const data = toData(value['data']);
   return {
     rank,
     host,
@@ -109,6 +129,7 @@ export function decodeRankStatus(text: string): RankStatus | undefined {
     ...(isNumber(cpuMs) ? { cpuMs } : {}),
     ...(isNumber(idleSince) ? { idleSince } : {}),
     ...(isNumber(waitMsPerStep) ? { waitMsPerStep } : {}),
+    ...(data === undefined ? {} : { data }),
     ...(value['hasLeft'] === true ? { hasLeft: true } : {}),
   };
 }
@@ -132,6 +153,17 @@ function toLast(value: unknown): LastCollective | undefined {
   return { sequence, kind, name, state, bytes, atMs };
 }
 
+function toData(value: unknown): DataStatus | undefined {
+  if (!isObject(value)) return undefined;
+  const { share, starvedMs, advice } = value;
+  if (!isNumber(share) || share > 1) return undefined;
+  return {
+    share,
+    ...(isNumber(starvedMs) ? { starvedMs } : {}),
+    ...(isText(advice) ? { advice } : {}),
+  };
+}
+
 function toPending(value: unknown): PendingCollective[] {
   if (!Array.isArray(value)) return [];
   return value.slice(0, pendingLimit).flatMap((entry: unknown) => {
@@ -142,8 +174,8 @@ function toPending(value: unknown): PendingCollective[] {
   });
 }
 
-function shorten(text: string): string {
-  return text.length <= textLimit ? text : `${text.slice(0, textLimit - 1)}…`;
+function shorten(text: string, limit = textLimit): string {
+  return text.length <= limit ? text : `${text.slice(0, limit - 1)}…`;
 }
 
 function isText(value: unknown): value is string {

@@ -6,7 +6,13 @@ import { busyShare } from '../../control/process-activity.ts';
 import { type ObservedOperation, type OperationObserver, waitingPeriodMs } from '../../engine/observer.ts';
 import type { StepClock, StepMark } from '../../engine/step-clock.ts';
 import type { FlightRecorder } from '../flight-recorder/flight-recorder.ts';
-import type { LastCollective, PendingCollective, RankStatus, StatusRates } from './rank-status.ts';
+import type {
+  DataStatus,
+  LastCollective,
+  PendingCollective,
+  RankStatus,
+  StatusRates,
+} from './rank-status.ts';
 import type { StatusBoard } from './status-board.ts';
 
 /** The rank that writes, and where. */
@@ -26,6 +32,8 @@ export interface StatusSource {
   nowMs(): number;
   /** Pending operations, oldest first. */
   pending(): readonly PendingCollective[];
+  /** How long training waits for its data. */
+  data?(nowMs: number): DataStatus | undefined;
   /** For tests: processor time of this process so far. */
   cpuMs?(): number;
 }
@@ -65,6 +73,7 @@ export class StatusWriter implements OperationObserver {
   readonly #timer: NodeJS.Timeout | undefined;
   #extras: StatusExtras = {};
   #rssBytes = 0;
+  #data: DataStatus | undefined;
   #lastLook: Look | undefined;
   #idleSince: number | undefined;
   #isOver = false;
@@ -173,6 +182,7 @@ export class StatusWriter implements OperationObserver {
       rssBytes: this.#rssBytes,
       cpuMs: look.cpuMs,
       idleSince: this.#idleSince,
+      data: this.#data,
       ...this.#extras,
     };
   }
@@ -192,6 +202,7 @@ export class StatusWriter implements OperationObserver {
       before !== undefined && (look.cpuMs - before.cpuMs) / (look.atMs - before.atMs) < busyShare && isSilent;
     this.#idleSince = isIdle ? (this.#idleSince ?? before.date) : undefined;
     this.#rssBytes = process.memoryUsage.rss();
+    this.#data = this.#source.data?.(look.atMs);
     this.#counts.push(counts);
     if (this.#counts.length > rateLooks) this.#counts.shift();
   }

@@ -19,7 +19,15 @@ export const recordType = {
 export const operationWords = 9;
 
 /** Tracks of a rank, and their order. Operations are spread over lanes from `operations` on. */
-export const tracks = { steps: 1, training: 2, cycles: 3, tuning: 4, resets: 5, operations: 10 } as const;
+export const tracks = {
+  steps: 1,
+  training: 2,
+  cycles: 3,
+  tuning: 4,
+  resets: 5,
+  data: 6,
+  operations: 10,
+} as const;
 export type Track = keyof typeof tracks;
 
 /** Names of the stages of transport/trace.ts, by their numbers. */

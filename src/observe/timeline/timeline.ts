@@ -84,6 +84,9 @@ const exitDrainMs = 2000;
 /** The longest time until a host knows that rank 0 on another host collects. */
 const relayMs = 400;
 
+/** Data that was there after so short a time did not keep anybody waiting. */
+const minDataWaitMs = 0.05;
+
 /** Set as HOROVOD_TIMELINE: no timeline before startTimeline(). */
 export const dynamicFile = 'DYNAMIC';
 
@@ -205,6 +208,13 @@ export class Timeline implements OperationObserver {
     const args = samples === undefined ? '' : `"samples":${samples}`;
     recorder.slice('steps', `step ${step}`, this.#stepBeganUs, atMs * 1e3, args);
     this.#stepBeganUs = atMs * 1e3;
+  }
+
+  /** The training loop has waited for a batch. */
+  dataWait(fromMs: number, toMs: number): void {
+    const { recorder } = this;
+    if (recorder === undefined || toMs - fromMs < minDataWaitMs || fromMs < this.#onSinceMs) return;
+    recorder.slice('data', 'DATA_WAIT', fromMs * 1e3, toMs * 1e3);
   }
 
   async #finish(running: Running): Promise<void> {

@@ -43,6 +43,7 @@ const trackNames: Readonly<Record<number, string>> = {
   [tracks.cycles]: 'cycles',
   [tracks.tuning]: 'autotune',
   [tracks.resets]: 'resets',
+  [tracks.data]: 'data',
 };
 
 /** What a file says about the job that wrote it. */
