@@ -148,13 +148,13 @@ export class ServiceData {
       }
     }.bind(this);
     const take = function* (isSync: boolean): Steps<ReturnType<typeof handOut> | undefined> {
-      const startedAt = performance.now();
+      meter.waits(performance.now());
       const arrived = yield* stages.next(
         () => pull(isSync),
         (id) => session.taken(id),
       );
       meter.ahead = session.ahead;
-      meter.waited(startedAt, performance.now());
+      meter.waited(performance.now());
       return arrived === undefined ? undefined : handOut(arrived);
     };
     const isBatched = plan.batch !== undefined || stages.isBatched;
