@@ -13,6 +13,7 @@ import { lastSavedEpoch } from '../../../src/adapters/keras/last-saved-epoch.ts'
 import { loadModel } from '../../../src/adapters/keras/load-model.ts';
 import { init, shutdown } from '../../../src/context/default/default-context.ts';
 import { defaultFiles } from '../../../src/context/default/default-files.ts';
+import { writeTfRecords } from '../../../src/data/tfrecord-writer.ts';
 import { createAtomically, writeFileAtomically } from '../../../src/files/atomic-write.ts';
 import { type FileSystem, problemOf } from '../../../src/files/file-system.ts';
 import { glob } from '../../../src/files/glob.ts';
@@ -21,8 +22,10 @@ import { readFile, readTextFile, statusOf } from '../../../src/files/read-file.t
 import type { Files } from '../../../src/files/registry.ts';
 import { parseTokenFile } from '../../../src/files/webhdfs/tokens.ts';
 import type { FileSettings } from '../../../src/settings/table.ts';
+import { spawnRanks } from '../../../src/testing/spawn-ranks.ts';
 import { filesForTests } from '../../support/files.ts';
 import { type HdfsCluster, hadoopLib, hdfsBlockSize, killed, startHdfs } from '../../support/hdfs-cluster.ts';
+import { fixturePath } from '../../support/repository.ts';
 
 const hadoop = hadoopLib();
 
@@ -195,6 +198,45 @@ describe('HDFS', { skip: 'reason' in hadoop && hadoop.reason }, () => {
       assert.equal(text.split('epoch_loss').length - 1, 2);
     } finally {
       await shutdown();
+      await defaultFiles().close();
+      delete process.env['HADOOP_CONF_DIR'];
+      delete process.env['HADOOP_USER_NAME'];
+    }
+  });
+
+  test('a training on its files is killed in mid-epoch and resumes, and ends with the weights of one that was not disturbed', async () => {
+    const samples = Array.from({ length: 200 }, (_, i) => {
+      const x = Float32Array.from({ length: 4 }, (_, at) => Math.sin(i * 4 + at));
+      return { x, y: Float32Array.of((x[0] as number) - 2 * (x[3] as number)) };
+    });
+    const root = 'hdfs:///user/hvd/resume';
+    process.env['HADOOP_CONF_DIR'] = cluster.confDir;
+    process.env['HADOOP_USER_NAME'] = 'hvd';
+    try {
+      await writeTfRecords(samples, `${root}/train-{shard}.tfrecord`, { shards: 3 });
+      const train = (checkpoint: string, ...dying: string[]) =>
+        spawnRanks(2, fixturePath('data/train-and-resume.ts'), {
+          args: [`${root}/train-*.tfrecord`, `${root}/${checkpoint}/checkpoint`, ...dying],
+          env: { HADOOP_CONF_DIR: cluster.confDir, HADOOP_USER_NAME: 'hvd', HOROVOD_DATA_THREADS: '1' },
+        });
+      const undisturbed = await train('undisturbed');
+      assert.equal(undisturbed.exitCode, 0, undisturbed.stderr);
+      // Of 26 steps, 13 in an epoch: in the first epoch, and in the second.
+      const first = await train('disturbed', '1', '8');
+      assert.notEqual(first.exitCode, 0);
+      const second = await train('disturbed', '0', '12');
+      assert.notEqual(second.exitCode, 0);
+      const last = await train('disturbed');
+      assert.equal(last.exitCode, 0, last.stderr);
+      const [expected, resumed] = [undisturbed, last].map(
+        ({ ranks }) =>
+          JSON.parse(ranks[0]?.stdout ?? '') as { isResumed: boolean; step: number; weights: string },
+      );
+      assert.deepEqual([expected?.isResumed, expected?.step], [false, 26]);
+      // 6 steps were saved of the first run, and 9 of the second.
+      assert.deepEqual([resumed?.isResumed, resumed?.step], [true, 11]);
+      assert.equal(resumed?.weights, expected?.weights);
+    } finally {
       await defaultFiles().close();
       delete process.env['HADOOP_CONF_DIR'];
       delete process.env['HADOOP_USER_NAME'];
