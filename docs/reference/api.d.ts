@@ -2606,7 +2606,8 @@ export declare const TensorBoard: CallableClass<typeof TensorBoardClass>;
 export type TensorBoard = TensorBoardClass;
 
 export interface TensorBoardOptions {
-    logDir: string;
+    /** A folder or a URL, such as hdfs://…. Default: logdir() of horovod/tensorboard. */
+    logDir?: string | undefined;
     /** 'epoch' (the default), 'batch', or a number of batches. */
     updateFreq?: 'epoch' | 'batch' | number | undefined;
 }
@@ -2847,7 +2848,7 @@ export interface StatefulData {
 
 export declare class TensorBoard extends HorovodCallback {
     #private;
-    constructor(options: string | TensorBoardOptions, membership?: Membership);
+    constructor(options?: string | TensorBoardOptions, membership?: Membership);
     onBatchEnd(batch: number, logs?: FitLogs): Promise<void>;
     onEpochEnd(epoch: number, logs?: FitLogs): Promise<void>;
     /** On a server, what was collected is written now. */
@@ -3983,6 +3984,74 @@ export declare class RecordWriter implements AsyncDisposable {
 export interface WriterParts {
     readonly files: Files;
     readonly kernels?: RecordKernels | undefined;
+}
+
+// ── horovod/tensorboard: exported ──
+
+export interface HistogramOptions {
+    /** Default: 30. */
+    readonly buckets?: number | undefined;
+}
+
+export interface HparamsOptions {
+    /** Runs of one group are shown as one: several runs with the same hyperparameters. Default: the name of the folder. */
+    readonly group?: string | undefined;
+}
+
+export type HparamValue = string | number | boolean;
+
+/** Pixels, or a PNG file. */
+export type ImageInput = ImagePixels | Uint8Array;
+
+/** Grey, RGB or RGBA, row by row from the top: bytes from 0 to 255, or floats from 0 to 1. */
+export interface ImagePixels {
+    readonly data: Uint8Array | Uint8ClampedArray | Float32Array;
+    readonly width: number;
+    readonly height: number;
+}
+
+/** What charts are on the page Custom Scalars: for each category its charts, with the tags of their lines. Tags may be patterns. */
+export type Layout = Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>;
+
+/** The folder of this job, as an absolute path or a URL. It is made when something is written. Works before init() too. */
+export declare function logdir(): string;
+
+export declare class SummaryWriter implements AsyncDisposable {
+    #private;
+    /** The folder, as an absolute path or a URL. */
+    readonly dir: string;
+    /**
+     * Summaries go to a file in `dir`, which is made with the first one: a path or a URL, such as hdfs://…. The page of TensorBoard names
+     * a run by its folder, so give each run a folder of its own.
+     */
+    constructor(dir?: string | URL, { rank }?: SummaryWriterOptions);
+    /** A point of a curve. NaN and infinite values are shown as such. */
+    scalar(tag: string, value: number, step: number): Promise<void>;
+    /** A point of each of several curves. */
+    scalars(values: Readonly<Record<string, number>>, step: number): Promise<void>;
+    /** How values are distributed, such as the weights of a layer. Values that are not finite are left out. */
+    histogram(tag: string, values: ArrayLike<number>, step: number, { buckets }?: HistogramOptions): Promise<void>;
+    /** One image, or several of the same size side by side: pixels, or PNG files. */
+    image(tag: string, image: ImageInput | readonly ImageInput[], step: number): Promise<void>;
+    /** Text in Markdown. */
+    text(tag: string, markdown: string, step: number): Promise<void>;
+    /**
+     * The hyperparameters of this run, for the page HParams, beside the last values of its scalars. Call it once, at the start; close()
+     * marks the run as complete.
+     */
+    hparams(values: Readonly<Record<string, HparamValue>>, { group }?: HparamsOptions): Promise<void>;
+    /** Charts with several curves, on the page Custom Scalars: `{ Training: { loss: ['train/loss', 'validation/loss'] } }`. */
+    layout(layout: Layout): Promise<void>;
+    /** Everything is in the file when it resolves, on servers too. Rejects with the first failure since the last flush(). */
+    flush(): Promise<void>;
+    /** Writes what is left. Nothing can be written afterwards. A second call waits for the first one. */
+    close(): Promise<void>;
+    [Symbol.asyncDispose](): Promise<void>;
+}
+
+export interface SummaryWriterOptions {
+    /** The rank that writes. Default: 0. */
+    readonly rank?: number | undefined;
 }
 
 // ── horovod/testing: exported ──

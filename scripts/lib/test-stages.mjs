@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { flavours, testNative } from '../test-native.mjs';
 import { runExamples } from './example-runs.mjs';
-import { ensureHadoop } from './hadoop.mjs';
+import { ensureIntegrationTools } from './integration-tools.mjs';
 import { runTests, runTestsTwice, testFiles } from './node-tests.mjs';
 import { cannotInstallHere, ensureCompiler, ensureTestPackages } from './system-packages.mjs';
 import { capture, inRepository, removeStaleOutputs, run, runTool } from './tools.mjs';
@@ -88,11 +88,11 @@ export const stages = [
   },
   {
     name: 'integrations',
-    about: 'a real HDFS (namenode and datanodes), and pages in a browser',
+    about: 'a real HDFS (namenode and datanodes), TensorBoard, notebooks, and pages in a browser',
     takesFilter: true,
     tests: () => testFiles().integrations,
-    fetch: ensureHadoop,
-    run: withServers,
+    fetch: ensureIntegrationTools,
+    run: withTools,
   },
   {
     name: 'types',
@@ -191,11 +191,10 @@ async function onBoxHosts({ filter, tests }) {
 }
 
 // Tests of what is missing here skip themselves.
-async function withServers({ filter, tests, fetched }) {
-  const { lib, reason } = await fetched;
-  const env = lib === undefined ? {} : { HVD_TEST_HADOOP_LIB: lib };
+async function withTools({ filter, tests, fetched }) {
+  const { env, missing } = await fetched;
   const counts = await runTestsTwice(tests, { filter, concurrency: 1, env });
-  return reason === undefined ? counts : { ...counts, reason };
+  return missing.length === 0 ? counts : { ...counts, reason: missing.join('; ') };
 }
 
 async function nativeTests(flavour, { filter, print }) {

@@ -16,6 +16,7 @@ import type { ConsoleWriter } from './output/console-writer.ts';
 import { openConsole } from './output/terminal-writer.ts';
 import { crowdedHint } from './spawn/allowed-cores.ts';
 import { StartClock } from './start-clock.ts';
+import { runNameVariable } from './tensorboard/run-name.ts';
 
 const usageExitCode = 2;
 
@@ -109,7 +110,7 @@ async function runParsed(
     command,
     options,
     settings,
-    environment,
+    environment: { ...environment, ...runNameVariable() },
     driverEnvironment,
     stdout,
     stderr,

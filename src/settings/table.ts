@@ -14,6 +14,7 @@ import { type GivenSettings, givenSettings } from './table/given.ts';
 import { type MonitoringSettings, monitoringSettings } from './table/monitoring.ts';
 import { type NetworkSettings, networkSettings } from './table/network.ts';
 import { type StartingSettings, startingSettings } from './table/starting.ts';
+import { type TensorBoardSettings, tensorBoardSettings } from './table/tensorboard.ts';
 import { type TimelineSettings, timelineSettings } from './table/timeline.ts';
 
 export { type Flag, type Setting, settingGroups } from './setting.ts';
@@ -31,6 +32,7 @@ export interface TableSettings
     AutotuneSettings,
     MonitoringSettings,
     TimelineSettings,
+    TensorBoardSettings,
     ElasticSettings,
     FileSettings,
     DataSettings,
@@ -51,6 +53,7 @@ export const settingsTable: SettingsOf<TableSettings> = {
   ...autotuneSettings,
   ...monitoringSettings,
   ...timelineSettings,
+  ...tensorBoardSettings,
   ...elasticSettings,
   ...fileSettings,
   ...dataSettings,

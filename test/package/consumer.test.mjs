@@ -57,6 +57,8 @@ before(async () => {
   const { devDependencies } = JSON.parse(readFileSync(join(checkout, 'package.json'), 'utf8'));
   writeProject('package.json', JSON.stringify({ name: 'consumer', private: true, type: 'module' }));
   const tools = ['typescript', '@types/node'].map((name) => `${name}@${devDependencies[name]}`);
+  // The newest that knows nothing of `exports` by default, and the one that tslab has.
+  tools.push('old-typescript@npm:typescript@5.0.4');
   const { stdout, stderr } = await succeed(
     project,
     'npm',
@@ -203,6 +205,37 @@ describe('a project that installed it', () => {
     await succeed(project, 'npx', ['--no', '--', 'tsc', '-p', 'tsconfig.json']);
   });
 
+  test('compiles with a TypeScript and a resolver that do not know `exports`', async () => {
+    const entries = Object.keys(JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8')).exports);
+    // tensorflow, keras and jax need their framework's types.
+    const names = entries.filter((entry) => !/tensorflow|keras|jax|typescript|json$/.test(entry));
+    assert.ok(names.includes('./tensorboard'));
+    const lines = names.map(
+      (name, i) => `import * as m${i} from 'horovod${name.slice(1)}';\nconsole.log(m${i});`,
+    );
+    writeProject(
+      'old.ts',
+      `${lines.join('\n')}\n// @ts-expect-error it has types\nconst wrong: string = m0.rank();`,
+    );
+    const options =
+      '--noEmit --strict --skipLibCheck --target es2022 --lib esnext --module commonjs --types node';
+    const compiler = join(project, 'node_modules/old-typescript/lib/tsc.js');
+    const resolver = ['--moduleResolution', 'node'];
+    await succeed(project, process.execPath, [compiler, ...options.split(' '), ...resolver, 'old.ts']);
+  });
+
+  test('finds every entry point without `exports`', () => {
+    const { main, types, typesVersions, exports } = JSON.parse(
+      readFileSync(join(installed, 'package.json'), 'utf8'),
+    );
+    assert.deepEqual([main, types], [exports['.'].default, exports['.'].types]);
+    const old = Object.entries(typesVersions['*']).map(([name, [file]]) => [`./${name}`, `./${file}`]);
+    const fresh = Object.entries(exports).flatMap(([name, { types }]) =>
+      name === '.' || types === undefined ? [] : [[name, types]],
+    );
+    assert.deepEqual(old.sort(), fresh.sort());
+  });
+
   test('imports it as an ES module and gets a job of one rank', async () => {
     writeProject(
       'single.mjs',
@@ -217,9 +250,12 @@ describe('a project that installed it', () => {
   });
 
   test('requires it from CommonJS', async () => {
-    writeProject('single.cjs', `const hvd = require('horovod'); console.log(typeof hvd.allreduceSync);`);
+    writeProject(
+      'single.cjs',
+      `const hvd = require('horovod'); console.log(typeof hvd.allreduceSync, typeof require('horovod/tensorboard').logdir);`,
+    );
     const { stdout } = await succeed(project, process.execPath, ['single.cjs']);
-    assert.equal(stdout.trim(), 'function');
+    assert.equal(stdout.trim(), 'function function');
   });
 
   const twoRanks = `import * as hvd from 'horovod';

@@ -12,11 +12,9 @@ import { processEnvironment } from '../../settings/environment.ts';
 import { readSettings } from '../../settings/read-settings.ts';
 import type { Settings } from '../../settings/table.ts';
 import { type Call, decodeCall } from './call.ts';
+import { defineCompilerHelpers } from './compiler-helpers.ts';
 import { type EncodedOutcome, encodeError, encodeValue } from './outcome.ts';
 import { callKey, getBytes, outcomeKey, putBytes, runJobId } from './store-bytes.ts';
-
-// esbuild and tsx add calls of this helper to functions, but their source text does not contain it.
-Object.assign(globalThis, { __name: (fn: unknown) => fn });
 
 // Node 20 would warn in every rank that import() inside the function uses an experimental feature.
 const warn = process.emitWarning.bind(process) as (...words: unknown[]) => void;
@@ -62,6 +60,7 @@ async function outcomeOf(call: Call): Promise<EncodedOutcome> {
 
 async function load(call: Call): Promise<(...args: readonly unknown[]) => unknown> {
   if (call.kind === 'function') {
+    defineCompilerHelpers(globalThis, call.expression);
     // As if it were in a file of the working directory, where its imports are resolved.
     const script = new Script(call.expression, {
       filename: join(process.cwd(), 'hvd.run'),

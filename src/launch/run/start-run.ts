@@ -19,7 +19,9 @@ import type { ElasticJob } from '../elastic/elastic-job.ts';
 import { isElastic } from '../elastic/is-elastic.ts';
 import { Job } from '../job.ts';
 import { jobRequest, type Launch, listedHosts, planHosts } from '../job-request.ts';
+import { CellOutput, isDenoCell } from '../output/cell-output.ts';
 import { ConsoleWriter } from '../output/console-writer.ts';
+import { runNameVariable } from '../tensorboard/run-name.ts';
 import { encodeCall } from './call.ts';
 import { type Collection, collectElastic } from './collect-elastic.ts';
 import { aborted, failureOf, type RankOutcome, withoutResult } from './failures.ts';
@@ -75,7 +77,7 @@ function requireNoRank(env: NodeJS.ProcessEnv): void {
 
 async function startJob(options: RunOptions, remarks: string[]): Promise<RunJob | ElasticJob> {
   const driverEnvironment = processEnvironment();
-  const environment = variablesOf(options);
+  const environment = { ...variablesOf(options), ...runNameVariable() };
   const settings = driverSettings(driverEnvironment, environment);
   const { hosts, hostfile, sshPort, sshIdentityFile, outputFilename } = options;
   const { prefixOutput = true, verbose = false } = options;
@@ -110,8 +112,8 @@ async function startJob(options: RunOptions, remarks: string[]): Promise<RunJob 
     settings,
     environment,
     driverEnvironment,
-    stdout: writerTo(process.stdout, options),
-    stderr: writerTo(process.stderr, options),
+    stdout: writerTo('stdout', options),
+    stderr: writerTo('stderr', options),
     say,
   };
   if (isElasticRun) {
@@ -248,11 +250,18 @@ function rankScript(): string {
 }
 
 /** Passes output on without leaving listeners on a stream that is not ours. */
-function writerTo(stream: NodeJS.WritableStream, { showOutput = true }: RunOptions): ConsoleWriter {
+function writerTo(name: 'stdout' | 'stderr', { showOutput = true }: RunOptions): ConsoleWriter {
+  const stream = process[name];
+  if (showOutput && isDenoCell()) return new ConsoleWriter(new CellOutput(name), () => undefined);
   const target = new Writable({
     write(bytes, _encoding, done) {
-      if (showOutput) stream.write(bytes, () => done());
-      else done();
+      let isPassedOn = false;
+      const passedOn = () => {
+        if (!isPassedOn) done();
+        isPassedOn = true;
+      };
+      // Only a full stream is waited for: in the cells of tslab, whose write() is another function, it never calls back.
+      if (!showOutput || stream.write(bytes, passedOn)) passedOn();
     },
   });
   return new ConsoleWriter(target, () => undefined);

@@ -13,10 +13,14 @@ type Next = (name: string, context?: unknown) => unknown;
 // Node ≥ 22.15: hooks in the same thread, for import and require alike. The types are those of Node 20.
 const { registerHooks } = nodeModule as unknown as { registerHooks?: (hooks: SyncHooks) => void };
 
-process.setSourceMapsEnabled(true);
-if (registerHooks === undefined) {
+// Deno reads TypeScript by itself. With any `load` hook, even one that changes nothing, it reads addons as text.
+if (process.versions['deno'] !== undefined) {
+  // Nothing to register.
+} else if (registerHooks === undefined) {
+  process.setSourceMapsEnabled(true);
   nodeModule.register('./async-hooks.js', import.meta.url);
 } else {
+  process.setSourceMapsEnabled(true);
   registerHooks({
     resolve(specifier, context, next) {
       try {

@@ -22,6 +22,8 @@ export interface GivenSettings {
   readonly worker: number | undefined;
   /** Of rank 0 only: a file with the number of columns of horovodrun's terminal. */
   readonly terminal: string | undefined;
+  /** Name of the folder of this job in that of TensorBoard. */
+  readonly tensorboardRun: string | undefined;
   /** Where ranks of run() that mpirun has started fetch their call, and the secret for it. */
   readonly runAddress: string | undefined;
   readonly runSecret: JobSecret | undefined;
@@ -95,6 +97,11 @@ export const givenSettings: SettingsOf<GivenSettings> = inGroup('Set by horovodr
     ),
     kind: anyText,
     defaultText: 'none (no terminal)',
+  },
+  tensorboardRun: {
+    ...given('HOROVOD_TENSORBOARD_RUN', 'Name of the folder of this job in HOROVOD_TENSORBOARD_DIR.'),
+    kind: anyText,
+    defaultText: 'when this process started, and its pid',
   },
   runAddress: {
     ...given('HOROVOD_RUN_ADDR', 'Address where ranks of run() that mpirun has started fetch their call.'),

@@ -1,8 +1,8 @@
 // The timeline.
 
-import { resolve } from 'node:path';
 import { anyText, boolean, integer } from '../kinds.ts';
 import { inGroup, onOff, type SettingsOf } from '../setting.ts';
+import { absoluteLocation } from './absolute-location.ts';
 
 export interface TimelineSettings {
   /** Undefined: none. */
@@ -13,15 +13,11 @@ export interface TimelineSettings {
   readonly timelineMaxMb: number;
 }
 
-/** A relative path is relative to where the flag was given; ranks may run elsewhere. DYNAMIC and URLs are not paths. */
-const absolute = (text: string): string =>
-  text === '' || text === 'DYNAMIC' || /^[a-z][a-z0-9+.-]+:\/\//i.test(text) ? text : resolve(text);
-
 export const timelineSettings: SettingsOf<TimelineSettings> = inGroup('Monitoring and logging', {
   timelineFile: {
     env: 'HOROVOD_TIMELINE',
-    flags: [{ names: ['--timeline-filename'], operand: 'FILE', toText: absolute }],
-    yaml: { key: 'timeline.filename', toText: absolute },
+    flags: [{ names: ['--timeline-filename'], operand: 'FILE', toText: absoluteLocation }],
+    yaml: { key: 'timeline.filename', toText: absoluteLocation },
     kind: anyText,
     text: 'File for a timeline of all ranks, written by rank 0, for chrome://tracing or Perfetto; DYNAMIC waits for startTimeline(). With horovodrun also a URL, such as hdfs://…, to which it is copied when the job has ended.',
   },

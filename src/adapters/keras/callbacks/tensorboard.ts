@@ -1,12 +1,14 @@
 // Writes the metrics of every epoch, and of every n-th batch if asked for, to TensorBoard event files. Only rank 0 writes. Files
 // are laid out as by Keras: <logDir>/train and <logDir>/validation.
 
+import { logdir } from '../../../data/events/logdir.ts';
+import { SummaryWriter } from '../../../data/events/summary-writer.ts';
 import { joinLocation, locationOf } from '../../../files/location.ts';
-import { EventWriter } from '../tensorboard/event-writer.ts';
 import { type FitLogs, HorovodCallback, type Membership, readLogs } from './horovod-callback.ts';
 
 export interface TensorBoardOptions {
-  logDir: string;
+  /** A folder or a URL, such as hdfs://…. Default: logdir() of horovod/tensorboard. */
+  logDir?: string | undefined;
   /** 'epoch' (the default), 'batch', or a number of batches. */
   updateFreq?: 'epoch' | 'batch' | number | undefined;
 }
@@ -14,12 +16,12 @@ export interface TensorBoardOptions {
 export class TensorBoard extends HorovodCallback {
   readonly #logDir: string;
   readonly #batchesPerUpdate: number;
-  readonly #writers = new Map<string, EventWriter>();
+  readonly #writers = new Map<string, SummaryWriter>();
   #batches = 0;
 
-  constructor(options: string | TensorBoardOptions, membership?: Membership) {
+  constructor(options: string | TensorBoardOptions = {}, membership?: Membership) {
     super(membership);
-    const { logDir, updateFreq = 'epoch' } =
+    const { logDir = logdir(), updateFreq = 'epoch' } =
       typeof options === 'string' ? { logDir: options } : (options ?? {});
     if (typeof logDir !== 'string' || logDir === '')
       throw this.invalid(`logDir must be a folder, not ${JSON.stringify(logDir)}`);
@@ -58,14 +60,17 @@ export class TensorBoard extends HorovodCallback {
   /** On a server, what was collected is written now. */
   override async onTrainEnd(logs?: FitLogs): Promise<void> {
     await super.onTrainEnd(logs);
-    for (const writer of this.#writers.values()) await writer.flush();
+    for (const writer of this.#writers.values()) await writer.flush().catch(isWarning);
   }
 
   async #write(run: string, step: number, prefix: string, metrics: Record<string, number>): Promise<void> {
     const scalars = Object.entries(metrics).map(([metric, value]) => [prefix + metric, value] as const);
     if (scalars.length === 0) return;
-    const writer = this.#writers.get(run) ?? (await EventWriter.create(joinLocation(this.#logDir, run)));
+    const writer = this.#writers.get(run) ?? new SummaryWriter(joinLocation(this.#logDir, run));
     this.#writers.set(run, writer);
-    await writer.scalars(step, Object.fromEntries(scalars));
+    await writer.scalars(Object.fromEntries(scalars), step).catch(isWarning);
   }
 }
+
+/** The writer has printed a warning about it. A full disk for curves is no reason to end a training run. */
+function isWarning(_error: unknown): void {}

@@ -1,0 +1,106 @@
+// What the tests in test/integrations need beside npm's packages: Hadoop, TensorBoard, and the kernels of notebooks. Each is fetched by
+// name into .cache, once, and handed to the tests in a variable; a variable that is set already is left as it is. Tests whose part is
+// missing are skipped.
+
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { ensureHadoop } from './hadoop.mjs';
+import { ensurePip, installOnCi } from './system-packages.mjs';
+import { capture, inRepository } from './tools.mjs';
+
+/** nbclient runs notebooks without a browser. */
+const pythonPackages = ['tensorboard==2.21.0', 'nbclient==0.11.0'];
+const denoVersion = '2.9.6';
+const tslabVersion = '1.0.22';
+const timeoutMs = 600_000;
+
+/** Resolves to { env, missing }: variables for the tests, and why others are not set. */
+export async function ensureIntegrationTools() {
+  const env = {};
+  const missing = [];
+  for (const part of await Promise.all([hadoop(), python(), deno(), tslab()])) {
+    Object.assign(env, part.env);
+    if (part.reason !== undefined) missing.push(part.reason);
+  }
+  return { env, missing };
+}
+
+async function hadoop() {
+  const { lib, reason } = await ensureHadoop();
+  return reason === undefined ? { env: { HVD_TEST_HADOOP_LIB: lib } } : { reason };
+}
+
+/** A virtual environment. */
+async function python() {
+  const given = ['HVD_TEST_TENSORBOARD', 'HVD_TEST_PYTHON'];
+  if (given.every((name) => process.env[name] !== undefined)) return { env: {} };
+  return once(
+    'python',
+    pythonPackages.join(' '),
+    async (folder) => {
+      const { python: system, reason } = await ensurePip();
+      if (reason !== undefined) return reason;
+      let made = await capture(system, ['-m', 'venv', folder], { timeoutMs });
+      if (made.code !== 0) {
+        await installOnCi(['python3-venv']);
+        made = await capture(system, ['-m', 'venv', folder], { timeoutMs });
+      }
+      if (made.code !== 0) return `no virtual environment of Python: ${lastLine(made.text)}`;
+      const install = ['-m', 'pip', 'install', '-q', '--disable-pip-version-check', ...pythonPackages];
+      const { code, text } = await capture(join(folder, 'bin/python'), install, { timeoutMs });
+      return code === 0 ? undefined : `pip could not install TensorBoard: ${lastLine(text)}`;
+    },
+    (folder) => ({
+      HVD_TEST_TENSORBOARD: join(folder, 'bin/tensorboard'),
+      HVD_TEST_PYTHON: join(folder, 'bin/python'),
+    }),
+  );
+}
+
+async function deno() {
+  if (process.env['HVD_TEST_DENO'] !== undefined) return { env: {} };
+  // The command of the package `deno` would look for this one.
+  const platform = { 'linux x64': 'linux-x64-glibc', 'linux arm64': 'linux-arm64-glibc' };
+  const name = platform[`${process.platform} ${process.arch}`];
+  if (name === undefined) return { reason: `Deno is not tested on ${process.platform} ${process.arch}` };
+  return once('deno', denoVersion, npm(`@deno/${name}@${denoVersion}`), (folder) => ({
+    HVD_TEST_DENO: join(folder, 'node_modules/@deno', name, 'deno'),
+  }));
+}
+
+async function tslab() {
+  if (process.env['HVD_TEST_TSLAB'] !== undefined) return { env: {} };
+  return once('tslab', tslabVersion, npm(`tslab@${tslabVersion}`), (folder) => ({
+    HVD_TEST_TSLAB: join(folder, 'node_modules/tslab/bin/tslab'),
+  }));
+}
+
+const npm = (what) => async (folder) => {
+  writeFileSync(join(folder, 'package.json'), '{ "private": true }\n');
+  const args = ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--prefix', folder, what];
+  const { code, text } = await capture('npm', args, { timeoutMs, cwd: folder });
+  return code === 0 ? undefined : `npm could not install ${what}: ${lastLine(text)}`;
+};
+
+/** `install` fills a folder and resolves to why it could not. The mark is written last, so a folder without it is begun again. */
+async function once(name, version, install, envOf) {
+  const folder = inRepository('.cache', name);
+  const mark = join(folder, `installed-${version.replaceAll(/[^\w.-]+/g, '-')}`);
+  if (!existsSync(mark)) {
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder, { recursive: true });
+    const reason = await install(folder);
+    if (reason !== undefined) return { reason };
+    writeFileSync(`${mark}.new`, '');
+    renameSync(`${mark}.new`, mark);
+  }
+  const env = envOf(folder);
+  const absent = Object.values(env).find((path) => !existsSync(path));
+  return absent === undefined
+    ? { env }
+    : { reason: `${name} was installed without ${absent.slice(dirname(folder).length + 1)}` };
+}
+
+function lastLine(text) {
+  return (text.trim().split('\n').at(-1) ?? '').slice(0, 200);
+}
