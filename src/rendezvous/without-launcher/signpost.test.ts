@@ -2,9 +2,12 @@
 
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { type TestContext, test } from 'node:test';
 import { HorovodError } from '../../errors.ts';
+import { formatAddress, parseAddresses, withoutLoopback } from '../../net/addresses.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
+import { TcpStoreServer } from '../store/tcp-store-server.ts';
 import type { Meeting, MeetingPlace } from './meet.ts';
 import { meetBySignpost, type Signpost } from './signpost.ts';
 
@@ -65,6 +68,37 @@ test('rank 0 is where it is expected: nobody keeps a signpost, and nobody needs 
     meetings.map(({ rank }) => rank),
     [0, 1],
   );
+});
+
+const hasOtherAddresses = Object.values(networkInterfaces()).some((list) =>
+  list?.some(({ internal }) => !internal),
+);
+
+test('rank 0 tells ranks of other machines no loopback address', {
+  skip: hasOtherAddresses ? false : 'this machine has no address but loopback',
+}, async (t) => {
+  const [port, post] = [await freePort(), await freePort()];
+  const keeper = await TcpStoreServer.start({
+    secret,
+    jobId: 'signpost',
+    ranks: 2,
+    listenOn: 'loopback',
+    port: post,
+  });
+  t.after(() => keeper.close());
+  const place: MeetingPlace = { ...placeOf(0, 2, port, port), listenOn: 'all' };
+  const over = new AbortController();
+  const signpost = {
+    role: 'announce',
+    ports: [post],
+    addresses: [{ host: '127.0.0.1', port: post }],
+  } as const;
+  const meeting = meetBySignpost(place, signpost, { timeoutMs, signal: over.signal });
+  const told = parseAddresses(await keeper.store.get('rank 0', { timeoutMs })) ?? [];
+  assert.ok(told.length > 0);
+  assert.deepEqual(withoutLoopback(told.map(formatAddress)), told.map(formatAddress));
+  over.abort();
+  await assert.rejects(meeting);
 });
 
 test('without rank 0 all give up at the deadline', async () => {
