@@ -70,7 +70,10 @@ export class FieldsPart implements StatePart {
 
 /** What is kept of a field: a clone, or the place of a sampler. Most fields are numbers, and structuredClone() is slow. */
 function keptOf(value: unknown): unknown {
-  return isPlainValue(value) ? value : (resumableOf(value)?.place() ?? cloned(value));
+  if (isPlainValue(value)) return value;
+  const resumable = resumableOf(value);
+  // Its place may be undefined: it has none yet.
+  return resumable === undefined ? cloned(value) : resumable.place();
 }
 
 /** Rejects what a clone would lose: functions, objects of classes. `keeper`: the state, for the error. */

@@ -6,14 +6,14 @@ import { allreduce, allreduceSync } from '../operations/collectives.ts';
 import type { OperationRunner } from '../operations/runner.ts';
 import { Max } from '../tensor/reduce-op.ts';
 import { CheckSchedule } from './check-schedule.ts';
-import type { ElasticRunner } from './runner.ts';
+import type { ElasticRunner, StepCount } from './runner.ts';
 
 /** What it needs of a context. */
 export interface CheckedContext extends OperationRunner {
   /** Whether the driver wants another membership, as far as this rank knows. */
   readonly hasNotice: boolean;
   /** Training steps of this process, in all its generations. */
-  readonly steps: { readonly step: number; goBack(steps: number): void };
+  readonly steps: StepCount & { goBack(steps: number): void };
 }
 
 /** Named alike for every commit: ranks that commit at different points must meet to find out. */
@@ -32,6 +32,10 @@ export class GenerationRunner implements ElasticRunner {
     this.#context = context;
     this.#schedule = new CheckSchedule(commit, performance.now());
     this.#stepAtCommit = context.steps.step;
+  }
+
+  get steps(): StepCount {
+    return this.#context.steps;
   }
 
   saved(): void {

@@ -74,10 +74,13 @@ export class Membership {
     return async () => decodeAssignment(await answer);
   }
 
-  /** This worker has the state of the generation and is about to train. */
-  async formed(generation: number): Promise<void> {
+  /**
+   * This worker has the state of the generation and is about to train. `wentBack`: steps that are done again because the last commit
+   * was not complete any more.
+   */
+  async formed(generation: number, wentBack: number): Promise<void> {
     const { worker, store } = this.#reporter;
     this.#generation = generation;
-    await store.set(formedKey(generation, worker), '');
+    await store.set(formedKey(generation, worker), String(wentBack));
   }
 }

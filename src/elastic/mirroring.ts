@@ -59,9 +59,10 @@ export class Mirroring {
     return this.versions.nextSlot();
   }
 
-  saved(slot: number, commit: number): void {
+  /** `step`: how many training steps this process had done. */
+  saved(slot: number, commit: number, step: number): void {
     const { generation, rank, hostOf } = this.#place;
-    this.versions.saved(slot, { commit, generation, members: hostOf.length, shards: [rank] });
+    this.versions.saved(slot, { commit, generation, members: hostOf.length, shards: [rank] }, step);
   }
 
   /** Whether the commit that was just saved is one to be mirrored: the same answer on all ranks. */

@@ -101,7 +101,11 @@ describe('State', () => {
     lost: [],
   });
 
-  const alone = { highest: async (value: number) => value, highestSync: (value: number) => value };
+  const alone = {
+    highest: async (value: number) => value,
+    highestSync: (value: number) => value,
+    steps: { step: 0 },
+  };
 
   test('inside of run(), commit() asks for host updates where a check is due', async () => {
     const state = new ObjectState({ epoch: 0 });

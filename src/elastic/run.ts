@@ -17,7 +17,7 @@ import { isElasticWithoutLauncher } from '../rendezvous/join.ts';
 import { processEnvironment } from '../settings/environment.ts';
 import { readSettings } from '../settings/read-settings.ts';
 import { describe } from '../tensor/tensor.ts';
-import { type Election, elect, electShards } from './elect.ts';
+import { type ElectedShards, type Election, elect, electShards } from './elect.ts';
 import { type CheckedContext, GenerationRunner } from './generation-runner.ts';
 import { Membership, type Reporter } from './membership.ts';
 import { firstState, nextState, type RunEvent, type RunState } from './run-machine.ts';
@@ -177,14 +177,24 @@ export class Run<R> {
     const context = this.#context as CheckedContext;
     const { root, lacking, shards } = await this.#elect(context, seat);
     // Before the callbacks: what they set is not to be undone.
-    if (shards !== undefined) this.#side.goBackTo(shards);
+    const wentBack = shards === undefined ? 0 : this.#goBackTo(shards, context);
     if (seat.previousSize > 0) await this.#side.callResets(this.#resetOf(seat, cause));
     const { generation, rank } = seat;
     const hostOf = context.membersOf(undefined, 'elastic.run').hostOf ?? seat.workers.map(() => 0);
-    await this.#side.syncFrom({ root, lacking, shards, place: { generation, rank, hostOf } });
+    const { steps } = context;
+    await this.#side.syncFrom({ root, lacking, shards, place: { generation, rank, hostOf }, steps });
     if (this.#job.verifies) await this.#verify(context, seat);
-    await this.#membership.formed(seat.generation);
+    await this.#membership.formed(seat.generation, wentBack);
     if (seat.previousSize > 0) this.#publish(seat, cause);
+  }
+
+  /** All shards are there only of an earlier commit than the last one. Returns how many steps more are done again. */
+  #goBackTo(shards: ElectedShards, { steps }: CheckedContext): number {
+    const step = this.#side.goBackTo(shards);
+    const since = step === undefined ? 0 : steps.step - step;
+    steps.goBack(since);
+    this.#repeatedSteps += since;
+    return since;
   }
 
   /** For the timeline. */

@@ -3,9 +3,15 @@
 
 import type { HorovodError } from '../errors.ts';
 
+/** Training steps of this process, in all its generations; those that are done again count once. */
+export interface StepCount {
+  readonly step: number;
+}
+
 /** What a state needs of the job. Outside of run() there is none, and commit() only saves. */
 export interface ElasticRunner {
   readonly generation: number;
+  readonly steps: StepCount;
   /**
    * Collective: asks whether the launcher wants another membership, and throws ERR_HVD_HOSTS_UPDATED on all ranks if it does.
    * `commit` is compared; ranks that commit at different points get ERR_HVD_MISMATCH.

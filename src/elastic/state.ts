@@ -10,7 +10,7 @@ import { describe } from '../tensor/tensor.ts';
 import type { ElectedShards } from './elect.ts';
 import { isHostsUpdated } from './kinds-of-errors.ts';
 import { Mirroring, type Place } from './mirroring.ts';
-import type { ElasticRunner, Reset, ShardPlan, StatePart } from './runner.ts';
+import type { ElasticRunner, Reset, ShardPlan, StatePart, StepCount } from './runner.ts';
 import type { Version } from './versions.ts';
 
 /** What run() sees of a state. */
@@ -22,8 +22,11 @@ export interface RunSide {
   readonly versions: readonly Version[] | undefined;
   /** This rank has none of the job's state: whatever it has will be replaced. */
   becomeNewcomer(): void;
-  /** Goes back to a commit of which all shards are there. */
-  goBackTo(shards: ElectedShards): void;
+  /**
+   * Goes back to a commit of which all shards are there. Returns how many training steps this process had done then; undefined on a
+   * rank that was not there.
+   */
+  goBackTo(shards: ElectedShards): number | undefined;
   /** Collective: takes over the root's state, and saves it under the root's number when all of it has come. */
   syncFrom(source: Source): Promise<void>;
   /** Equal on all ranks that have the same state. */
@@ -40,6 +43,7 @@ export interface Source {
   readonly shards?: ElectedShards | undefined;
   /** Undefined in a job that is not elastic. */
   readonly place?: Place | undefined;
+  readonly steps?: StepCount | undefined;
 }
 
 const sides = new WeakMap<State, RunSide>();
@@ -63,6 +67,8 @@ export abstract class State {
   /** Where the last commit is kept. */
   #slot = 0;
   #runner: ElasticRunner | undefined;
+  /** Of this process; undefined in a job that is not elastic. */
+  #steps: StepCount | undefined;
   #mirroring: { readonly of: Mirroring | undefined } | undefined;
   readonly #callbacks = new Set<{ readonly call: ResetCallback }>();
 
@@ -77,6 +83,7 @@ export abstract class State {
       },
       attach: (runner) => {
         this.#runner = runner;
+        this.#steps = runner?.steps ?? this.#steps;
       },
       becomeNewcomer: () => {
         this.#isNewcomer = true;
@@ -197,7 +204,7 @@ export abstract class State {
   #saveAs(parts: readonly StatePart[], commit: number): void {
     const slot = this.#mirrors?.slotForNext() ?? 0;
     for (const part of parts) part.save(slot);
-    this.#mirrors?.saved(slot, commit);
+    this.#mirrors?.saved(slot, commit, this.#steps?.step ?? 0);
     this.#slot = slot;
     this.#hasSaved = true;
     this.#commits = commit;
@@ -210,14 +217,17 @@ export abstract class State {
     return true;
   }
 
-  #goBackTo({ version }: ElectedShards): void {
-    if (this.#isNewcomer || this.#mirrors === undefined) return;
-    this.#slot = this.#mirrors.versions.goBackTo(version);
+  #goBackTo({ version }: ElectedShards): number | undefined {
+    if (this.#isNewcomer || this.#mirrors === undefined) return undefined;
+    const { slot, step } = this.#mirrors.versions.goBackTo(version);
+    this.#slot = slot;
     this.#commits = version.commit;
     this.restore();
+    return step;
   }
 
-  async #syncFrom({ root, lacking, shards, place }: Source): Promise<void> {
+  async #syncFrom({ root, lacking, shards, place, steps }: Source): Promise<void> {
+    this.#steps = steps ?? this.#steps;
     const parts = this.parts();
     const plan = {
       root,

@@ -62,7 +62,7 @@ describe('which commits are kept', () => {
     const mirrored = save(versions, version(1));
     versions.mirrored([0, 1]);
     save(versions, version(2));
-    assert.equal(versions.goBackTo({ commit: 1, generation: 1 }), mirrored);
+    assert.equal(versions.goBackTo({ commit: 1, generation: 1 }).slot, mirrored);
     assert.deepEqual(commits(versions), [[1, 2]]);
     save(versions, version(1, 2));
     assert.deepEqual(
@@ -70,9 +70,17 @@ describe('which commits are kept', () => {
       [2, 1],
     );
     // The synchronization has failed on another rank: the commit of the generation before is still there.
-    assert.equal(versions.goBackTo({ commit: 1, generation: 1 }), mirrored);
+    assert.equal(versions.goBackTo({ commit: 1, generation: 1 }).slot, mirrored);
     assert.throws(() => versions.goBackTo({ commit: 7, generation: 1 }), /is not kept/);
   });
+});
+
+test('a version says how many training steps had been done', () => {
+  const versions = new Versions();
+  versions.saved(versions.nextSlot(), version(1), 10);
+  versions.mirrored([0, 1]);
+  versions.saved(versions.nextSlot(), version(2), 12);
+  assert.equal(versions.goBackTo({ commit: 1, generation: 1 }).step, 10);
 });
 
 describe('who has copies', () => {

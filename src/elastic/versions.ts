@@ -19,6 +19,8 @@ export interface Version {
 interface Held {
   readonly slot: number;
   readonly version: Version;
+  /** How many training steps this process had done. */
+  readonly step: number;
   readonly isMirrored: boolean;
 }
 
@@ -37,8 +39,9 @@ export class Versions {
   }
 
   /** A commit is saved in the slot that nextSlot() gave; it takes the place of the last one unless that was mirrored. */
-  saved(slot: number, version: Version): void {
-    this.#held = [...this.#held.filter(({ isMirrored }) => isMirrored), { slot, version, isMirrored: false }];
+  saved(slot: number, version: Version, step = 0): void {
+    const before = this.#held.filter(({ isMirrored }) => isMirrored);
+    this.#held = [...before, { slot, version, step, isMirrored: false }];
   }
 
   /** The last commit was mirrored, and this rank now has these shards of it. */
@@ -66,8 +69,8 @@ export class Versions {
     return this.#held.map(({ slot }) => slot);
   }
 
-  /** The slot of a version that list() has; later ones are forgotten, as the job will never return to them. */
-  goBackTo({ commit, generation }: Pick<Version, 'commit' | 'generation'>): number {
+  /** Where a version that list() has is kept; later ones are forgotten, as the job will never return to them. */
+  goBackTo({ commit, generation }: Pick<Version, 'commit' | 'generation'>): Pick<Held, 'slot' | 'step'> {
     const place = this.#held.findIndex(
       ({ version }) => version.commit === commit && version.generation === generation,
     );
@@ -75,7 +78,7 @@ export class Versions {
     if (held === undefined) throw new Error(`commit ${commit} of generation ${generation} is not kept`);
     // It stays until another is mirrored: the synchronization may fail.
     this.#held = [...this.#held.slice(0, place), { ...held, isMirrored: true }].slice(-2);
-    return held.slot;
+    return held;
   }
 
   #last(): Held {

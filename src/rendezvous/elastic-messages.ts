@@ -85,9 +85,15 @@ export function assignmentKey(worker: number, count: number): string {
   return `elastic/assignment/${worker}/${count}`;
 }
 
-/** Written, empty, when the worker has the state of the generation and is about to train. */
+/** Written when the worker has the state of the generation and is about to train: how many steps it went back from its last commit. */
 export function formedKey(generation: number, worker: number): string {
   return `elastic/formed/${generation}/${worker}`;
+}
+
+/** Of the value of formedKey(). A worker that sends anything else has gone back by none. */
+export function decodeFormed(text: string): number {
+  const wentBack = Number(text);
+  return Number.isSafeInteger(wentBack) && wentBack > 0 ? wentBack : 0;
 }
 
 /** Of every key by which the workers of a generation find each other; the driver closes it when one of them is lost. */

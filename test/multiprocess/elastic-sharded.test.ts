@@ -64,6 +64,7 @@ describe('sharded optimizer state in an elastic job', () => {
     assert.ok(survivor.local > 0.3, `its own local variable was trained on: ${survivor.local}`);
     // Training starts again at the last commit with copies: mirrorEvery is 4.
     assert.equal(survivor.from[1], 12, transcript);
+    assert.match(transcript, /2 ranks continue after \d+ ms, 2 steps repeated \(generation 2\)/);
   });
 
   test('a shard that is lost together with its copy ends the job, with an error that says so', async (t) => {

@@ -23,6 +23,7 @@ import {
 } from '../../src/rendezvous/driver/driver-state.ts';
 import {
   assignmentKey,
+  decodeFormed,
   decodeReady,
   encodeAssignment,
   formedKey,
@@ -368,8 +369,8 @@ export class FaultTable {
 
   async #awaitFormed(generation: number, worker: number): Promise<void> {
     try {
-      await this.#store.get(formedKey(generation, worker), { from: worker });
-      this.#tell({ kind: 'formed', generation, worker });
+      const text = await this.#store.get(formedKey(generation, worker), { from: worker });
+      this.#tell({ kind: 'formed', generation, worker, wentBack: decodeFormed(text) });
     } catch {
       // It has ended.
     }

@@ -70,7 +70,7 @@ export class SampledState implements RunSide {
 
   readonly versions: undefined;
 
-  goBackTo(): void {
+  goBackTo(): number {
     throw new Error('this state has no shards');
   }
 

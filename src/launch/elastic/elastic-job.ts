@@ -14,6 +14,7 @@ import {
 } from '../../rendezvous/driver/driver-state.ts';
 import {
   assignmentKey,
+  decodeFormed,
   decodeReady,
   encodeAssignment,
   formedKey,
@@ -349,8 +350,8 @@ export class ElasticJob {
 
   async #awaitFormed(generation: number, worker: number): Promise<void> {
     try {
-      await this.store.get(formedKey(generation, worker), { from: worker });
-      this.#tell({ kind: 'formed', generation, worker });
+      const text = await this.store.get(formedKey(generation, worker), { from: worker });
+      this.#tell({ kind: 'formed', generation, worker, wentBack: decodeFormed(text) });
     } catch {
       // It has ended.
     }

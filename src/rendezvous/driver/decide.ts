@@ -160,7 +160,9 @@ function assign(state: DriverState, { workers, removed }: Plan & { kind: 'seats'
     // One that was not formed has taken nobody further.
     repeatedSteps: Math.max(
       repeatedSteps(state, workers),
-      before === undefined || before.number === lastFormed?.number ? 0 : before.repeatedSteps,
+      before === undefined || before.number === lastFormed?.number
+        ? 0
+        : before.repeatedSteps + (before.wentBack ?? 0),
     ),
     workers,
     joined: workers.filter(

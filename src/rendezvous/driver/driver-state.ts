@@ -70,6 +70,8 @@ export interface Generation {
   readonly repeatedSteps: number;
   /** Those that train, or are about to. */
   readonly formed: number[];
+  /** More of them, because that commit was not complete any more. */
+  wentBack?: number | undefined;
   /** When the last of them was. */
   formedAt?: number | undefined;
   isNoticed: boolean;
@@ -131,7 +133,13 @@ export type DriverEvent =
   /** A process has come by itself: it gets the number `nextWorker`. */
   | { readonly kind: 'arrived'; readonly host: string }
   | { readonly kind: 'ready'; readonly worker: number; readonly count: number; readonly ready: Ready }
-  | { readonly kind: 'formed'; readonly generation: number; readonly worker: number }
+  | {
+      readonly kind: 'formed';
+      readonly generation: number;
+      readonly worker: number;
+      /** How many steps it went back from its last commit. */
+      readonly wentBack?: number | undefined;
+    }
   /** Its process was stopped (state T), or continued. */
   | { readonly kind: 'stopped'; readonly worker: number; readonly isStopped: boolean }
   /** It does nothing while all others wait for it. */

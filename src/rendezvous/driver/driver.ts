@@ -121,9 +121,12 @@ function onReady(state: DriverState, event: DriverEvent & { kind: 'ready' }, ord
   }
 }
 
-function onFormed(state: DriverState, { generation, worker }: DriverEvent & { kind: 'formed' }): void {
+function onFormed(state: DriverState, event: DriverEvent & { kind: 'formed' }): void {
+  const { generation, worker, wentBack = 0 } = event;
   const current = state.generation;
-  if (current?.number === generation && !current.formed.includes(worker)) current.formed.push(worker);
+  if (current?.number !== generation || current.formed.includes(worker)) return;
+  current.formed.push(worker);
+  current.wentBack = Math.max(current.wentBack ?? 0, wentBack);
 }
 
 function onEnded(state: DriverState, event: DriverEvent & { kind: 'ended' }, orders: Order[]): void {

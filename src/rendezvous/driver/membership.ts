@@ -87,7 +87,7 @@ function awaitFormed(state: DriverState, orders: Order[]): void {
         rank: generation.workers.indexOf(worker),
         host: state.workers.get(worker)?.host ?? '?',
       })),
-      repeatedSteps: generation.repeatedSteps,
+      repeatedSteps: generation.repeatedSteps + (generation.wentBack ?? 0),
       tookMs: state.clock - resetSince,
     });
   }

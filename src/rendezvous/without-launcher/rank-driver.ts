@@ -18,6 +18,7 @@ import {
 import {
   type Assignment,
   assignmentKey,
+  decodeFormed,
   decodeReady,
   encodeAssignment,
   formedKey,
@@ -216,8 +217,8 @@ export class RankDriver {
 
   async #awaitFormed(generation: number, worker: number): Promise<void> {
     try {
-      await this.#store.get(formedKey(generation, worker), { from: worker });
-      this.#tell({ kind: 'formed', generation, worker });
+      const text = await this.#store.get(formedKey(generation, worker), { from: worker });
+      this.#tell({ kind: 'formed', generation, worker, wentBack: decodeFormed(text) });
     } catch {
       // It has ended.
     }
