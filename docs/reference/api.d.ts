@@ -1075,6 +1075,8 @@ export interface TensorFlowParts {
     readonly variables?: readonly AnyVariable[] | undefined;
     /** Default: none, and its accumulators are not saved. */
     readonly optimizer?: tf.Optimizer | readonly tf.Optimizer[] | undefined;
+    /** Default: none, and what lossy compressors have not sent yet of their gradients is not saved. */
+    readonly tape?: DistributedGradientTape | readonly DistributedGradientTape[] | undefined;
     /**
      * For optimizers with shardOptimizerState: after how many commits each rank sends its shard to another one. Going back after
      * the loss of a rank undoes what was done since. Default: often enough that it costs a hundredth of the time, at most 100.

@@ -4,9 +4,10 @@ import type { JobShape, SavedResult } from '../engine/autotune/files.ts';
 import type { GroupTunables } from '../engine/autotune/group-tunables.ts';
 import { jobTunables } from '../engine/autotune/job-tunables.ts';
 import { Reporter } from '../engine/autotune/reporter.ts';
+import type { SettledResults } from '../engine/autotune/settled-results.ts';
 import type { TunableValues } from '../engine/autotune/tunables.ts';
 import { exchangeKey, Tuner, type TunerHost } from '../engine/autotune/tuner.ts';
-import { type AutotuneWord, savedValues } from '../engine/autotune/word.ts';
+import { type AutotuneWord, savedValues, settledValues } from '../engine/autotune/word.ts';
 import { nowMs } from '../engine/clock.ts';
 import type { Settings } from '../settings/table.ts';
 import type { HorovodContext } from './context.ts';
@@ -22,6 +23,10 @@ export interface Autotune {
   readonly shape: JobShape;
   /** Undefined: there are none. */
   readonly groupTunables?: GroupTunables | undefined;
+  /** Of a worker of an elastic job, in all its memberships. */
+  readonly settled?: SettledResults | undefined;
+  /** Whether the job has had other memberships before. */
+  readonly isContinued?: boolean | undefined;
   /** A line that is shown whatever the log's level is. */
   say(text: string): void;
 }
@@ -29,17 +34,24 @@ export interface Autotune {
 /** All ranks call it at the same place, before anything else. Undefined where there is nothing left to tune. */
 export function attachAutotune(context: HorovodContext, autotune: Autotune): Tuner | undefined {
   const { rank, size } = context.world;
-  const { word, settings, shape, groupTunables } = autotune;
+  const { word, settings, shape, groupTunables, settled } = autotune;
   const say = rank === 0 ? autotune.say : () => {};
   if (size === 1) {
     say('has nothing to do in a job of one rank.');
     return undefined;
   }
-  const values = savedValues(word, shape, say);
+  const found = settledValues(word, shape);
+  const values = found ?? savedValues(word, shape, say);
   if (values !== undefined) {
     context.tuned.apply(values);
     groupTunables?.apply(values);
-    say(`uses the result in ${settings.autotuneFile}: ${describeSaved(values, word.saved as SavedResult)}.`);
+    // A worker that has just joined may be rank 0 of another membership.
+    settled?.add(shape, values);
+    say(
+      found === undefined
+        ? `uses the result in ${settings.autotuneFile}: ${describeSaved(values, word.saved as SavedResult)}.`
+        : `goes on with what it has found for ranks on hosts like these: ${describeValues(values)}.`,
+    );
     return undefined;
   }
   const tunables = () =>
@@ -57,6 +69,7 @@ export function attachAutotune(context: HorovodContext, autotune: Autotune): Tun
           maxSamples: settings.autotuneMaxSamples,
           noise: settings.autotuneNoise,
           logFile: settings.autotuneLog,
+          continuesLog: autotune.isContinued,
           resultFile: settings.autotuneFile,
           shape,
           say,
@@ -72,6 +85,7 @@ export function attachAutotune(context: HorovodContext, autotune: Autotune): Tun
       context.tuned.apply(decided);
       groupTunables?.apply(decided);
     },
+    settled: (decided: TunableValues) => settled?.add(shape, decided),
     exchange: (key: string, text: string) => exchangeSettings(context, key, text),
   };
   const tuner = new Tuner(host, decider, word.stepsPerSample);
@@ -98,6 +112,12 @@ export function exchangeSettings(
 function describeSaved(values: TunableValues, { comparison }: SavedResult): string {
   const names = Object.keys(values);
   if (comparison?.isBetter !== true || names.length === 0) return 'the default settings were the best';
-  const shown = names.map((name) => `${name} ${values[name]}`).join(', ');
-  return `${shown} (it saved ${(100 * comparison.gain).toFixed(1)} % of a step)`;
+  return `${describeValues(values)} (it saved ${(100 * comparison.gain).toFixed(1)} % of a step)`;
+}
+
+function describeValues(values: TunableValues): string {
+  const names = Object.keys(values);
+  return names.length === 0
+    ? 'the default settings'
+    : names.map((name) => `${name} ${values[name]}`).join(', ');
 }

@@ -1,7 +1,8 @@
 // A process of an elastic job. It has one connection to the driver for all its life, and a context for each generation that it
 // is in. What outlives a generation is here: that connection, the memory that other ranks reach, the thread that watches other
-// hosts, and the step clock.
+// hosts, the step clock, and what autotune has settled on.
 
+import { SettledResults } from '../engine/autotune/settled-results.ts';
 import { StepClock } from '../engine/step-clock.ts';
 import { HorovodError } from '../errors.ts';
 import { dynamicFile, TimelineHistory } from '../observe/timeline/timeline.ts';
@@ -33,6 +34,7 @@ export class ElasticWorker {
   readonly #memory = new ReachableMemory();
   readonly #watch = new KeptWatch();
   readonly #steps = new StepClock();
+  readonly #tuning = new SettledResults();
   readonly #timelines = new TimelineHistory();
   #hasRun = false;
 
@@ -116,6 +118,7 @@ export class ElasticWorker {
       memory: this.#memory,
       watch: this.#watch,
       steps: this.#steps,
+      tuning: this.#tuning,
       timelines: this.#timelines,
     };
     const options: InitOptions = {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { errorOf } from '../../test/support/error-of.ts';
+import { becomeResumable } from '../data/resumable.ts';
 import * as hvd from '../index.ts';
 import type { ElasticRunner, Reset, StatePart } from './runner.ts';
 import { runSideOf } from './state.ts';
@@ -59,6 +60,16 @@ describe('ObjectState', () => {
     weights.fill(0);
     state.restore();
     assert.deepEqual([...weights], [4, 2, 3]);
+  });
+
+  test('a field that has no place yet is kept as that', () => {
+    const places: unknown[] = [];
+    const reader = { read: () => 1 };
+    becomeResumable(reader, { place: () => undefined, resumeAt: (place) => void places.push(place) });
+    const state = new ObjectState({ reader });
+    state.commitSync();
+    state.restore();
+    assert.deepEqual([state.reader, places], [reader, [undefined]]);
   });
 
   test('before the first commit restore() changes nothing', () => {

@@ -1,4 +1,4 @@
-// Faults at every point of an elastic job × every kind of rank × every transport: the survivors continue, all weights are the same,
+// Faults at every point of an elastic job × every kind of rank × every transport: a rank dies, throws or is stopped; the survivors continue, all weights are the same,
 // every sample has been used once, and nothing is left. The table runs in one process (test/support/fault-table.ts); real processes die in
 // elastic-training.test.ts. A part of the table is left out to save time: HVD_FAULT_TABLE=all runs all of it.
 
@@ -138,6 +138,37 @@ for (const kind of transports) {
         });
       });
     }
+
+    for (const [place, point] of steps.entries()) {
+      const rank = place % 2 === 0 ? roles['rank 0'] : roles['last rank'];
+      test(`at ${point}, rank ${rank} throws, and then one is stopped there`, async () => {
+        await withTable(kind, async (table) => {
+          for (const fault of ['throws', 'stops'] as const) {
+            table.arm(point, rankOf(table, rank), fault);
+            await table.isWhole();
+          }
+        });
+      });
+    }
+
+    for (const [place, point] of [...resets, ...(transport === 'tcp' ? betweenHosts : [])].entries()) {
+      const rank = place % 2 === 0 ? roles['last rank'] : roles['rank 0'];
+      test(`at ${point} of a reset, rank ${rank} is stopped`, async () => {
+        await withTable(kind, async (table) => {
+          table.arm(point, rankOf(table, rank), 'stops');
+          table.arm('post:inside', rankOf(table, other));
+          await table.isWhole();
+        });
+      });
+    }
+
+    test('a reset callback throws', async () => {
+      await withTable(kind, async (table) => {
+        table.arm('reset:inside', rankOf(table, roles['last rank']), 'throws');
+        table.arm('post:inside', rankOf(table, other));
+        await table.isWhole();
+      });
+    });
 
     for (const point of ends) {
       for (const [role, rank] of Object.entries(roles)) {

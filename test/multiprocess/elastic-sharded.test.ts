@@ -67,6 +67,15 @@ describe('sharded optimizer state in an elastic job', () => {
     assert.match(transcript, /2 ranks continue after \d+ ms, 2 steps repeated \(generation 2\)/);
   });
 
+  test('with jax it is rejected, with an error that says why', async (t) => {
+    const { run, ended } = startFaultJob(t, 1, 'elastic-jax-sharded.ts', { flags: elastic });
+    assert.equal((await ended()).exitCode, 0, `${run.stdout}\n${run.stderr}`);
+    assert.match(
+      run.stdout,
+      /ERR_HVD_UNSUPPORTED.*with jax, shardOptimizerState is not supported in elastic jobs: the state of a lost rank would be lost with it/,
+    );
+  });
+
   test('a shard that is lost together with its copy ends the job, with an error that says so', async (t) => {
     const { exitCode, transcript, finished } = await train(t, '1+2:14');
     assert.notEqual(exitCode, 0);

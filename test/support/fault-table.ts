@@ -2,7 +2,8 @@
 // their generations over a transport of their choice. Only processes are missing: a worker that dies stops where it is, and the
 // launcher's part of a death (exit in the control block, connection gone) is played here.
 //
-// A *fault* is (point, worker). Points are those of test/support/fault-points.ts and those of the training function below.
+// A *fault* is (point, worker, kind): the worker dies there, its training function throws, or its process is stopped until the driver
+// ends it. Points are those of test/support/fault-points.ts and those of the training function below.
 
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
@@ -43,6 +44,10 @@ import { SampledState, type TrainingPoint, trainOnSamples } from './sampled-trai
 const patienceMs = 60_000;
 const tickMs = 20;
 const killed = { signal: 'SIGKILL' } as const;
+const mistake = 'a mistake in the training function';
+
+/** Only the training function throws: at the points of it, and in a reset callback. */
+export type FaultKind = 'dies' | 'throws' | 'stops';
 
 export type Point = ReachedPoint['point'] | TrainingPoint;
 
@@ -73,7 +78,7 @@ export class FaultTable {
   /** Of the newest generation, by host; workers by rank. */
   readonly #blocks = new Map<string, { readonly block: ControlBlock; readonly workers: readonly number[] }>();
   readonly #ended = new Set<number>();
-  #faults: { readonly point: Point; readonly worker: number }[] = [];
+  #faults: { readonly point: Point; readonly worker: number; readonly kind: FaultKind }[] = [];
   #graves: (() => void)[] = [];
   #state: DriverState;
   #queue: DriverEvent[] | undefined;
@@ -94,6 +99,7 @@ export class FaultTable {
       np: options.np,
       max: options.np,
       cooldown: { minMs: 1, maxMs: 2 },
+      stoppedTimeoutMs: 50,
     });
   }
 
@@ -123,9 +129,9 @@ export class FaultTable {
     return this.#state.nextWorker;
   }
 
-  /** Lets this worker die when it comes to this point. */
-  arm(point: Point, worker: number): void {
-    this.#faults.push({ point, worker });
+  /** Lets this happen to the worker when it comes to this point. */
+  arm(point: Point, worker: number, kind: FaultKind = 'dies'): void {
+    this.#faults.push({ point, worker, kind });
   }
 
   /** Every fault has happened, and all ranks train: each has done some steps since. */
@@ -170,9 +176,12 @@ export class FaultTable {
     if (!worker.isDead) {
       const place = this.#faults.findIndex((each) => each.point === point && each.worker === worker.number);
       if (place < 0) return;
-      this.#faults.splice(place, 1);
-      this.story.push(`worker ${worker.number} dies at ${point}`);
-      this.#die(worker);
+      const kind = this.#faults.splice(place, 1)[0]?.kind;
+      this.story.push(`worker ${worker.number} ${kind} at ${point}`);
+      if (kind === 'dies') this.#die(worker);
+      else if (kind === 'throws') throw new TypeError(mistake);
+      // The driver kills it, and it never gets further than here.
+      else this.#tell({ kind: 'stopped', worker: worker.number, isStopped: true });
     }
     await this.#grave(worker);
   }
@@ -342,6 +351,10 @@ export class FaultTable {
       this.#end(worker, 0, 'exited with code 0');
     } catch (error) {
       if (worker.isDead) return;
+      if ((error as Error).message === mistake) {
+        this.#die(worker, 'exited with code 1');
+        return;
+      }
       this.story.push(`worker ${number}: ${String(error)}`);
       const isRemoved = HorovodError.is(error) && error.code === 'ERR_HVD_REMOVED';
       if (!isRemoved) this.#failure ??= `worker ${number}: ${(error as Error).stack}`;

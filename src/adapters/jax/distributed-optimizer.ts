@@ -23,7 +23,7 @@ import { ReducerName } from '../reducer-name.ts';
 import { allreduceTree, allreduceTreeSync } from './collectives.ts';
 import { parameterGuard } from './guarded-tree.ts';
 import { combined, type GradientTransformation, scaled, zerosLike } from './optimizers.ts';
-import { shardedOptimizer } from './sharded-optimizer.ts';
+import { checkNotElastic, shardedOptimizer } from './sharded-optimizer.ts';
 import { TreeResiduals } from './tree-residuals.ts';
 
 /** How gradients of several ranks become one. */
@@ -180,7 +180,11 @@ function whereShared<Params, State>(
 ): DistributedSteps<Params, State> {
   const alone = reducing(optimizer, reduction);
   const shared = shardedOptimizer(optimizer, reduction);
-  const current = () => (groupSize(reduction) === 1 ? alone : shared);
+  const current = () => {
+    // Also on one rank: others may join it, and would expect shards.
+    checkNotElastic(what);
+    return groupSize(reduction) === 1 ? alone : shared;
+  };
   return {
     init: (params) => current().init(params),
     step: (grads, state, params) => current().step(grads, state, params),

@@ -34,7 +34,6 @@ export function shardedOptimizer<Params, State>(
   const options = { op, compression, prescaleFactor, postscaleFactor, processSet };
   let known: Vector | undefined;
   const vectorOf = (leaves: readonly Leaf[]): Vector => {
-    checkNotElastic(what);
     const total = leaves.reduce((sum, { shape }) => sum + elementsIn(shape), 0);
     const { ranks } = processSet;
     const length = Math.max(Math.ceil(total / ranks.length), 1);
@@ -116,7 +115,7 @@ export function shardedOptimizer<Params, State>(
 }
 
 /** A tree of shards looks like any other: a commit of it would be given to other ranks as if it were theirs. */
-function checkNotElastic(what: string): void {
+export function checkNotElastic(what: string): void {
   if (!currentContext().isElastic) return;
   throw new HorovodError(
     'ERR_HVD_UNSUPPORTED',

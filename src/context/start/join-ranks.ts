@@ -5,7 +5,13 @@
 import { createLog, type Log, type LogTopic } from '../../console/log.ts';
 import { ControlBlock, toError, toFailureRecord } from '../../control/control-block.ts';
 import { GroupTunables } from '../../engine/autotune/group-tunables.ts';
-import { autotuneWord, hierarchyOf, jobShape, savedValues } from '../../engine/autotune/word.ts';
+import {
+  autotuneWord,
+  hierarchyOf,
+  jobShape,
+  savedValues,
+  settledValues,
+} from '../../engine/autotune/word.ts';
 import type { HorovodError } from '../../errors.ts';
 import type { WaitOptions } from '../../net/wait.ts';
 import { ControlBlockBoard } from '../../observe/status/status-board.ts';
@@ -120,10 +126,11 @@ class Start {
 
   /** The ranks tell each other where they are and what they can. By place in the list of members. */
   async introduce(): Promise<Introduction[]> {
-    const { settings } = this.#request;
+    const { settings, seating } = this.#request;
+    const warn = (text: string) => this.#log.write('warning', text);
     const introduction = {
       ...introductionOf(settings),
-      autotune: autotuneWord(settings, this.#place === 0, (text) => this.#log.write('warning', text)),
+      autotune: autotuneWord(settings, this.#place === 0, warn, seating?.tuning),
     };
     const onMissing = this.#progress.gathering(this.#members, this.#place, this.#log);
     const texts = await this.#gather('introduction', JSON.stringify(introduction), onMissing);
@@ -175,7 +182,7 @@ class Start {
     const word = introductions[0]?.autotune;
     if (word === undefined) return undefined;
     const shape = jobShape(transport, hosts.hostOf);
-    return { word, shape, saved: savedValues(word, shape) };
+    return { word, shape, saved: settledValues(word, shape) ?? savedValues(word, shape) };
   }
 
   async openTransport({
@@ -289,7 +296,14 @@ class Start {
     };
     return {
       parts,
-      autotune: tuning && { ...tuning, settings, groupTunables, say: announcer(settings, this.#place) },
+      autotune: tuning && {
+        ...tuning,
+        settings,
+        groupTunables,
+        settled: seating?.tuning,
+        isContinued: (seating?.seat.generation ?? 1) > 1,
+        say: announcer(settings, this.#place),
+      },
       firstFailure: async () => failureTold,
       endStart: () => {
         this.#progress.end();

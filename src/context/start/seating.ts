@@ -1,5 +1,6 @@
 // How a worker of an elastic job comes into a generation: its place there, and what it keeps from one generation to the next.
 
+import type { SettledResults } from '../../engine/autotune/settled-results.ts';
 import type { StepClock } from '../../engine/step-clock.ts';
 import type { TimelineHistory } from '../../observe/timeline/timeline.ts';
 import { generationPrefix, type Seat } from '../../rendezvous/elastic-messages.ts';
@@ -17,6 +18,7 @@ export interface Seating {
   readonly memory: ReachableMemory;
   readonly watch: KeptWatch;
   readonly steps: StepClock;
+  readonly tuning: SettledResults;
 }
 
 /** Of every key in the store: other ranks of the job may start apart from these, and other generations have theirs. */

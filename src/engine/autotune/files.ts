@@ -11,19 +11,23 @@ type Warn = (text: string) => void;
 export class TuningLog {
   readonly #path: string | undefined;
   readonly #warn: Warn;
+  readonly #continues: boolean;
   #columns: readonly string[] | undefined;
   #isBroken = false;
 
-  constructor(path: string | undefined, warn: Warn) {
+  /** `continues`: what the file has stays, and another header follows it. */
+  constructor(path: string | undefined, warn: Warn, continues = false) {
     this.#path = path;
     this.#warn = warn;
+    this.#continues = continues;
   }
 
   /** The first call writes the header. */
   write(phase: string, columns: readonly string[], values: TunableValues, ms: number | undefined): void {
     if (this.#columns === undefined) {
       this.#columns = columns;
-      this.#append(writeFileSync, ['phase', ...columns.map(snakeCase), 'step_ms', 'steps_per_second']);
+      const write = this.#continues ? appendFileSync : writeFileSync;
+      this.#append(write, ['phase', ...columns.map(snakeCase), 'step_ms', 'steps_per_second']);
     }
     const figures = ms === undefined ? ['', ''] : [ms.toFixed(4), (1000 / ms).toFixed(4)];
     const cells = this.#columns.map((name) => String(values[name] ?? ''));

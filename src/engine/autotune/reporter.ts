@@ -8,6 +8,8 @@ import type { Decider, Decision } from './tuner.ts';
 
 export interface ReporterOptions extends SessionOptions {
   readonly logFile: string | undefined;
+  /** The log has rows of earlier memberships of this job. */
+  readonly continuesLog?: boolean | undefined;
   readonly resultFile: string | undefined;
   readonly shape: JobShape;
   /** Always shown while autotune is on. */
@@ -24,7 +26,7 @@ export class Reporter implements Decider {
   constructor(tunables: () => readonly Tunable[], options: ReporterOptions) {
     this.#session = new Session(tunables, options);
     this.#options = options;
-    this.#log = new TuningLog(options.logFile, options.warn);
+    this.#log = new TuningLog(options.logFile, options.warn, options.continuesLog);
   }
 
   decide(stepMs: readonly number[]): Decision {

@@ -10,6 +10,7 @@ import { Sum } from '../../tensor/reduce-op.ts';
 import { runContexts } from '../../testing/run-contexts.ts';
 import { misfit, readResult, type SavedResult, writeResult } from './files.ts';
 import { jobTunables } from './job-tunables.ts';
+import { SettledResults } from './settled-results.ts';
 import { type Decider, type Decision, Tuner } from './tuner.ts';
 import { jobShape, savedValues } from './word.ts';
 
@@ -253,6 +254,43 @@ describe('autotune on a context', () => {
     assert.match(
       String(lines),
       /uses the result in x: fusionThresholdBytes 4096 \(it saved 50.0 % of a step\)/,
+    );
+  });
+
+  test('in an elastic job, every rank keeps what was found; the next rank 0 tells ranks of the same shape', async (t) => {
+    const directory = mkdtempSync(join(tmpdir(), 'hvd-autotune-'));
+    t.after(() => rmSync(directory, { recursive: true }));
+    const autotuneLog = join(directory, 'log.csv');
+    const rows = () => readFileSync(autotuneLog, 'utf8').trim().split('\n');
+    const kept = [0, 1].map(() => new SettledResults());
+    const train120 = (ranks: number, word: Autotune['word'], lines: string[], isContinued: boolean) =>
+      runContexts(ranks, async (context, rank) => {
+        const settled = kept[rank];
+        const autotune = { ...autotuneOf({ autotuneLog }, lines, ranks), word, settled, isContinued };
+        const tuner = attachAutotune(context, autotune);
+        for (let step = 0; step < 120 && tuner?.isOver === false; step++) {
+          await train(context);
+          context.steps.mark();
+          await tuner.settled();
+        }
+        return [context.tuned.fusionThresholdBytes, context.tuned.cycleTimeMs];
+      });
+    const found = await train120(2, { stepsPerSample: 2, given: [] }, [], false);
+    assert.equal(kept[0]?.list().length, 1);
+    assert.deepEqual(kept[1]?.list(), kept[0]?.list());
+    const searched = rows();
+    // The one that was rank 1 is rank 0 now.
+    const word = { stepsPerSample: 2, given: [], settled: kept[1]?.list() };
+    const lines: string[] = [];
+    assert.deepEqual(await train120(2, word, lines, true), found);
+    assert.match(String(lines), /goes on with what it has found for ranks on hosts like these: /);
+    assert.deepEqual(rows(), searched, 'nothing more was tried');
+    await train120(3, word, [], true);
+    assert.deepEqual(rows().slice(0, searched.length), searched, 'the log goes on');
+    assert.ok(rows().length > searched.length, 'three ranks are another shape');
+    assert.deepEqual(
+      kept[0]?.list().map(({ shape }) => shape.ranks),
+      [3, 2],
     );
   });
 

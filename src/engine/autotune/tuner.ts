@@ -20,6 +20,8 @@ export interface TunerHost {
   /** Gives a text and gets those of all ranks; undefined where it was given up. Blocking, where the transport can. */
   exchange(key: string, text: string): readonly string[] | undefined | Promise<readonly string[] | undefined>;
   apply(values: TunableValues): void;
+  /** Tuning is over, and these values stay. On every rank. */
+  settled?(values: TunableValues): void;
   nowMs(): number;
   warn(text: string): void;
 }
@@ -141,6 +143,7 @@ export class Tuner {
     const decision = JSON.parse(texts[0] as string) as Decision;
     this.#host.apply(decision.values);
     this.#isOver = decision.isOver;
+    if (decision.isOver) this.#host.settled?.(decision.values);
     const own = this.#decision;
     this.#decision = undefined;
     if (own !== undefined) this.#decider?.agreed(own);

@@ -216,6 +216,16 @@ describe('losses', () => {
     );
   });
 
+  test('steps since the last commit and those since a commit of which all shards are left are repeated', () => {
+    const world = new DriverWorld({ np: 2, min: 1, max: 2 });
+    world.run('a:2');
+    world.ended(1);
+    world.ready(0, { stepsSince: 1 });
+    const generation = world.state.generation?.number as number;
+    world.tell({ kind: 'formed', generation, worker: 0, wentBack: 4 });
+    assert.equal(world.took('reset').at(-1)?.repeatedSteps, 5);
+  });
+
   test('two ranks that die together are one reset', () => {
     const world = new DriverWorld({ np: 4 });
     world.run('a:4');

@@ -8,10 +8,12 @@ import { State } from '../../../elastic/state.ts';
 import { checkNames, invalid } from '../../../operations/check-options.ts';
 import { describe } from '../../../tensor/tensor.ts';
 import { checkOptimizer } from '../accumulators.ts';
+import { DistributedGradientTape } from '../optimizer/distributed-gradient-tape.ts';
 import { stepperOf } from '../optimizer/distributed-optimizer.ts';
 import { type AnyVariable, trainableVariables, variableOf } from '../optimizer/local-variables.ts';
 import { OptimizerPart } from './optimizer-part.ts';
 import { ReferencePart } from './reference-part.ts';
+import { ResidualsPart } from './residuals-part.ts';
 import { ShardedOptimizerPart } from './sharded-optimizer-part.ts';
 
 export interface TensorFlowParts {
@@ -19,6 +21,8 @@ export interface TensorFlowParts {
   readonly variables?: readonly AnyVariable[] | undefined;
   /** Default: none, and its accumulators are not saved. */
   readonly optimizer?: tf.Optimizer | readonly tf.Optimizer[] | undefined;
+  /** Default: none, and what lossy compressors have not sent yet of their gradients is not saved. */
+  readonly tape?: DistributedGradientTape | readonly DistributedGradientTape[] | undefined;
   /**
    * For optimizers with shardOptimizerState: after how many commits each rank sends its shard to another one. Going back after
    * the loss of a rank undoes what was done since. Default: often enough that it costs a hundredth of the time, at most 100.
@@ -39,12 +43,13 @@ export const TensorFlowState: new <F extends object>(content: TensorFlowParts & 
       super();
       const what = 'TensorFlowState';
       checkNames(content, Object.keys(Object(content)), what);
-      const { variables, optimizer, mirrorEvery, ...fields } = content;
+      const { variables, optimizer, tape, mirrorEvery, ...fields } = content;
       const list = variablesOf(variables, what);
       const optimizers = [optimizer ?? []].flat();
       this.#parts = [
         ...partsOfFields(this, fields, what),
         ...partsOfTraining(list, optimizers, { what, mirrorEvery }),
+        ...tapesOf(tape, what).map((each) => new ResidualsPart(each, list)),
       ];
     }
 
@@ -81,4 +86,11 @@ function variablesOf(given: readonly AnyVariable[] | undefined, what: string): t
   if (given === undefined) return trainableVariables();
   if (!Array.isArray(given)) throw invalid(what, `variables is a list of variables, not ${describe(given)}`);
   return (given as readonly AnyVariable[]).map((variable) => variableOf(variable, what));
+}
+
+function tapesOf(given: TensorFlowParts['tape'], what: string): DistributedGradientTape[] {
+  return [given ?? []].flat().map((tape) => {
+    if (tape instanceof DistributedGradientTape) return tape;
+    throw invalid(what, `tape is a DistributedGradientTape or a list of them, not ${describe(tape)}`);
+  });
 }
