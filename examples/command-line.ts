@@ -8,15 +8,29 @@ type Values<O extends Options> = ReturnType<typeof parseArgs<{ options: O }>>['v
 
 /** Parses the command line. With `--help`, prints `usage` and exits. */
 export function readOptions<const O extends Options>(usage: string, options: O): Values<O> {
+  return readCommand(usage, options, []).options;
+}
+
+/** The same for a script that also takes operands, such as the path of a file. All of them are required. */
+export function readCommand<const O extends Options>(
+  usage: string,
+  options: O,
+  names: readonly string[],
+): { options: Values<O>; operands: string[] } {
+  const known = { ...options, help: { type: 'boolean', default: false } } as const;
   try {
-    const known = { ...options, help: { type: 'boolean', default: false } } as const;
-    const { values } = parseArgs({ options: known });
-    if (!(values as { help?: boolean }).help) return values as unknown as Values<O>;
+    const { values, positionals } = parseArgs({ options: known, allowPositionals: names.length > 0 });
+    if ((values as { help?: boolean }).help) {
+      if ((process.env['HOROVOD_RANK'] ?? '0') === '0') console.log(usage);
+      process.exit(0);
+    }
+    if (positionals.length !== names.length) throw new Error(`Expected ${names.join(' ')}`);
+    return { options: values as unknown as Values<O>, operands: positionals };
   } catch (error) {
-    fail(`${error instanceof Error ? error.message : String(error)}. Run with --help to see the options.`);
+    return fail(
+      `${error instanceof Error ? error.message : String(error)}. Run with --help to see the options.`,
+    );
   }
-  if ((process.env['HOROVOD_RANK'] ?? '0') === '0') console.log(usage);
-  process.exit(0);
 }
 
 /** Checks the value of a flag such as `--epochs`. */

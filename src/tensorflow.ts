@@ -96,4 +96,15 @@ export type {
   CollectiveResults,
   TensorSource,
 } from './adapters/tensorflow/tensor-operands.ts';
+export {
+  type DataServicePart,
+  type DispatcherAddress,
+  type DistributeOptions,
+  distribute,
+  type ProcessingMode,
+  type SendToDataServiceOptions,
+  sendToDataService,
+  TfDataServiceConfig,
+  tfDataService,
+} from './data/index.ts';
 export * from './index.ts';

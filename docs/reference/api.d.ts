@@ -1019,6 +1019,18 @@ export type CollectiveResults<T extends readonly CollectiveInput[]> = {
     [K in keyof T]: CollectiveResult<T[K]>;
 };
 
+/** A part in a data service, until it is closed. */
+export interface DataServicePart extends AsyncDisposable {
+    readonly dispatcherAddress: DispatcherAddress;
+    close(): Promise<void>;
+}
+
+/** Where a dispatcher of the data service listens; `${address}` is host:port. */
+export type DispatcherAddress = DispatcherHandle;
+
+/** dataset.apply(distribute({ service })): the calls before it run on the compute workers of that dispatcher. */
+export declare function distribute(options: DistributeOptions): DatasetTransform;
+
 /** What a wrapped optimizer has besides its own. */
 export interface Distributed {
     /** Its gradient stays on this rank; divided by the number of ranks unless scaleLocalGradients is false. */
@@ -1046,6 +1058,19 @@ export interface DistributedOptimizerOptions extends GradientOptions, Aggregatio
      * tf.train; 'element-wise' declares that the update of an element by your own optimizer depends on that element alone.
      */
     shardOptimizerState?: boolean | 'element-wise' | undefined;
+}
+
+/** Options of distribute(). */
+export interface DistributeOptions {
+    /** What tfDataService() gives. */
+    service: DispatcherAddress;
+    /** Default: 'distributed_epoch'. */
+    processingMode?: ProcessingMode | undefined;
+    /** Trainers that give the same name share one pass over the data. Default: each has its own. */
+    jobName?: string | undefined;
+    /** Round robin: this trainer, and how many there are. */
+    consumerIndex?: number | undefined;
+    numConsumers?: number | undefined;
 }
 
 /** Deals samples by index, and takes them from tensors. */
@@ -1172,6 +1197,9 @@ export interface PartialGradientTapeOptions extends GradientTapeOptions {
     localLayers?: LocalLayers | undefined;
 }
 
+/** How compute workers go through the data: all together once in an epoch, or each of them. */
+export type ProcessingMode = 'distributed_epoch' | 'parallel_epochs';
+
 /** Reduces over all ranks and gives each rank its part of the first dimension. */
 export declare const reducescatter: <T extends CollectiveInput>(x: T, options?: ReduceOptions) => Promise<CollectiveResult<T>>;
 
@@ -1190,6 +1218,24 @@ export interface SavedTensor {
     readonly residuals: readonly Float32Array[];
     /** What is the same on all ranks. */
     readonly shared: Readonly<Record<string, Float32Array>>;
+}
+
+/** dataset.apply(sendToDataService(config)): the calls before it run on the compute workers of the service. */
+export declare function sendToDataService(config: TfDataServiceConfig, options?: SendToDataServiceOptions): DatasetTransform;
+
+/** Options of sendToDataService(). */
+export interface SendToDataServiceOptions {
+    /** This trainer and how many there are; default: those of the job. */
+    rank?: number | undefined;
+    size?: number | undefined;
+    /** Default: 'distributed_epoch'. */
+    processingMode?: ProcessingMode | undefined;
+    /** All trainers share one pass over the data. Default: each trainer has its own. */
+    reuseDataset?: boolean | undefined;
+    /** With reuseDataset: batches are dealt in rounds, one for each trainer. Default: whoever asks first gets the next one. */
+    roundRobin?: boolean | undefined;
+    /** With reuseDataset: tells the datasets of one training run apart. Default: 'job'. */
+    jobName?: string | undefined;
 }
 
 /**
@@ -1254,6 +1300,36 @@ export type Tensors = tf.Tensor | readonly tf.Tensor[] | {
 export declare function tensors<T>(dataset: Dataset<T>): TensorDataset<Materialised<T> & tf.TensorContainer>;
 
 export type TensorSource = tf.Tensor | tf.LayerVariable;
+
+/**
+ * Takes part in the data service: opens the dispatcher of this trainer where dispatchers are on the training side, and waits until it
+ * and its compute workers are there. With `body`, for as long as that runs; else until the result is closed.
+ */
+export declare function tfDataService<R>(config: TfDataServiceConfig, rank: number | undefined, body: (dispatcherAddress: DispatcherAddress) => R | Promise<R>): Promise<R>;
+export declare function tfDataService(config: TfDataServiceConfig, rank?: number): Promise<DataServicePart>;
+
+export declare class TfDataServiceConfig {
+    #private;
+    readonly dispatchers: number;
+    readonly workersPerDispatcher: number;
+    readonly dispatcherSide: DispatcherSide;
+    readonly addresses: readonly string[];
+    /** In seconds. */
+    readonly timeout: number;
+    readonly incarnation: number;
+    constructor(fields: TfDataServiceConfigFields);
+    /** The key of the service, in hex: whoever has it can take part. */
+    get key(): string;
+    static read(path: string | URL, options?: ReadConfigOptions): Promise<TfDataServiceConfig>;
+    /** Replaces what is there, with mode 0600. The key is left out if HOROVOD_DATA_SERVICE_KEY is set. */
+    write(path: string | URL): Promise<void>;
+    /** With the key: for messages to processes that may have it. */
+    toJSON(): TfDataServiceConfigJson;
+    /** What toJSON() gives, or what is in a file. */
+    static fromJSON(json: unknown): TfDataServiceConfig;
+    /** A client of the registry. It connects when it is first used; close() it. */
+    computeClient(): ComputeClient;
+}
 
 /**
  * Batches per rank of a validation on batches drawn at random: Horovod's rule, 3 × the steps of one rank / ranks.
@@ -1576,6 +1652,9 @@ export declare class Dataset<T = unknown> implements AsyncIterable<T> {
     metrics(): DataMetrics;
 }
 
+/** For dataset.apply(). */
+export type DatasetTransform = <T>(dataset: Dataset<T>) => Dataset<T>;
+
 /** What a pipeline knows of itself. Its numbers only grow. */
 export interface DataSource {
     /** Batches, or elements, that the loop has taken. */
@@ -1658,6 +1737,15 @@ export interface DispatcherEntry {
     /** host:port candidates. */
     readonly addresses: readonly string[];
     readonly side: DispatcherSide;
+}
+
+/** A dispatcher that a trainer has found. Its text is its first address. */
+export declare class DispatcherHandle {
+    #private;
+    readonly config: TfDataServiceConfig;
+    readonly index: number;
+    constructor(config: TfDataServiceConfig, index: number, addresses: readonly string[]);
+    toString(): string;
 }
 
 /** What a dispatcher says of its jobs every second. */
@@ -2052,9 +2140,6 @@ export type PlanNode = SourceNode | FunctionNode | ParseNode | BatchNode | Padde
     readonly batches: number | 'auto';
 };
 
-/** How compute workers go through the data: all together once in an epoch, or each of them. */
-export type ProcessingMode = 'distributed_epoch' | 'parallel_epochs';
-
 /** From `skip` on, `take` of them. */
 export interface Range {
     readonly skip: number;
@@ -2149,21 +2234,6 @@ export interface Run {
     readonly feed: Pick<Feed, 'close'>;
     /** Gets batches whose values the loop needs no longer. */
     release(batch: unknown): void;
-}
-
-/** Options of sendToDataService(). */
-export interface SendToDataServiceOptions {
-    /** This trainer and how many there are; default: those of the job. */
-    rank?: number | undefined;
-    size?: number | undefined;
-    /** Default: 'distributed_epoch'. */
-    processingMode?: ProcessingMode | undefined;
-    /** All trainers share one pass over the data. Default: each trainer has its own. */
-    reuseDataset?: boolean | undefined;
-    /** With reuseDataset: batches are dealt in rounds, one for each trainer. Default: whoever asks first gets the next one. */
-    roundRobin?: boolean | undefined;
-    /** With reuseDataset: tells the datasets of one training run apart. Default: 'job'. */
-    jobName?: string | undefined;
 }
 
 /** What a client needs to know of a service; its config has it. */
@@ -2377,29 +2447,6 @@ export interface SyncPlan {
     readonly shards?: ShardPlan | undefined;
 }
 
-export declare class TfDataServiceConfig {
-    #private;
-    readonly dispatchers: number;
-    readonly workersPerDispatcher: number;
-    readonly dispatcherSide: DispatcherSide;
-    readonly addresses: readonly string[];
-    /** In seconds. */
-    readonly timeout: number;
-    readonly incarnation: number;
-    constructor(fields: TfDataServiceConfigFields);
-    /** The key of the service, in hex: whoever has it can take part. */
-    get key(): string;
-    static read(path: string | URL, options?: ReadConfigOptions): Promise<TfDataServiceConfig>;
-    /** Replaces what is there, with mode 0600. The key is left out if HOROVOD_DATA_SERVICE_KEY is set. */
-    write(path: string | URL): Promise<void>;
-    /** With the key: for messages to processes that may have it. */
-    toJSON(): TfDataServiceConfigJson;
-    /** What toJSON() gives, or what is in a file. */
-    static fromJSON(json: unknown): TfDataServiceConfig;
-    /** A client of the registry. It connects when it is first used; close() it. */
-    computeClient(): ComputeClient;
-}
-
 export interface TfDataServiceConfigFields {
     readonly dispatchers: number;
     readonly workersPerDispatcher: number;
@@ -2426,6 +2473,8 @@ export interface TfDataServiceConfigJson {
     readonly key?: string;
     readonly timeout: number;
     readonly incarnation: number;
+    /** Not in the file: where that is. A service whose registry is lost is found there again. */
+    readonly path?: string;
 }
 
 export interface VarLenFeature {
@@ -2477,7 +2526,7 @@ export interface WorkItem {
 
 // ── horovod/keras: those of horovod/tensorflow ──
 
-// allgather, allgatherSync, allreduce, allreduceSync, alltoall, alltoallSync, AnyVariable, BackendName, BackendOptions, broadcast, broadcastGlobalVariables, broadcastGlobalVariablesSync, broadcastOptimizerState, broadcastOptimizerStateSync, broadcastSync, broadcastVariables, broadcastVariablesSync, CollectiveInput, CollectiveResult, CollectiveResults, Distributed, DistributedGradientTape, DistributedOptimizer, DistributedOptimizerOptions, elastic.ElasticSampler, elastic.resume, elastic.TensorFlowParts, elastic.TensorFlowState, ErrorFeedbackState, gatherErrorFeedback, getLearningRate, getMomentum, GradientOptions, GradientTapeOptions, groupedAllgather, groupedAllgatherSync, groupedAllreduce, groupedAllreduceSync, groupedReducescatter, groupedReducescatterSync, isDistributed, Materialised, PartialDistributedGradientTape, PartialDistributedOptimizer, PartialDistributedOptimizerOptions, PartialGradientTapeOptions, reducescatter, reducescatterSync, restoreErrorFeedback, SavedTensor, setBackend, setLearningRate, setMomentum, shard, shardTensors, ShardTensorsOptions, stepsPerEpoch, SyncBatchNormalization, SyncBatchNormalizationConfig, TensorDataset, Tensors, tensors, TensorSource, validationSteps, ValueAndGradients, VariableGradient, VariableList
+// allgather, allgatherSync, allreduce, allreduceSync, alltoall, alltoallSync, AnyVariable, BackendName, BackendOptions, broadcast, broadcastGlobalVariables, broadcastGlobalVariablesSync, broadcastOptimizerState, broadcastOptimizerStateSync, broadcastSync, broadcastVariables, broadcastVariablesSync, CollectiveInput, CollectiveResult, CollectiveResults, DataServicePart, DispatcherAddress, distribute, Distributed, DistributedGradientTape, DistributedOptimizer, DistributedOptimizerOptions, DistributeOptions, elastic.ElasticSampler, elastic.resume, elastic.TensorFlowParts, elastic.TensorFlowState, ErrorFeedbackState, gatherErrorFeedback, getLearningRate, getMomentum, GradientOptions, GradientTapeOptions, groupedAllgather, groupedAllgatherSync, groupedAllreduce, groupedAllreduceSync, groupedReducescatter, groupedReducescatterSync, isDistributed, Materialised, PartialDistributedGradientTape, PartialDistributedOptimizer, PartialDistributedOptimizerOptions, PartialGradientTapeOptions, ProcessingMode, reducescatter, reducescatterSync, restoreErrorFeedback, SavedTensor, sendToDataService, SendToDataServiceOptions, setBackend, setLearningRate, setMomentum, shard, shardTensors, ShardTensorsOptions, stepsPerEpoch, SyncBatchNormalization, SyncBatchNormalizationConfig, TensorDataset, Tensors, tensors, TensorSource, tfDataService, TfDataServiceConfig, validationSteps, ValueAndGradients, VariableGradient, VariableList
 
 // ── horovod/keras: those of horovod ──
 
@@ -3279,6 +3328,10 @@ export interface SyncPlan {
 /** A training function. It is called again after every change of the ranks, with the state of the last commit. */
 export type TrainFunction<S extends State, R> = (state: S) => R | Promise<R>;
 
+// ── horovod/data: those of horovod/tensorflow ──
+
+// DataServicePart, DispatcherAddress, distribute, DistributeOptions, ProcessingMode, sendToDataService, SendToDataServiceOptions, tfDataService, TfDataServiceConfig
+
 // ── horovod/data: exported ──
 
 /** The rows of tensors or typed arrays in memory: each element is a record of one row of each. */
@@ -3325,6 +3378,41 @@ export interface BucketOptions {
 
 /** The columns that are read, and their types. */
 export type ColumnTypes = Readonly<Record<string, DType | 'string'>>;
+
+export declare class ComputeClient {
+    #private;
+    constructor(place: ServicePlace, options?: ComputeClientOptions);
+    /**
+     * A dispatcher of this process listens at `addresses`. The same again changes nothing; it is an error while another process
+     * has that index.
+     */
+    registerDispatcher(index: number, addresses: readonly string[], options?: WaitOptions): Promise<{
+        incarnation: number;
+    }>;
+    registerWorker(dispatcher: number, addresses: readonly string[], options?: WaitOptions): Promise<{
+        number: number;
+    }>;
+    /** One that is alive and newer than the incarnation `after`. */
+    waitForDispatcher(index: number, { timeoutMs, signal, after }?: WaitOptions & {
+        readonly after?: number;
+    }): Promise<DispatcherEntry>;
+    /** Those that are there when all have been there. */
+    waitForWorkers(dispatcher: number, { timeoutMs, signal }?: WaitOptions): Promise<readonly WorkerEntry[]>;
+    /** Those that are known now. */
+    workers(dispatcher: number, options?: WaitOptions): Promise<readonly WorkerEntry[]>;
+    removeWorker(number: number, options?: WaitOptions): Promise<void>;
+    /** What `horovod status` shows of a worker of this process. Sent with the next beat. */
+    reportWorker(number: number, report: WorkerReport): void;
+    reportDispatcher(index: number, report: DispatcherReport): void;
+    /** Ends the service: the config is removed, and all of its processes end. */
+    shutdown(options?: WaitOptions): Promise<void>;
+    /** Without a deadline of its own: services outlive training jobs. */
+    waitForShutdown({ signal }?: Pick<WaitOptions, 'signal'>): Promise<void>;
+    status(options?: WaitOptions): Promise<ServiceStatus>;
+    /** What this process has registered is lost to the others. Twice is fine. */
+    close(): Promise<void>;
+    [Symbol.asyncDispose](): Promise<void>;
+}
 
 export interface CreateOptions extends FileWaitOptions {
     /** Default: false, an existing file is an error. */
@@ -3399,12 +3487,6 @@ export interface DataMetrics {
     readonly retries: number;
     /** Records that were damaged and left out (onCorrupt: 'skip'). */
     readonly damagedRecords: number;
-}
-
-/** A part in a data service, until it is closed. */
-export interface DataServicePart extends AsyncDisposable {
-    readonly dispatcherAddress: DispatcherAddress;
-    close(): Promise<void>;
 }
 
 export declare class Dataset<T = unknown> implements AsyncIterable<T> {
@@ -3501,23 +3583,28 @@ export declare function decodeExample(bytes: Uint8Array): Record<string, Example
 /** All features of a serialized tf.train.SequenceExample. */
 export declare function decodeSequenceExample(bytes: Uint8Array): SequenceExampleValues;
 
-/** Where a dispatcher of the data service listens; `${address}` is host:port. */
-export type DispatcherAddress = DispatcherHandle;
+export interface DispatcherEntry {
+    readonly index: number;
+    /** Dispatchers of one index are numbered from 1; the newest one counts. */
+    readonly incarnation: number;
+    /** host:port candidates. */
+    readonly addresses: readonly string[];
+    readonly side: DispatcherSide;
+}
 
-/** dataset.apply(distribute({ service })): the calls before it run on the compute workers of that dispatcher. */
-export declare function distribute(options: DistributeOptions): DatasetTransform;
+/** What a dispatcher says of its jobs every second. */
+export interface DispatcherReport {
+    readonly jobs: readonly JobReport[];
+}
 
-/** Options of distribute(). */
-export interface DistributeOptions {
-    /** What tfDataService() gives. */
-    service: DispatcherAddress;
-    /** Default: 'distributed_epoch'. */
-    processingMode?: ProcessingMode | undefined;
-    /** Trainers that give the same name share one pass over the data. Default: each has its own. */
-    jobName?: string | undefined;
-    /** Round robin: this trainer, and how many there are. */
-    consumerIndex?: number | undefined;
-    numConsumers?: number | undefined;
+export type DispatcherSide = 'compute' | 'training';
+
+export interface DispatcherStatus extends DispatcherEntry {
+    readonly host: string;
+    readonly pid: number;
+    /** Its process is connected to the registry. */
+    readonly isAlive: boolean;
+    readonly report?: DispatcherReport | undefined;
 }
 
 /** What a function of a pipeline gets beside the element. */
@@ -3675,6 +3762,15 @@ export interface ImageFolderOptions extends Omit<SourceOptions, 'rank' | 'size'>
     labels?: readonly string[] | undefined;
 }
 
+export interface JobReport {
+    readonly name: string;
+    readonly epoch: number;
+    /** How much of the epoch was taken, from 0 to 1; undefined where its length is unknown. */
+    readonly done?: number | undefined;
+    /** Of each trainer: how much of its time it waits for data, from 0 to 1; null: unknown. */
+    readonly starved: readonly (number | null)[];
+}
+
 export type Json = null | boolean | number | string | readonly Json[] | {
     readonly [name: string]: Json | undefined;
 };
@@ -3729,11 +3825,16 @@ export interface PartContext {
     readonly seed: number;
 }
 
-/** How compute workers go through the data: all together once in an epoch, or each of them. */
-export type ProcessingMode = 'distributed_epoch' | 'parallel_epochs';
-
 /** The whole numbers from `start` up to, but without, `stop`. */
 export declare function rangeDataset(start: number, stop: number, options?: SourceOptions): Dataset<number>;
+
+export interface ReadConfigOptions {
+    /** Wait until the file is there and the service that it names answers. Default: false. */
+    readonly waitForFileCreation?: boolean | undefined;
+    /** For that wait. Default: 600 000. */
+    readonly timeoutMs?: number | undefined;
+    readonly signal?: AbortSignal | undefined;
+}
 
 export interface ReadHandle extends AsyncDisposable {
     readonly location: string;
@@ -3762,24 +3863,6 @@ export interface RenameOptions extends FileWaitOptions {
     readonly overwrite?: boolean | undefined;
 }
 
-/** dataset.apply(sendToDataService(config)): the calls before it run on the compute workers of the service. */
-export declare function sendToDataService(config: TfDataServiceConfig, options?: SendToDataServiceOptions): DatasetTransform;
-
-/** Options of sendToDataService(). */
-export interface SendToDataServiceOptions {
-    /** This trainer and how many there are; default: those of the job. */
-    rank?: number | undefined;
-    size?: number | undefined;
-    /** Default: 'distributed_epoch'. */
-    processingMode?: ProcessingMode | undefined;
-    /** All trainers share one pass over the data. Default: each trainer has its own. */
-    reuseDataset?: boolean | undefined;
-    /** With reuseDataset: batches are dealt in rounds, one for each trainer. Default: whoever asks first gets the next one. */
-    roundRobin?: boolean | undefined;
-    /** With reuseDataset: tells the datasets of one training run apart. Default: 'job'. */
-    jobName?: string | undefined;
-}
-
 export interface SequenceExampleInputs {
     readonly context?: ExampleInputs;
     /** For each feature list its features, one per step. */
@@ -3790,6 +3873,22 @@ export interface SequenceExampleValues {
     readonly context: Readonly<Record<string, ExampleValue>>;
     /** For each feature list its features, one per step. */
     readonly sequence: Readonly<Record<string, readonly ExampleValue[]>>;
+}
+
+/** What `horovod status` shows of a data service. */
+export interface ServiceStatus {
+    /** Where the registry is. */
+    readonly host: string;
+    readonly pid: number;
+    readonly startedAt: number;
+    readonly expected: {
+        readonly dispatchers: number;
+        readonly workersPerDispatcher: number;
+    };
+    readonly dispatcherSide: DispatcherSide;
+    readonly isShutDown: boolean;
+    readonly dispatchers: readonly DispatcherStatus[];
+    readonly workers: readonly WorkerStatus[];
 }
 
 /** Options of every source. */
@@ -3826,12 +3925,35 @@ export interface SourceOptions {
 /** The lines of text files, without their ends. */
 export declare function textLineDataset(paths: string | readonly string[], options?: SourceOptions): Dataset<string>;
 
-/**
- * Takes part in the data service: opens the dispatcher of this trainer where dispatchers are on the training side, and waits until it
- * and its compute workers are there. With `body`, for as long as that runs; else until the result is closed.
- */
-export declare function tfDataService<R>(config: TfDataServiceConfig, rank: number | undefined, body: (dispatcherAddress: DispatcherAddress) => R | Promise<R>): Promise<R>;
-export declare function tfDataService(config: TfDataServiceConfig, rank?: number): Promise<DataServicePart>;
+export interface TfDataServiceConfigFields {
+    readonly dispatchers: number;
+    readonly workersPerDispatcher: number;
+    readonly dispatcherSide: DispatcherSide;
+    /** host:port candidates of the registry. */
+    readonly addresses: readonly string[];
+    /** 32 bytes in hex. */
+    readonly key: string;
+    /** For registrations and connections, in seconds. Default: 60. */
+    readonly timeout?: number | undefined;
+    /** Counts the registries of this service. Default: 1. */
+    readonly incarnation?: number | undefined;
+}
+
+/** As in the file. */
+export interface TfDataServiceConfigJson {
+    readonly protocol: string;
+    readonly dispatchers: number;
+    readonly workers_per_dispatcher: number;
+    readonly dispatcher_side: DispatcherSide;
+    /** Lists of [address, port], by the name of the network. */
+    readonly addresses: Readonly<Record<string, readonly (readonly [address: string, port: number])[]>>;
+    /** Not there if HOROVOD_DATA_SERVICE_KEY holds it. */
+    readonly key?: string;
+    readonly timeout: number;
+    readonly incarnation: number;
+    /** Not in the file: where that is. A service whose registry is lost is found there again. */
+    readonly path?: string;
+}
 
 /** The records of TFRecord files, as bytes. Paths may be patterns (`train-*.tfrecord`) and URLs. */
 export declare function tfRecordDataset(paths: string | readonly string[], options?: TfRecordDatasetOptions): Dataset<Uint8Array>;
@@ -3873,6 +3995,35 @@ export interface VarLenFeature {
 /** Any number of values; none if the feature is missing. */
 export declare function VarLenFeature(dtype: FeatureDType): VarLenFeature;
 
+export interface WorkerEntry {
+    /** Never used again. */
+    readonly number: number;
+    readonly dispatcher: number;
+    /** host:port candidates. */
+    readonly addresses: readonly string[];
+    readonly host: string;
+    readonly pid: number;
+}
+
+/** What a worker says of itself every second, for `horovod status`. */
+export interface WorkerReport {
+    readonly batchesPerSecond: number;
+    readonly bytesPerSecond: number;
+    readonly leases: number;
+    /** How full its arena is, from 0 to 1. */
+    readonly arena: number;
+    /** 'map augment', and how much of the time it was busy, from 0 to 1. */
+    readonly busiestStage?: {
+        readonly name: string;
+        readonly share: number;
+    } | undefined;
+}
+
+export interface WorkerStatus extends WorkerEntry {
+    /** Undefined: it has not said anything yet. */
+    readonly report?: WorkerReport | undefined;
+}
+
 export interface WriteHandle extends AsyncDisposable {
     readonly location: string;
     /** The bytes may be used again when it resolves. */
@@ -3913,15 +4064,6 @@ export interface WrittenTfRecords {
 // ── horovod/data: mentioned above, not exported ──
 
 export type Compression = 'none' | 'gzip' | 'zlib';
-
-/** A dispatcher that a trainer has found. Its text is its first address. */
-export declare class DispatcherHandle {
-    #private;
-    readonly config: TfDataServiceConfig;
-    readonly index: number;
-    constructor(config: TfDataServiceConfig, index: number, addresses: readonly string[]);
-    toString(): string;
-}
 
 export declare class Files {
     #private;

@@ -4,12 +4,12 @@
 //   npx horovodrun -np 2 examples/data/mnist-tfrecord.ts
 //   npx horovodrun -np 2 examples/data/mnist-tfrecord.ts --images 2000 --epochs 1     a quick try
 
-import { mkdirSync } from 'node:fs';
 import * as tf from '@tensorflow/tfjs';
-import { type Dataset, exported, FixedLenFeature, glob, tfRecordDataset, writeTfRecords } from 'horovod/data';
+import { type Dataset, exported, FixedLenFeature, tfRecordDataset } from 'horovod/data';
 import * as hvd from 'horovod/keras';
 import { backends, oneOf, readOptions, wholeNumber } from '../command-line.ts';
-import { classes, imageSize, loadMnist, pixels } from './mnist.ts';
+import { classes, imageSize } from './mnist.ts';
+import { writeMnist } from './mnist-files.ts';
 
 const usage = `horovodrun -np <ranks> examples/data/mnist-tfrecord.ts [options]
 
@@ -35,8 +35,8 @@ const say = (text: string): void => {
   if (hvd.rank() === 0) console.log(text);
 };
 
-await write('train', wholeNumber('--images', options.images));
-await write('test', 2000);
+await writeMnist(folder, 'train', wholeNumber('--images', options.images));
+await writeMnist(folder, 'test', 2000);
 
 const features = {
   image: FixedLenFeature([imageSize, imageSize, 1], 'uint8'),
@@ -99,20 +99,4 @@ function batches(dataset: Dataset<Digit>): tf.data.Dataset<{ xs: tf.Tensor; ys: 
     xs: tf.div(image, 255),
     ys: tf.cast(label, 'float32'),
   }));
-}
-
-/** Each rank writes its shards, unless the files are there. */
-async function write(part: 'train' | 'test', limit: number): Promise<void> {
-  const found = await glob(`${folder}/${part}-*.tfrecord`);
-  if (await hvd.broadcastObject(found.length > 0, 0)) return;
-  say(`writing ${folder}/${part}-*.tfrecord`);
-  mkdirSync(folder, { recursive: true });
-  const { count, images, labels } = loadMnist(part, { limit });
-  const examples = Array.from({ length: count }, (_, each) => ({
-    image: Uint8Array.from(images.subarray(each * pixels, (each + 1) * pixels), (ink) => 255 * ink),
-    label: labels[each] as number,
-  }));
-  const shards = { shards: 4, rank: hvd.rank(), size: hvd.size() };
-  await writeTfRecords(examples, `${folder}/${part}-{shard}-of-{shards}.tfrecord`, shards);
-  await hvd.barrier();
 }

@@ -20,10 +20,25 @@ const help = {
   shows: [/^(?!.*\[options\].*\[options\]).*examples\/\S+ \[options\].* {2}--\S+ </s],
 };
 
-/** Path below examples/ → its runs. `flags` are for horovodrun. `{}` in an argument is a temporary folder, in which `finds` is created before the run. */
+const digits = ['--folder', '{}/digits', '--images', '1000', ...wasm];
+
+/**
+ * Path below examples/ → its runs. `flags` are for horovodrun. `{}` in an argument is a temporary folder, in which `finds` is created
+ * before the run. With `service`, a data service with these flags runs beside it, whose config is the first argument.
+ */
 const runs = {
   'core/train-mlp.ts': [
     { args: ['--epochs', '1', '--samples', '6000'], shows: [accuracy, /same weights on all 2 ranks/] },
+  ],
+  // The data service is a job of its own, which ends when the training job shuts it down.
+  'data/mnist-data-service.ts': [
+    { service: [], args: ['{}/1.json', ...digits], shows: [accuracy] },
+    { service: [], args: ['{}/2.json', '--reuse-dataset', ...digits], shows: [accuracy] },
+    {
+      service: ['--dispatcher-side', 'training'],
+      args: ['{}/3.json', '--reuse-dataset', '--round-robin', ...digits],
+      shows: [accuracy],
+    },
   ],
   'data/mnist-tfrecord.ts': [
     {
@@ -95,12 +110,18 @@ export async function runExamples({ filter }) {
 async function runExample(path) {
   const folder = mkdtempSync(join(tmpdir(), 'hvd-example-'));
   try {
-    for (const { args, shows, finds = '', flags = [], ranks = 2 } of [...runs[path], help]) {
+    for (const { args, shows, finds = '', flags = [], ranks = 2, service } of [...runs[path], help]) {
       mkdirSync(join(folder, finds), { recursive: true });
       const given = args.map((arg) => arg.replace('{}', folder));
       const command = ['bin/horovodrun.js', '-np', String(ranks), ...flags, `examples/${path}`, ...given];
       const startedAt = performance.now();
+      const serving = service === undefined ? undefined : startService(given[0], service);
       const { code, text } = await capture(process.execPath, command, { cwd: inRepository(), timeoutMs });
+      const served = await serving;
+      if (served !== undefined && served.code !== 0) {
+        process.stdout.write(text + served.text);
+        return `${args.join(' ')}: exit code ${served.code} of the data service`;
+      }
       const missing = shows.find((pattern) => !pattern.test(text));
       if (code === 0 && missing === undefined) {
         const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
@@ -116,6 +137,12 @@ async function runExample(path) {
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+/** Resolves when the service has ended. */
+function startService(config, flags) {
+  const command = ['bin/horovodrun.js', '-np', '2', 'horovod', 'compute-worker', config, ...flags];
+  return capture(process.execPath, command, { cwd: inRepository(), timeoutMs });
 }
 
 function exampleFiles() {

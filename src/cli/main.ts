@@ -70,7 +70,7 @@ function helpText(): string {
   return `Usage: horovod COMMAND [options]
        horovod help COMMAND | --version | --help
 
-Inspect running Horovod jobs and the files that jobs have written. To start a job, use horovodrun.
+Inspect running Horovod jobs and the files that jobs have written, and serve data to them. To start a job, use horovodrun.
 
 Commands:
 ${lines.join('\n')}

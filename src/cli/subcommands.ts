@@ -9,6 +9,13 @@ export const subcommands: readonly Subcommand[] = [
   lazy('data', 'Write training data as TFRecord files', async () => {
     return (await import('./data/command.ts')).dataCommand;
   }),
+  lazy(
+    'compute-worker',
+    'Run a worker of a data service, which prepares data for training jobs',
+    async () => {
+      return (await import('./compute-worker/command.ts')).computeWorkerCommand;
+    },
+  ),
   lazy('timeline', 'Show where the time in a timeline went', async () => {
     return (await import('./timeline/command.ts')).timelineCommand;
   }),

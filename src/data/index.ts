@@ -74,6 +74,24 @@ export {
   type FunctionReference,
   type Json,
 } from './plan/function-reference.ts';
+export {
+  type ReadConfigOptions,
+  TfDataServiceConfig,
+  type TfDataServiceConfigFields,
+  type TfDataServiceConfigJson,
+} from './service/config.ts';
+export type { ComputeClient } from './service/registry-client.ts';
+export type {
+  DispatcherEntry,
+  DispatcherReport,
+  DispatcherSide,
+  DispatcherStatus,
+  JobReport,
+  ServiceStatus,
+  WorkerEntry,
+  WorkerReport,
+  WorkerStatus,
+} from './service/registry-messages.ts';
 export type {
   DispatcherAddress,
   DistributeOptions,

@@ -82,6 +82,10 @@ test('toJSON() and fromJSON() are inverse; what is printed does not show the key
     TfDataServiceConfig.fromJSON(JSON.parse(JSON.stringify(config))).toJSON(),
     config.toJSON(),
   );
+  const path = newPath();
+  await config.write(path);
+  assert.ok(!('path' in JSON.parse(readFileSync(path, 'utf8'))));
+  assert.equal(TfDataServiceConfig.fromJSON(JSON.parse(JSON.stringify(config))).toJSON().path, path);
   assert.ok(!inspect(config, { depth: 9, showHidden: true }).includes(key));
   assert.equal(new TfDataServiceConfig({ ...fields, timeout: undefined }).timeout, 60);
 });

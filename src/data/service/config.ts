@@ -41,6 +41,8 @@ export interface TfDataServiceConfigJson {
   readonly key?: string;
   readonly timeout: number;
   readonly incarnation: number;
+  /** Not in the file: where that is. A service whose registry is lost is found there again. */
+  readonly path?: string;
 }
 
 export interface ReadConfigOptions {
@@ -110,7 +112,7 @@ export class TfDataServiceConfig {
   /** Replaces what is there, with mode 0600. The key is left out if HOROVOD_DATA_SERVICE_KEY is set. */
   async write(path: string | URL): Promise<void> {
     const location = locationOf(path);
-    const { key, ...others } = this.toJSON();
+    const { key, path: _, ...others } = this.toJSON();
     const json = keyOfEnvironment() === undefined ? { ...others, key } : others;
     await writeConfigFile(defaultFiles(), location, `${JSON.stringify(json, undefined, 2)}\n`);
     this.#location = location;
@@ -131,12 +133,16 @@ export class TfDataServiceConfig {
       key: this.#key,
       timeout: this.timeout,
       incarnation: this.incarnation,
+      ...(this.#location === undefined ? {} : { path: this.#location }),
     };
   }
 
   /** What toJSON() gives, or what is in a file. */
   static fromJSON(json: unknown): TfDataServiceConfig {
-    return parse(json, 'the JSON');
+    const config = parse(json, 'the JSON');
+    const { path } = json as { readonly path?: unknown };
+    if (typeof path === 'string') config.#location = path;
+    return config;
   }
 
   /** A client of the registry. It connects when it is first used; close() it. */

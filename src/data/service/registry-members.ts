@@ -37,7 +37,7 @@ export interface MembersOptions {
   readonly incarnation: number;
 }
 
-/** So that a registry that has taken over gives nobody a number that was used before. */
+/** So that a registry that has taken over gives nobody a number, of a worker or of an incarnation, that was used before. */
 const numbersPerIncarnation = 10_000;
 
 export class RegistryMembers {
@@ -47,20 +47,22 @@ export class RegistryMembers {
   /** Dispatchers whose workers have all been there at the same time: later losses do not make anybody wait again. */
   readonly #complete = new Set<number>();
   readonly #watchers = new Set<() => void>();
+  readonly #firstNumber: number;
   #nextNumber: number;
   #isShutDown = false;
 
   constructor(options: MembersOptions) {
     this.#options = options;
-    this.#nextNumber = (options.incarnation - 1) * numbersPerIncarnation;
+    this.#firstNumber = (options.incarnation - 1) * numbersPerIncarnation;
+    this.#nextNumber = this.#firstNumber;
   }
 
   get isShutDown(): boolean {
     return this.#isShutDown;
   }
 
-  /** Its incarnation. The same addresses again change nothing but the client; other addresses only when the old one is lost. */
-  registerDispatcher(index: number, by: Registration, incarnation = 0): number {
+  /** Its incarnation; `incarnation` is the one that it had at an earlier registry. The same addresses again change nothing but the client; other addresses only when the old one is lost. */
+  registerDispatcher(index: number, by: Registration, incarnation?: number): number {
     this.#check(index);
     const old = this.#dispatchers.get(index);
     const isSame = old !== undefined && sameAddresses(old.addresses, by.addresses);
@@ -71,7 +73,12 @@ export class RegistryMembers {
           `${old.addresses.join(',')}: ${by.addresses.join(',')}`,
       );
     }
-    const number = isSame ? old.incarnation : Math.max((old?.incarnation ?? 0) + 1, incarnation);
+    const next = (old?.incarnation ?? this.#firstNumber) + 1;
+    const number = isSame
+      ? old.incarnation
+      : old === undefined
+        ? (incarnation ?? next)
+        : Math.max(next, incarnation ?? 0);
     this.#dispatchers.set(index, { ...by, incarnation: number, isAlive: true });
     this.#changed();
     return number;

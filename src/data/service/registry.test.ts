@@ -242,6 +242,8 @@ test('a lost registry is replaced: clients find the new one in the config and re
   );
   assert.equal((await trainer.waitForDispatcher(0)).incarnation, 1);
   assert.deepEqual(await second.connect().registerWorker(0, ['c:2']), { number: 10_000 });
+  // A dispatcher that comes now is newer than one that the second registry has never seen.
+  assert.deepEqual(await second.connect().registerDispatcher(1, ['e:1']), { incarnation: 10_001 });
   await worker.close();
   await watcherSees(trainer, 0);
   assert.deepEqual(await second.connect().registerDispatcher(0, ['d:1']), { incarnation: 2 });

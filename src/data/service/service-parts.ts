@@ -83,7 +83,9 @@ export class DispatcherSource {
       const startedAt = performance.now();
       try {
         const place = this.#place as DispatcherPlace;
-        return await attempt(place, Math.max(100, Math.min(attemptMs, deadline - startedAt)));
+        // A part of the time: the registry has to be asked in it, too.
+        const partMs = Math.min(attemptMs, timeoutMs / 3, deadline - startedAt);
+        return await attempt(place, Math.max(100, partMs));
       } catch (error) {
         if (signal?.aborted || !HorovodError.is(error)) throw error;
         reason = error.detail;
