@@ -117,11 +117,12 @@ export async function runDispatcher(options: RunDispatcherOptions): Promise<void
     dispatcher.begin(incarnation);
     onOpen?.({ incarnation, addresses });
     reporting = setInterval(() => {
-      const jobs = dispatcher.describe().jobs.map(({ name, epoch, done, batches }) => ({
+      const jobs = dispatcher.describe().jobs.map(({ name, epoch, done, batches, consumers }) => ({
         name,
         epoch,
         ...(batches === null || batches === 0 ? {} : { done: Math.min(1, done / batches) }),
-        starved: [],
+        // Trainers show their waits in the status of their own job.
+        starved: Array.from({ length: consumers }, () => null),
       }));
       client.reportDispatcher(index, { jobs });
     }, reportMs).unref();
