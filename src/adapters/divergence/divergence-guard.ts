@@ -8,7 +8,7 @@
 import { HorovodError } from '../../errors.ts';
 import type { ProcessSet } from '../../operations/process-set.ts';
 import { type BothForms, runSync, wait } from '../both-forms.ts';
-import { type AdapterContext, currentContext } from '../context.ts';
+import { type AdapterContext, currentContext, globalProcessSet } from '../context.ts';
 import { type DataDifference, DataNotes } from './data-notes.ts';
 import { type Difference, firstDifference, machineWith, type Report, type WeightSummary } from './report.ts';
 import { describeSplit } from './split.ts';
@@ -39,12 +39,12 @@ const maxInterval = 1024;
 export class DivergenceGuard {
   readonly #options: GuardOptions;
   #context: AdapterContext | undefined;
-  #broadcasts: number | undefined;
+  #broadcasts = 0;
   #restarts = 0;
   #steps = 0;
   #equalAfter: number | undefined;
   #isOver = false;
-  #last: { readonly name: string; readonly weights: GuardedWeights } | undefined;
+  #last: { readonly name: string; readonly weights: () => GuardedWeights } | undefined;
   #seesEpochs = false;
   /** All ranks do. */
   #allSeeEpochs = false;
@@ -55,14 +55,14 @@ export class DivergenceGuard {
     this.#options = options;
   }
 
-  /** In each step, after the reduction and before the update. `name` is the same on all ranks. */
+  /** In each step, after the reduction and before the update. `name` is the same on all ranks. Looks at the weights when they are due. */
   *step(name: string, weights: () => GuardedWeights): BothForms<void> {
     const context = currentContext();
     if (!context.checksDivergence) return;
-    const current = weights();
     // A broadcast is a point at which all ranks are, even if they had counted differently (after a join).
-    if (this.#context !== context || this.#broadcasts !== current.broadcasts) this.#restart(context, current);
-    this.#last = { name, weights: current };
+    const broadcasts = broadcastsIn(context, this.#options.processSet);
+    if (this.#context !== context || this.#broadcasts !== broadcasts) this.#restart(context, broadcasts);
+    this.#last = { name, weights };
     const done = this.#steps++;
     if (!this.#isOver && isDue(done)) yield* this.#compare(context, sampledWords, done, `${done}`);
   }
@@ -80,7 +80,7 @@ export class DivergenceGuard {
     runSync(this.#compare(currentContext(), Number.POSITIVE_INFINITY, steps, `epoch.${steps}`));
   }
 
-  #restart(context: AdapterContext, { broadcasts }: GuardedWeights): void {
+  #restart(context: AdapterContext, broadcasts: number): void {
     // Counted within a context: ranks may have joined that have not restarted before.
     this.#restarts = this.#context === context ? this.#restarts + 1 : 0;
     this.#context = context;
@@ -94,7 +94,8 @@ export class DivergenceGuard {
 
   *#compare(context: AdapterContext, maxWords: number, steps: number, when: string): BothForms<void> {
     const { processSet } = this.#options;
-    const { name, weights } = this.#last as { name: string; weights: GuardedWeights };
+    const { name, weights: look } = this.#last as { name: string; weights: () => GuardedWeights };
+    const weights = look();
     const notes = notesOf(context);
     this.#machine ??= machineWith(weights.backend);
     const report: Report = {
@@ -177,6 +178,19 @@ export function notesOf(context: AdapterContext): DataNotes {
   return known;
 }
 
+/** Weights were broadcast to all ranks of the context, or of this set: guards of these ranks count their steps anew. */
+export function broadcastEnded(context: AdapterContext, processSet: ProcessSet | undefined): void {
+  const key = processSet === undefined || processSet === globalProcessSet ? context : processSet;
+  broadcastsEnded.set(key, (broadcastsEnded.get(key) ?? 0) + 1);
+}
+
+/** All ranks of the set count the same. */
+function broadcastsIn(context: AdapterContext, processSet: ProcessSet | undefined): number {
+  const ofSet = processSet === undefined ? 0 : (broadcastsEnded.get(processSet) ?? 0);
+  return (broadcastsEnded.get(context) ?? 0) + ofSet;
+}
+
+const broadcastsEnded = new WeakMap<AdapterContext | ProcessSet, number>();
 const notes = new WeakMap<AdapterContext, DataNotes>();
 
 /** After 1, 2, 4 … 1024 steps, then every 1024. */

@@ -2,7 +2,10 @@
 
 import type * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../errors.ts';
+import type { ProcessSet } from '../../operations/process-set.ts';
 import type { BothForms } from '../both-forms.ts';
+import { currentContext } from '../context.ts';
+import { broadcastEnded } from '../divergence/divergence-guard.ts';
 
 interface Note {
   /** Broadcasts that have ended. */
@@ -12,9 +15,10 @@ interface Note {
 
 const notes = new WeakMap<tf.Variable, Note>();
 
-/** Runs a broadcast of these variables. */
+/** Runs a broadcast of these variables among the ranks of the set. */
 export function* noteBroadcast(
   variables: readonly tf.Variable[],
+  processSet: ProcessSet | undefined,
   broadcast: BothForms<void>,
 ): BothForms<void> {
   const found = variables.map((variable) => {
@@ -26,6 +30,7 @@ export function* noteBroadcast(
   try {
     yield* broadcast;
     for (const note of found) note.done++;
+    broadcastEnded(currentContext(), processSet);
   } finally {
     for (const note of found) note.running--;
   }

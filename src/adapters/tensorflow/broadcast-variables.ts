@@ -80,7 +80,7 @@ function noted(
   options: CollectiveOptions,
   what: string,
 ): BothForms<void> {
-  return noteBroadcast(variables, broadcastList(variables, rootRank, options, what));
+  return noteBroadcast(variables, options.processSet, broadcastList(variables, rootRank, options, what));
 }
 
 function* broadcastList(
