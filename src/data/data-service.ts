@@ -1,6 +1,7 @@
 // The data service, as trainers use it: sendToDataService() for dispatchers on the compute side, tfDataService() and distribute() for
 // those on either side. The names are those of Python Horovod.
 
+import { openContext } from '../context/default/default-context.ts';
 import { invalid } from '../operations/check-options.ts';
 import { describe } from '../tensor/tensor.ts';
 import type { Dataset } from './dataset.ts';
@@ -55,9 +56,9 @@ export async function tfDataService<R>(
 ): Promise<R | DataServicePart> {
   const call = 'tfDataService()';
   checkConfig(config, call);
-  const place = placeOf(call, rank, undefined)();
-  const index = dispatcherOf(config, place, call);
-  const part = await openDispatcherFor(config, place.rank, index);
+  const own = placeOf(call, rank, undefined)().rank;
+  const index = dispatcherOf(config, { rank: own, size: openContext()?.world.size }, call);
+  const part = await openDispatcherFor(config, own, index);
   if (body === undefined) return part;
   try {
     return await body(part.dispatcherAddress);

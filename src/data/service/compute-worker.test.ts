@@ -1,0 +1,170 @@
+// Upstream's test of compute workers (test_compute_worker.py): dispatchers × side × processing mode × reuse of the dataset, with what
+// trainers call, a registry and threads; workers and trainers are in one process. Upstream skips round robin, which works here.
+
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { describe, test } from 'node:test';
+import { distribute, sendToDataService, tfDataService } from '../data-service.ts';
+import type { Dataset } from '../dataset.ts';
+import { rangeDataset } from '../sources.ts';
+import { TfDataServiceConfig } from './config.ts';
+import { Registry } from './registry.ts';
+import type { DispatcherSide } from './registry-messages.ts';
+import type { ProcessingMode } from './requests.ts';
+import { runComputeWorker, runDispatcher } from './worker-process.ts';
+
+const samples = 512;
+const upTo = (count: number) => Array.from({ length: count }, (_, each) => each);
+
+/** A compute job of this process. */
+class ComputeJob {
+  readonly config: TfDataServiceConfig;
+  readonly #registry: Registry;
+  readonly #ending = new AbortController();
+  readonly #running: Promise<unknown>[] = [];
+
+  static async start(
+    dispatchers: number,
+    side: DispatcherSide,
+    workersPerDispatcher = 1,
+  ): Promise<ComputeJob> {
+    const key = randomBytes(32).toString('hex');
+    const fields = {
+      dispatchers,
+      workersPerDispatcher,
+      dispatcherSide: side,
+      key,
+      timeout: 20,
+      incarnation: 1,
+    };
+    const registry = await Registry.start({ ...fields, onShutdown: async () => {} });
+    return new ComputeJob(registry, new TfDataServiceConfig({ ...fields, addresses: registry.addresses }));
+  }
+
+  private constructor(registry: Registry, config: TfDataServiceConfig) {
+    this.#registry = registry;
+    this.config = config;
+    const { signal } = this.#ending;
+    for (let index = 0; index < config.dispatchers * config.workersPerDispatcher; index++) {
+      const client = config.computeClient();
+      const dispatcher = Math.floor(index / config.workersPerDispatcher);
+      const member = { config, client, signal };
+      const worker = { index, dispatcher, threads: 0, modules: process.cwd(), log: () => {} };
+      const parts = [runComputeWorker({ ...member, ...worker })];
+      if (config.dispatcherSide === 'compute' && index % config.workersPerDispatcher === 0)
+        parts.push(runDispatcher({ ...member, index: dispatcher }));
+      this.#running.push(Promise.all(parts).finally(() => client.close()));
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#ending.abort();
+    await Promise.all(this.#running);
+    await this.#registry.close();
+  }
+}
+
+const datasetOf = () => rangeDataset(0, samples, { shuffle: { seed: 6, pool: 'all' } }).batch(16) as Dataset;
+
+/** One epoch of every trainer, in step. */
+async function train(datasets: readonly Dataset[]): Promise<number[][]> {
+  const iterators = datasets.map((dataset) => dataset.iterator());
+  const taken: number[][] = datasets.map(() => []);
+  for (;;) {
+    const turns = await Promise.all(iterators.map((iterator) => iterator.next()));
+    if (turns.every(({ done }) => done === true)) return taken;
+    assert.ok(!turns.some(({ done }) => done === true), 'trainers end at the same step');
+    for (const [rank, { value }] of turns.entries())
+      taken[rank]?.push(...(value as { data: Float64Array }).data);
+  }
+}
+
+const sorted = (list: readonly number[]) => [...list].sort((a, b) => a - b);
+
+interface Reuse {
+  readonly reuseDataset: boolean;
+  readonly roundRobin: boolean;
+}
+
+async function check(
+  job: ComputeJob,
+  processingMode: ProcessingMode,
+  { reuseDataset, roundRobin }: Reuse,
+): Promise<void> {
+  const { config } = job;
+  const size = 2;
+  const ranks = upTo(size);
+  const parts =
+    config.dispatcherSide === 'training'
+      ? await Promise.all(ranks.map((rank) => tfDataService(config, rank)))
+      : [];
+  const datasets = ranks.map((rank) => {
+    const [dataset, part] = [datasetOf(), parts[rank]];
+    if (part === undefined)
+      return dataset.apply(
+        sendToDataService(config, { rank, size, processingMode, reuseDataset, roundRobin }),
+      );
+    const consumer = roundRobin ? { consumerIndex: rank, numConsumers: size } : {};
+    const shared = reuseDataset && !roundRobin ? { consumerIndex: rank, numConsumers: size } : consumer;
+    const name = reuseDataset ? { jobName: 'job', ...shared } : {};
+    return dataset.apply(distribute({ service: part.dispatcherAddress, processingMode, ...name }));
+  });
+  try {
+    const taken = await train(datasets);
+    const all = sorted(taken.flat());
+    const copies = processingMode === 'parallel_epochs' ? config.workersPerDispatcher : 1;
+    const isShared = reuseDataset && config.dispatchers === 1;
+    const times = (isShared ? 1 : size) * copies;
+    assert.deepEqual(all, sorted(upTo(samples).flatMap((each) => new Array<number>(times).fill(each))));
+    if (!isShared)
+      for (const own of taken)
+        assert.deepEqual(
+          sorted(own),
+          sorted(upTo(samples).flatMap((each) => new Array<number>(copies).fill(each))),
+        );
+  } finally {
+    for (const part of parts) await part.close();
+  }
+}
+
+describe('compute workers', { timeout: 240_000 }, () => {
+  for (const side of ['compute', 'training'] as const) {
+    for (const processingMode of ['distributed_epoch', 'parallel_epochs'] as const) {
+      test(`single dispatcher on the ${side} side, ${processingMode}`, async () => {
+        await using job = await ComputeJob.start(1, side, 2);
+        await check(job, processingMode, { reuseDataset: false, roundRobin: false });
+      });
+      test(`single dispatcher on the ${side} side, ${processingMode}, reused first come, first served`, async () => {
+        await using job = await ComputeJob.start(1, side, 2);
+        await check(job, processingMode, { reuseDataset: true, roundRobin: false });
+      });
+      test(`single dispatcher on the ${side} side, ${processingMode}, reused round robin`, async () => {
+        await using job = await ComputeJob.start(1, side, 2);
+        await check(job, processingMode, { reuseDataset: true, roundRobin: true });
+      });
+      test(`two dispatchers on the ${side} side, ${processingMode}`, async () => {
+        await using job = await ComputeJob.start(2, side);
+        for (const reuseDataset of [false, true])
+          await check(job, processingMode, { reuseDataset, roundRobin: false });
+      });
+    }
+  }
+
+  test('the service goes on when a training job has ended', async () => {
+    await using job = await ComputeJob.start(1, 'compute', 2);
+    for (let run = 0; run < 2; run++) {
+      const dataset = datasetOf().sendToDataService(job.config, 0, 1);
+      const [taken] = await train([dataset as Dataset]);
+      assert.deepEqual(sorted(taken ?? []), upTo(samples));
+    }
+  });
+
+  test('errors have the texts of Python Horovod where it has any', async () => {
+    await using job = await ComputeJob.start(2, 'training');
+    assert.throws(() => datasetOf().sendToDataService(job.config, 0, 2), {
+      code: 'ERR_HVD_INVALID_ARGUMENT',
+      message: /training side dispatcher not supported, use tfDataService\(\) instead/,
+    });
+    await assert.rejects(tfDataService(job.config, 5), /2 dispatchers, and there are 6 trainers/);
+  });
+});
