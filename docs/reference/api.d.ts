@@ -1933,6 +1933,8 @@ export interface FunctionReference {
     readonly args: Json;
 }
 
+type GroupRanges = readonly (readonly (readonly [from: number, to: number])[])[];
+
 /** A value on its way, with the row of the item it comes from. */
 interface Held {
     value: unknown;
@@ -2236,6 +2238,23 @@ export interface Run {
     release(batch: unknown): void;
 }
 
+/** Options of sendToDataService(). */
+export interface SendToDataServiceOptions {
+    /** This trainer and how many there are; default: those of the job. */
+    rank?: number | undefined;
+    size?: number | undefined;
+    /** Default: 'distributed_epoch'. */
+    processingMode?: ProcessingMode | undefined;
+    /** All trainers share one pass over the data. Default: each trainer has its own. */
+    reuseDataset?: boolean | undefined;
+    /** With reuseDataset: batches are dealt in rounds, one for each trainer. Default: whoever asks first gets the next one. */
+    roundRobin?: boolean | undefined;
+    /** With reuseDataset: tells the datasets of one training run apart. Default: 'job'. */
+    jobName?: string | undefined;
+    /** What happens when all compute workers are lost, and none comes back within the timeout. 'local': the trainers do their work. Default: 'fail'. */
+    whenLost?: 'fail' | 'local' | undefined;
+}
+
 /** What a client needs to know of a service; its config has it. */
 export interface ServicePlace {
     /** host:port candidates of the registry. */
@@ -2260,9 +2279,12 @@ export interface ServiceProgress {
         readonly copies: number;
     };
     /** Of each group, ranges [from, to) of batches. */
-    readonly done: readonly (readonly (readonly [from: number, to: number])[])[];
-    /** Of a rank that has a job of its own. */
-    readonly rank?: number;
+    readonly done: GroupRanges;
+    /** Where each rank has a job of its own: how far each is. */
+    readonly ranks?: readonly {
+        readonly epoch: number;
+        readonly done: GroupRanges;
+    }[];
 }
 
 /** What `horovod status` shows of a data service. */
@@ -3861,6 +3883,26 @@ export interface RemoveOptions extends FileWaitOptions {
 export interface RenameOptions extends FileWaitOptions {
     /** Default: false. */
     readonly overwrite?: boolean | undefined;
+}
+
+/** dataset.apply(sendToDataService(config)): the calls before it run on the compute workers of the service. */
+export declare function sendToDataService(config: TfDataServiceConfig, options?: SendToDataServiceOptions): DatasetTransform;
+
+/** Options of sendToDataService(). */
+export interface SendToDataServiceOptions {
+    /** This trainer and how many there are; default: those of the job. */
+    rank?: number | undefined;
+    size?: number | undefined;
+    /** Default: 'distributed_epoch'. */
+    processingMode?: ProcessingMode | undefined;
+    /** All trainers share one pass over the data. Default: each trainer has its own. */
+    reuseDataset?: boolean | undefined;
+    /** With reuseDataset: batches are dealt in rounds, one for each trainer. Default: whoever asks first gets the next one. */
+    roundRobin?: boolean | undefined;
+    /** With reuseDataset: tells the datasets of one training run apart. Default: 'job'. */
+    jobName?: string | undefined;
+    /** What happens when all compute workers are lost, and none comes back within the timeout. 'local': the trainers do their work. Default: 'fail'. */
+    whenLost?: 'fail' | 'local' | undefined;
 }
 
 export interface SequenceExampleInputs {

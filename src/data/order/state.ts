@@ -36,25 +36,34 @@ export interface ServiceProgress {
     readonly copies: number;
   };
   /** Of each group, ranges [from, to) of batches. */
-  readonly done: readonly (readonly (readonly [from: number, to: number])[])[];
-  /** Of a rank that has a job of its own. */
-  readonly rank?: number;
+  readonly done: GroupRanges;
+  /** Where each rank has a job of its own: how far each is. */
+  readonly ranks?: readonly { readonly epoch: number; readonly done: GroupRanges }[];
 }
 
+type GroupRanges = readonly (readonly (readonly [from: number, to: number])[])[];
+
 export function isServicePlace(value: unknown): value is ServiceProgress {
-  const { layout, done } = Object(value) as Partial<ServiceProgress>;
-  const whole = (each: unknown) => Number.isSafeInteger(each) && (each as number) >= 0;
+  const { layout, done, ranks = [] } = Object(value) as Partial<ServiceProgress>;
   const { lanes, groups, isByLane, copies } = Object(layout) as Partial<ServiceProgress['layout']>;
   return (
-    [lanes, groups, copies].every(whole) &&
+    [lanes, groups, copies].every(isWhole) &&
     typeof isByLane === 'boolean' &&
-    Array.isArray(done) &&
-    done.every(
-      (ranges: unknown) =>
-        Array.isArray(ranges) &&
-        ranges.every((range: unknown) => Array.isArray(range) && range.length === 2 && range.every(whole)),
-    )
+    areGroups(done) &&
+    Array.isArray(ranks) &&
+    ranks.every((each: { epoch?: unknown; done?: unknown }) => isWhole(each.epoch) && areGroups(each.done))
   );
+}
+
+function areGroups(value: unknown): boolean {
+  const isRange = (range: unknown) => Array.isArray(range) && range.length === 2 && range.every(isWhole);
+  return (
+    Array.isArray(value) && value.every((ranges: unknown) => Array.isArray(ranges) && ranges.every(isRange))
+  );
+}
+
+function isWhole(value: unknown): boolean {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
 /** What a state is compared with. */
@@ -68,7 +77,6 @@ export interface StateOwner {
 /** Throws ERR_HVD_DATA_STATE unless it is a state of this pipeline. Names the first difference. */
 export function checkState(state: unknown, { plan }: Pick<StateOwner, 'plan'>): DataState {
   const given = Object(state) as Partial<DataState>;
-  const isWhole = (value: unknown) => Number.isSafeInteger(value) && (value as number) >= 0;
   const isTexts = (value: unknown) =>
     Array.isArray(value) && value.every((each: unknown) => typeof each === 'string');
   const isWholes = (value: unknown) => value === undefined || (Array.isArray(value) && value.every(isWhole));

@@ -60,6 +60,8 @@ export interface ConsumerOptions {
   readonly timeoutMs: number;
   readonly maxBatchBytes: number;
   readonly silenceMs?: number | undefined;
+  /** Opens a compute worker here, instead of failing, when there has been none for the timeout. */
+  readonly work?: (() => void) | undefined;
   readonly post: (event: ConsumerEvent) => void;
 }
 
@@ -94,6 +96,8 @@ export class Consumer {
   /** Why there was no dispatcher or no worker at last. */
   #lastLoss = '';
   #waiting: NodeJS.Timeout | undefined;
+  /** A compute worker was opened here. */
+  #works = false;
   // What it knows of the job.
   #era: number | undefined;
   #cut: Cut | undefined;
@@ -403,8 +407,13 @@ export class Consumer {
       return;
     }
     this.#post({ kind: 'state', text: 'for compute workers' });
-    const { timeoutMs, request } = this.#options;
+    const { timeoutMs, request, work } = this.#options;
     this.#waiting = setTimeout(() => {
+      if (work !== undefined && !this.#works) {
+        this.#works = true;
+        work();
+        return;
+      }
       const last = this.#lastLoss === '' ? 'None has come' : `The last one: ${this.#lastLoss}`;
       this.#fail(
         new HorovodError(

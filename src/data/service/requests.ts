@@ -29,6 +29,8 @@ export interface SendToDataServiceOptions {
   roundRobin?: boolean | undefined;
   /** With reuseDataset: tells the datasets of one training run apart. Default: 'job'. */
   jobName?: string | undefined;
+  /** What happens when all compute workers are lost, and none comes back within the timeout. 'local': the trainers do their work. Default: 'fail'. */
+  whenLost?: 'fail' | 'local' | undefined;
 }
 
 /** Where a dispatcher of the data service listens; `${address}` is host:port. */
@@ -51,14 +53,24 @@ export interface DistributeOptions {
 export type TrainerPlace = ServiceRequest['place'];
 
 const modes = ['distributed_epoch', 'parallel_epochs'];
-const sendOptions = ['rank', 'size', 'processingMode', 'reuseDataset', 'roundRobin', 'jobName'] as const;
+const sendOptions = [
+  'rank',
+  'size',
+  'processingMode',
+  'reuseDataset',
+  'roundRobin',
+  'jobName',
+  'whenLost',
+] as const;
 
 /** Of sendToDataService(). */
 export function sendRequest(config: TfDataServiceConfig, options: SendToDataServiceOptions): ServiceRequest {
   const call = 'sendToDataService()';
   checkConfig(config, call);
   checkNames(options, sendOptions, call);
-  const { rank, size, processingMode, jobName = 'job' } = options;
+  const { rank, size, processingMode, jobName = 'job', whenLost = 'fail' } = options;
+  if (whenLost !== 'fail' && whenLost !== 'local')
+    throw invalid(call, `whenLost is 'fail' or 'local', not ${describe(whenLost)}`);
   const reuses = readFlag(options, 'reuseDataset', false, call);
   const isRoundRobin = readFlag(options, 'roundRobin', false, call);
   if (config.dispatcherSide === 'training') {
@@ -75,6 +87,7 @@ export function sendRequest(config: TfDataServiceConfig, options: SendToDataServ
     jobName: reuses ? jobName : undefined,
     isRoundRobin,
     isParallel: checkedMode(processingMode, call) === 'parallel_epochs',
+    worksWhenLost: whenLost === 'local',
   });
 }
 
@@ -103,7 +116,9 @@ function requestOf(
   config: TfDataServiceConfig,
   index: () => number,
   place: TrainerPlace,
-  choice: Pick<ServiceRequest, 'call' | 'jobName' | 'isRoundRobin' | 'isParallel'>,
+  choice: Pick<ServiceRequest, 'call' | 'jobName' | 'isRoundRobin' | 'isParallel'> & {
+    readonly worksWhenLost?: boolean;
+  },
 ): ServiceRequest {
   const settings = readSettings(processEnvironment());
   // With several dispatchers each trainer has one of its own, and with it a job.
@@ -119,7 +134,7 @@ function requestOf(
     depth: Math.max(4, 2 * config.workersPerDispatcher),
     gather: (own) =>
       (openContext()?.world.size ?? 1) > 1
-        ? allgatherObjectSync(own, { name: `horovod.data.service.${jobName}` })
+        ? allgatherObjectSync(own, { name: `horovod.data.service.${jobName ?? 'own'}` })
         : [own],
     openHost: (job, consumer) =>
       new ThreadHost({
@@ -128,6 +143,7 @@ function requestOf(
         request: job,
         consumer,
         isEncrypted: settings.encrypt,
+        worksWhenLost: choice.worksWhenLost === true,
         maxBatchBytes: settings.dataMemoryMb * 2 ** 20,
       }),
   };

@@ -186,7 +186,11 @@ export class ServiceData {
     const { nodes, request } = this.#options;
     const session = this.#ready();
     const { layout, index } = await driveAsync(session.open(false));
-    const cut = await session.cut(driveAsync);
+    const own = await session.cut(driveAsync);
+    const isShared = request.jobName !== undefined;
+    const all = isShared ? [] : request.gather({ epoch: own.epoch, base: own, taken: {}, layout });
+    const cuts = all.flatMap(({ base }) => base ?? []);
+    const cut = cuts[0] ?? own;
     return {
       v: 1,
       plan: fingerprintOfPlan(nodes),
@@ -195,11 +199,7 @@ export class ServiceData {
       lanes: layout.lanes,
       epoch: cut.epoch,
       position: 0,
-      service: {
-        layout,
-        done: cut.done,
-        ...(request.jobName === undefined ? { rank: request.place().rank } : {}),
-      },
+      service: { layout, done: cut.done, ...(cuts.length > 1 ? { ranks: cuts } : {}) },
     };
   }
 
@@ -211,8 +211,16 @@ export class ServiceData {
         'ERR_HVD_DATA_STATE',
         'restore(): the state is of the same pipeline without a data service, or is damaged.',
       );
+    const { rank, size } = this.#options.request.place();
+    const { layout, done, ranks } = service;
+    const isShared = this.#options.request.jobName !== undefined;
+    if (isShared ? ranks !== undefined : ranks !== undefined && ranks.length !== size)
+      throw new HorovodError(
+        'ERR_HVD_DATA_STATE',
+        `restore(): the state is of ${ranks?.length} trainers that each went through the data; ${isShared ? 'now they share it' : `now there are ${size}`}. With reuseDataset: true a state is valid for any number of trainers.`,
+      );
     this.#index = index;
-    this.resumeAt({ layout: service.layout, cut: { epoch, done: service.done } });
+    this.resumeAt({ layout, cut: ranks?.[rank] ?? { epoch, done } });
   }
 
   resumeAt(place: ServicePlace | undefined): void {
@@ -228,6 +236,12 @@ export class ServiceData {
 
   /** Not collective; behind agree(), the same on all trainers. */
   place(): ServicePlace | undefined {
+    const { jobName, place } = this.#options.request;
+    if (jobName === undefined && place().size > 1)
+      throw new HorovodError(
+        'ERR_HVD_UNSUPPORTED',
+        'a dataset of an elastic state that comes from a data service needs reuseDataset: true: a trainer that is added has no part in the data of another one.',
+      );
     if (this.#agreed !== undefined) return this.#agreed;
     return this.#placeOf([this.#progress()]) ?? this.#place;
   }

@@ -7,7 +7,9 @@ import { TestService, type TrainerOptions } from '../../../test/support/data-ser
 import { JobSecret } from '../../settings/job-secret.ts';
 import type { Dataset } from '../dataset.ts';
 import { exported } from '../plan/function-reference.ts';
+import { resumableOf } from '../resumable.ts';
 import { rangeDataset } from '../sources.ts';
+import type { TrainerProgress } from './service-data.ts';
 
 const numbersOf = (batch: unknown): number[] => [...(batch as { data: Float64Array }).data];
 
@@ -205,6 +207,48 @@ describe('a data service', { timeout: 120_000 }, () => {
     for (const each of before) each.restore(JSON.parse(text));
     const again = await lockstep(before);
     assert.deepEqual(samples([...taken.flat(), ...again.flat()]), upTo(240));
+  });
+
+  test('trainers with jobs of their own have one state, with the place of each', async () => {
+    await using service = await TestService.start({ workers: 2 });
+    const plan = rangeDataset(0, 96, { shuffle: { seed: 2, pool: 'all' } }).batch(8);
+    const all: TrainerProgress[] = [];
+    const gather = (own: TrainerProgress) => {
+      all.push(own);
+      return all;
+    };
+    const before = trainers(service, plan as never, 2, { jobName: undefined, gather });
+    const [one, other] = await lockstep(before, 5);
+    await before[0]?.state();
+    const state = (await before[1]?.state()) as never;
+    const later = trainers(service, plan as never, 2, { jobName: undefined });
+    for (const each of later) each.restore(state);
+    const [oneRest, otherRest] = await lockstep(later);
+    assert.deepEqual(samples([...(one ?? []), ...(oneRest ?? [])]), upTo(96));
+    assert.deepEqual(samples([...(other ?? []), ...(otherRest ?? [])]), upTo(96));
+    const three = service.through(plan as Dataset, { size: 3 });
+    assert.throws(
+      () => three.restore(state),
+      /of 2 trainers that each went through the data; now there are 3/,
+    );
+  });
+
+  test('what all trainers have taken makes a place to which those that are left go back', async () => {
+    await using service = await TestService.start({ workers: 2 });
+    const plan = rangeDataset(0, 240).batch(8);
+    const told: TrainerProgress[] = [];
+    const gather = (own: TrainerProgress) => {
+      told.push(own);
+      return told;
+    };
+    const before = trainers(service, plan as never, 3, { gather });
+    const taken = await lockstep(before, 4);
+    for (const each of before) resumableOf(each)?.agree?.();
+    // The last of them was told by all.
+    const place = resumableOf(before[2])?.place();
+    const left = trainers(service, plan as never, 2, { jobName: 'left' });
+    for (const each of left) resumableOf(each)?.resumeAt(structuredClone(place));
+    assert.deepEqual(samples([...taken.flat(), ...(await lockstep(left)).flat()]), upTo(240));
   });
 
   test('a worker that is killed costs no batch and repeats none', async () => {
