@@ -1236,6 +1236,8 @@ export interface SendToDataServiceOptions {
     roundRobin?: boolean | undefined;
     /** With reuseDataset: tells the datasets of one training run apart. Default: 'job'. */
     jobName?: string | undefined;
+    /** What happens when all compute workers are lost, and none comes back within the timeout. 'local': the trainers do their work. Default: 'fail'. */
+    whenLost?: 'fail' | 'local' | undefined;
 }
 
 /**
@@ -2236,23 +2238,6 @@ export interface Run {
     readonly feed: Pick<Feed, 'close'>;
     /** Gets batches whose values the loop needs no longer. */
     release(batch: unknown): void;
-}
-
-/** Options of sendToDataService(). */
-export interface SendToDataServiceOptions {
-    /** This trainer and how many there are; default: those of the job. */
-    rank?: number | undefined;
-    size?: number | undefined;
-    /** Default: 'distributed_epoch'. */
-    processingMode?: ProcessingMode | undefined;
-    /** All trainers share one pass over the data. Default: each trainer has its own. */
-    reuseDataset?: boolean | undefined;
-    /** With reuseDataset: batches are dealt in rounds, one for each trainer. Default: whoever asks first gets the next one. */
-    roundRobin?: boolean | undefined;
-    /** With reuseDataset: tells the datasets of one training run apart. Default: 'job'. */
-    jobName?: string | undefined;
-    /** What happens when all compute workers are lost, and none comes back within the timeout. 'local': the trainers do their work. Default: 'fail'. */
-    whenLost?: 'fail' | 'local' | undefined;
 }
 
 /** What a client needs to know of a service; its config has it. */
@@ -3883,26 +3868,6 @@ export interface RemoveOptions extends FileWaitOptions {
 export interface RenameOptions extends FileWaitOptions {
     /** Default: false. */
     readonly overwrite?: boolean | undefined;
-}
-
-/** dataset.apply(sendToDataService(config)): the calls before it run on the compute workers of the service. */
-export declare function sendToDataService(config: TfDataServiceConfig, options?: SendToDataServiceOptions): DatasetTransform;
-
-/** Options of sendToDataService(). */
-export interface SendToDataServiceOptions {
-    /** This trainer and how many there are; default: those of the job. */
-    rank?: number | undefined;
-    size?: number | undefined;
-    /** Default: 'distributed_epoch'. */
-    processingMode?: ProcessingMode | undefined;
-    /** All trainers share one pass over the data. Default: each trainer has its own. */
-    reuseDataset?: boolean | undefined;
-    /** With reuseDataset: batches are dealt in rounds, one for each trainer. Default: whoever asks first gets the next one. */
-    roundRobin?: boolean | undefined;
-    /** With reuseDataset: tells the datasets of one training run apart. Default: 'job'. */
-    jobName?: string | undefined;
-    /** What happens when all compute workers are lost, and none comes back within the timeout. 'local': the trainers do their work. Default: 'fail'. */
-    whenLost?: 'fail' | 'local' | undefined;
 }
 
 export interface SequenceExampleInputs {
