@@ -42,6 +42,7 @@ export {
   isHomogeneous,
   localRank,
   localSize,
+  logMetrics,
   markStep,
   mpiBuilt,
   mpiEnabled,

@@ -524,6 +524,13 @@ export declare function localRank(): number;
 export declare function localSize(): number;
 
 /**
+ * Shows values of this rank, such as its loss, in `horovod status`: up to 16 numbers, of which the newest are kept. Not collective, and
+ * cheap enough for every step. The callbacks of horovod/keras do this by themselves. For curves, use SummaryWriter of
+ * horovod/tensorboard.
+ */
+export declare function logMetrics(metrics: Readonly<Record<string, number>>): void;
+
+/**
  * Says that a training step of this rank has ended. Not collective. DistributedOptimizer and the other adapters do this by
  * themselves; in your own training loop, call it once per step with the number of samples in this rank's batch. From the
  * first call on, only your calls count.
@@ -944,7 +951,7 @@ export interface World {
 
 // ── horovod/tensorflow: those of horovod ──
 
-// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DiscoveredHost, DType, elastic.ElasticBatch, elastic.ElasticFile, elastic.ElasticFileSampler, elastic.ElasticFileSamplerOptions, elastic.ElasticSamplerOptions, elastic.ElasticUneven, elastic.generation, elastic.isFailure, elastic.isHostsUpdated, elastic.LostRank, elastic.ObjectState, elastic.RecordPlace, elastic.Reset, elastic.run, elastic.State, elastic.StatePart, elastic.StreamSource, elastic.StreamState, elastic.SyncPlan, elastic.TrainFunction, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, ProcessSetWorld, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, ReducingCompressor, removeProcessSet, run, RunOptions, shardIndices, ShardOptions, shuffledIndices, ShuffleOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Uneven, Wire, wire, WireOperation
+// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DiscoveredHost, DType, elastic.ElasticBatch, elastic.ElasticFile, elastic.ElasticFileSampler, elastic.ElasticFileSamplerOptions, elastic.ElasticSamplerOptions, elastic.ElasticUneven, elastic.generation, elastic.isFailure, elastic.isHostsUpdated, elastic.LostRank, elastic.ObjectState, elastic.RecordPlace, elastic.Reset, elastic.run, elastic.State, elastic.StatePart, elastic.StreamSource, elastic.StreamState, elastic.SyncPlan, elastic.TrainFunction, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, logMetrics, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, ProcessSetWorld, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, ReducingCompressor, removeProcessSet, run, RunOptions, shardIndices, ShardOptions, shuffledIndices, ShuffleOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Uneven, Wire, wire, WireOperation
 
 // ── horovod/tensorflow: exported ──
 
@@ -2537,7 +2544,7 @@ export interface WorkItem {
 
 // ── horovod/keras: those of horovod ──
 
-// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DiscoveredHost, DType, elastic.ElasticBatch, elastic.ElasticFile, elastic.ElasticFileSampler, elastic.ElasticFileSamplerOptions, elastic.ElasticSamplerOptions, elastic.ElasticUneven, elastic.generation, elastic.isFailure, elastic.isHostsUpdated, elastic.LostRank, elastic.ObjectState, elastic.RecordPlace, elastic.Reset, elastic.run, elastic.State, elastic.StatePart, elastic.StreamSource, elastic.StreamState, elastic.SyncPlan, elastic.TrainFunction, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, ProcessSetWorld, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, ReducingCompressor, removeProcessSet, run, RunOptions, shardIndices, ShardOptions, shuffledIndices, ShuffleOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Uneven, Wire, wire, WireOperation
+// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DiscoveredHost, DType, elastic.ElasticBatch, elastic.ElasticFile, elastic.ElasticFileSampler, elastic.ElasticFileSamplerOptions, elastic.ElasticSamplerOptions, elastic.ElasticUneven, elastic.generation, elastic.isFailure, elastic.isHostsUpdated, elastic.LostRank, elastic.ObjectState, elastic.RecordPlace, elastic.Reset, elastic.run, elastic.State, elastic.StatePart, elastic.StreamSource, elastic.StreamState, elastic.SyncPlan, elastic.TrainFunction, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, logMetrics, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, ProcessSetWorld, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, ReducingCompressor, removeProcessSet, run, RunOptions, shardIndices, ShardOptions, shuffledIndices, ShuffleOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Uneven, Wire, wire, WireOperation
 
 // ── horovod/keras: exported ──
 
@@ -2823,13 +2830,13 @@ export declare abstract class HorovodCallback extends tf.Callback {
     /** Subclasses that override it call it, first. */
     onEpochBegin(epoch: number, _logs?: FitLogs): Promise<void>;
     /** Subclasses that override it call it, first. */
-    onEpochEnd(_epoch: number, _logs?: FitLogs): Promise<void>;
+    onEpochEnd(_epoch: number, logs?: FitLogs): Promise<void>;
     /** Subclasses that override it call it, first. */
     onTrainEnd(_logs?: FitLogs): Promise<void>;
     /** Reports how many samples the step will have. Subclasses that override it call it. */
     onBatchBegin(_batch: number, logs?: FitLogs): Promise<void>;
     /** Subclasses that override it call it. */
-    onBatchEnd(batch: number, _logs?: FitLogs): Promise<void>;
+    onBatchEnd(batch: number, logs?: FitLogs): Promise<void>;
     /** The optimizer of the model being trained. */
     protected get optimizer(): tf.Optimizer;
     protected invalid(reason: string): HorovodError;
@@ -2934,7 +2941,7 @@ export declare class UpdateEpochStateCallback extends HorovodCallback {
 
 // ── horovod/jax: those of horovod ──
 
-// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, alltoall, AlltoallOptions, AlltoallResult, alltoallSync, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DiscoveredHost, DType, elastic.ElasticBatch, elastic.ElasticFile, elastic.ElasticFileSampler, elastic.ElasticFileSamplerOptions, elastic.ElasticSampler, elastic.ElasticSamplerOptions, elastic.ElasticUneven, elastic.generation, elastic.isFailure, elastic.isHostsUpdated, elastic.LostRank, elastic.ObjectState, elastic.RecordPlace, elastic.Reset, elastic.resume, elastic.run, elastic.State, elastic.StatePart, elastic.StreamSource, elastic.StreamState, elastic.SyncPlan, elastic.TrainFunction, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, groupedAllgather, groupedAllgatherSync, groupedAllreduce, groupedAllreduceSync, groupedReducescatter, groupedReducescatterSync, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, ProcessSetWorld, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, reducescatter, reducescatterSync, ReducingCompressor, removeProcessSet, run, RunOptions, shard, shardIndices, ShardOptions, shuffledIndices, ShuffleOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Uneven, Wire, wire, WireOperation
+// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, alltoall, AlltoallOptions, AlltoallResult, alltoallSync, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DiscoveredHost, DType, elastic.ElasticBatch, elastic.ElasticFile, elastic.ElasticFileSampler, elastic.ElasticFileSamplerOptions, elastic.ElasticSampler, elastic.ElasticSamplerOptions, elastic.ElasticUneven, elastic.generation, elastic.isFailure, elastic.isHostsUpdated, elastic.LostRank, elastic.ObjectState, elastic.RecordPlace, elastic.Reset, elastic.resume, elastic.run, elastic.State, elastic.StatePart, elastic.StreamSource, elastic.StreamState, elastic.SyncPlan, elastic.TrainFunction, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, groupedAllgather, groupedAllgatherSync, groupedAllreduce, groupedAllreduceSync, groupedReducescatter, groupedReducescatterSync, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, logMetrics, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, ProcessSetWorld, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, reducescatter, reducescatterSync, ReducingCompressor, removeProcessSet, run, RunOptions, shard, shardIndices, ShardOptions, shuffledIndices, ShuffleOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Uneven, Wire, wire, WireOperation
 
 // ── horovod/jax: exported ──
 
@@ -4243,7 +4250,7 @@ export interface HorovodrunProcess {
 }
 
 /** What `import * as hvd from 'horovod'` gives a script, for one rank of runRanks(). Blocking (Sync) forms are missing. */
-export interface RankFunctions extends Pick<typeof publicCollectives, (typeof bound)[number] | 'prepareAllreduce'>, Pick<typeof publicMembership, 'addProcessSet' | 'alloc' | 'crossRank' | 'crossSize' | 'flightRecord' | 'isHomogeneous' | 'localRank' | 'localSize' | 'markStep' | 'rank' | 'removeProcessSet' | 'size' | 'transportName'> {
+export interface RankFunctions extends Pick<typeof publicCollectives, (typeof bound)[number] | 'prepareAllreduce'>, Pick<typeof publicMembership, 'addProcessSet' | 'alloc' | 'crossRank' | 'crossSize' | 'flightRecord' | 'isHomogeneous' | 'localRank' | 'localSize' | 'logMetrics' | 'markStep' | 'rank' | 'removeProcessSet' | 'size' | 'transportName'> {
     readonly globalProcessSet: ProcessSet;
     readonly ProcessSet: typeof ProcessSet;
     readonly tensor: typeof tensor;

@@ -78,6 +78,12 @@ export function trainingSteps(): AdapterContext['steps'] | undefined {
   return openContext()?.steps;
 }
 
+/** Shows numbers of this rank in `horovod status`, as many as there is room for. Does nothing where the process has no context. */
+export function showMetrics(metrics: Readonly<Record<string, number>>): void {
+  const shown = openContext()?.status.metrics;
+  if (shown !== undefined) for (const [name, value] of Object.entries(metrics)) shown.keep(name, value);
+}
+
 /** How many ranks reduce together with this one; 1 if this rank is alone or not a member of the process set. */
 export function groupSize({
   what,

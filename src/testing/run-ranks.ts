@@ -41,6 +41,7 @@ export interface RankFunctions
       | 'isHomogeneous'
       | 'localRank'
       | 'localSize'
+      | 'logMetrics'
       | 'markStep'
       | 'rank'
       | 'removeProcessSet'
@@ -92,6 +93,7 @@ function functionsOf(context: HorovodContext, { globalSet }: RankExtras): RankFu
     removeProcessSet: (set, options) => context.removeProcessSet(set, options),
     alloc: (lengthOrShape, dtype) => alloc(context, lengthOrShape, dtype),
     flightRecord: () => context.flightRecord(),
+    logMetrics: (metrics) => context.status.metrics.log(metrics),
     markStep: ({ samples } = {}) => context.steps.mark(samples),
     rank: () => world.rank,
     size: () => world.size,

@@ -120,6 +120,10 @@ describe('horovod status', { concurrency: 3 }, () => {
           (status?.bytes ?? 0) > 0 &&
           status?.samples === (status?.step ?? 0) * 32,
       );
+      assert.deepEqual(status?.metrics, [
+        ['loss', -1],
+        ['broken', 'NaN'],
+      ]);
       process.kill(status?.pid as number, 'SIGKILL');
       await job.shown('rank 1 is lost, or all is over', (view) => view?.ranks[1]?.presence !== 'here');
       assert.equal((await job.run.ended).exitCode, 137, job.run.stderr);

@@ -68,7 +68,7 @@ async function show(options: StatusOptions, output: CommandOutput): Promise<numb
     const found = findBlocks(directory);
     const jobs = readJobs(found.blocks).filter(({ id }) => job === undefined || id.startsWith(job));
     const now = Date.now();
-    if (json) output.out(`${JSON.stringify({ host: hostname(), takenAt: now, jobs })}\n`);
+    if (json) output.out(`${JSON.stringify({ host: hostname(), takenAt: now, jobs }, namedNumbers)}\n`);
     if (jobs.length === 0) {
       if (rounds > 0) {
         if (!json) output.out(`The ${job === undefined ? 'jobs have' : 'job has'} ended.\n`);
@@ -142,4 +142,9 @@ function userName(): string {
     // In a container, a user may have a number but no name.
     return String(process.getuid?.() ?? '');
   }
+}
+
+/** JSON has no NaN: a loss that is not finite is 'NaN', 'Infinity' or '-Infinity'. */
+function namedNumbers(_key: string, value: unknown): unknown {
+  return typeof value === 'number' && !Number.isFinite(value) ? String(value) : value;
 }

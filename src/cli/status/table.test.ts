@@ -48,6 +48,16 @@ describe('the table of a job', () => {
     );
   });
 
+  test('shows the metrics of the first rank that has some, without control characters', () => {
+    const metrics = [
+      ['loss', 0.231_416],
+      ['val\u001b[2J', Number.NaN],
+    ] as const;
+    const text = render(viewOf({}), viewOf({ rank: 1, status: statusOf({ rank: 1, metrics }) }));
+    assert.match(text, /\nmetrics of rank 1: loss 0\.2314, val\S* NaN\n$/);
+    assert.ok(!text.includes('\u001b'));
+  });
+
   test('shows a rank that sleeps in a timer and still writes its page', () => {
     const asleep = (ms: number) => render(viewOf({ status: statusOf({ idleSince: now - ms }) }));
     assert.match(asleep(25_000), / idle in other code for 25 s /);

@@ -62,8 +62,18 @@ function renderJob(job: JobView, now: number): string {
     job.failure === undefined || job.generation !== undefined
       ? []
       : [`failed: ${cut(plain(job.failure), 300)}`];
-  const notes = [...starvedLines(job.ranks, now), ...resetLines(job, now)];
+  const notes = [...metricsLines(job.ranks), ...starvedLines(job.ranks, now), ...resetLines(job, now)];
   return `${[headline(job, now), ...failure, ...textTable(columns, rows), ...notes].join('\n')}\n`;
+}
+
+/** 'metrics of rank 0: loss 0.2314, accuracy 0.91'. Those of the first rank that has some: callbacks average them over all ranks. */
+function metricsLines(ranks: readonly RankView[]): string[] {
+  const view = ranks.find(({ status }) => (status?.metrics ?? []).length > 0);
+  const metrics = view?.status?.metrics ?? [];
+  if (view === undefined) return [];
+  // From another host, NaN has come as text.
+  const shown = metrics.map(([name, value]) => `${plain(name)} ${Number(Number(value).toPrecision(4))}`);
+  return [`metrics of rank ${view.rank}: ${cut(shown.join(', '), 300)}`];
 }
 
 /** '3 %': how long its training waits for data. */

@@ -131,3 +131,12 @@ export function markStep(options: { samples?: number | undefined } = {}): void {
   }
   steps.mark(samples);
 }
+
+/**
+ * Shows values of this rank, such as its loss, in `horovod status`: up to 16 numbers, of which the newest are kept. Not collective, and
+ * cheap enough for every step. The callbacks of horovod/keras do this by themselves. For curves, use SummaryWriter of
+ * horovod/tensorboard.
+ */
+export function logMetrics(metrics: Readonly<Record<string, number>>): void {
+  defaultContext('logMetrics').status.metrics.log(metrics);
+}

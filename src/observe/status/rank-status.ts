@@ -2,6 +2,7 @@
 // `horovod status`) check each field, because a page may come from another version or be damaged.
 
 import type { CollectiveState } from '../flight-recorder/flight-recorder.ts';
+import { maxMetrics } from './logged-metrics.ts';
 
 export interface RankStatus {
   readonly rank: number;
@@ -31,6 +32,8 @@ export interface RankStatus {
   readonly waitMsPerStep?: number | undefined;
   /** How long its training waits for data; undefined where no pipeline of horovod/data runs. */
   readonly data?: DataStatus | undefined;
+  /** What it has given to logMetrics(): names and newest values. */
+  readonly metrics?: readonly (readonly [name: string, value: number])[] | undefined;
   /** Whether it has shut down, so that this is its last page. */
   readonly hasLeft?: true | undefined;
 }
@@ -76,8 +79,9 @@ const adviceLimit = 400;
 /** Uses at most `limitBytes`: long texts are shortened, then left out. */
 export function encodeRankStatus(status: RankStatus, limitBytes: number): Buffer {
   const { last, data } = status;
-  const compact: RankStatus = {
+  const compact = {
     ...status,
+    metrics: status.metrics?.map(([name, value]) => [name, toJson(value)]),
     last: last === undefined ? undefined : { ...last, name: shorten(last.name) },
     data: data?.advice === undefined ? data : { ...data, advice: shorten(data.advice, adviceLimit) },
     pending: status.pending.slice(0, pendingLimit).map(({ label, waitedMs, missing }) => ({
@@ -111,6 +115,7 @@ export function decodeRankStatus(text: string): RankStatus | undefined {
   }
   const { waitMsPerStep, cpuMs, idleSince } = value;
   const last = toLast(value['last']);
+  const metrics = toMetrics(value['metrics']);
   const data = toData(value['data']);
   return {
     rank,
@@ -130,8 +135,26 @@ export function decodeRankStatus(text: string): RankStatus | undefined {
     ...(isNumber(idleSince) ? { idleSince } : {}),
     ...(isNumber(waitMsPerStep) ? { waitMsPerStep } : {}),
     ...(data === undefined ? {} : { data }),
+    ...(metrics.length > 0 ? { metrics } : {}),
     ...(value['hasLeft'] === true ? { hasLeft: true } : {}),
   };
+}
+
+/** JSON has no NaN. */
+function toJson(value: number): number | string {
+  return Number.isFinite(value) ? Number(value.toPrecision(7)) : String(value);
+}
+
+function toMetrics(value: unknown): (readonly [string, number])[] {
+  if (!Array.isArray(value)) return [];
+  return value.slice(0, maxMetrics).flatMap((entry: unknown) => {
+    const [name, given] = Array.isArray(entry) ? (entry as unknown[]) : [];
+    if (!isText(name)) return [];
+    if (typeof given === 'number') return [[name, given]] as const;
+    return given === 'NaN' || given === 'Infinity' || given === '-Infinity'
+      ? ([[name, Number(given)]] as const)
+      : [];
+  });
 }
 
 function toRates(value: unknown): StatusRates {

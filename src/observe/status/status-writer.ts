@@ -6,6 +6,7 @@ import { busyShare } from '../../control/process-activity.ts';
 import { type ObservedOperation, type OperationObserver, waitingPeriodMs } from '../../engine/observer.ts';
 import type { StepClock, StepMark } from '../../engine/step-clock.ts';
 import type { FlightRecorder } from '../flight-recorder/flight-recorder.ts';
+import { LoggedMetrics } from './logged-metrics.ts';
 import type {
   DataStatus,
   LastCollective,
@@ -68,6 +69,7 @@ export class StatusWriter implements OperationObserver {
   readonly name = 'the status page';
   /** A page is due when the host's monotonic clock is at or beyond this. */
   dueAtMs = 0;
+  readonly metrics: LoggedMetrics = new LoggedMetrics();
   readonly #source: StatusSource;
   readonly #counts: Counts[] = [];
   readonly #timer: NodeJS.Timeout | undefined;
@@ -182,6 +184,7 @@ export class StatusWriter implements OperationObserver {
       rssBytes: this.#rssBytes,
       cpuMs: look.cpuMs,
       idleSince: this.#idleSince,
+      metrics: this.metrics.list,
       data: this.#data,
       ...this.#extras,
     };

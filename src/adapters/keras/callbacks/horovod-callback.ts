@@ -7,7 +7,15 @@ import * as tf from '@tensorflow/tfjs';
 import { terminalOf } from '../../../console/terminal.ts';
 import type { HorovodError } from '../../../errors.ts';
 import { invalid } from '../../../operations/check-options.ts';
-import { currentContext, isInitialized, logOfRankZero, rank, size, trainingSteps } from '../../context.ts';
+import {
+  currentContext,
+  isInitialized,
+  logOfRankZero,
+  rank,
+  showMetrics,
+  size,
+  trainingSteps,
+} from '../../context.ts';
 import { expectBatch, guardOf, isDistributed } from '../../tensorflow/optimizer/distributed-optimizer.ts';
 
 /** What fit() passes to callbacks: values may still be tensors, which belong to fit(). */
@@ -81,10 +89,11 @@ export abstract class HorovodCallback extends tf.Callback {
   }
 
   /** Subclasses that override it call it, first. */
-  override async onEpochEnd(_epoch: number, _logs?: FitLogs): Promise<void> {
+  override async onEpochEnd(_epoch: number, logs: FitLogs = {}): Promise<void> {
     trainingSteps()?.endEpoch();
     const optimizer = this.model?.optimizer;
     if (optimizer) guardOf(optimizer)?.epochEnded();
+    showMetrics(await readLogs(logs));
   }
 
   /** Subclasses that override it call it, first. */
@@ -99,9 +108,11 @@ export abstract class HorovodCallback extends tf.Callback {
   }
 
   /** Subclasses that override it call it. */
-  override async onBatchEnd(batch: number, _logs?: FitLogs): Promise<void> {
+  override async onBatchEnd(batch: number, logs: FitLogs = {}): Promise<void> {
     trainingSteps()?.endBatch(batch + 1);
     if (performance.now() - this.#lastTurnAt < turnEveryMs) return;
+    const { batch: _batch, size: _size, ...metrics } = await readLogs(logs);
+    showMetrics(metrics);
     await new Promise((resolve) => setImmediate(resolve));
     this.#lastTurnAt = performance.now();
   }

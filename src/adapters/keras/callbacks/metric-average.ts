@@ -4,7 +4,7 @@
 import { HorovodError } from '../../../errors.ts';
 import { allgatherObjectSync } from '../../../operations/collectives.ts';
 import type { ProcessSet } from '../../../operations/process-set.ts';
-import { currentContext } from '../../context.ts';
+import { currentContext, showMetrics } from '../../context.ts';
 import { type FitLogs, HorovodCallback, readLogs } from './horovod-callback.ts';
 
 export interface MetricAverageOptions {
@@ -31,7 +31,9 @@ export class MetricAverageCallback extends HorovodCallback {
       name: 'MetricAverageCallback',
       processSet,
     });
-    for (const [metric, value] of Object.entries(averageMetrics(ofRanks))) {
+    const averaged = averageMetrics(ofRanks);
+    showMetrics(averaged);
+    for (const [metric, value] of Object.entries(averaged)) {
       const old = logs[metric];
       if (typeof old === 'object') old.dispose();
       logs[metric] = value;
