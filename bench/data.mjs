@@ -1,36 +1,40 @@
 // `npm run bench:data`: TFRecord files read and written by this checkout, against Python TensorFlow and npm's tfrecord-stream, on one
-// core. Each contestant is a process that stays; rounds are interleaved (A B A B …), a ratio is taken in every round, and the table
-// has its median and quartiles. A round in which other processes used more than 10 % of the processors is repeated. Writes the
-// figures as JSON. See README.md beside.
+// core; and whole pipelines with threads. Each contestant is a process that stays; rounds are interleaved (A B A B …), a ratio is
+// taken in every round, and the table has its median and quartiles. A round in which other processes used more than 10 % of the
+// processors is repeated. Writes the figures as JSON. See README.md beside.
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
-import { describeMachine, loadAverage, watchProcessor } from './harness/machine.mjs';
+import { dataNotes, dataTables, judgeData, pipelineTopics, topics } from './harness/data-results.mjs';
+import { describeMachine, sampleIdleness, watchProcessor } from './harness/machine.mjs';
+import { renderTable } from './harness/tables.mjs';
 
 const { values: options } = parseArgs({
   options: {
     rounds: { type: 'string', default: '7' },
     seconds: { type: 'string', default: '2' },
+    repeats: { type: 'string', default: '3' },
     quick: { type: 'boolean', default: false },
     only: { type: 'string' },
     help: { type: 'boolean', short: 'h' },
   },
 });
 if (options.help) {
-  console.log(`npm run bench:data -- [--rounds N] [--seconds S] [--quick] [--only TOPIC]
+  console.log(`npm run bench:data -- [--rounds N] [--seconds S] [--repeats N] [--quick] [--only TOPIC]
 
 Measures reading and writing of TFRecord files. HVD_TENSORFLOW_PYTHON names a Python with TensorFlow (else .cache/tensorflow-venv,
 else python3). To make it: python3 -m venv .cache/tensorflow-venv && .cache/tensorflow-venv/bin/pip install tensorflow-cpu. To
 compare with tfrecord-stream: npm install --prefix .cache/tfrecord-stream tfrecord-stream
+--repeats: how often a round is repeated while other programs use the machine (3).
 --quick: two short rounds of small files, to see whether it runs.`);
   process.exit(0);
 }
 
 const foreignLimit = 0.1;
-const maxRepeats = 3;
+const maxRepeats = Number(options.repeats);
 const rounds = options.quick ? 2 : Number(options.rounds);
 const seconds = options.quick ? 0.2 : Number(options.seconds);
 const here = import.meta.dirname;
@@ -39,35 +43,17 @@ const ownPython = path.join(here, '../.cache/tensorflow-venv/bin/python');
 const python = process.env.HVD_TENSORFLOW_PYTHON ?? (existsSync(ownPython) ? ownPython : 'python3');
 const say = (text) => process.stderr.write(`${text}\n`);
 
-/** What is compared: our figure divided by the peer's must reach the target. Rows of the data service will follow. */
-const topics = [
-  ...pairs('records 3 KB', 'records', '3k.tfrecord', 0.8),
-  ...pairs('records 100 KB', 'records', '100k.tfrecord', 0.8),
-  ...pairs('parsed, in the graph', 'parsed', '3k.tfrecord', 1.0),
-  ...pairs('parsed, Python loop', 'parsed', '3k.tfrecord', 1.5, 'parsed-loop'),
-  ...pairs('GZIP', 'records', '3k-gzip.tfrecord', 0.9),
-  { name: 'writing 3 KB Examples', task: 'write', file: 'written', peer: 'tensorflow', target: 1.0 },
-  { name: 'records 3 KB', task: 'records', file: '3k.tfrecord', peer: 'tfrecord-stream', target: 10 },
-];
-
-/** A pipeline, and the codec alone, against the same peer. */
-function pairs(name, task, file, target, peerTask = task) {
-  const common = { file, peer: 'tensorflow', peerTask };
-  return [
-    { name, task, target, ...common },
-    { name: `${name}: codec alone`, task: `codec-${task}`, ...common },
-  ];
-}
-
 /** A process that gets a task per line and answers with its figures. */
 class Contestant {
-  constructor(name, command, args) {
+  /** `threads`: those of its pipelines; undefined: the default. Without threads it runs on one core. */
+  constructor(name, command, args, threads = '0') {
     this.name = name;
-    const pinned = spawnSync('taskset', ['--version']).status === 0 ? ['taskset', '-c', '0'] : [];
+    const isAble = spawnSync('taskset', ['--version']).status === 0;
+    const pinned = threads === '0' && isAble ? ['taskset', '-c', '0'] : [];
     const [program, ...rest] = [...pinned, command, ...args];
     this.process = spawn(program, rest, {
       stdio: ['pipe', 'pipe', 'inherit'],
-      env: { ...process.env, TF_CPP_MIN_LOG_LEVEL: '3', HOROVOD_DATA_THREADS: '0' },
+      env: { ...process.env, TF_CPP_MIN_LOG_LEVEL: '3', HOROVOD_DATA_THREADS: threads },
     });
     this.lines = createInterface({ input: this.process.stdout })[Symbol.asyncIterator]();
     this.isPinned = pinned.length > 0;
@@ -85,6 +71,10 @@ class Contestant {
   }
 }
 
+const startedAt = new Date();
+const start = performance.now();
+const { signal } = new AbortController();
+const before = await sampleIdleness(signal);
 const missing = {};
 if (!existsSync(path.join(here, '../dist/data/tfrecord-writer.js'))) {
   say('There is no build: run npm run build first.');
@@ -104,6 +94,12 @@ mkdirSync(folder, { recursive: true });
 const contestants = {
   horovod: new Contestant('horovod', process.execPath, [path.join(here, 'peers/tfrecord-horovod.mjs')]),
   tensorflow: new Contestant('tensorflow', python, [path.join(here, 'peers/tfrecord-tensorflow.py')]),
+  pipelines: new Contestant(
+    'pipelines',
+    process.execPath,
+    [path.join(here, 'peers/data-pipelines.mjs')],
+    '1',
+  ),
 };
 if (missing['tfrecord-stream'] === undefined) {
   const script = path.join(here, 'peers/tfrecord-stream.mjs');
@@ -113,7 +109,7 @@ if (missing['tfrecord-stream'] === undefined) {
   ]);
 }
 
-const results = [];
+const [results, pipelines] = [[], []];
 let versions;
 try {
   const scale = options.quick ? 50 : 1;
@@ -136,44 +132,62 @@ try {
     }
     results.push({ ...topic, ...(await compare(topic, title)) });
   }
+  for (const topic of pipelineTopics) {
+    if (options.only === undefined || topic.name.includes(options.only)) pipelines.push(await measure(topic));
+  }
 } finally {
   for (const contestant of Object.values(contestants)) contestant.close();
 }
 
 const report = {
+  format: 1,
+  kind: 'data',
+  command: ['npm run bench:data', ...(process.argv.length > 2 ? ['--', ...process.argv.slice(2)] : [])].join(
+    ' ',
+  ),
+  startedAt: startedAt.toISOString(),
+  seconds: (performance.now() - start) / 1000,
+  version: JSON.parse(readFileSync(path.join(here, '../package.json'), 'utf8')).version,
+  options: { rounds, seconds, quick: options.quick },
   machine: describeMachine(),
-  load: loadAverage(),
-  versions,
+  idleness: { before, after: await sampleIdleness(signal) },
+  crc32c: versions.horovod.crc32c,
+  peers: {
+    'Python TensorFlow': { version: versions.tensorflow },
+    'tfrecord-stream': { version: versions['tfrecord-stream'], why: missing['tfrecord-stream'] },
+  },
   isPinned: contestants.horovod.isPinned,
-  rounds,
-  seconds,
   results,
+  pipelines,
 };
+report.targets = judgeData(report);
+report.notes = dataNotes(report);
 mkdirSync(path.join(here, 'results'), { recursive: true });
-const file = path.join(here, 'results', options.quick ? 'data-quick.json' : 'data.json');
+const file = path.join(here, 'results', options.quick ? 'quick-data.json' : 'data.json');
 writeFileSync(file, `${JSON.stringify(report, null, 1)}\n`);
-console.log('| what | peer | ours records/s | MB/s | peer records/s | MB/s | ratio (quartiles) | target |');
-console.log('| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |');
-for (const each of results) {
-  if (each.skipped !== undefined)
-    console.log(`| ${each.name} | ${each.peer} | | | | | skipped: ${each.skipped} | ${each.target ?? ''} |`);
-  else {
-    const { ours, theirs, ratio, quartiles } = each;
-    const figures = [ours, theirs].flatMap(({ recordsPerSecond, mbPerSecond }) => [
-      Math.round(recordsPerSecond),
-      Math.round(mbPerSecond),
-    ]);
-    const spread = quartiles.map((value) => value.toFixed(2)).join(' to ');
-    console.log(
-      `| ${each.name} | ${each.peer} | ${figures.join(' | ')} | ${ratio.toFixed(2)} (${spread}) | ${each.target ?? ''} |`,
-    );
-  }
-}
+console.log(dataTables(report).map(renderTable).join('\n'));
 say(`wrote ${path.relative(process.cwd(), file)}`);
+
+/** A figure of ours alone: the same in every round, the first of which does not count. */
+async function measure({ file: name, ...topic }) {
+  const [values, foreignShares] = [[], []];
+  for (let round = -1; round < rounds; round++) {
+    const shares = watchProcessor();
+    const { value } = await contestants.pipelines.run({ ...topic, file: path.join(folder, name), seconds });
+    const { foreign, own } = shares();
+    if (round < 0) continue;
+    values.push(value);
+    // Its own threads are among these: told, not judged.
+    foreignShares.push(Number((foreign + own).toFixed(3)));
+  }
+  say(`${topic.name}: ${quantile(values, 0.5).toFixed(3)}`);
+  const quartiles = [quantile(values, 0.25), quantile(values, 0.75)];
+  return { ...topic, value: quantile(values, 0.5), quartiles, values, foreignShares };
+}
 
 async function compare(topic, title) {
   const task = { task: topic.task, file: path.join(folder, topic.file), seconds };
-  const [ours, theirs, ratios, foreignShares] = [[], [], [], []];
+  const [ours, theirs, ratios, cpuRatios, foreignShares] = [[], [], [], [], []];
   // The first round warms files and code and does not count.
   for (let round = -1; round < rounds; round++) {
     for (let attempt = 0; ; attempt++) {
@@ -192,26 +206,28 @@ async function compare(topic, title) {
         ours.push(a);
         theirs.push(b);
         ratios.push(a.recordsPerSecond / b.recordsPerSecond);
+        cpuRatios.push(a.recordsPerCpuSecond / b.recordsPerCpuSecond);
         foreignShares.push(Number(others.toFixed(3)));
       }
       break;
     }
   }
   say(`${title}: ${quantile(ratios, 0.5).toFixed(2)}`);
+  const median = (list, name) =>
+    quantile(
+      list.map((each) => each[name]),
+      0.5,
+    );
   const medianOf = (list) => ({
-    recordsPerSecond: quantile(
-      list.map((each) => each.recordsPerSecond),
-      0.5,
-    ),
-    mbPerSecond: quantile(
-      list.map((each) => each.mbPerSecond),
-      0.5,
-    ),
+    recordsPerSecond: median(list, 'recordsPerSecond'),
+    mbPerSecond: median(list, 'mbPerSecond'),
   });
   return {
     ours: medianOf(ours),
     theirs: medianOf(theirs),
     ratio: quantile(ratios, 0.5),
+    cpuRatio: quantile(cpuRatios, 0.5),
+    cpuRatios,
     quartiles: [quantile(ratios, 0.25), quantile(ratios, 0.75)],
     ratios,
     foreignShares,
@@ -225,8 +241,9 @@ function checkSameWork(a, b, { name }, title) {
   throw new Error(`${title}: ${ours} bytes per record against ${theirs}; "${name}" is not the same work`);
 }
 
-function figuresOf({ records, bytes, seconds: took }) {
+function figuresOf({ records, bytes, seconds: took, cpuSeconds }) {
   return {
+    recordsPerCpuSecond: records / cpuSeconds,
     bytesPerRecord: bytes / records,
     recordsPerSecond: records / took,
     mbPerSecond: bytes / took / 1e6,

@@ -1,12 +1,13 @@
 // Turns a result of a bench into its page: docs/reference/bench-collectives.md, bench-training.md, bench-cluster.md,
-// bench-runtime.md, bench-recovery.md or bench-chaos.md.
+// bench-runtime.md, bench-recovery.md, bench-chaos.md or bench-data.md.
 //
-// Usage: node bench/report.mjs [collectives | training | cluster | runtime | recovery | chaos | RESULT.json] [--output FILE]   (default: the newest of collectives)
+// Usage: node bench/report.mjs [collectives | training | cluster | runtime | recovery | chaos | data | RESULT.json] [--output FILE]   (default: the newest of collectives)
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { chaosTables } from './harness/chaos-results.mjs';
 import { buildClusterTables } from './harness/cluster-results.mjs';
+import { dataTables } from './harness/data-results.mjs';
 import { notes, renderNotes } from './harness/notes.mjs';
 import { buildRecoveryTables } from './harness/recovery-results.mjs';
 import { buildRuntimeTables } from './harness/runtime-results.mjs';
@@ -44,6 +45,12 @@ const benches = {
     title: 'Training with faults, measured',
     results: /^chaos-.*\.json$/,
     buildTables: chaosTables,
+    notes: (result) => result.notes,
+  },
+  data: {
+    title: 'Reading training data, measured',
+    results: /^data\.json$/,
+    buildTables: dataTables,
     notes: (result) => result.notes,
   },
 };

@@ -127,12 +127,13 @@ for await (const line of createInterface({ input: process.stdin })) {
     warm.add(warmKey);
   }
   const total = { records: 0, bytes: 0, seconds: 0 };
-  const start = performance.now();
+  const [start, used] = [performance.now(), process.cpuUsage()];
   do {
     const { records, bytes } = await tasks[task](file);
     total.records += records;
     total.bytes += bytes;
     total.seconds = (performance.now() - start) / 1000;
   } while (total.seconds < seconds);
-  console.log(JSON.stringify(total));
+  const { user, system } = process.cpuUsage(used);
+  console.log(JSON.stringify({ ...total, cpuSeconds: (user + system) / 1e6 }));
 }

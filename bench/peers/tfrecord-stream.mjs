@@ -9,7 +9,7 @@ const { RecordReader } = createRequire(import.meta.url)(`${process.argv[2]}/lib/
 for await (const line of createInterface({ input: process.stdin })) {
   const { file, seconds } = JSON.parse(line);
   const total = { records: 0, bytes: 0, seconds: 0 };
-  const start = performance.now();
+  const [start, used] = [performance.now(), process.cpuUsage()];
   while (total.seconds < seconds) {
     const reader = await RecordReader.createFromStream(createReadStream(file));
     // A pass over the whole file would take too long at its speed: the time ends in its middle.
@@ -22,5 +22,6 @@ for await (const line of createInterface({ input: process.stdin })) {
     }
     total.seconds = (performance.now() - start) / 1000;
   }
-  console.log(JSON.stringify(total));
+  const { user, system } = process.cpuUsage(used);
+  console.log(JSON.stringify({ ...total, cpuSeconds: (user + system) / 1e6 }));
 }

@@ -3,6 +3,7 @@
 // next iterator starts with the next epoch.
 
 import { join } from 'node:path';
+import { createLog } from '../console/log.ts';
 import { allgatherObject, allgatherObjectSync } from '../context/default/default-collectives.ts';
 import { openContext } from '../context/default/default-context.ts';
 import { defaultFiles } from '../context/default/default-files.ts';
@@ -23,6 +24,7 @@ import {
   checkWhole,
   type PaddedBatchOptions,
 } from './dataset-options.ts';
+import { DamageLog } from './execute/damage-log.ts';
 import { shareIndex } from './execute/file-indexes.ts';
 import { FolderCache } from './execute/folder-cache.ts';
 import { type CacheStore, MemoryCache } from './execute/memory-cache.ts';
@@ -76,6 +78,7 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
   readonly #parts: Parts;
   readonly #plan: Plan;
   readonly #meter = new Meter();
+  readonly #damageLog = new DamageLog();
   readonly #memoryCache = new MemoryCache();
   #cursor: Cursor = start;
   /** Fixed by the first start, or by a state. */
@@ -352,6 +355,8 @@ export class Dataset<T = unknown> implements AsyncIterable<T> {
       cache: this.#cacheStore(files, settings),
       meter: this.#meter,
       watch: openContext()?.data,
+      onDamaged: (records) =>
+        this.#damageLog.note(records, () => openContext()?.log ?? createLog(settings, settings.rank)),
       settings,
       fileSystems: defaultFiles(),
       onTaken: (cursor) => {

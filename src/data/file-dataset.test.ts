@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { startScriptedServer } from '../../test/support/scripted-server.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import type { Dataset } from './dataset.ts';
 import { FixedLenFeature, VarLenFeature } from './formats/example/features.ts';
@@ -220,12 +221,49 @@ describe('datasets of TFRecord files', () => {
         const batches = await all(skipping);
         assert.equal(batches.flat().length, 74);
         assert.equal(skipping.metrics().damagedRecords, 1);
+        // With an index, the record's number is known; of a compressed file, the byte.
+        const counted = tfRecordDataset(path, { onCorrupt: 'skip', shuffle: { pool: 64 } });
+        assert.equal((await all(counted)).length, 74);
+        assert.equal(counted.metrics().damagedRecords, 1);
         await assert.rejects(all(tfRecordDataset(join(folder, 'no-*.tfrecord'))), {
           code: 'ERR_HVD_FILE_SYSTEM',
         });
         await assert.rejects(all(open('gzip', { shuffle: { pool: 'all' } })), {
           code: 'ERR_HVD_INVALID_ARGUMENT',
           message: /compressed/,
+        });
+      });
+    }
+  });
+
+  test('of web servers: errors show no secrets of the URL, and say that a server without ranges will not do', async () => {
+    const good = readFileSync(join(folder, 'none-00000.tfrecord'));
+    const bad = Buffer.from(good);
+    bad[1000] = (bad[1000] as number) ^ 1;
+    await using server = await startScriptedServer(({ url, headers }, response) => {
+      const content = url.pathname === '/bad.tfrecord' ? bad : good;
+      const range = /bytes=(\d+)-(\d+)/.exec(headers.range ?? '');
+      if (range === null || url.pathname === '/whole.tfrecord') {
+        response.writeHead(200, { 'Content-Length': content.length }).end(content);
+        return;
+      }
+      const part = content.subarray(Number(range[1]), Number(range[2]) + 1);
+      const from = `bytes ${range[1]}-${Number(range[1]) + part.length - 1}/${content.length}`;
+      response.writeHead(206, { 'Content-Range': from, 'Content-Length': part.length }).end(part);
+    });
+    const at = (name: string) => `http://me:password@${server.host}/${name}.tfrecord?signature=secret`;
+    for (const threads of [0, 1]) {
+      await withThreads(threads, async () => {
+        const data = tfRecordDataset(at('good')).parseExample(features).batch(8);
+        assert.equal(idsOf(await all(data)).length, 75);
+        await assert.rejects(all(tfRecordDataset(at('whole'))), {
+          message:
+            /whole\.tfrecord\?… .*the server does not support ranges .* Copy the file to a disk or to HDFS/,
+        });
+        await assert.rejects(all(tfRecordDataset(at('bad'))), (error: Error) => {
+          assert.match(error.message, /http:\/\/127\.0\.0\.1:\d+\/bad\.tfrecord\?…: .*is damaged/);
+          assert.doesNotMatch(String(error.stack), /password|secret/);
+          return true;
         });
       });
     }

@@ -1,5 +1,6 @@
 // Whether the files of a dataset are those of the state that it was given: they are known later than the state.
 
+import { shownLocation } from '../files/location.ts';
 import { checkStateIndex, type DataState } from './order/state.ts';
 import { type FileMark, fingerprintOfFiles } from './plan/fingerprint.ts';
 
@@ -10,8 +11,11 @@ export function checkRestored(restored: DataState, files: readonly FileMark[]): 
     plan: [],
     index: digests,
     describeIndex: (group) => {
-      const names = files.slice(group * perGroup, (group + 1) * perGroup).map(({ location }) => location);
-      if (names.length === 0) return `a file behind ${files.at(-1)?.location ?? 'the last one'}`;
+      const names = files
+        .slice(group * perGroup, (group + 1) * perGroup)
+        .map(({ location }) => shownLocation(location));
+      if (names.length === 0)
+        return `a file behind ${shownLocation(files.at(-1)?.location ?? 'the last one')}`;
       return names.length === 1 ? (names[0] as string) : `one of the files ${names[0]} … ${names.at(-1)}`;
     },
   });

@@ -6,6 +6,8 @@ import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { noTensorflow, runTensorflow } from '../../test/support/python-tensorflow.ts';
 import { sourcePath } from '../../test/support/repository.ts';
+import { decodeExample } from './formats/example/decode.ts';
+import { encodeSequenceExample } from './formats/example/encode.ts';
 import { exampleDecoder } from './formats/example/example-decoder.ts';
 import { FixedLenFeature, FixedLenSequenceFeature, VarLenFeature } from './formats/example/features.ts';
 import { sequenceExampleDecoder } from './formats/example/sequence-decoder.ts';
@@ -296,6 +298,55 @@ print(json.dumps(result))`,
       ZLIB: [[0], ...values],
       damaged: 'DataLossError',
     });
+  });
+
+  test('SequenceExamples that we write have the same values there', async () => {
+    const inner = mkdtempSync(join(folder, 'sequences-'));
+    const frames = [Float32Array.of(0.5, -1), Float32Array.of(2, 3)];
+    const example = encodeSequenceExample({
+      context: { id: 7 },
+      sequence: { frames, tokens: [[1], [2, 3]] },
+    });
+    await writeTfRecords([example], join(inner, 'sequences'));
+    const result = runTensorflow<unknown>(
+      `
+record = next(iter(tf.data.TFRecordDataset(folder + '/sequences'))).numpy()
+context, lists = tf.io.parse_single_sequence_example(record, {'id': tf.io.FixedLenFeature([], tf.int64)},
+    {'frames': tf.io.FixedLenSequenceFeature([2], tf.float32), 'tokens': tf.io.RaggedFeature(tf.int64)})
+print(json.dumps([int(context['id']), lists['frames'].numpy().tolist(), lists['tokens'].to_list()]))`,
+      [inner],
+    );
+    assert.deepEqual(result, [
+      7,
+      [
+        [0.5, -1],
+        [2, 3],
+      ],
+      [[1], [2, 3]],
+    ]);
+  });
+
+  test('we read what it writes: a record of 64 MiB, and an Example with 10 000 features', async () => {
+    const inner = mkdtempSync(join(folder, 'of-tensorflow-'));
+    runTensorflow<null>(
+      `
+features = {f'f{i}': tf.train.Feature(int64_list=tf.train.Int64List(value=[i])) for i in range(10000)}
+many = tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+for compression in ['', 'GZIP', 'ZLIB']:
+    with tf.io.TFRecordWriter(folder + '/' + (compression.lower() or 'none'), compression) as writer:
+        writer.write(bytes(range(256)) * (1 << 18))
+        writer.write(many)
+print('null')`,
+      [inner],
+    );
+    for (const compression of ['none', 'gzip', 'zlib']) {
+      const [long, many] = await recordsOf(readFileSync(join(inner, compression)));
+      assert.equal(long?.length, 1 << 26);
+      assert.ok(long?.every((byte, i) => byte === i % 256));
+      const values = Object.entries(decodeExample(many ?? new Uint8Array(0)));
+      assert.equal(values.length, 10_000);
+      assert.ok(values.every(([name, value]) => `f${(value as BigInt64Array)[0]}` === name));
+    }
   });
 });
 

@@ -11,7 +11,7 @@ import {
   type WriteHandle,
 } from './file-system.ts';
 import { HttpClient, type HttpResponse, RequestFailure } from './http-client.ts';
-import { nameOf } from './location.ts';
+import { nameOf, shownLocation } from './location.ts';
 import { readInPieces } from './read-ahead.ts';
 import { retried, TryAgain } from './retries.ts';
 
@@ -67,7 +67,9 @@ export class HttpFileSystem implements FileSystem {
   }
 
   async list(location: string): Promise<FileStatus[]> {
-    throw fileError(`${shown(location)} cannot be listed: web servers have no folders. Name each file.`);
+    throw fileError(
+      `${shownLocation(location)} cannot be listed: web servers have no folders. Name each file.`,
+    );
   }
 
   mkdir(location: string): Promise<void> {
@@ -145,13 +147,13 @@ export class HttpFileSystem implements FileSystem {
       if (![301, 302, 303, 307, 308].includes(response.status)) return checkStatus(response, location);
       response.discard();
       const target = new URL(String(response.headers.location ?? ''), url);
-      if (redirects === maxRedirects) throw fileError(`${shown(location)} is redirected too often.`);
+      if (redirects === maxRedirects) throw fileError(`${shownLocation(location)} is redirected too often.`);
       if (
         !['http:', 'https:'].includes(target.protocol) ||
         (url.protocol === 'https:' && target.protocol === 'http:')
       ) {
         throw fileError(
-          `${shown(location)} is redirected to ${target.protocol}//${target.host}, which is not followed.`,
+          `${shownLocation(location)} is redirected to ${target.protocol}//${target.host}, which is not followed.`,
         );
       }
       url = target;
@@ -243,7 +245,7 @@ class SequentialHandle implements ReadHandle {
   async #read(target: Uint8Array, position: number): Promise<number> {
     if (position !== this.#position) {
       throw fileError(
-        `${shown(this.location)} can be read only from its beginning to its end, because the server does not support ranges ` +
+        `${shownLocation(this.location)} can be read only from its beginning to its end, because the server does not support ranges ` +
           `(asked for byte ${position}, was at ${this.#position}). Copy the file to a disk or to HDFS.`,
       );
     }
@@ -257,7 +259,7 @@ class SequentialHandle implements ReadHandle {
     } catch (error) {
       if (!(error instanceof RequestFailure)) throw error;
       throw fileError(
-        `${shown(this.location)}: ${error.host} ${error.message}, after ${this.#position} of ${this.size} bytes. ` +
+        `${shownLocation(this.location)}: ${error.host} ${error.message}, after ${this.#position} of ${this.size} bytes. ` +
           'The server does not support ranges, so reading cannot continue from there.',
         'unreachable',
         error,
@@ -295,7 +297,7 @@ function versionIn(response: HttpResponse, location: string): Version {
   if (total === undefined) {
     response.discard();
     throw fileError(
-      `The server does not say how large ${shown(location)} is. Copy the file to a disk or to HDFS.`,
+      `The server does not say how large ${shownLocation(location)} is. Copy the file to a disk or to HDFS.`,
     );
   }
   return { size: Number(total), etag, modified };
@@ -309,7 +311,9 @@ function checkStatus(response: HttpResponse, location: string): HttpResponse {
   response.discard();
   if (status === 412) throw changed(location);
   if ([408, 425, 429, 500, 502, 503, 504].includes(status)) {
-    throw new TryAgain(() => fileError(`${shown(location)}: the server answers ${status}.`, 'unreachable'));
+    throw new TryAgain(() =>
+      fileError(`${shownLocation(location)}: the server answers ${status}.`, 'unreachable'),
+    );
   }
   const [problem, reason] =
     status === 404 || status === 410
@@ -317,7 +321,7 @@ function checkStatus(response: HttpResponse, location: string): HttpResponse {
       : status === 401 || status === 403
         ? (['forbidden', 'the server does not allow it'] as const)
         : ([undefined, 'the server does not give it'] as const);
-  throw fileError(`Cannot read ${shown(location)}: ${reason} (HTTP ${status}).`, problem);
+  throw fileError(`Cannot read ${shownLocation(location)}: ${reason} (HTTP ${status}).`, problem);
 }
 
 function checkRange(
@@ -328,7 +332,9 @@ function checkRange(
   end: number,
 ): void {
   if (response.status !== 206) {
-    throw fileError(`${shown(location)}: the server no longer supports ranges (HTTP ${response.status}).`);
+    throw fileError(
+      `${shownLocation(location)}: the server no longer supports ranges (HTTP ${response.status}).`,
+    );
   }
   const { etag, 'last-modified': modified, 'content-range': range } = response.headers;
   const [, from, to, size] = /^bytes (\d+)-(\d+)\/(\d+)$/.exec(String(range)) ?? [];
@@ -336,44 +342,38 @@ function checkRange(
   if (!isSame || Number(size) !== version.size) throw changed(location);
   if (Number(from) !== begin || Number(to) !== end) {
     throw fileError(
-      `${shown(location)}: asked for bytes ${begin}-${end}, the server sends ${String(range)}.`,
+      `${shownLocation(location)}: asked for bytes ${begin}-${end}, the server sends ${String(range)}.`,
     );
   }
 }
 
 function lost(error: unknown, location: string): unknown {
   if (!(error instanceof RequestFailure)) return error;
-  const text = `Cannot read ${shown(location)}: ${error.host} ${error.message}.`;
+  const text = `Cannot read ${shownLocation(location)}: ${error.host} ${error.message}.`;
   return new TryAgain(() => fileError(text, 'unreachable', error));
 }
 
 function changed(location: string): Error {
   return fileError(
-    `${shown(location)} has changed while it was read. Start again with the new file.`,
+    `${shownLocation(location)} has changed while it was read. Start again with the new file.`,
     'changed',
   );
 }
 
 function endsEarly(location: string, count: number, expected: number): Error {
   return fileError(
-    `${shown(location)} ends early: the server sent ${count} of ${expected} bytes.`,
+    `${shownLocation(location)} ends early: the server sent ${count} of ${expected} bytes.`,
     'unreachable',
   );
 }
 
 function sendsTooMuch(location: string): Error {
-  return fileError(`${shown(location)}: the server sends more bytes than it was asked for.`);
+  return fileError(`${shownLocation(location)}: the server sends more bytes than it was asked for.`);
 }
 
 async function cannotWrite(location: string): Promise<never> {
   throw fileError(
-    `${shown(location)} can only be read. Write to a path, to hdfs:// or to a registered file system.`,
+    `${shownLocation(location)} can only be read. Write to a path, to hdfs:// or to a registered file system.`,
     'forbidden',
   );
-}
-
-/** Without user, password and query, which may be secrets. */
-function shown(location: string): string {
-  const url = new URL(location);
-  return `${url.protocol}//${url.host}${url.pathname}${url.search === '' ? '' : '?…'}`;
 }

@@ -18,6 +18,13 @@ export function isLocal(location: string): boolean {
   return schemeOf(location) === 'file';
 }
 
+/** For errors and logs: without user, password and query, which may be secrets. */
+export function shownLocation(location: string): string {
+  if (!isHttp(location) || !URL.canParse(location)) return location;
+  const { protocol, host, pathname, search, hash } = new URL(location);
+  return `${protocol}//${host}${pathname}${search === '' ? '' : '?…'}${hash}`;
+}
+
 /** The absolute path or URL that is meant. */
 export function locationOf(location: string | URL): string {
   if (location instanceof URL && location.protocol !== 'file:') {

@@ -1,9 +1,13 @@
-// Python TensorFlow, the other side of tests that exchange files with it. HVD_TENSORFLOW_PYTHON names a Python that has it, in
-// a virtual environment say; else python3 is asked.
+// Python TensorFlow, the other side of tests that exchange files with it. HVD_TENSORFLOW_PYTHON names a Python that has it; else
+// .cache/tensorflow-venv is used, where bench:data looks too, else python3.
 
 import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { repository } from './repository.ts';
 
-const python: string = process.env['HVD_TENSORFLOW_PYTHON'] ?? 'python3';
+const own = join(repository, '.cache/tensorflow-venv/bin/python');
+const python: string = process.env['HVD_TENSORFLOW_PYTHON'] ?? (existsSync(own) ? own : 'python3');
 
 /** Why tests with Python TensorFlow cannot run; false if they can. */
 export const noTensorflow: string | false =

@@ -7,7 +7,7 @@ import { type ErrorCode, HorovodError } from '../../errors.ts';
 import { writeFileAtomically } from '../../files/atomic-write.ts';
 import { problemOf } from '../../files/file-system.ts';
 import { expandPatterns } from '../../files/glob.ts';
-import { joinLocation } from '../../files/location.ts';
+import { isHttp, joinLocation, shownLocation } from '../../files/location.ts';
 import { readFile } from '../../files/read-file.ts';
 import type { Files } from '../../files/registry.ts';
 import type { FileIndex } from '../formats/format.ts';
@@ -131,6 +131,8 @@ async function findKept(
     const kept = await findIndex(cachedName(cacheFolder, location), status, read);
     if (kept !== undefined) return kept;
   }
+  // The query of a URL is often a signature of this one file.
+  if (isHttp(location) && new URL(location).search !== '') return undefined;
   return findIndex(location, status, read);
 }
 
@@ -160,7 +162,7 @@ function joined(list: readonly IndexedFile[]): IndexedFile[] {
   if (other !== undefined) {
     throw new HorovodError(
       'ERR_HVD_DATA_FILE',
-      `${other.location}: its columns are ${JSON.stringify(other.columns)}; those of ${list[0]?.location} are ${columns}. All files have the same columns, in the same order.`,
+      `${shownLocation(other.location)}: its columns are ${JSON.stringify(other.columns)}; those of ${shownLocation(list[0]?.location ?? '')} are ${columns}. All files have the same columns, in the same order.`,
     );
   }
   return list.map((file) => {

@@ -10,7 +10,7 @@ import type { Meter } from './metrics.ts';
 import { isTensor } from './stack.ts';
 import type { Stages } from './stages.ts';
 import { type Cursor, type Mark, type Step, type StepsOptions, stepsOfEpoch } from './steps.ts';
-import { type Computed, noOrigins } from './work.ts';
+import { type Computed, type DamagedRecord, noOrigins } from './work.ts';
 
 /** What a batch tells beside its values; see batchInfo(). */
 export interface BatchInfo {
@@ -47,6 +47,8 @@ export interface IterationOptions {
   readonly cursor: Cursor;
   /** These steps, and no others: part of an epoch. */
   readonly given?: Iterable<Step> | undefined;
+  /** Records were left out. */
+  readonly onDamaged?: ((records: readonly DamagedRecord[]) => void) | undefined;
   /** The loop has taken a batch, or an epoch has ended. */
   readonly onTaken: (cursor: Cursor) => void;
 }
@@ -221,6 +223,7 @@ export class Iteration {
   *#process(step: Step, computed: Computed, isCached: boolean): Steps<void> {
     const { local, beforeCache, cache, meter, steps } = this.#options;
     meter.damaged(computed.damaged);
+    if (computed.damagedAt !== undefined) this.#options.onDamaged?.(computed.damagedAt);
     meter.busy(computed.busy);
     meter.retried(computed.retries ?? 0);
     if (cache === undefined && local === undefined && !steps.plan.isUncounted) {

@@ -32,7 +32,8 @@ export interface ReadPart {
   /** Number of the first one in its part. */
   readonly first: number;
   readonly count: number;
-  readonly damaged: number;
+  /** Where damaged records are that were left out. */
+  readonly damaged: readonly number[];
   readonly isEnd: boolean;
 }
 
@@ -94,7 +95,7 @@ export class PartReader {
 }
 
 function empty(first: number): ReadPart {
-  return { placed: [], first, count: 0, damaged: 0, isEnd: true };
+  return { placed: [], first, count: 0, damaged: [], isEnd: true };
 }
 
 async function startBytes(
@@ -153,7 +154,7 @@ class ElementCursor implements PartCursor {
     }
     const data = { kind: 'elements', elements } as const;
     const pieces = elements.length === 0 ? [] : [{ first, count: elements.length, bytes: 0, data }];
-    return { pieces, isEnd: elements.length < count, damaged: 0 };
+    return { pieces, isEnd: elements.length < count, damaged: [] };
   }
 
   async #next(): Promise<{ value: unknown } | undefined> {

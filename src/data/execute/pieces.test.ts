@@ -34,6 +34,7 @@ test('a file that is closed while it is opened or read stays closed', async () =
     opener,
     (bytes) => new Uint8Array(bytes),
     new ElementBlocks(1024),
+    () => {},
   );
   const early = reader.read(0, 1);
   const closing = reader.close();

@@ -94,6 +94,7 @@ export class FileReader {
   readonly #open: (file: IndexedFile) => Promise<ReadHandle>;
   readonly #allocate: AllocateChunk;
   readonly #blocks: ElementBlocks;
+  readonly #onDamaged: (file: IndexedFile, bytes: readonly number[]) => void;
   #handle: Promise<ReadHandle> | undefined;
   readonly #cursors: StreamCursor[] = [];
   #isClosed = false;
@@ -104,7 +105,9 @@ export class FileReader {
     open: (file: IndexedFile) => Promise<ReadHandle>,
     allocate: AllocateChunk,
     blocks: ElementBlocks,
+    onDamaged: (file: IndexedFile, bytes: readonly number[]) => void,
   ) {
+    this.#onDamaged = onDamaged;
     this.file = file;
     this.#source = source;
     this.#open = open;
@@ -215,7 +218,8 @@ export class FileReader {
     const taking = cursor.take(first, count, this.#allocate);
     const spare = this.#cursors.length > maxCursors ? this.#idleCursor() : undefined;
     try {
-      const { pieces, isEnd } = await taking;
+      const { pieces, isEnd, damaged } = await taking;
+      if (damaged.length > 0) this.#onDamaged(this.file, damaged);
       if (!isEnd) return pieces;
       const found = (pieces.at(-1)?.first ?? first) + (pieces.at(-1)?.count ?? 0);
       throw dataFileError(
@@ -260,8 +264,8 @@ export interface Taken {
   readonly pieces: Piece[];
   /** The file ended before. */
   readonly isEnd: boolean;
-  /** Damaged records that were left out before or between them. */
-  readonly damaged: number;
+  /** Where damaged records are that were left out before or between them. */
+  readonly damaged: readonly number[];
 }
 
 /** A place in a file that moves on. Runs behind each other wait for each other: a second cursor would read everything again. */
@@ -299,7 +303,7 @@ export class StreamCursor {
   async #take(first: number, count: number, allocate: AllocateChunk): Promise<Taken> {
     const pieces: Piece[] = [];
     let next = first;
-    let damaged = 0;
+    const damaged: number[] = [];
     while (next < first + count) {
       if (this.#block === undefined || this.#block.first + this.#block.count <= next) {
         // Its records have been copied.
@@ -308,7 +312,7 @@ export class StreamCursor {
         const turn = await this.#blocks.next();
         if (turn.done) return { pieces, isEnd: true, damaged };
         this.#block = turn.value;
-        damaged += turn.value.damaged.length;
+        damaged.push(...turn.value.damaged);
         continue;
       }
       const { first: start, count: length, bytes, starts, lengths } = this.#block;

@@ -5,6 +5,7 @@
 import type { ReadHandle } from '../../files/file-system.ts';
 import type { ElementRecord } from '../formats/format.ts';
 import { type Block, blocksOf } from '../order/blocks.ts';
+import { laneOf } from '../order/lanes.ts';
 import { EpochOrder } from '../order/stretches.ts';
 import { unpackStage } from './advice.ts';
 import { ReaderTimes } from './busy-times.ts';
@@ -18,7 +19,7 @@ import {
   type Placed,
   type SourceFormat,
 } from './pieces.ts';
-import { noOrigins, type ReadItem, type WorkItem } from './work.ts';
+import { type DamagedRecord, noOrigins, type ReadItem, type WorkItem } from './work.ts';
 
 /** What the order depends on; plain data, so that threads can be given it. */
 export interface ReadOrder {
@@ -93,6 +94,10 @@ export class Reader {
   readonly #times: ReaderTimes;
   /** Requests that handles had to repeat, those of items before not counted. */
   #retries = 0;
+  /** Found since the last item, in files that are read from their beginning. */
+  #damaged: DamagedRecord[] = [];
+  /** By file; a file may be read by several cursors. */
+  readonly #knownDamage = new Map<string, Set<number>>();
   #reading = 0;
   #isClosed = false;
   readonly #queue: (() => void)[] = [];
@@ -177,7 +182,8 @@ export class Reader {
     const { placed, first, count, damaged, isEnd } = await taking;
     const found = { ...item, positions: item.positions.slice(0, count) };
     const records = Float64Array.from({ length: count }, (_, row) => first + row);
-    return { ...this.#itemOf(found, records, placed), damaged, isEnd };
+    if (damaged.length > 0) this.#foundDamage(this.#partOf(item), damaged);
+    return { ...this.#itemOf(found, records, placed), isEnd };
   }
 
   async #readRuns(item: WorkItem, records: Float64Array): Promise<ReadItem> {
@@ -308,6 +314,7 @@ export class Reader {
     const starts = new Uint32Array(count);
     const lengths = new Int32Array(count);
     const elements: (ElementRecord | undefined)[] = [];
+    const damagedRows: DamagedRecord[] = [];
     let found = sorted[0] as Placed;
     let [low, high] = [0, 0];
     let [chunk, url] = [0, 0];
@@ -334,13 +341,21 @@ export class Reader {
       chunkOf[row] = chunk;
       starts[row] = piece.data.starts[within] as number;
       lengths[row] = piece.data.lengths[within] as number;
+      if ((lengths[row] as number) < 0) {
+        damagedRows.push({ url: file.location, record: inFile, byte: file.offsets?.[inFile] ?? 0 });
+      }
     }
     const [busy, retries] = [this.#times.take(), this.#retries];
     this.#retries = 0;
-    if (this.#options.source?.kind !== 'bytes') {
-      return { item, records: { kind: 'elements', elements }, origins, busy, retries };
-    }
-    return { item, records: { kind: 'bytes', chunks, chunkOf, starts, lengths }, origins, busy, retries };
+    const before = this.#damaged;
+    this.#damaged = [];
+    const damage =
+      before.length + damagedRows.length > 0
+        ? { damaged: before.length, damagedAt: [...before, ...damagedRows] }
+        : {};
+    const about = { item, origins, busy, retries, ...damage };
+    if (this.#options.source?.kind !== 'bytes') return { ...about, records: { kind: 'elements', elements } };
+    return { ...about, records: { kind: 'bytes', chunks, chunkOf, starts, lengths } };
   }
 
   #orderOf(epoch: number): EpochOrder {
@@ -389,6 +404,22 @@ export class Reader {
     return { location, size, isSequential, read, close, [Symbol.asyncDispose]: close };
   }
 
+  #partOf({ positions }: WorkItem): IndexedFile {
+    const { files } = this.#options;
+    const lanes = { count: files.length, length: 0 };
+    return files[laneOf(positions[0] as number, lanes)] as IndexedFile;
+  }
+
+  #foundDamage({ location }: IndexedFile, bytes: readonly number[]): void {
+    const known = this.#knownDamage.get(location) ?? new Set();
+    this.#knownDamage.set(location, known);
+    for (const byte of bytes) {
+      if (known.has(byte)) continue;
+      known.add(byte);
+      this.#damaged.push({ url: location, record: null, byte });
+    }
+  }
+
   #readerOf(file: IndexedFile): FileReader {
     // A read that was waiting when the iterator ended.
     if (this.#isClosed) throw endedError();
@@ -396,7 +427,8 @@ export class Reader {
     if (reader === undefined) {
       const { source, allocate } = this.#options;
       const open = (each: IndexedFile) => this.#opened(each);
-      reader = new FileReader(file, source as SourceFormat, open, allocate, this.#elementBlocks);
+      const onDamaged = (each: IndexedFile, bytes: readonly number[]) => this.#foundDamage(each, bytes);
+      reader = new FileReader(file, source as SourceFormat, open, allocate, this.#elementBlocks, onDamaged);
       this.#readers.set(file, reader);
     }
     return reader;

@@ -2,7 +2,7 @@
 
 import { availableParallelism } from 'node:os';
 import { HorovodError } from '../../errors.ts';
-import { isLocal } from '../../files/location.ts';
+import { isLocal, shownLocation } from '../../files/location.ts';
 import type { Files } from '../../files/registry.ts';
 import type { DataWatch } from '../../observe/status/data-watch.ts';
 import type { Settings } from '../../settings/table.ts';
@@ -28,6 +28,7 @@ import { functionsOf } from './stage-functions.ts';
 import { nameOfStage, Stages } from './stages.ts';
 import { type Cursor, dealingOf, type StepsOptions } from './steps.ts';
 import { ThreadFeed } from './thread-feed.ts';
+import type { DamagedRecord } from './work.ts';
 
 /** The rank that iterates, among those that share the data. */
 export interface Place {
@@ -53,6 +54,8 @@ export interface RunRequest {
   readonly settings: Settings;
   readonly fileSystems: Files;
   readonly onTaken: (cursor: Cursor) => void;
+  /** Records were left out. */
+  readonly onDamaged: (records: readonly DamagedRecord[]) => void;
 }
 
 export interface Run {
@@ -137,7 +140,7 @@ function notAddressable(files: readonly IndexedFile[]): HorovodError {
   const file = files.find(({ offsets }) => offsets === null);
   return new HorovodError(
     'ERR_HVD_INVALID_ARGUMENT',
-    `shuffle with pool: 'all' reads records one by one, which is not possible in ${file?.location}: it is compressed, or its records ` +
+    `shuffle with pool: 'all' reads records one by one, which is not possible in ${shownLocation(file?.location ?? '')}: it is compressed, or its records ` +
       'have no places of their own. Give the pool as a number.',
   );
 }
@@ -148,7 +151,7 @@ export function itemsOfEpochs(lanes: Lanes, epochs: number): number[] {
 }
 
 export async function openRun(request: RunRequest): Promise<Run> {
-  const { plan, files, place, settings, meter, onTaken } = request;
+  const { plan, files, place, settings, meter, onTaken, onDamaged } = request;
   const { steps, order } = orderOf(plan, files, place, request.lanes);
   const cursor = plan.isUncounted
     ? {
@@ -177,7 +180,7 @@ export async function openRun(request: RunRequest): Promise<Run> {
   });
   const memoryBytes = settings.dataMemoryMb * 2 ** 20;
   const stages = { local, afterBatch, beforeCache };
-  const options = { steps, feed, ...stages, cache, meter, memoryBytes, cursor, onTaken };
+  const options = { steps, feed, ...stages, cache, meter, memoryBytes, cursor, onTaken, onDamaged };
   return { iteration: new Iteration(options), feed, release: (batch) => memory.release(batch) };
 }
 

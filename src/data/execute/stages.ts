@@ -2,6 +2,7 @@
 // thread, in compute threads and in compute workers.
 
 import { HorovodError } from '../../errors.ts';
+import { shownLocation } from '../../files/location.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
 import { elementsIn, type Tensor } from '../../tensor/tensor.ts';
 import type { AsyncDecoder, Decoder } from '../formats/format.ts';
@@ -79,6 +80,7 @@ export class Stages {
       damaged: damaged + (read.damaged ?? 0),
       busy: this.#busy.take(),
       retries: read.retries,
+      damagedAt: read.damagedAt,
     };
     return read.isEnd ? { ...computed, end: count } : computed;
   }
@@ -279,7 +281,8 @@ function rowOf(rows: Rows, row: number): unknown {
 function inFile(error: unknown, origin: SampleOrigin | undefined): unknown {
   if (origin === undefined || !HorovodError.is(error) || error.code !== 'ERR_HVD_DATA_FILE') return error;
   const { url, record } = origin;
-  const where = record === null ? url : `${url}, record ${record}`;
+  const file = shownLocation(url);
+  const where = record === null ? file : `${file}, record ${record}`;
   return new HorovodError(error.code, `${where}: ${error.detail}`, { cause: error.cause });
 }
 
@@ -300,7 +303,7 @@ function functionError(
 ): HorovodError {
   const name = isReference(fn) ? describeReference(fn) : fn.name || 'a function';
   const record = origin?.record == null ? '' : `record ${origin.record} of `;
-  const where = origin === undefined || origin.url === '' ? '' : `${record}${origin.url}, `;
+  const where = origin === undefined || origin.url === '' ? '' : `${record}${shownLocation(origin.url)}, `;
   const reason = cause instanceof Error ? cause.message : String(cause);
   return new HorovodError(
     'ERR_HVD_DATA_FUNCTION',

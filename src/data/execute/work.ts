@@ -37,6 +37,15 @@ export function originAt({ urls, urlOf, records }: Origins, row: number): Sample
   return { url, record: record < 0 ? null : record };
 }
 
+/** A record that was left out. */
+export interface DamagedRecord {
+  readonly url: string;
+  /** Counted within the file; null: not known. */
+  readonly record: number | null;
+  /** Where it begins; of a compressed file, in what it contains. */
+  readonly byte: number;
+}
+
 /** The records of an item, in the order of its positions. */
 export type ReadRecords =
   /** Bytes of each record: in which chunk, where and how many. A length of −1: the record is damaged and left out. */
@@ -59,6 +68,8 @@ export interface ReadItem {
   readonly isEnd?: boolean;
   /** Damaged records that were left out before. */
   readonly damaged?: number;
+  /** Where damaged records are, also those that were left out before. */
+  readonly damagedAt?: readonly DamagedRecord[];
   /** Of the reader since the item before. */
   readonly busy?: StageTimes;
   /** Requests that were repeated since the item before. */
@@ -75,6 +86,7 @@ export interface Computed {
   readonly damaged: number;
   /** A part has ended after this many rows of the item. */
   readonly end?: number;
+  readonly damagedAt?: readonly DamagedRecord[] | undefined;
   /** How long the stages were busy, those of the reader included. */
   readonly busy?: StageTimes | undefined;
   readonly retries?: number | undefined;

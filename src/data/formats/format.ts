@@ -5,6 +5,7 @@
 // the caller provides, which may lie in shared memory.
 
 import { HorovodError } from '../../errors.ts';
+import { shownLocation } from '../../files/location.ts';
 import type { DType, TypedArray } from '../../tensor/dtype.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 
@@ -169,5 +170,5 @@ export interface AsyncDecoder {
 
 /** A damaged or unexpected file: what, where and what to do. */
 export function dataFileError(location: string, detail: string, cause?: unknown): HorovodError {
-  return new HorovodError('ERR_HVD_DATA_FILE', `${location}: ${detail}`, { cause });
+  return new HorovodError('ERR_HVD_DATA_FILE', `${shownLocation(location)}: ${detail}`, { cause });
 }
