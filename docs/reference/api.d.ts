@@ -1533,6 +1533,7 @@ export interface Computed {
     readonly damaged: number;
     /** A part has ended after this many rows of the item. */
     readonly end?: number;
+    readonly damagedAt?: readonly DamagedRecord[] | undefined;
     /** How long the stages were busy, those of the reader included. */
     readonly busy?: StageTimes | undefined;
     readonly retries?: number | undefined;
@@ -1548,6 +1549,15 @@ export interface Cursor {
     /** Uncounted pipelines: items done of each lane, since the first epoch; and elements done of the next item. */
     readonly items?: readonly number[] | undefined;
     readonly inner?: readonly number[] | undefined;
+}
+
+/** A record that was left out. */
+export interface DamagedRecord {
+    readonly url: string;
+    /** Counted within the file; null: not known. */
+    readonly record: number | null;
+    /** Where it begins; of a compressed file, in what it contains. */
+    readonly byte: number;
 }
 
 export declare class DataIterator<T> implements AsyncIterableIterator<T, undefined, undefined> {
@@ -1975,6 +1985,8 @@ export interface IterationOptions {
     readonly cursor: Cursor;
     /** These steps, and no others: part of an epoch. */
     readonly given?: Iterable<Step> | undefined;
+    /** Records were left out. */
+    readonly onDamaged?: ((records: readonly DamagedRecord[]) => void) | undefined;
     /** The loop has taken a batch, or an epoch has ended. */
     readonly onTaken: (cursor: Cursor) => void;
 }
@@ -2173,6 +2185,8 @@ export interface ReadItem {
     readonly isEnd?: boolean;
     /** Damaged records that were left out before. */
     readonly damaged?: number;
+    /** Where damaged records are, also those that were left out before. */
+    readonly damagedAt?: readonly DamagedRecord[];
     /** Of the reader since the item before. */
     readonly busy?: StageTimes;
     /** Requests that were repeated since the item before. */
