@@ -150,6 +150,57 @@ describe('compute workers', { timeout: 240_000 }, () => {
     }
   }
 
+  test("with whenLost: 'local' the trainer goes on by itself when all workers are lost", async () => {
+    const fields = {
+      dispatchers: 1,
+      workersPerDispatcher: 1,
+      dispatcherSide: 'compute',
+      key: randomBytes(32).toString('hex'),
+      timeout: 3,
+      incarnation: 1,
+    } as const;
+    const registry = await Registry.start({ ...fields, onShutdown: async () => {} });
+    const config = new TfDataServiceConfig({ ...fields, addresses: registry.addresses });
+    const [client, dispatching, working] = [
+      config.computeClient(),
+      new AbortController(),
+      new AbortController(),
+    ];
+    const member = { config, client, index: 0 };
+    const running = [
+      runDispatcher({ ...member, signal: dispatching.signal }),
+      runComputeWorker({
+        ...member,
+        dispatcher: 0,
+        threads: 0,
+        modules: process.cwd(),
+        log: () => {},
+        signal: working.signal,
+      }),
+    ];
+    try {
+      const data = datasetOf().sendToDataService(config, 0, 1, { whenLost: 'local' }).prefetch(2);
+      const iterator = data.iterator();
+      const taken: number[] = [];
+      for (let count = 0; ; count++) {
+        if (count === 5) {
+          working.abort();
+          await running[1];
+        }
+        const { done, value } = await iterator.next();
+        if (done === true) break;
+        taken.push(...(value as { data: Float64Array }).data);
+      }
+      assert.deepEqual(sorted(taken), upTo(samples));
+    } finally {
+      dispatching.abort();
+      working.abort();
+      await Promise.all(running);
+      await client.close();
+      await registry.close();
+    }
+  });
+
   test('the service goes on when a training job has ended', async () => {
     await using job = await ComputeJob.start(1, 'compute', 2);
     for (let run = 0; run < 2; run++) {
