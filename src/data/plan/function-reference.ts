@@ -98,7 +98,7 @@ export async function loadReference({ module, name }: FunctionReference): Promis
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new HorovodError(
       'ERR_HVD_DATA_FUNCTION',
-      `${describeReference({ module, name })}: the module cannot be imported: ${reason}`,
+      `${describeReference({ module, name })}: the module cannot be imported: ${reason}${loaderAdvice(cause)}`,
       { cause },
     );
   }
@@ -109,6 +109,13 @@ export async function loadReference({ module, name }: FunctionReference): Promis
     'ERR_HVD_DATA_FUNCTION',
     `${describeReference({ module, name })}: the module has no function of this name, only ${found.join(', ') || 'nothing'}. Export it.`,
   );
+}
+
+/** Processes that horovodrun starts load TypeScript; others are told to. */
+function loaderAdvice(cause: unknown): string {
+  const { code } = Object(cause) as { code?: unknown };
+  if (code !== 'ERR_UNKNOWN_FILE_EXTENSION') return '';
+  return '. To load TypeScript in a process that horovodrun has not started, set NODE_OPTIONS="--import horovod/typescript"';
 }
 
 export function describeReference({ module, name }: Pick<FunctionReference, 'module' | 'name'>): string {
