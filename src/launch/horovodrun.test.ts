@@ -40,12 +40,12 @@ test('each rank gets its identity and the environment of the launcher', async ()
   for (const [rank, output] of result.ranks.entries()) {
     const [environment = '', args] = output.stdout.split('\n');
     // HOROVOD_FLIGHT_DIR is set by npm test.
-    const { HOROVOD_RENDEZVOUS_ADDR, HOROVOD_JOB_ID, HOROVOD_FLIGHT_DIR, ...rest } = JSON.parse(
-      environment,
-    ) as Record<string, string>;
+    const { HOROVOD_RENDEZVOUS_ADDR, HOROVOD_JOB_ID, HOROVOD_FLIGHT_DIR, HOROVOD_TENSORBOARD_RUN, ...rest } =
+      JSON.parse(environment) as Record<string, string>;
     assert.equal(HOROVOD_FLIGHT_DIR, process.env['HOROVOD_FLIGHT_DIR']);
     assert.match(String(HOROVOD_RENDEZVOUS_ADDR), /^127\.0\.0\.1:\d+$/);
     assert.match(String(HOROVOD_JOB_ID), /^\w+$/);
+    assert.match(String(HOROVOD_TENSORBOARD_RUN), /^[\d_-]+-[0-9a-f]{4}$/);
     assert.deepEqual(rest, {
       HOROVOD_RANK: String(rank),
       HOROVOD_SIZE: '2',

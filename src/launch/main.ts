@@ -8,7 +8,8 @@ import { typedCommand } from '../settings/command-name.ts';
 import { processEnvironment } from '../settings/environment.ts';
 import { packageVersion } from '../settings/package.ts';
 import { settingError } from '../settings/setting.ts';
-import type { Settings } from '../settings/table.ts';
+import { absoluteLocation } from '../settings/table/absolute-location.ts';
+import { type Settings, settingsTable } from '../settings/table.ts';
 import { isElastic } from './elastic/is-elastic.ts';
 import { Job } from './job.ts';
 import { jobRequest, type Launch, planHosts } from './job-request.ts';
@@ -17,6 +18,7 @@ import { openConsole } from './output/terminal-writer.ts';
 import { crowdedHint } from './spawn/allowed-cores.ts';
 import { StartClock } from './start-clock.ts';
 import { runNameVariable } from './tensorboard/run-name.ts';
+import type { TensorBoardProcess } from './tensorboard/tensorboard-process.ts';
 
 const usageExitCode = 2;
 
@@ -106,11 +108,15 @@ async function runParsed(
   clock.mark('launcher');
   if (options.processes !== undefined && command.length === 0)
     throw settingError('the command to run is missing.');
+  const { tensorboardPort: port } = options;
+  const dir = absoluteLocation(settings.tensorboardDir);
+  // A relative folder could be another one where the ranks run.
+  const shownDir = port === undefined ? {} : { [settingsTable.tensorboardDir.env as string]: dir };
   const surrounded = {
     command,
     options,
     settings,
-    environment: { ...environment, ...runNameVariable() },
+    environment: { ...environment, ...runNameVariable(), ...shownDir },
     driverEnvironment,
     stdout,
     stderr,
@@ -119,25 +125,55 @@ async function runParsed(
     clock,
   };
   if (options.keepGoing) checkKeepGoing(settings);
+  let tensorboard: TensorBoardProcess | undefined;
+  if (port !== undefined) {
+    const { TensorBoardProcess } = await import('./tensorboard/tensorboard-process.ts');
+    const { tensorboardCommand } = settings;
+    tensorboard = TensorBoardProcess.start({
+      command: tensorboardCommand,
+      dir,
+      port,
+      environment: driverEnvironment,
+      say,
+    });
+  }
+  try {
+    const job = await startJob(surrounded);
+    onStart(job);
+    return await job.finish();
+  } finally {
+    await tensorboard?.stop();
+  }
+}
+
+async function startJob(
+  surrounded: Omit<Launch, 'plan'> & { readonly clock: StartClock },
+): Promise<Started & Pick<Job, 'finish'>> {
+  const { options, settings, driverEnvironment, say, clock } = surrounded;
   if (isElastic(settings)) {
     const { startElasticJob } = await import('./elastic/start.ts');
-    const job = await startElasticJob(surrounded);
-    onStart(job);
-    return job.finish();
+    return startElasticJob(surrounded);
   }
   const plan = await planHosts(options, settings.startTimeoutMs, driverEnvironment);
   clock.mark('resolve');
+  const first = plan.slots[0]?.hostname ?? '';
+  if (
+    options.tensorboardPort !== undefined &&
+    plan.remoteNames.has(first) &&
+    isLocal(settings.tensorboardDir)
+  )
+    say(
+      `Rank 0 runs on ${first} and writes the summaries there. TensorBoard runs here: give --tensorboard-logdir a folder that both share.`,
+    );
   // --pin-cores has a warning of its own, and mpirun counts cores itself.
   const isOurs = settings.transport !== 'mpi' && !settings.pinCores;
   const localRanks = plan.slots.filter(({ hostname }) => !plan.remoteNames.has(hostname)).length;
   const hint = isOurs ? crowdedHint(localRanks) : undefined;
   if (hint !== undefined) say(hint);
   const launch = { ...surrounded, plan };
-  const job = await (settings.transport === 'mpi'
+  return settings.transport === 'mpi'
     ? (await import('./mpirun/start.ts')).startMpirunJob(launch)
-    : Job.start(jobRequest(launch)));
-  onStart(job);
-  return job.finish();
+    : Job.start(jobRequest(launch));
 }
 
 function checkKeepGoing(settings: Settings): void {

@@ -106,6 +106,9 @@ function takesValue(owner: Owner): boolean {
  * Node's parser knows only `-x` and `--word`, but Horovod also has flags such as `-np`. They are parsed as `--np`.
  */
 function rewrite(argument: string, owners: ReadonlyMap<string, Owner>): string {
+  const owner = owners.get(argument);
+  if (owner !== undefined && owner.kind !== 'foreign' && 'bare' in owner.flag)
+    return `${argument}=${owner.flag.bare}`;
   const name = argument.split('=', 1)[0] as string;
   return /^-\w[\w-]/.test(name) && owners.has(name) ? `-${argument}` : argument;
 }

@@ -44,6 +44,7 @@ export function helpText(): string {
 
 /** '-np, --num-proc N' */
 export function flagText(flag: Flag): string {
+  if ('bare' in flag) return `${flag.names.join(', ')}[=${flag.operand}]`;
   return `${flag.names.join(', ')}${'operand' in flag ? ` ${flag.operand}` : ''}`;
 }
 

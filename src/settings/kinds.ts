@@ -110,6 +110,12 @@ export const portNumber: Kind<number> = {
   },
 };
 
+/** 0: any free port. */
+export const portOrAny: Kind<number> = {
+  accepts: 'a port from 1 to 65535, or 0 for any free one',
+  parse: (text) => (text.trim() === '0' ? 0 : portNumber.parse(text)),
+};
+
 /** IPv6 addresses are written in brackets: [::1]:4000. */
 export const hostAndPort: Kind<string> = {
   accepts: 'host:port',

@@ -35,6 +35,8 @@ export type Flag =
       readonly names: readonly string[];
       /** What --help calls the value. */
       readonly operand: string;
+      /** The value may be left out, and is then this one; given, it comes after an equals sign: `--tensorboard=6006`. */
+      readonly bare?: string;
       /** For a flag whose unit differs from the variable's. */
       readonly kind?: Kind<unknown>;
       readonly toText?: (text: string) => string;

@@ -1,6 +1,6 @@
 // Options of horovodrun itself: flags without a variable.
 
-import { anyText, boolean, integer, nameList, portNumber } from '../kinds.ts';
+import { anyText, boolean, integer, nameList, portNumber, portOrAny } from '../kinds.ts';
 import { inGroup, type SettingsOf } from '../setting.ts';
 
 export interface LaunchOptions {
@@ -16,6 +16,8 @@ export interface LaunchOptions {
   readonly mpiArgs: string | undefined;
   readonly bindingArgs: string | undefined;
   readonly outputFilename: string | undefined;
+  /** Undefined: TensorBoard is not started. */
+  readonly tensorboardPort: number | undefined;
   readonly prefixOutput: boolean;
   readonly prefixTimestamp: boolean;
   readonly verbose: boolean;
@@ -102,6 +104,11 @@ export const launchTable: SettingsOf<LaunchOptions> = {
       flags: [{ names: ['--output-filename'], operand: 'DIRECTORY' }],
       kind: anyText,
       text: 'Also write the output of each rank to DIRECTORY/rank.<rank>/stdout and stderr; of an elastic job, to worker.<number>/. DIRECTORY may be a URL, such as hdfs://…, to which the files are copied when the job has ended.',
+    },
+    tensorboardPort: {
+      flags: [{ names: ['--tensorboard'], operand: 'PORT', bare: '0' }],
+      kind: portOrAny,
+      text: 'Start TensorBoard for --tensorboard-logdir on this host, at 127.0.0.1, and print its URL. It ends with the job. Without PORT, a free port is taken.',
     },
     prefixOutput: {
       flags: [{ names: ['--no-prefix-output'], text: '0' }],
