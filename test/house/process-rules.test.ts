@@ -20,6 +20,7 @@ const allowedState: Readonly<Record<string, string>> = {
   'src/adapters/tensorflow/backend/tfjs-node-memory.ts memories': 'by backend of TensorFlow.js',
   'src/adapters/tensorflow/backend/wasm/native-kernels.ts kernelsOf': 'by WASM module',
   'src/adapters/divergence/divergence-guard.ts notes': 'by context',
+  'src/adapters/divergence/divergence-guard.ts broadcastsEnded': 'by context and process set',
   'src/adapters/keras/callbacks/horovod-callback.ts unwrapped': "by the user's optimizer",
   'src/adapters/tensorflow/broadcast-notes.ts notes': "by the user's variable",
   'src/adapters/tensorflow/optimizer/distributed-optimizer.ts steppers': "by the user's optimizer",
