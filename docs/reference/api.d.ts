@@ -2043,8 +2043,10 @@ export declare class Meter implements DataSource {
     taken: number;
     ahead: number;
     aheadLimit: number;
-    /** A run begins, which the rank's watch is told of. Returns what ends it. */
-    begin(watch: DataWatch | undefined, advice: Advice): () => void;
+    /** A run begins, which the rank's watch is told of. `advice` as a text: its stages run elsewhere. Returns what ends it. */
+    begin(watch: DataWatch | undefined, advice: Advice | string): () => void;
+    /** The loop waits, and not for its first batch. */
+    get isWaiting(): boolean;
     /** The loop asks for a batch. */
     waits(at: number): void;
     /** There is none: the pass is over. */

@@ -14,3 +14,9 @@ export function failAt30(value: number): number {
   if (value === 30) throw new Error('thirty');
   return value;
 }
+
+/** Keeps a thread busy for a millisecond. */
+export function slow(value: number): number {
+  for (const until = performance.now() + 1; performance.now() < until; );
+  return value;
+}

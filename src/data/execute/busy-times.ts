@@ -16,6 +16,10 @@ export class BusyTimes {
     for (const [stage, ms] of Object.entries(times)) this.add(stage, ms);
   }
 
+  read(): StageTimes {
+    return { ...this.#times };
+  }
+
   /** What has come together since the last time. */
   take(): StageTimes | undefined {
     const times = this.#times;

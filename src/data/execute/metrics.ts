@@ -54,10 +54,10 @@ export class Meter implements DataSource {
   /** Since when the loop waits; undefined: it does not. */
   #waitsSince: number | undefined;
   #watch: DataWatch | undefined;
-  #advice: Advice | undefined;
+  #advice: Advice | string | undefined;
 
-  /** A run begins, which the rank's watch is told of. Returns what ends it. */
-  begin(watch: DataWatch | undefined, advice: Advice): () => void {
+  /** A run begins, which the rank's watch is told of. `advice` as a text: its stages run elsewhere. Returns what ends it. */
+  begin(watch: DataWatch | undefined, advice: Advice | string): () => void {
     this.#advice = advice;
     this.#watch = watch;
     const remove = watch?.add(this);
@@ -65,6 +65,11 @@ export class Meter implements DataSource {
       this.#waitsSince = undefined;
       remove?.();
     };
+  }
+
+  /** The loop waits, and not for its first batch. */
+  get isWaiting(): boolean {
+    return this.#waitsSince !== undefined && this.#startedAt !== undefined;
   }
 
   /** The loop asks for a batch. */
@@ -120,13 +125,16 @@ export class Meter implements DataSource {
   }
 
   busyMs(): ReadonlyMap<string, number> {
-    const threads = Math.max(1, this.#advice?.threads ?? 1);
-    const isOfReader = (stage: string) => this.#advice?.readerStages.includes(stage) ?? false;
-    return new Map([...this.#busyMs].map(([stage, ms]) => [stage, isOfReader(stage) ? ms : ms / threads]));
+    const { threads = 1, readerStages = [] } = typeof this.#advice === 'object' ? this.#advice : {};
+    const isOfReader = (stage: string) => readerStages.includes(stage);
+    return new Map(
+      [...this.#busyMs].map(([stage, ms]) => [stage, isOfReader(stage) ? ms : ms / Math.max(1, threads)]),
+    );
   }
 
   advice(shares: ReadonlyMap<string, number>): string {
-    return this.#advice === undefined ? '' : adviceOn(shares, this.#advice);
+    const advice = this.#advice ?? '';
+    return typeof advice === 'string' ? advice : adviceOn(shares, advice);
   }
 
   read(): DataMetrics {

@@ -184,7 +184,8 @@ export async function openRun(request: RunRequest): Promise<Run> {
   return { iteration: new Iteration(options), feed, release: (batch) => memory.release(batch) };
 }
 
-function adviceFor(request: RunRequest): Advice {
+/** How the pipeline runs, for advice on its stages. */
+export function adviceFor(request: FeedRequest): Advice {
   const { plan, settings } = request;
   return {
     threads: threadsOf(request, plan.stages.slice(0, plan.localFrom)),

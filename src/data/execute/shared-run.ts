@@ -8,7 +8,7 @@ import { Iteration } from './iteration.ts';
 import type { CacheStore } from './memory-cache.ts';
 import { Meter } from './metrics.ts';
 import type { IndexedFile } from './pieces.ts';
-import { itemsOfEpochs, openFeed, orderOf, type Place, readerOf, stagesOf } from './run.ts';
+import { adviceFor, itemsOfEpochs, openFeed, orderOf, type Place, readerOf, stagesOf } from './run.ts';
 import { SharedFeed } from './shared-feed.ts';
 import { allocatePlain } from './stack.ts';
 import type { Cursor, Step } from './steps.ts';
@@ -38,6 +38,8 @@ export class SharedRun {
   readonly #feed: SharedFeed;
   readonly #stages: MainStages;
   readonly #cache: OpenCache | undefined;
+  /** Of all iterations together: only what the stages do is of interest. */
+  readonly #meter = new Meter();
 
   private constructor(
     request: SharedRunRequest,
@@ -49,6 +51,7 @@ export class SharedRun {
     this.#feed = feed;
     this.#stages = stages;
     this.#cache = cache;
+    this.#meter.begin(undefined, adviceFor({ ...request, functions: [], columns: undefined }));
   }
 
   static async open(request: SharedRunRequest): Promise<SharedRun> {
@@ -76,7 +79,7 @@ export class SharedRun {
       steps: { ...steps, plan: { ...plan, prefetch: 2 } },
       feed: this.#feed.part(),
       cache: this.#cache,
-      meter: new Meter(),
+      meter: this.#meter,
       memoryBytes: settings.dataMemoryMb * 2 ** 20,
       cursor: plan.isUncounted
         ? {
@@ -88,6 +91,11 @@ export class SharedRun {
       given,
       onTaken,
     });
+  }
+
+  /** By stage: the time in which it was busy, divided by how many threads run it. */
+  busyMs(): ReadonlyMap<string, number> {
+    return this.#meter.busyMs();
   }
 
   async close(): Promise<void> {

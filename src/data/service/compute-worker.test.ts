@@ -4,65 +4,17 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { describe, test } from 'node:test';
+import { ComputeJob } from '../../../test/support/compute-job.ts';
 import { distribute, sendToDataService, tfDataService } from '../data-service.ts';
 import type { Dataset } from '../dataset.ts';
 import { rangeDataset } from '../sources.ts';
 import { TfDataServiceConfig } from './config.ts';
 import { Registry } from './registry.ts';
-import type { DispatcherSide } from './registry-messages.ts';
 import type { ProcessingMode } from './requests.ts';
 import { runComputeWorker, runDispatcher } from './worker-process.ts';
 
 const samples = 512;
 const upTo = (count: number) => Array.from({ length: count }, (_, each) => each);
-
-/** A compute job of this process. */
-class ComputeJob {
-  readonly config: TfDataServiceConfig;
-  readonly #registry: Registry;
-  readonly #ending = new AbortController();
-  readonly #running: Promise<unknown>[] = [];
-
-  static async start(
-    dispatchers: number,
-    side: DispatcherSide,
-    workersPerDispatcher = 1,
-  ): Promise<ComputeJob> {
-    const key = randomBytes(32).toString('hex');
-    const fields = {
-      dispatchers,
-      workersPerDispatcher,
-      dispatcherSide: side,
-      key,
-      timeout: 20,
-      incarnation: 1,
-    };
-    const registry = await Registry.start({ ...fields, onShutdown: async () => {} });
-    return new ComputeJob(registry, new TfDataServiceConfig({ ...fields, addresses: registry.addresses }));
-  }
-
-  private constructor(registry: Registry, config: TfDataServiceConfig) {
-    this.#registry = registry;
-    this.config = config;
-    const { signal } = this.#ending;
-    for (let index = 0; index < config.dispatchers * config.workersPerDispatcher; index++) {
-      const client = config.computeClient();
-      const dispatcher = Math.floor(index / config.workersPerDispatcher);
-      const member = { config, client, signal };
-      const worker = { index, dispatcher, threads: 0, modules: process.cwd(), log: () => {} };
-      const parts = [runComputeWorker({ ...member, ...worker })];
-      if (config.dispatcherSide === 'compute' && index % config.workersPerDispatcher === 0)
-        parts.push(runDispatcher({ ...member, index: dispatcher }));
-      this.#running.push(Promise.all(parts).finally(() => client.close()));
-    }
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#ending.abort();
-    await Promise.all(this.#running);
-    await this.#registry.close();
-  }
-}
 
 const datasetOf = () => rangeDataset(0, samples, { shuffle: { seed: 6, pool: 'all' } }).batch(16) as Dataset;
 

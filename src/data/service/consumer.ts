@@ -15,6 +15,7 @@ import { dialLink, type Link } from './link.ts';
 import type { JobRequest, Message, ToConsumer, WireReport, WorkerPlace } from './messages.ts';
 import { including, type Ranges } from './ranges.ts';
 import type { DispatcherSource } from './service-parts.ts';
+import { TrainerWaits, type Waits } from './trainer-waits.ts';
 import { workerChannel } from './worker.ts';
 
 /** What the training loop wants. */
@@ -22,6 +23,7 @@ export type ConsumerOrder =
   | { readonly kind: 'taken'; readonly era: number; readonly id: BatchId }
   | { readonly kind: 'mark'; readonly number: number }
   | { readonly kind: 'restore'; readonly attempt: number; readonly consumers: number; readonly cut: Cut }
+  | ({ readonly kind: 'waits' } & Waits)
   | { readonly kind: 'close' };
 
 export type ConsumerEvent =
@@ -109,6 +111,7 @@ export class Consumer {
   #taken: Ranges[] = [];
   #mark = 0;
   #restoring: Extract<ConsumerOrder, { kind: 'restore' }> | undefined;
+  readonly #waits = new TrainerWaits((share) => this.#dispatcher?.send({ kind: 'starved', share }));
 
   constructor(options: ConsumerOptions) {
     this.#options = options;
@@ -130,6 +133,9 @@ export class Consumer {
         this.#restoring = order;
         this.#request = { ...this.#request, consumers: order.consumers };
         if (this.#job !== undefined) this.#tell({ ...order, consumer: 0 });
+        return;
+      case 'waits':
+        this.#waits.hear(order);
         return;
       case 'close':
         this.close();
@@ -157,6 +163,7 @@ export class Consumer {
   #end(): void {
     this.#isOver = true;
     clearTimeout(this.#waiting);
+    this.#waits.close();
     this.#closing.abort();
     this.#dispatcher?.close();
     for (const { controller, link } of this.#workers.values()) {

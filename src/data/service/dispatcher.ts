@@ -145,6 +145,10 @@ export class Dispatcher {
         else if (member.kind === 'consumer')
           member.job.consumerEvent(member.consumer, message.event as never);
         return member;
+      case 'starved':
+        if (member.kind !== 'consumer') break;
+        member.job.consumerStarved(member.consumer, message.share);
+        return member;
       case 'prepared':
         if (member.kind !== 'worker') break;
         this.#jobById(message.job)?.workerPrepared(member.worker, message);

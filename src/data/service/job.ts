@@ -40,6 +40,20 @@ interface Prepared {
 interface Consumer {
   readonly link: Link;
   report: WireReport | null;
+  /** How much of its time its loop waits for data; null: unknown. */
+  starved: number | null;
+}
+
+/** What is shown of a job. */
+export interface JobFigures {
+  readonly name: string;
+  readonly epoch: number;
+  /** Batches of the epoch that were taken. */
+  readonly done: number;
+  /** Of an epoch; null: nobody knows yet. */
+  readonly batches: number | null;
+  /** Of each consumer that is there: how much of its time its loop waits; null: unknown. */
+  readonly starved: readonly (number | null)[];
 }
 
 type Event = Exclude<LedgerEvent, { kind: 'worker-lost' | 'consumer' | 'report' }>;
@@ -82,7 +96,7 @@ export class Job {
   }
 
   /** For status pages. */
-  describe(): { name: string; consumers: number; epoch: number; done: number; batches: number | null } {
+  describe(): JobFigures {
     const { request } = this.#options;
     const ledger = this.#ledger;
     const groups = ledger?.groups.slice(0, -1) ?? [];
@@ -90,10 +104,10 @@ export class Job {
     const isKnown = lengths.every((length) => length !== null);
     return {
       name: request.name,
-      consumers: this.#consumers.size,
       epoch: ledger?.epoch ?? 0,
       done: groups.reduce((sum, { taken }) => sum + countOf(taken), 0),
       batches: isKnown ? lengths.reduce((sum: number, length) => sum + (length ?? 0), 0) : null,
+      starved: [...this.#consumers].sort(([a], [b]) => a - b).map(([, { starved }]) => starved),
     };
   }
 
@@ -106,7 +120,7 @@ export class Job {
       before.link.close();
       this.#apply({ kind: 'consumer', consumer, isHere: false });
     }
-    this.#consumers.set(consumer, { link, report });
+    this.#consumers.set(consumer, { link, report, starved: null });
     this.sendWorkers();
     if (this.#ledger !== undefined) this.#greet(consumer);
     else this.#openLedger();
@@ -130,6 +144,11 @@ export class Job {
 
   consumerEvent(consumer: number, event: Event): void {
     this.#apply({ ...event, consumer } as LedgerEvent);
+  }
+
+  consumerStarved(consumer: number, share: number | null): void {
+    const found = this.#consumers.get(consumer);
+    if (found !== undefined) found.starved = share;
   }
 
   workerCame(): void {

@@ -103,6 +103,8 @@ export type Message =
   | { readonly kind: 'workers'; readonly workers: readonly WorkerPlace[]; readonly lastLoss: string }
   | { readonly kind: 'answer'; readonly message: ToConsumer }
   | { readonly kind: 'leave' }
+  /** How much of its time the loop waits, from 0 to 1; null: it does not run. */
+  | { readonly kind: 'starved'; readonly share: number | null }
   // Consumer and worker
   | { readonly kind: 'receive'; readonly job: string; readonly consumer: number }
   | {
@@ -119,6 +121,7 @@ type Check = (value: unknown) => boolean;
 
 const isText: Check = (value) => typeof value === 'string';
 const isWhole: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
+const isShare: Check = (value) => typeof value === 'number' && value >= 0 && value <= 1;
 const isBoolean: Check = (value) => typeof value === 'boolean';
 const isObject: Check = (value) => typeof value === 'object' && value !== null;
 const orNull =
@@ -213,6 +216,7 @@ const messages: Readonly<Record<Kind, Check>> = {
   workers: shaped({ workers: listOf(shaped({ worker: isWhole, ...place })), lastLoss: isText }),
   answer: shaped({ message: isObject }),
   leave: () => true,
+  starved: shaped({ share: orNull(isShare) }),
   receive: shaped({ job: isText, consumer: isWhole }),
   batch: shaped({ id: isId, era: isWhole, round: orNull(isWhole), value: optional(isObject) }),
 };

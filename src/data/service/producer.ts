@@ -6,6 +6,7 @@ import { HorovodError } from '../../errors.ts';
 import { pathOf } from '../../files/location.ts';
 import type { Files } from '../../files/registry.ts';
 import type { Settings } from '../../settings/table.ts';
+import { BusyTimes } from '../execute/busy-times.ts';
 import { shareIndex } from '../execute/file-indexes.ts';
 import { FolderCache } from '../execute/folder-cache.ts';
 import type { Iteration } from '../execute/iteration.ts';
@@ -89,6 +90,8 @@ export class Producer {
   readonly #counted: Counted;
   /** By copy. */
   readonly #runs = new Map<number, Promise<SharedRun>>();
+  /** Those of them that are open. */
+  readonly #open: SharedRun[] = [];
   /** By epoch and group. */
   readonly #groups = new Map<string, GroupRun>();
   #isClosed = false;
@@ -139,6 +142,13 @@ export class Producer {
   /** Nothing that was begun is of use any more. */
   forget(): void {
     this.#groups.clear();
+  }
+
+  /** By stage: the milliseconds in which it was busy, divided by how many threads run it. */
+  busyTimes(): BusyTimes {
+    const times = new BusyTimes();
+    for (const run of this.#open) times.addAll(Object.fromEntries(run.busyMs()));
+    return times;
   }
 
   async close(): Promise<void> {
@@ -294,6 +304,8 @@ export class Producer {
         cache: this.#cacheStore(),
       });
       this.#runs.set(copy, run);
+      // Whoever waits for it sees what is wrong.
+      run.then((opened) => this.#open.push(opened)).catch(() => {});
     }
     return run;
   }

@@ -141,7 +141,8 @@ export const beforeAll = -1;
 
 const maxAddresses = 64;
 const maxTextLength = 256;
-const maxReportLength = 8192;
+/** Of the JSON of one report. */
+export const maxReportLength = 8192;
 
 const origin: Fields = { host: isShort, pid: isCount };
 const optional = (value: unknown): boolean => value === undefined || isCount(value);

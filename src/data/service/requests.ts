@@ -136,6 +136,7 @@ function requestOf(
       (openContext()?.world.size ?? 1) > 1
         ? allgatherObjectSync(own, { name: `horovod.data.service.${jobName ?? 'own'}` })
         : [own],
+    watch: () => openContext()?.data,
     openHost: (job, consumer) =>
       new ThreadHost({
         config: config.toJSON(),

@@ -3,6 +3,7 @@
 // takes what was made of it.
 
 import { HorovodError } from '../../errors.ts';
+import type { DataWatch } from '../../observe/status/data-watch.ts';
 import { invalid } from '../../operations/check-options.ts';
 import { driveAsync, driveSync, type Steps } from '../execute/maybe-async.ts';
 import type { Meter } from '../execute/metrics.ts';
@@ -22,6 +23,7 @@ import { countOf, including, type Ranges } from './ranges.ts';
 import { quotaFor } from './rounds.ts';
 import { epochEnd, type OpenedJob, ServiceSession, type TakenRanges } from './service-session.ts';
 import { type Arrived, boundary, TrainerStages } from './trainer-stages.ts';
+import { WaitTeller } from './trainer-waits.ts';
 
 /** How a dataset gets its batches. */
 export interface ServiceRequest {
@@ -40,6 +42,8 @@ export interface ServiceRequest {
   readonly generation: () => number;
   /** Batches ahead, where the dataset does not say. */
   readonly depth: number;
+  /** Of this rank; it gives nothing in a process that is in no job. */
+  readonly watch?: (() => DataWatch | undefined) | undefined;
   readonly openHost: (request: JobRequest, consumer: number) => ConsumerHost;
   /** Collective: what all trainers give. */
   readonly gather: (own: TrainerProgress) => readonly TrainerProgress[];
@@ -67,6 +71,10 @@ export interface ServiceDataOptions {
   readonly request: ServiceRequest;
   readonly meter: Meter;
 }
+
+/** For a rank that waits long. */
+const advice =
+  'it comes from a data service, which is slower than the training. `horovod status` with the config of the service shows what its workers do: start more of them (horovod compute-worker … --join), or make the busiest stage faster.';
 
 const attemptsPerGeneration = 2 ** 20;
 
@@ -117,6 +125,7 @@ export class ServiceData {
         'batch()',
         `call it before ${request.call}: how many elements there are is not known here, so it could wait for more than come`,
       );
+    const teller = new WaitTeller(meter, (waits) => session.tell(waits));
     let isOver = false;
     /** A batch may be held until its epoch ends, which the dispatcher says only when all are taken: so they are counted, too. */
     const pull = function* (
@@ -131,6 +140,7 @@ export class ServiceData {
           this.#owedEnd = session.epoch;
           return boundary;
         }
+        if (!session.isReady) teller.waits(performance.now());
         const next = yield* session.next(isSync);
         if (next === epochEnd) {
           if (this.#owedEnd === session.epoch - 1) continue;
@@ -154,9 +164,13 @@ export class ServiceData {
         (id) => session.taken(id),
       );
       meter.ahead = session.ahead;
-      meter.waited(performance.now());
+      const now = performance.now();
+      if (arrived === undefined) meter.rests();
+      else meter.waited(now);
+      teller.goesOn(now);
       return arrived === undefined ? undefined : handOut(arrived);
     };
+    const endWatch = meter.begin(request.watch?.(), advice);
     const isBatched = plan.batch !== undefined || stages.isBatched;
     const handOut = ({ value, ids, weight, count, place }: Arrived) => {
       for (const id of ids) session.taken(id);
@@ -176,7 +190,7 @@ export class ServiceData {
         nextSync: () => driveSync(take(true)),
       },
       // Batches that have arrived are for the next iterator.
-      feed: { close: async () => {} },
+      feed: { close: async () => endWatch() },
       release: () => {},
     };
   }

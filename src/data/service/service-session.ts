@@ -12,6 +12,7 @@ import type { ConsumerHost } from './consumer-host.ts';
 import type { Layout } from './layout.ts';
 import type { BatchId, Cut } from './ledger-state.ts';
 import { including, type Ranges } from './ranges.ts';
+import type { Waits } from './trainer-waits.ts';
 
 export interface OpenedJob {
   readonly layout: Layout;
@@ -71,6 +72,11 @@ export class ServiceSession {
     return this.#opened;
   }
 
+  /** next() does not have to wait. */
+  get isReady(): boolean {
+    return this.#due() !== undefined || (this.#era !== undefined && this.#ended >= this.#epoch);
+  }
+
   /** Batches that are here and not taken. */
   get ahead(): number {
     return this.#queue.length;
@@ -119,6 +125,11 @@ export class ServiceSession {
     }
     groups[id.group] = including(groups[id.group] ?? [], id.ordinal);
     this.#host.order({ kind: 'taken', era, id });
+  }
+
+  /** How long the loop waits: shown elsewhere. */
+  tell(waits: Waits): void {
+    this.#host.order({ kind: 'waits', ...waits });
   }
 
   /** A consistent cut: all consumers call it at the same step. */

@@ -10,6 +10,7 @@ import { readSettings } from '../../settings/read-settings.ts';
 import type { TfDataServiceConfig } from './config.ts';
 import { Dispatcher } from './dispatcher.ts';
 import type { ComputeClient } from './registry-client.ts';
+import { dispatcherReport, WorkerReports } from './reports.ts';
 import { DispatcherSource } from './service-parts.ts';
 import { Worker } from './worker.ts';
 
@@ -65,7 +66,9 @@ export async function runComputeWorker(options: ComputeWorkerOptions): Promise<v
     memoryBytes: options.memoryBytes ?? settings.dataMemoryMb * 2 ** 20,
     networkInterfaces: settings.networkInterfaces,
   });
-  const taking: Promise<void>[] = [];
+  /** The next dispatcher, which is opened here or tries to be. */
+  let taking: Promise<void> | undefined;
+  let saysLoss = true;
   let reporting: NodeJS.Timeout | undefined;
   try {
     const { number } = await client.registerWorker(index, worker.addresses, { signal });
@@ -75,7 +78,11 @@ export async function runComputeWorker(options: ComputeWorkerOptions): Promise<v
       const turn = await turnOf(client, index, number, signal);
       try {
         await find.connect(
-          async (place, timeoutMs) => ({ reason: await worker.serve(place, number, { timeoutMs, signal }) }),
+          async (place, timeoutMs) => {
+            const reason = await worker.serve(place, number, { timeoutMs, signal });
+            saysLoss = true;
+            return { reason };
+          },
           { timeoutMs: turnMs * (turn + 1), signal },
         );
       } catch (error) {
@@ -84,8 +91,12 @@ export async function runComputeWorker(options: ComputeWorkerOptions): Promise<v
         if (error.code === 'ERR_HVD_SHUT_DOWN') throw error;
         // On the training side there is none between two training jobs. On the compute side there was one, or its rank is late.
         if (config.dispatcherSide !== 'compute' || !find.hasSeen) continue;
-        log(`dispatcher ${index} is lost (${error.detail.replace(/\.$/, '')}); opening the next one.`);
-        taking.push(takeOver(options, index));
+        if (saysLoss)
+          log(`dispatcher ${index} is lost (${error.detail.replace(/\.$/, '')}); opening the next one.`);
+        taking ??= takeOver(options, index, saysLoss).finally(() => {
+          taking = undefined;
+        });
+        saysLoss = false;
         await sleep(turnMs, undefined, { signal }).catch(() => undefined);
       }
     }
@@ -94,7 +105,7 @@ export async function runComputeWorker(options: ComputeWorkerOptions): Promise<v
   } finally {
     clearInterval(reporting);
     await worker.close();
-    await Promise.all(taking);
+    await taking;
   }
 }
 
@@ -117,14 +128,7 @@ export async function runDispatcher(options: RunDispatcherOptions): Promise<void
     dispatcher.begin(incarnation);
     onOpen?.({ incarnation, addresses });
     reporting = setInterval(() => {
-      const jobs = dispatcher.describe().jobs.map(({ name, epoch, done, batches, consumers }) => ({
-        name,
-        epoch,
-        ...(batches === null || batches === 0 ? {} : { done: Math.min(1, done / batches) }),
-        // Trainers show their waits in the status of their own job.
-        starved: Array.from({ length: consumers }, () => null),
-      }));
-      client.reportDispatcher(index, { jobs });
+      client.reportDispatcher(index, dispatcherReport(dispatcher.describe().jobs));
     }, reportMs).unref();
     await replacement(client, index, incarnation, signal);
   } catch (error) {
@@ -160,7 +164,11 @@ async function replacement(
   }
 }
 
-async function takeOver({ config, client, signal, log }: ComputeWorkerOptions, index: number): Promise<void> {
+async function takeOver(
+  { config, client, signal, log }: ComputeWorkerOptions,
+  index: number,
+  saysWhyNot: boolean,
+): Promise<void> {
   try {
     await runDispatcher({
       config,
@@ -172,7 +180,8 @@ async function takeOver({ config, client, signal, log }: ComputeWorkerOptions, i
     });
   } catch (error) {
     // Another worker was first, or the old one is still there.
-    if (!signal.aborted) log(`dispatcher ${index} is not opened here: ${(error as Error).message}`);
+    if (saysWhyNot && !signal.aborted)
+      log(`dispatcher ${index} is not opened here: ${(error as Error).message}`);
   }
 }
 
@@ -198,16 +207,9 @@ async function turnOf(
 }
 
 function startReports(worker: Worker, client: ComputeClient, number: number): NodeJS.Timeout {
-  let before = { at: performance.now(), ...worker.describe() };
-  return setInterval(() => {
-    const now = { at: performance.now(), ...worker.describe() };
-    const seconds = (now.at - before.at) / 1000;
-    client.reportWorker(number, {
-      batchesPerSecond: (now.batches - before.batches) / seconds,
-      bytesPerSecond: (now.bytes - before.bytes) / seconds,
-      leases: now.leases,
-      arena: now.share,
-    });
-    before = now;
-  }, reportMs).unref();
+  const reports = new WorkerReports(performance.now(), worker.describe());
+  return setInterval(
+    () => client.reportWorker(number, reports.look(performance.now(), worker.describe())),
+    reportMs,
+  ).unref();
 }

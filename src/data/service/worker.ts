@@ -8,6 +8,7 @@ import type { Files } from '../../files/registry.ts';
 import { channelDigest, type Identity } from '../../net/handshake.ts';
 import { type Incoming, Listener, type ListenerOptions } from '../../net/listener.ts';
 import type { Settings } from '../../settings/table.ts';
+import { BusyTimes } from '../execute/busy-times.ts';
 import { plainError } from '../execute/thread-messages.ts';
 import { encodeValue, type ValueLayout } from './batch-bytes.ts';
 import { dispatcherChannel } from './dispatcher.ts';
@@ -15,6 +16,7 @@ import { keyOf, type LedgerEvent, type LedgerMessage } from './ledger-state.ts';
 import { dialLink, Link } from './link.ts';
 import type { Message } from './messages.ts';
 import { Producer } from './producer.ts';
+import type { WorkerFigures } from './reports.ts';
 import type { DispatcherPlace } from './service-parts.ts';
 
 export interface WorkerOptions {
@@ -73,6 +75,8 @@ export class Worker {
   #isClosed = false;
   #madeBatches = 0;
   #madeBytes = 0;
+  /** Of jobs that have ended. */
+  readonly #pastTimes = new BusyTimes();
 
   static async open(options: WorkerOptions): Promise<Worker> {
     const token = randomBytes(12).toString('hex');
@@ -103,7 +107,7 @@ export class Worker {
   }
 
   /** Made so far. */
-  describe(): { batches: number; bytes: number; leases: number; share: number } {
+  describe(): WorkerFigures {
     const jobs = [...this.#jobs.values()];
     const held = jobs.flatMap(({ made }) => [...made.values()]);
     return {
@@ -115,6 +119,7 @@ export class Worker {
         1,
         held.reduce((sum, { payload }) => sum + bytesOf(payload), 0) / this.#options.memoryBytes,
       ),
+      busy: this.#busyTimes(jobs).read(),
     };
   }
 
@@ -411,7 +416,16 @@ export class Worker {
       link.close();
       this.#links.delete(link);
     }
-    await job.producer?.close();
+    if (job.producer === undefined) return;
+    this.#pastTimes.addAll(job.producer.busyTimes().read());
+    await job.producer.close();
+  }
+
+  #busyTimes(jobs: readonly WorkerJob[]): BusyTimes {
+    const all = new BusyTimes();
+    all.addAll(this.#pastTimes.read());
+    for (const { producer } of jobs) all.addAll(producer?.busyTimes().read());
+    return all;
   }
 }
 
