@@ -2,9 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { after, before, describe, type TestContext, test } from 'node:test';
 import * as tf from '@tensorflow/tfjs';
 import { BestModelCheckpoint } from '../../../src/adapters/keras/callbacks/best-model-checkpoint.ts';
 import { ModelCheckpoint } from '../../../src/adapters/keras/callbacks/model-checkpoint.ts';
@@ -22,12 +23,25 @@ import { readFile, readTextFile, statusOf } from '../../../src/files/read-file.t
 import type { Files } from '../../../src/files/registry.ts';
 import { parseTokenFile } from '../../../src/files/webhdfs/tokens.ts';
 import type { FileSettings } from '../../../src/settings/table.ts';
-import { spawnRanks } from '../../../src/testing/spawn-ranks.ts';
+import { spawnRanks, startHorovodrun } from '../../../src/testing/spawn-ranks.ts';
 import { filesForTests } from '../../support/files.ts';
 import { type HdfsCluster, hadoopLib, hdfsBlockSize, killed, startHdfs } from '../../support/hdfs-cluster.ts';
-import { fixturePath } from '../../support/repository.ts';
+import { fixturePath, repository } from '../../support/repository.ts';
 
 const hadoop = hadoopLib();
+
+/** Two compute workers until the test ends; returns where their config is. */
+function startService(t: TestContext, env: NodeJS.ProcessEnv): string {
+  const folder = mkdtempSync(join(tmpdir(), 'horovod-data-service-'));
+  const path = join(folder, 'compute.json');
+  const run = startHorovodrun(['-np', '2', 'horovod', 'compute-worker', path], { env, cwd: repository });
+  t.after(async () => {
+    run.child.kill('SIGTERM');
+    await run.ended;
+    rmSync(folder, { recursive: true });
+  });
+  return path;
+}
 
 describe('HDFS', { skip: 'reason' in hadoop && hadoop.reason }, () => {
   let cluster: HdfsCluster;
@@ -204,44 +218,48 @@ describe('HDFS', { skip: 'reason' in hadoop && hadoop.reason }, () => {
     }
   });
 
-  test('a training on its files is killed in mid-epoch and resumes, and ends with the weights of one that was not disturbed', async () => {
-    const samples = Array.from({ length: 200 }, (_, i) => {
-      const x = Float32Array.from({ length: 4 }, (_, at) => Math.sin(i * 4 + at));
-      return { x, y: Float32Array.of((x[0] as number) - 2 * (x[3] as number)) };
+  for (const isService of [false, true]) {
+    const where = isService ? ', read by two compute workers,' : '';
+    test(`a training on its files${where} is killed in mid-epoch and resumes, and ends with the weights of one that was not disturbed`, async (t) => {
+      const samples = Array.from({ length: 200 }, (_, i) => {
+        const x = Float32Array.from({ length: 4 }, (_, at) => Math.sin(i * 4 + at));
+        return { x, y: Float32Array.of((x[0] as number) - 2 * (x[3] as number)) };
+      });
+      const root = `hdfs:///user/hvd/resume${isService ? '-service' : ''}`;
+      const hadoopEnv = { HADOOP_CONF_DIR: cluster.confDir, HADOOP_USER_NAME: 'hvd' };
+      const env = { ...hadoopEnv, HOROVOD_DATA_THREADS: '1' };
+      Object.assign(process.env, hadoopEnv);
+      try {
+        await writeTfRecords(samples, `${root}/train-{shard}.tfrecord`, { shards: 3 });
+        const config = isService ? startService(t, env) : '';
+        const train = (checkpoint: string, ...dying: string[]) =>
+          spawnRanks(2, fixturePath('data/train-and-resume.ts'), {
+            args: [`${root}/train-*.tfrecord`, `${root}/${checkpoint}/checkpoint`, config, ...dying],
+            env,
+          });
+        const undisturbed = await train('undisturbed');
+        assert.equal(undisturbed.exitCode, 0, undisturbed.stderr);
+        // Of 26 steps, 13 in an epoch: in the first epoch, and in the second.
+        const first = await train('disturbed', '1', '8');
+        assert.notEqual(first.exitCode, 0);
+        const second = await train('disturbed', '0', '12');
+        assert.notEqual(second.exitCode, 0);
+        const last = await train('disturbed');
+        assert.equal(last.exitCode, 0, last.stderr);
+        const [expected, resumed] = [undisturbed, last].map(
+          ({ ranks }) =>
+            JSON.parse(ranks[0]?.stdout ?? '') as { isResumed: boolean; step: number; weights: string },
+        );
+        assert.deepEqual([expected?.isResumed, expected?.step], [false, 26]);
+        // 6 steps were saved of the first run, and 9 of the second.
+        assert.deepEqual([resumed?.isResumed, resumed?.step], [true, 11]);
+        assert.equal(resumed?.weights, expected?.weights);
+      } finally {
+        await defaultFiles().close();
+        for (const name of Object.keys(hadoopEnv)) delete process.env[name];
+      }
     });
-    const root = 'hdfs:///user/hvd/resume';
-    process.env['HADOOP_CONF_DIR'] = cluster.confDir;
-    process.env['HADOOP_USER_NAME'] = 'hvd';
-    try {
-      await writeTfRecords(samples, `${root}/train-{shard}.tfrecord`, { shards: 3 });
-      const train = (checkpoint: string, ...dying: string[]) =>
-        spawnRanks(2, fixturePath('data/train-and-resume.ts'), {
-          args: [`${root}/train-*.tfrecord`, `${root}/${checkpoint}/checkpoint`, ...dying],
-          env: { HADOOP_CONF_DIR: cluster.confDir, HADOOP_USER_NAME: 'hvd', HOROVOD_DATA_THREADS: '1' },
-        });
-      const undisturbed = await train('undisturbed');
-      assert.equal(undisturbed.exitCode, 0, undisturbed.stderr);
-      // Of 26 steps, 13 in an epoch: in the first epoch, and in the second.
-      const first = await train('disturbed', '1', '8');
-      assert.notEqual(first.exitCode, 0);
-      const second = await train('disturbed', '0', '12');
-      assert.notEqual(second.exitCode, 0);
-      const last = await train('disturbed');
-      assert.equal(last.exitCode, 0, last.stderr);
-      const [expected, resumed] = [undisturbed, last].map(
-        ({ ranks }) =>
-          JSON.parse(ranks[0]?.stdout ?? '') as { isResumed: boolean; step: number; weights: string },
-      );
-      assert.deepEqual([expected?.isResumed, expected?.step], [false, 26]);
-      // 6 steps were saved of the first run, and 9 of the second.
-      assert.deepEqual([resumed?.isResumed, resumed?.step], [true, 11]);
-      assert.equal(resumed?.weights, expected?.weights);
-    } finally {
-      await defaultFiles().close();
-      delete process.env['HADOOP_CONF_DIR'];
-      delete process.env['HADOOP_USER_NAME'];
-    }
-  });
+  }
 
   test('a datanode that is killed in the middle of a file costs time, and no byte', async () => {
     await using file = await fs.open('hdfs:///data/large.bin');
