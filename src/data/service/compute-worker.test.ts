@@ -102,7 +102,9 @@ describe('compute workers', { timeout: 240_000 }, () => {
     }
   }
 
-  test("with whenLost: 'local' the trainer goes on by itself when all workers are lost", async () => {
+  test("with whenLost: 'local' the trainer goes on by itself when all workers are lost, and warns", async (t) => {
+    const lines: string[] = [];
+    t.mock.method(process.stderr, 'write', (line: string) => lines.push(line) > 0);
     const fields = {
       dispatchers: 1,
       workersPerDispatcher: 1,
@@ -144,6 +146,11 @@ describe('compute workers', { timeout: 240_000 }, () => {
         taken.push(...(value as { data: Float64Array }).data);
       }
       assert.deepEqual(sorted(taken), upTo(samples));
+      assert.equal(lines.length, 1);
+      assert.match(
+        lines[0] ?? '',
+        /\[horovod warning\] rank 0: All compute workers of the data service are lost/,
+      );
     } finally {
       dispatching.abort();
       working.abort();

@@ -45,7 +45,7 @@ function run({ config: json, port, counter: shared, worksWhenLost, ...options }:
     });
     const text =
       'All compute workers of the data service are lost: this trainer does their work from here on, which takes time from training.';
-    process.emitWarning(text, { type: 'HorovodWarning', code: 'HVD_DATA_SERVICE' });
+    post({ kind: 'warning', text });
   };
   const consumer = new Consumer({
     ...options,

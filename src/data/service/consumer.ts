@@ -49,6 +49,7 @@ export type ConsumerEvent =
   | { readonly kind: 'restored'; readonly era: number; readonly attempt: number; readonly cut: Cut }
   /** What it waits for, for errors. */
   | { readonly kind: 'state'; readonly text: string }
+  | { readonly kind: 'warning'; readonly text: string }
   | { readonly kind: 'failed'; readonly error: PlainError };
 
 export interface ConsumerOptions {

@@ -1,6 +1,7 @@
 // What a trainer asks of a data service, from the options of sendToDataService() and distribute(), with their checks.
 
 import { randomUUID } from 'node:crypto';
+import { createLog } from '../../console/log.ts';
 import { allgatherObjectSync } from '../../context/default/default-collectives.ts';
 import { currentGeneration, elasticWorker, openContext } from '../../context/default/default-context.ts';
 import { HorovodError } from '../../errors.ts';
@@ -137,6 +138,7 @@ function requestOf(
         ? allgatherObjectSync(own, { name: `horovod.data.service.${jobName ?? 'own'}` })
         : [own],
     watch: () => openContext()?.data,
+    warn: (text) => (openContext()?.log ?? createLog(settings, settings.rank)).write('warning', text),
     openHost: (job, consumer) =>
       new ThreadHost({
         config: config.toJSON(),

@@ -44,6 +44,8 @@ export interface ServiceRequest {
   readonly depth: number;
   /** Of this rank; it gives nothing in a process that is in no job. */
   readonly watch?: (() => DataWatch | undefined) | undefined;
+  /** For the log of this rank. */
+  readonly warn?: ((text: string) => void) | undefined;
   readonly openHost: (request: JobRequest, consumer: number) => ConsumerHost;
   /** Collective: what all trainers give. */
   readonly gather: (own: TrainerProgress) => readonly TrainerProgress[];
@@ -318,7 +320,8 @@ export class ServiceData {
       depth: Math.max(ahead === 'auto' ? request.depth : ahead, new TrainerStages(this.#options).needs + 1),
       layout: this.#place?.layout ?? null,
     };
-    const session = new ServiceSession(request.openHost(job, isShared ? rank : 0), request.silenceMs);
+    const host = request.openHost(job, isShared ? rank : 0);
+    const session = new ServiceSession(host, request.silenceMs, request.warn);
     this.#session = session;
     this.#openedFor = audience;
     if (this.#place !== undefined) this.#restoreIn(session, this.#place);

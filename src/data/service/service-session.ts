@@ -42,6 +42,7 @@ export const epochEnd: unique symbol = Symbol('epochEnd');
 export class ServiceSession {
   readonly #host: ConsumerHost;
   readonly #silenceMs: number;
+  readonly #warn: (text: string) => void;
   #opened: OpenedJob | undefined;
   /** Undefined: not open yet, or a restore() is under way. */
   #era: number | undefined;
@@ -58,9 +59,10 @@ export class ServiceSession {
   #state = 'for the dispatcher';
 
   /** `silenceMs`: how long nothing may come while the loop waits. */
-  constructor(host: ConsumerHost, silenceMs: number) {
+  constructor(host: ConsumerHost, silenceMs: number, warn: (text: string) => void = () => {}) {
     this.#host = host;
     this.#silenceMs = silenceMs;
+    this.#warn = warn;
     host.listen((event) => this.#receive(event));
   }
 
@@ -225,6 +227,9 @@ export class ServiceSession {
         return;
       case 'state':
         this.#state = event.text;
+        return;
+      case 'warning':
+        this.#warn(event.text);
         return;
       case 'failed':
         this.#error ??= errorOf(event.error);
