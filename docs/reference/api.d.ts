@@ -1330,7 +1330,7 @@ export declare class TfDataServiceConfig {
     /** The key of the service, in hex: whoever has it can take part. */
     get key(): string;
     static read(path: string | URL, options?: ReadConfigOptions): Promise<TfDataServiceConfig>;
-    /** Replaces what is there, with mode 0600. The key is left out if HOROVOD_DATA_SERVICE_KEY is set. */
+    /** Replaces an existing file; the new one has mode 0600. The key is left out if HOROVOD_DATA_SERVICE_KEY is set. */
     write(path: string | URL): Promise<void>;
     /** With the key: for messages to processes that may have it. */
     toJSON(): TfDataServiceConfigJson;
@@ -1721,7 +1721,7 @@ export interface DataStatus {
 
 export declare class DataWatch {
     #private;
-    /** `onWait` is told each wait, in milliseconds of the host's clock. */
+    /** Calls `onWait` with the length of each wait, in milliseconds of the host's clock. */
     constructor(onWait: (fromMs: number, toMs: number) => void);
     /** The pipeline runs from now on; returns what ends that. */
     add(source: DataSource): () => void;
@@ -2043,7 +2043,7 @@ export declare class Meter implements DataSource {
     taken: number;
     ahead: number;
     aheadLimit: number;
-    /** A run begins, which the rank's watch is told of. `advice` as a text: its stages run elsewhere. Returns what ends it. */
+    /** A run begins, and the rank's watch counts its waits. `advice` as a text: its stages run elsewhere. Returns what ends it. */
     begin(watch: DataWatch | undefined, advice: Advice | string): () => void;
     /** The loop waits, and not for its first batch. */
     get isWaiting(): boolean;

@@ -211,7 +211,7 @@ export class Iteration {
       }
       const step = turn.value;
       const cached = cache?.find(step, isSync);
-      // Whoever takes it sees what is wrong; until then nobody does.
+      // Whoever takes it gets the error; until then it is not an unhandled rejection.
       if (isPromise(cached)) cached.catch(() => {});
       this.#entries.push({ kind: 'step', step, cached });
       if (cached === undefined) {

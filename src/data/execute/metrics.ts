@@ -56,7 +56,7 @@ export class Meter implements DataSource {
   #watch: DataWatch | undefined;
   #advice: Advice | string | undefined;
 
-  /** A run begins, which the rank's watch is told of. `advice` as a text: its stages run elsewhere. Returns what ends it. */
+  /** A run begins, and the rank's watch counts its waits. `advice` as a text: its stages run elsewhere. Returns what ends it. */
   begin(watch: DataWatch | undefined, advice: Advice | string): () => void {
     this.#advice = advice;
     this.#watch = watch;

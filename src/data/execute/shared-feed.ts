@@ -20,7 +20,7 @@ export class SharedFeed {
       worksAhead: this.#feed.worksAhead,
       submit: (item) => {
         const result = this.#compute(item);
-        // Whoever takes it sees what is wrong; until then nobody does.
+        // Whoever takes it gets the error; until then it is not an unhandled rejection.
         result.catch(() => {});
         results.push(result);
       },

@@ -109,7 +109,7 @@ export class TfDataServiceConfig {
     return config;
   }
 
-  /** Replaces what is there, with mode 0600. The key is left out if HOROVOD_DATA_SERVICE_KEY is set. */
+  /** Replaces an existing file; the new one has mode 0600. The key is left out if HOROVOD_DATA_SERVICE_KEY is set. */
   async write(path: string | URL): Promise<void> {
     const location = locationOf(path);
     const { key, path: _, ...others } = this.toJSON();

@@ -304,7 +304,7 @@ export class Producer {
         cache: this.#cacheStore(),
       });
       this.#runs.set(copy, run);
-      // Whoever waits for it sees what is wrong.
+      // Whoever waits for it gets the error.
       run.then((opened) => this.#open.push(opened)).catch(() => {});
     }
     return run;

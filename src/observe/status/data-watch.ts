@@ -33,7 +33,7 @@ export class DataWatch {
   readonly #onWait: (fromMs: number, toMs: number) => void;
   #starvedSinceMs: number | undefined;
 
-  /** `onWait` is told each wait, in milliseconds of the host's clock. */
+  /** Calls `onWait` with the length of each wait, in milliseconds of the host's clock. */
   constructor(onWait: (fromMs: number, toMs: number) => void) {
     this.#onWait = onWait;
   }
