@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -108,4 +109,22 @@ test('an addon that throws, or that ends the process, is a reason', () => {
   withModule(`process.kill(process.pid, 'SIGSEGV');`, (path) => {
     assert.deepEqual(tryAddon(path), { error: 'a process that loads it ends with SIGSEGV' });
   });
+});
+
+const gloo = loadNative({ transport: 'gloo' });
+
+// NOTE [Connections that are reset while gloo opens them]: with the C library's function, such a connection ends the process.
+test('libgloo asks the addon, not the C library, for the other side of a connection', {
+  skip: gloo.built ? false : gloo.reason,
+}, () => {
+  const load = `import(${JSON.stringify(new URL('./load.js', import.meta.url).href)}).then((m) => m.loadNative({ transport: 'gloo' }))`;
+  const { status, stderr } = spawnSync(process.execPath, ['-e', load], {
+    env: { ...process.env, LD_DEBUG: 'bindings' },
+    encoding: 'utf8',
+    maxBuffer: 2 ** 28,
+    timeout: 60_000,
+  });
+  assert.equal(status, 0);
+  const binding = /binding file \S*libgloo\S* \[\d+\] to (\S+) .*`getpeername'/.exec(stderr)?.[1];
+  assert.match(binding ?? 'nothing', /horovod-gloo\.node$/);
 });

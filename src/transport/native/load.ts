@@ -4,10 +4,13 @@
 // `npm pack` of a built checkout includes.
 
 import { existsSync, readdirSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { createRequire, Module } from 'node:module';
+import { constants } from 'node:os';
 import path from 'node:path';
 import { packageRoot } from '../../settings/package.ts';
 import { interfaceVersion, type NativeAddon } from './addon.ts';
+
+const glooAddon = 'horovod-gloo.node';
 
 export interface NativeSearch {
   /** False: the user asked for the portable transport. */
@@ -48,12 +51,30 @@ export function findNative(search: NativeSearch): Found {
 
 export function loadAddon(file: string): NativeResult {
   try {
-    const addon = createRequire(import.meta.url)(path.resolve(file)) as NativeAddon;
+    const addon = requireAddon(path.resolve(file));
     if (addon.interfaceVersion !== interfaceVersion) return { built: false, reason: otherSources(file) };
     return { built: true, addon, path: file };
   } catch (error) {
     return { built: false, reason: doesNotLoad(file, (error as Error).message) };
   }
+}
+
+/** The addon for gloo replaces a function of the C library for libgloo; NOTE [Connections that are reset while gloo opens them]. */
+function requireAddon(file: string): NativeAddon {
+  const require = createRequire(import.meta.url);
+  const { RTLD_LAZY, RTLD_DEEPBIND } = constants.dlopen;
+  const known = require.cache[file];
+  if (path.basename(file) !== glooAddon || RTLD_DEEPBIND === undefined || known !== undefined) {
+    return require(file) as NativeAddon;
+  }
+  const module = Object.assign(Object.create(Module.prototype) as NodeModule, {
+    id: file,
+    filename: file,
+    exports: {},
+  });
+  process.dlopen(module, file, RTLD_LAZY | RTLD_DEEPBIND);
+  require.cache[file] = module;
+  return module.exports as NativeAddon;
 }
 
 export function otherSources(file: string): string {
@@ -82,7 +103,7 @@ function findMpi(folder: string, launcher: string | undefined): Found {
 }
 
 function findGloo(folder: string): Found {
-  const file = path.join(folder, 'horovod-gloo.node');
+  const file = path.join(folder, glooAddon);
   if (existsSync(file)) return { file, isMain: false };
   return { reason: 'libgloo was not installed when Horovod was built; HOROVOD_WITH_GLOO=1 npm run build' };
 }
