@@ -25,6 +25,7 @@ function startElastic(
   np: number,
   hosts: readonly string[],
   flags: readonly string[] = [],
+  way = '',
 ): ElasticBoxJob {
   const place = (name: string) => join(box.shared, name);
   const write = (name: string, text: string) => {
@@ -36,7 +37,7 @@ function startElastic(
   writeFileSync(place('hosts.sh'), `#!/bin/sh\ncat ${place('hosts')}\n`);
   chmodSync(place('hosts.sh'), 0o755);
   const launcher = join(repository, 'dist/launch/main.js');
-  const script = [fixturePath('faults/elastic.ts'), place('enough')];
+  const script = [fixturePath('faults/elastic.ts'), place('enough'), way];
   const all = ['-np', String(np), '--host-discovery-script', place('hosts.sh'), ...flags, '--', ...script];
   const job = box.start('host1', [process.execPath, launcher, ...all], {
     env: { HOROVOD_TIMEOUT_SECONDS: '60' },
@@ -97,6 +98,41 @@ describe('an elastic job on several hosts', { skip, concurrency: 3 }, () => {
     await says(/no-such-host\.invalid cannot be used \(name\): /);
     await job.waitForOutput(/"generation":1,.*"size":1/, 'stdout', patienceMs);
     await finish();
+    await box.assertNothingLeft();
+  });
+
+  test('two hosts do not hear each other, and the launcher hears both: one of them goes, and comes back', async () => {
+    await using box = await startBox({ hosts: 3 });
+    const { job, says, finish } = startElastic(box, 3, ['host1', 'host2', 'host3'], ['--min-np', '1']);
+    await job.waitForOutput(/"generation":1,.*"size":3/, 'stdout', patienceMs);
+    await box.block('host2', 'host3', 'one-way');
+    await says(/rank \d on host([23]) was .*; 2 ranks continue after \d+ ms, .* \(generation \d+\)/);
+    await box.unblock();
+    await says(/rank \d on host[23] has joined; 3 ranks continue/);
+    await finish();
+    await box.assertNothingLeft();
+  });
+
+  test('a host crashes while the state travels to it over a slow line: the others keep theirs and go on', async () => {
+    await using box = await startBox({ hosts: 3 });
+    const { job, list, says, finish } = startElastic(
+      box,
+      2,
+      ['host1', 'host2'],
+      ['--min-np', '1'],
+      'large',
+    );
+    const [, sum] = await job.waitForOutput(/"generation":1,.*"sum":([\d.]+)/, 'stdout', patienceMs);
+    // 16 MiB take 7 s.
+    await box.rate('host3', '20mbit');
+    list('host1', 'host2', 'host3');
+    await job.waitForOutput(/synchronizing \{"generation":2\}/, 'stdout', patienceMs);
+    await box.crash('host3');
+    await says(/host3 was lost/);
+    await job.waitForOutput(/"generation":3,.*"size":2/, 'stdout', patienceMs);
+    await finish();
+    const sums = [...job.stdout.matchAll(/"generation":[13],.*"sum":([\d.]+)/g)].map((match) => match[1]);
+    assert.deepEqual(sums, [sum, sum, sum, sum], job.stdout);
     await box.assertNothingLeft();
   });
 });
