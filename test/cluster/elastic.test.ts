@@ -115,13 +115,7 @@ describe('an elastic job on several hosts', { skip, concurrency: 3 }, () => {
 
   test('a host crashes while the state travels to it over a slow line: the others keep theirs and go on', async () => {
     await using box = await startBox({ hosts: 3 });
-    const { job, list, says, finish } = startElastic(
-      box,
-      2,
-      ['host1', 'host2'],
-      ['--min-np', '1'],
-      'large',
-    );
+    const { job, list, says, finish } = startElastic(box, 2, ['host1', 'host2'], ['--min-np', '1'], 'large');
     const [, sum] = await job.waitForOutput(/"generation":1,.*"sum":([\d.]+)/, 'stdout', patienceMs);
     // 16 MiB take 7 s.
     await box.rate('host3', '20mbit');

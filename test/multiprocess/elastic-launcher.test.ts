@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { JobView } from '../../src/observe/status/job-view.ts';
+import { loadNative } from '../../src/transport/native/load.ts';
 import { checkTrace } from '../support/check-trace.ts';
 import { type FaultJob, startFaultJob } from '../support/fault-job.ts';
 import { repository } from '../support/repository.ts';
@@ -33,15 +34,27 @@ interface ElasticTest {
   hold(): () => void;
 }
 
+const hasAddon = loadNative().built;
+const transports = [
+  { title: 'shm', env: { HOROVOD_TRANSPORT: 'shm' }, flags: [] },
+  { title: 'portable', env: { HOROVOD_TRANSPORT: 'portable' }, flags: [] },
+  { title: 'tcp, two hosts', env: {}, flags: ['-H', 'localhost:1,127.0.0.1:1'] },
+];
+
+interface ElasticOptions {
+  readonly flags: readonly string[];
+  readonly way?: string;
+  readonly folder?: string;
+  readonly env?: NodeJS.ProcessEnv;
+}
+
 function startElastic(
   t: TestContext,
   np: number,
-  flags: readonly string[],
-  way = '',
-  folder = temporaryFolder(t),
+  { flags, way = '', folder = temporaryFolder(t), env = {} }: ElasticOptions,
 ): ElasticTest {
   const file = join(folder, 'enough');
-  const job = startFaultJob(t, np, 'elastic.ts', { flags, args: [file, way] });
+  const job = startFaultJob(t, np, 'elastic.ts', { flags, args: [file, way], env });
   return {
     job,
     folder,
@@ -87,7 +100,7 @@ describe('elastic jobs on one host', { concurrency: 2 }, () => {
   test('a rank that is killed, and one that is stopped, are replaced, and the job finishes', async (t) => {
     const logs = join(temporaryFolder(t), 'logs');
     const flags = ['--min-np', '1', '--output-filename', logs];
-    const { job, folder, members, finish, hold } = startElastic(t, 2, flags);
+    const { job, folder, members, finish, hold } = startElastic(t, 2, { flags });
     const [, second] = await members(1);
     const letReplacementIn = hold();
     process.kill(second?.pid as number, 'SIGKILL');
@@ -141,7 +154,7 @@ describe('elastic jobs on one host', { concurrency: 2 }, () => {
 
   test('a spare takes the place of a lost rank in the same reset; more than --reset-limit end the job', async (t) => {
     const flags = ['--min-np', '2', '--max-np', '2', '--spares', '1', '--reset-limit', '1'];
-    const { job, members } = startElastic(t, 2, flags);
+    const { job, members } = startElastic(t, 2, { flags });
     const [first, second] = await members(1);
     // Whoever is up first is in; the third is the spare. It is up when it has said so, and waits since then.
     const spare = [0, 1, 2].find((each) => each !== first?.worker && each !== second?.worker);
@@ -157,7 +170,7 @@ describe('elastic jobs on one host', { concurrency: 2 }, () => {
     assert.match(job.run.stdout, /caught .*ERR_HVD_RESET_LIMIT/);
     assert.match(
       job.run.stderr,
-      /The job has failed: the job was reset more than 1 times \(--reset-limit\)\./,
+      /The job has failed: the job needs another reset, and --reset-limit 1 is reached\./,
     );
     assert.match(
       job.run.stderr,
@@ -167,7 +180,7 @@ describe('elastic jobs on one host', { concurrency: 2 }, () => {
 
   test('fewer than --min-np for --elastic-timeout end the job', async (t) => {
     const flags = ['--min-np', '2', '--cooldown-range', '0', '0', '--elastic-timeout', '1.5'];
-    const { job, members } = startElastic(t, 2, flags);
+    const { job, members } = startElastic(t, 2, { flags });
     const [first] = await members(1);
     process.kill(first?.pid as number, 'SIGKILL');
     assert.equal((await job.ended()).exitCode, 1);
@@ -180,7 +193,7 @@ describe('elastic jobs on one host', { concurrency: 2 }, () => {
   });
 
   test('an error on all ranks ends the job with that error', async (t) => {
-    const { job, members, finish } = startElastic(t, 2, ['--min-np', '1'], 'throw');
+    const { job, members, finish } = startElastic(t, 2, { flags: ['--min-np', '1'], way: 'throw' });
     await members(1);
     finish();
     assert.equal((await job.ended()).exitCode, 1);
@@ -190,12 +203,10 @@ describe('elastic jobs on one host', { concurrency: 2 }, () => {
   });
 
   test('a rank that exits with code 0 before it is done is lost; the others finish without it', async (t) => {
-    const { job, members, finish } = startElastic(
-      t,
-      2,
-      ['--min-np', '1', '--cooldown-range', '0', '0'],
-      'exit',
-    );
+    const { job, members, finish } = startElastic(t, 2, {
+      flags: ['--min-np', '1', '--cooldown-range', '0', '0'],
+      way: 'exit',
+    });
     await members(1);
     finish();
     await members(2);
@@ -207,7 +218,7 @@ describe('elastic jobs on one host', { concurrency: 2 }, () => {
   });
 
   test('a signal to horovodrun ends everything', async (t) => {
-    const { job, members } = startElastic(t, 2, ['--min-np', '1']);
+    const { job, members } = startElastic(t, 2, { flags: ['--min-np', '1'] });
     await members(1);
     job.run.child.kill('SIGTERM');
     assert.deepEqual(await job.ended(), { exitCode: 143, signal: null });
@@ -215,7 +226,7 @@ describe('elastic jobs on one host', { concurrency: 2 }, () => {
   });
 
   test('if horovodrun is killed, everything ends', async (t) => {
-    const { job, members } = startElastic(t, 2, ['--min-np', '1']);
+    const { job, members } = startElastic(t, 2, { flags: ['--min-np', '1'] });
     const places = await members(1);
     await job.allSaid([0, 1], 'ready');
     process.kill(places[1]?.pid as number, 'SIGKILL');
@@ -226,20 +237,34 @@ describe('elastic jobs on one host', { concurrency: 2 }, () => {
     await job.ended();
   });
 
-  test('a rank that hangs while the others wait for it is killed and replaced', async (t) => {
-    const flags = ['--min-np', '1', '--hang-timeout', '1'];
-    const { job, members, finish, hold } = startElastic(t, 2, flags, 'hang');
-    const [, second] = await members(1);
-    const letReplacementIn = hold();
-    finish(String(second?.pid));
-    await job.errorOutput(
-      /rank 1 on localhost was ended by horovodrun \(SIGKILL\): it hangs, and all other ranks wait for it; 1 rank continues/,
-    );
-    letReplacementIn();
-    await members(3);
-    job.run.child.kill('SIGTERM');
-    await job.ended();
-  });
+  for (const { title, env, flags } of transports) {
+    const skip = !hasAddon && title !== 'portable' ? 'the native addon is not built' : false;
+    test(`killed, stopped and hanging ranks are replaced, while too few are left: ${title}`, {
+      skip,
+    }, async (t) => {
+      const { job, members, finish } = startElastic(t, 2, {
+        flags: ['--min-np', '2', '--hang-timeout', '1', '--blacklist-cooldown-range', '0.1', '0.2', ...flags],
+        way: 'hang',
+        env,
+      });
+      const second = async (generation: number) => (await members(generation))[1] as Place;
+      process.kill((await second(1)).pid, 'SIGKILL');
+      await job.errorOutput(/1 rank left, and --min-np is 2: waiting for more/);
+      process.kill((await second(2)).pid, 'SIGSTOP');
+      await job.errorOutput(
+        /rank 1 on \S+ was ended by horovodrun .* it was stopped, and other ranks wait for it/,
+      );
+      finish(String((await second(3)).pid));
+      await job.errorOutput(
+        /rank 1 on \S+ was ended by horovodrun .* it hangs, and all other ranks wait for it/,
+      );
+      await members(4);
+      finish();
+      assert.deepEqual(await job.ended(), { exitCode: 0, signal: null });
+      assert.match(job.run.stderr, /the job has finished in spite of 3 lost ranks: 3 resets/);
+      assert.match(job.run.stdout, new RegExp(`"generation":4,.*"transport":"${title.split(',')[0]}"`));
+    });
+  }
 
   test('a script that cannot start fails at once', async (t) => {
     const job = startFaultJob(t, 2, 'no-such-script.ts', { flags: ['--min-np', '1'] });
@@ -264,7 +289,7 @@ describe('host discovery', () => {
     list('localhost:1\n');
     const timeline = join(folder, 'trace.json');
     const flags = ['--host-discovery-script', script, '--timeline-filename', timeline];
-    const { job, members, finish } = startElastic(t, 1, flags, '', folder);
+    const { job, members, finish } = startElastic(t, 1, { flags, folder });
     assert.equal((await members(1)).length, 1);
     list('localhost:1\n127.0.0.1\n');
     assert.equal((await members(2)).length, 2);

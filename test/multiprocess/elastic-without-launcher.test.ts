@@ -113,6 +113,12 @@ describe('an elastic job without a launcher', { concurrency: 2 }, () => {
     await until('the report', () => /rank 2 on \S+ has joined; 3 ranks continue/.test(first.output));
     finish();
     assert.deepEqual(await Promise.all(whole.map(({ ended }) => ended)), [0, 0, 0]);
+    assert.match(
+      first.output,
+      new RegExp(
+        `the job has finished in spite of 1 lost rank: 2 resets, \\d+ ms altogether, no steps repeated\\.\\n {2}rank 1 on \\S+ ${how}`,
+      ),
+    );
   });
 
   test('ends with the process that serves the store', async (t) => {
@@ -131,5 +137,6 @@ describe('an elastic job without a launcher', { concurrency: 2 }, () => {
     assert.notEqual(await first.ended, 0);
     assert.match(first.output, /1 of at least 2 ranks are left: waiting for more/);
     assert.match(first.output, /caught \{.*"code":"ERR_HVD_TOO_FEW_RANKS"/);
+    assert.match(first.output, /the job has failed: only 1 rank was available for 1 s/);
   });
 });

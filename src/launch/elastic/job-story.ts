@@ -1,8 +1,9 @@
 // What horovodrun says about the resets of an elastic job: a line for each, a summary at the end, and the report if the job fails.
 
 import { type JobNews, notedResets, type ResetNote } from '../../observe/status/job-news.ts';
-import { describeChange, describeReset, stepsText } from '../../rendezvous/driver/describe-reset.ts';
+import { describeChange } from '../../rendezvous/driver/describe-reset.ts';
 import type { DriverState, Order } from '../../rendezvous/driver/driver-state.ts';
+import { SurvivedLosses } from '../../rendezvous/driver/survived-losses.ts';
 import { isMember } from '../../rendezvous/driver/transitions.ts';
 import { failureReport } from '../failure-report/report.ts';
 import { exitCodeOf, exitingRank, findRootCause, type RankEnd } from '../failure-report/root-cause.ts';
@@ -16,11 +17,8 @@ interface EndedWorker {
 
 export class JobStory {
   readonly #say: (text: string) => void;
-  readonly #lines: string[] = [];
+  readonly #survived = new SurvivedLosses();
   readonly #notes: ResetNote[] = [];
-  #lost = 0;
-  #tookMs = 0;
-  #repeatedSteps = 0;
   #failure: (Order & { kind: 'fail' }) | undefined;
   /** Since the last reset. */
   #ended: EndedWorker[] = [];
@@ -31,11 +29,7 @@ export class JobStory {
 
   tell(order: Order): void {
     if (order.kind === 'reset') {
-      const line = describeReset(order);
-      this.#lines.push(line);
-      this.#lost += order.lost.filter(({ isWanted }) => !isWanted).length;
-      this.#tookMs += order.tookMs;
-      this.#repeatedSteps += order.repeatedSteps;
+      const line = this.#survived.add(order);
       const { generation, size, repeatedSteps } = order;
       const tookMs = Math.round(order.tookMs);
       this.#notes.push({
@@ -91,8 +85,7 @@ export class JobStory {
       const { stderrTail, uncaught } = later();
       return { ...atEnd, stderrTail, uncaught };
     });
-    const survived =
-      this.#lines.length === 0 ? [] : ['Resets before that:', ...this.#lines.map((line) => `  ${line}`)];
+    const survived = this.#survived.before();
     const cause = findRootCause(ends);
     const code = this.#failure?.code;
     if (
@@ -111,12 +104,8 @@ export class JobStory {
       const report = [failureReport(cause, ends), ...why, ...survived].join('\n');
       return { exitCode: exitCodeOf(exitingRank(cause, ends).end) || 1, report };
     }
-    if (this.#lost === 0) return { exitCode };
-    const losses = `${this.#lost} lost rank${this.#lost === 1 ? '' : 's'}`;
-    const resets = `${this.#lines.length} reset${this.#lines.length === 1 ? '' : 's'}`;
-    const cost = `${Math.round(this.#tookMs)} ms altogether, ${stepsText(this.#repeatedSteps)}`;
-    const head = `the job has finished in spite of ${losses}: ${resets}, ${cost}.`;
-    return { exitCode, report: [head, ...this.#lines.map((line) => `  ${line}`)].join('\n') };
+    const summary = this.#survived.summary();
+    return summary === undefined ? { exitCode } : { exitCode, report: summary };
   }
 }
 

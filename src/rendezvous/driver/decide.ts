@@ -19,7 +19,7 @@ export function decide(state: DriverState, orders: Order[]): void {
   if (accused !== undefined) punishHost(state, accused, orders);
   const { limits, resets, clock, lastFormed } = state;
   if (limits.resetLimit !== undefined && resets > limits.resetLimit) {
-    const text = `the job was reset more than ${limits.resetLimit} times (--reset-limit).`;
+    const text = `the job needs another reset, and --reset-limit ${limits.resetLimit} is reached.`;
     fail(state, 'ERR_HVD_RESET_LIMIT', text, orders);
     return;
   }

@@ -6,7 +6,6 @@ import { ControlBlock } from '../../control/control-block.ts';
 import { HorovodError } from '../../errors.ts';
 import { settingError } from '../../settings/setting.ts';
 import type { Settings } from '../../settings/table.ts';
-import { describeReset } from '../driver/describe-reset.ts';
 import { drive } from '../driver/driver.ts';
 import {
   type DriverEvent,
@@ -15,6 +14,7 @@ import {
   type Limits,
   type Order,
 } from '../driver/driver-state.ts';
+import { SurvivedLosses } from '../driver/survived-losses.ts';
 import {
   type Assignment,
   assignmentKey,
@@ -79,6 +79,7 @@ export class RankDriver {
   readonly #say: (text: string) => void;
   readonly #ownHost: string;
   readonly #comers = new Map<number, Comer>();
+  readonly #survived = new SurvivedLosses();
   readonly #ticker: NodeJS.Timeout;
   #state: DriverState;
   #queue: DriverEvent[] | undefined;
@@ -166,7 +167,7 @@ export class RankDriver {
         void this.#notice();
         return;
       case 'reset':
-        this.#say(`${describeReset(order)}.`);
+        this.#say(`${this.#survived.add(order)}.`);
         return;
       case 'too-few':
         this.#say(`${order.available} of at least ${order.min} ranks are left: waiting for more.`);
@@ -174,9 +175,15 @@ export class RankDriver {
       case 'over':
         this.stop();
         return;
-      case 'start':
       case 'fail':
-      case 'finish':
+        this.#say([`the job has failed: ${order.message}`, ...this.#survived.before()].join('\n'));
+        return;
+      case 'finish': {
+        const summary = this.#survived.summary();
+        if (summary !== undefined) this.#say(summary);
+        return;
+      }
+      case 'start':
         return;
       default:
         order satisfies never;
