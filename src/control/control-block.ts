@@ -2,17 +2,7 @@
 // write, without any addon. It says who is there, who died of what, and why the job failed. The native transport
 // maps the same file (native/src/group/control.h has the same offsets) and checks it while it waits.
 //
-// Layout, little-endian, one page for the job and one for each rank:
-//   page 0        0 u32 magic   4 u32 ranks   8 u32 failure state (0 none, 1 being written, 2 written)
-//                 16 u32 closed   20 u32 notice   24 u32 generation of an elastic job (0: none)   28 u32 layoutVersion
-//                 32 two words, who collects timelines (observe/timeline/ring-registry.ts)
-//                 508 u32 bytes of failure text   512… failure text (JSON of a FailureRecord)
-//   page 1+rank   0 u32 state   4 u32 pid   8 u32 life word   12 u32 exit kind   16 i32 exit value
-//                 20 u32 bytes of last words   24 u32 start ticks   28 u32 pid on another host
-//                 32 u32 bytes of that host's name   64… its name   384 u32 touching   388 u32 killed by the fence
-//                 512… last words (JSON of an ErrorRecord)
-//   page 1+ranks+rank   what the rank is doing (status-page.ts); the native transport does not know of these
-//   page 1+2·ranks      what the driver of an elastic job says about it, as a status page
+// control-layout.ts has the layout.
 // Who writes what: page 0 the rank that fails first; a rank's page that rank, but for `exit kind/value`,
 // which the launcher writes when the process has ended. The life word belongs to the native transport: a robust
 // futex, in which the kernel sets bit 30 when the process dies. `start ticks` is when the process of `pid` was
@@ -26,6 +16,7 @@
 
 import { fstatSync, readSync, writeSync } from 'node:fs';
 import { HorovodError } from '../errors.ts';
+import { blockBytes, controlLayout, exitKind, ownerDiedBit, rankState } from './control-layout.ts';
 import { describeEnd, describeRank } from './describe-end.ts';
 import {
   causeOf,
@@ -47,6 +38,7 @@ import {
 } from './process-status.ts';
 import { readStatusPage, type StatusPage, writeStatusPage } from './status-page.ts';
 
+export { controlLayout, exitKind, ownerDiedBit, rankState } from './control-layout.ts';
 export { describeEnd } from './describe-end.ts';
 export {
   type ErrorRecord,
@@ -55,44 +47,6 @@ export {
   toErrorRecord,
   toFailureRecord,
 } from './failure-record.ts';
-
-export const controlLayout = {
-  pageBytes: 4096,
-  magic: 0x32445648,
-  job: {
-    magic: 0,
-    ranks: 4,
-    failureState: 8,
-    closed: 16,
-    notice: 20,
-    generation: 24,
-    layoutVersion: 28,
-    failureBytes: 508,
-  },
-  rank: {
-    state: 0,
-    pid: 4,
-    lifeWord: 8,
-    exitKind: 12,
-    exitValue: 16,
-    lastWordsBytes: 20,
-    startTicks: 24,
-    remotePid: 28,
-    hostBytes: 32,
-    host: 64,
-    touching: 384,
-    killedByFence: 388,
-  },
-  hostLimit: 255,
-  textOffset: 512,
-  textBytes: 3584,
-  statusBytes: 4080,
-} as const;
-
-export const rankState = { absent: 0, attached: 1, left: 2 } as const;
-/** `unknown`: ended, and nobody knows how. */
-export const exitKind = { running: 0, exited: 1, signalled: 2, unknown: 3 } as const;
-export const ownerDiedBit = 0x40000000;
 
 export type RankState = keyof typeof rankState;
 
@@ -354,8 +308,23 @@ export class ControlBlock {
     return readStatusPage(this.fd, position, controlLayout.pageBytes);
   }
 
+  /** How busy the host is whose first rank is `rank`. */
+  writeHost(rank: number, sequence: number, text: Buffer): void {
+    if (text.length > controlLayout.statusBytes) throw new RangeError(`a page of ${text.length} bytes`);
+    writeStatusPage(this.fd, this.#hostPage(rank), sequence, text);
+  }
+
+  /** Undefined where it has not been written, or cannot be read just now. */
+  readHost(rank: number): StatusPage | undefined {
+    return readStatusPage(this.fd, this.#hostPage(rank), controlLayout.pageBytes);
+  }
+
   close(): void {
     this.#file.close();
+  }
+
+  #hostPage(rank: number): number {
+    return this.#page(rank) + (1 + 2 * this.ranks) * controlLayout.pageBytes;
   }
 
   #statusPage(rank: number): number {
@@ -474,10 +443,6 @@ export class ControlBlock {
     }
     return true;
   }
-}
-
-function blockBytes(ranks: number): number {
-  return (2 + 2 * ranks) * controlLayout.pageBytes;
 }
 
 function notABlock(path: string): HorovodError {

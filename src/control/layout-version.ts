@@ -2,4 +2,4 @@
 // it with every change of their layout; builds with different ones must not share any. Ranks compare it, and the version of
 // the package, when they introduce themselves.
 
-export const layoutVersion = 3;
+export const layoutVersion = 4;

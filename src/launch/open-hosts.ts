@@ -81,5 +81,6 @@ function localRanks(request: HostsRequest, hostname: string, firstPlace = 0): Lo
     rendezvousAddress: server.address,
     driverEnvironment: forwardedEnvironment(driverEnvironment, forwarding),
     command: resolveCommand(command, process.execPath, process.execArgv),
+    warn: (text) => request.say(`${hostname}: ${text}`),
   });
 }

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -34,7 +34,11 @@ function startLoop(t: TestContext, native: boolean, flags: readonly string[] = [
   const folder = mkdtempSync(join(tmpdir(), 'horovod-status-'));
   const [stop, late] = [join(folder, 'stop'), join(folder, 'late')];
   writeFileSync(late, '');
-  const run = startHorovodrun(['-np', '2', ...flags, '--', fixture, stop, late], { native });
+  const nvidiaSmi = join(folder, 'nvidia-smi');
+  writeFileSync(nvidiaSmi, '#!/bin/sh\necho "0, Fake GPU, 87, 12288, 40960"\n');
+  chmodSync(nvidiaSmi, 0o755);
+  const env = { PATH: `${folder}:${process.env['PATH']}` };
+  const run = startHorovodrun(['-np', '2', ...flags, '--', fixture, stop, late], { native, env });
   const looks: JobView[][] = [];
   let onLook = () => {};
   let asker = ask();
@@ -144,7 +148,7 @@ describe('horovod status', { concurrency: 3 }, () => {
     const knowsOther = (view: JobView) =>
       view.ranks.some(
         ({ isLocal, presence, status }) => !isLocal && presence === 'here' && (status?.step ?? 0) > 3,
-      );
+      ) && view.hosts.filter(({ processors }) => processors?.busyCores !== undefined).length === 2;
     const deadline = performance.now() + patienceMs;
     while (!(views().length === 2 && views().every(knowsOther))) {
       assert.ok(performance.now() < deadline, JSON.stringify(views(), undefined, 1));
@@ -154,6 +158,15 @@ describe('horovod status', { concurrency: 3 }, () => {
       view.ranks.map(({ status, isLocal }) => `${status?.host} ${isLocal}`).join(', '),
     );
     assert.deepEqual(hosts.sort(), ['localhost false, 127.0.0.1 true', 'localhost true, 127.0.0.1 false']);
+    for (const { hosts: uses, ranks } of views()) {
+      assert.deepEqual(
+        uses.map(({ host, gpus }) => [host, gpus[0]?.name, gpus[0]?.busyShare]),
+        ['127.0.0.1', 'localhost'].map((name) => [name, 'Fake GPU', 0.87]),
+      );
+      for (const { memory } of uses)
+        assert.ok(memory !== undefined && memory.availableBytes < memory.totalBytes);
+      for (const { status } of ranks) assert.ok((status?.busyCores ?? 0) > 0, JSON.stringify(status));
+    }
     job.stop();
     assert.equal((await job.run.ended).exitCode, 0, job.run.stderr);
   });

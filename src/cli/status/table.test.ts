@@ -7,7 +7,7 @@ import { renderJobs } from './table.ts';
 const now = 1_000_400;
 
 function jobOf(ranks: readonly RankView[], given: Partial<JobView> = {}): JobView {
-  return { id: '1a2b3c4d', command: 'node train.js', ranks, ...given };
+  return { id: '1a2b3c4d', command: 'node train.js', ranks, hosts: [], ...given };
 }
 
 function render(...ranks: RankView[]): string {
@@ -43,6 +43,57 @@ describe('the table of a job', () => {
         'rank  host    pid  step  samples/s  last collective       state                                               bytes/s   memory   late    age',
         '   0  host1  4121   120        812  allreduce.noname.841  waiting 3.4 s for rank 1: allreduce "dense/kernel"   31 MiB  182 MiB         0.4 s',
         '   1  host1  4121   120             allreduce.noname.841  computing for 3.4 s                                          182 MiB  3.0 s  3.4 s',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  test('shows how busy ranks and hosts are, a line for each GPU, and that memory runs low', () => {
+    const gib = 2 ** 30;
+    const memory = { totalBytes: 16 * gib, availableBytes: 4 * gib, limit: 'machine' } as const;
+    const gpu = (index: number) => ({
+      index,
+      name: 'A100',
+      busyShare: 0.87,
+      usedBytes: gib,
+      totalBytes: 40 * gib,
+    });
+    const text = renderJobs(
+      [
+        jobOf([viewOf({ status: statusOf({ busyCores: 1.42 }) })], {
+          hosts: [
+            {
+              host: 'host1',
+              takenAt: now,
+              gpus: [gpu(0), gpu(1)],
+              memory,
+              processors: { cores: 2, busyCores: 1.5 },
+            },
+            {
+              host: 'host2',
+              takenAt: now,
+              gpus: [],
+              memory: { totalBytes: gib, availableBytes: 2 ** 20, limit: 'cgroup' },
+              processors: { cores: 1 },
+              warning: 'only 1 MiB is left',
+            },
+            { host: 'host3', takenAt: now - 60_000, gpus: [] },
+          ],
+        }),
+      ],
+      now,
+    );
+    assert.equal(
+      text,
+      [
+        'job 1a2b3c4d: 1 rank on 1 host, 812 samples/s, train.js',
+        'rank  host    pid  step  samples/s  last collective       state  bytes/s    cpu   memory  late    age',
+        '   0  host1  4121   120        812  allreduce.noname.841          31 MiB  142 %  182 MiB        0.4 s',
+        'host   cpu               memory                       gpu      gpu busy  gpu memory',
+        'host1  150 % of 2 cores  12 GiB of 16 GiB             0: A100      87 %  1 GiB of 40 GiB',
+        '                                                      1: A100      87 %  1 GiB of 40 GiB',
+        'host2  1 core            1,023 MiB of 1 GiB (cgroup)',
+        'memory of host2: only 1 MiB is left',
         '',
       ].join('\n'),
     );

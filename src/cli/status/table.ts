@@ -12,9 +12,11 @@ import {
   lateText,
   scriptOf,
   secondsText,
+  staleAfterMs,
   starvedText,
   stateText,
 } from '../../observe/status/rank-words.ts';
+import { hostLines, percentText } from './host-table.ts';
 import { cut, type TextColumn, textTable } from './text-table.ts';
 
 interface Column extends TextColumn {
@@ -35,6 +37,7 @@ const columns: readonly Column[] = [
   { title: 'last collective', align: 'left', max: 32, cell: ifKnown(lastText) },
   { title: 'state', align: 'left', max: 52, cell: (view, { now }) => stateText(view, now) },
   { title: 'bytes/s', align: 'right', max: 12, cell: (view, { now }) => rate(view, now, 'bytesPerSecond') },
+  { title: 'cpu', align: 'right', max: 8, isOptional: true, cell: cpuText },
   { title: 'memory', align: 'right', max: 10, cell: ifKnown(({ rssBytes }) => bytesText(rssBytes)) },
   { title: 'late', align: 'right', max: 14, cell: (view, { all }) => lateText(view, all) },
   { title: 'data', align: 'right', max: 6, isOptional: true, cell: dataText },
@@ -63,7 +66,12 @@ function renderJob(job: JobView, now: number): string {
     job.failure === undefined || job.generation !== undefined
       ? []
       : [`failed: ${cut(plain(job.failure), 300)}`];
-  const notes = [...metricsLines(job.ranks), ...starvedLines(job.ranks, now), ...resetLines(job, now)];
+  const notes = [
+    ...hostLines(job.hosts, now),
+    ...metricsLines(job.ranks),
+    ...starvedLines(job.ranks, now),
+    ...resetLines(job, now),
+  ];
   return `${[headline(job, now), ...failure, ...textTable(columns, rows), ...notes].join('\n')}\n`;
 }
 
@@ -129,4 +137,11 @@ function rate(view: RankView, now: number, name: 'samplesPerSecond' | 'bytesPerS
   const value = freshRate(view, now, name);
   if (value === 0) return '';
   return name === 'bytesPerSecond' ? bytesText(value) : amountText(value);
+}
+
+/** '150 %': it uses one and a half processors. */
+function cpuText(view: RankView, { now }: { readonly now: number }): string {
+  const { status, presence } = view;
+  if (presence !== 'here' || status?.busyCores === undefined || ageOf(view, now) >= staleAfterMs) return '';
+  return percentText(status.busyCores);
 }

@@ -5,6 +5,7 @@ import type { Departure, ErrorRecord, FailureRecord } from '../../control/contro
 import { decodeErrorRecord, decodeFailureRecord } from '../../control/failure-record.ts';
 import type { ProcessEnd } from '../../control/process-status.ts';
 import { type Fields, hasFields, isCount, isText, ProtocolError, parseObject } from '../../net/frames.ts';
+import { type HostUse, toHostUse } from '../../observe/hosts/host-use.ts';
 import { decodeRankStatus, type RankStatus } from '../../observe/status/rank-status.ts';
 
 export type WatchMessage =
@@ -16,6 +17,8 @@ export type WatchMessage =
   | { readonly type: 'departure'; readonly rank: number; readonly departure: Departure }
   /** What a rank of my host said of itself `ageMs` ago. */
   | { readonly type: 'status'; readonly rank: number; readonly ageMs: number; readonly status: RankStatus }
+  /** How busy my host was `ageMs` ago; `rank` is its first. */
+  | { readonly type: 'host'; readonly rank: number; readonly ageMs: number; readonly use: HostUse }
   /** Events of the timelines of your ranks are wanted, or no longer. */
   | { readonly type: 'collect'; readonly isOn: boolean; readonly session: number }
   /** What does your clock say? `askedUs` comes back with the answer. */
@@ -82,6 +85,11 @@ function toMessage(value: Record<string, unknown>): WatchMessage | undefined {
     const status = decodeRankStatus(JSON.stringify(value['status']) ?? '');
     if (status === undefined || !isCount(rank) || typeof ageMs !== 'number' || ageMs < 0) return undefined;
     return { type, rank, ageMs, status };
+  }
+  if (type === 'host') {
+    const use = toHostUse(value['use']);
+    if (use === undefined || !isCount(rank) || typeof ageMs !== 'number' || ageMs < 0) return undefined;
+    return { type, rank, ageMs, use };
   }
   const fields = Object.hasOwn(plainMessages, String(type)) ? plainMessages[String(type)] : undefined;
   const isValid = fields !== undefined && hasFields(value, fields, ['type']);

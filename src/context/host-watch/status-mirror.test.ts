@@ -3,11 +3,14 @@ import { describe, type TestContext, test } from 'node:test';
 import { statusOf } from '../../../test/support/status-examples.ts';
 import { ControlBlock, controlLayout } from '../../control/control-block.ts';
 import { ProtocolError } from '../../net/frames.ts';
+import { decodeHostUse, encodeHostUse } from '../../observe/hosts/host-use.ts';
 import { decodeRankStatus, encodeRankStatus } from '../../observe/status/rank-status.ts';
+import { HostMirror } from './host-mirror.ts';
 import { encodeMessage, parseMessage, type WatchMessage } from './messages.ts';
 import { StatusMirror } from './status-mirror.ts';
 
 type StatusMessage = Extract<WatchMessage, { type: 'status' }>;
+type HostMessage = Extract<WatchMessage, { type: 'host' }>;
 
 function hosts(t: TestContext) {
   const [here, there] = [ControlBlock.create(2), ControlBlock.create(2)];
@@ -70,6 +73,42 @@ describe('status pages between hosts', () => {
       { type: 'status', rank: 0, ageMs: 1, status: { ...status, step: 'x' } },
     ]) {
       assert.throws(() => parseMessage(Buffer.from(JSON.stringify(wrong))), ProtocolError);
+    }
+  });
+});
+
+describe('how busy hosts are, between hosts', () => {
+  test('is told when it has changed, in the time of the host it is read on; nonsense is no message', (t) => {
+    const { here } = hosts(t);
+    const there = ControlBlock.create(2);
+    const said: HostMessage[] = [];
+    const onLowMemory = () => assert.fail();
+    const mirrors = [
+      new HostMirror(here, {
+        hostname: 'a',
+        localRanks: [0],
+        say: (message) => said.push(message),
+        onLowMemory,
+      }),
+      new HostMirror(there, { hostname: 'b', localRanks: [1], say: () => assert.fail(), onLowMemory }),
+    ] as const;
+    t.after(() => {
+      for (const mirror of mirrors) mirror.close();
+      there.close();
+    });
+    const use = { host: 'a', takenAt: Date.now() - 5000, processors: { cores: 2 }, gpus: [] };
+    mirrors[0].tell();
+    here.writeHost(0, 1, encodeHostUse(use, controlLayout.statusBytes));
+    mirrors[0].tell();
+    mirrors[0].tell();
+    assert.equal(said.length, 1);
+    const message = said[0] as HostMessage;
+    mirrors[1].hear(parseMessage(Buffer.from(encodeMessage({ ...message, ageMs: 300 }))) as HostMessage);
+    const heard = decodeHostUse(there.readHost(0)?.text ?? '');
+    assert.deepEqual({ ...heard, takenAt: use.takenAt }, use);
+    assert.ok(Date.now() - (heard?.takenAt ?? 0) < 4000);
+    for (const wrong of [{ rank: -1 }, { use: { host: 7 } }, { ageMs: -1 }, { ageMs: 'old' }]) {
+      assert.throws(() => parseMessage(Buffer.from(JSON.stringify({ ...message, ...wrong }))), ProtocolError);
     }
   });
 });

@@ -4,7 +4,9 @@
 // into the block, and from there to all others. Every wait of every transport looks at the block. Frames are sealed: one
 // that a peer has not sent is a failure of the job as well.
 
+import { writeSync } from 'node:fs';
 import type { Socket } from 'node:net';
+import { createLog, type LogStyle } from '../../console/log.ts';
 import { ControlBlock, type Departure, type FailureRecord } from '../../control/control-block.ts';
 import { type Connection, readyByte } from '../../net/connection.ts';
 import { connectMesh } from '../../net/mesh/connect.ts';
@@ -13,6 +15,7 @@ import { SealedFrames, TamperedFrame, tamperedError } from '../../net/sealed-fra
 import { SilenceDetector } from '../../net/silence.ts';
 import { inSeconds } from '../../net/wait.ts';
 import type { JobSecret } from '../../settings/job-secret.ts';
+import { HostMirror } from './host-mirror.ts';
 import { encodeMessage, maxFrameBytes, parseMessage, type WatchMessage } from './messages.ts';
 import { StatusMirror } from './status-mirror.ts';
 import { TimelineRelay } from './timeline-relay.ts';
@@ -43,6 +46,8 @@ export interface WatcherOptions {
   readonly peerTimeoutMs: number;
   /** Where memory files are made. */
   readonly shmDirectory?: string | undefined;
+  /** How the log of this rank is written; undefined: without warnings of the watch. */
+  readonly logStyle?: LogStyle | undefined;
   readonly beatMs?: number | undefined;
   readonly pollMs?: number | undefined;
 }
@@ -74,6 +79,7 @@ export class Watcher {
   readonly #told = new Set<number>();
   readonly #statuses: StatusMirror;
   readonly #timelines: TimelineRelay;
+  readonly #hosts: HostMirror;
   #links: Link[] = [];
   #hasToldFailure = false;
   #isLeaving = false;
@@ -88,6 +94,11 @@ export class Watcher {
     this.#listener = listener;
     this.#block = block;
     this.#statuses = new StatusMirror(block, options.localRanks, (message) => this.#sayToAll(message));
+    this.#hosts = new HostMirror(block, {
+      ...options,
+      say: (message) => this.#sayToAll(message),
+      onLowMemory: (text) => this.#warn(text),
+    });
     this.#timelines = new TimelineRelay(block, options.localRanks, {
       peers: options.peers.map(({ rank }) => rank),
       shmDirectory: options.shmDirectory,
@@ -139,6 +150,7 @@ export class Watcher {
     this.#every(pollMs ?? 100, () => this.tell());
     this.#every(this.#statuses.periodMs, () => this.#forPeople(() => this.#statuses.tell()));
     this.#every(pollMs ?? 100, () => this.#forPeople(() => this.#timelines.turn()));
+    this.#every(this.#statuses.periodMs, () => this.#forPeople(() => this.#hosts.tell()));
     this.#sayToAll({ type: 'beat' });
   }
 
@@ -189,6 +201,7 @@ export class Watcher {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#timelines.close();
+    this.#hosts.close();
     for (const timer of this.#timers) clearInterval(timer);
     this.#silence.stop();
     this.#listener.close();
@@ -253,6 +266,9 @@ export class Watcher {
       case 'status':
         if (link.host.ranks.includes(message.rank)) this.#forPeople(() => this.#statuses.hear(message));
         return;
+      case 'host':
+        if (link.host.ranks.includes(message.rank)) this.#forPeople(() => this.#hosts.hear(message));
+        return;
       case 'collect':
       case 'events':
       case 'clock?':
@@ -272,6 +288,14 @@ export class Watcher {
     } catch {
       this.#isBlind = true;
     }
+  }
+
+  /** At once, whatever the main thread does. */
+  #warn(text: string): void {
+    const { logStyle, rank, hostname } = this.#options;
+    if (logStyle === undefined) return;
+    const sink = (line: string) => void writeSync(2, `${line}\n`);
+    createLog(logStyle, rank, { sink }).write('warning', `${hostname}: ${text}`);
   }
 
   #onEnd(link: Link, why: string): void {
@@ -333,7 +357,7 @@ export class Watcher {
 
   #sayToAll(message: WatchMessage): void {
     const text = encodeMessage(message);
-    const isNews = message.type === 'status';
+    const isNews = message.type === 'status' || message.type === 'host';
     const limitBytes = isNews ? unsentNewsLimitBytes : unsentLimitBytes;
     for (const { socket, frames, held, state } of this.#links) {
       if (held === undefined) {

@@ -27,6 +27,7 @@ import type { ContextParts } from '../context-parts.ts';
 import { checkVersions, ownBuild } from './check-versions.ts';
 import { decideTransport, type Introduction, type TransportDecision } from './choose-transport.ts';
 import { announcer, type CommonParts, checkRanks, flightPlace } from './common-parts.ts';
+import { reportHost } from './host-report.ts';
 import { HostMap, whereabouts } from './hosts.ts';
 import { type OpenedTransport, openTransport } from './open-transport.ts';
 import { prefixOf, type Seating } from './seating.ts';
@@ -245,6 +246,8 @@ class Start {
     const groupTunables =
       tuning === undefined ? undefined : groupTunablesOf(tuning, transport, hosts, settings);
     const forgetLastWords = rememberLastWords(block, rank);
+    const place = this.#place;
+    const reporter = reportHost({ settings, hosts, block, members, place, log: this.#log });
     let failureTold: Promise<HorovodError> | undefined;
     let isStarting = true;
     let groups = 0;
@@ -284,6 +287,7 @@ class Start {
       leave: () => block.leave(rank),
       close: () => {
         forgetLastWords();
+        reporter?.close();
         opened.close();
         // The failure goes out first, and the block stays for those who are about to open it.
         const end = () => {

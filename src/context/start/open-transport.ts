@@ -3,7 +3,7 @@
 // in use is loaded: modules are a large part of what starting a rank costs.
 
 import { existsSync } from 'node:fs';
-import type { Log } from '../../console/log.ts';
+import type { Log, LogStyle } from '../../console/log.ts';
 import type { ControlBlock } from '../../control/control-block.ts';
 import { waitingPeriodMs } from '../../engine/observer.ts';
 import { HorovodError } from '../../errors.ts';
@@ -182,11 +182,16 @@ async function openWatch(request: TransportRequest): Promise<HostWatch | undefin
     peers: otherHosts(request).map(({ host }) => host),
     networkInterfaces: settings.networkInterfaces,
     peerTimeoutMs: settings.peerTimeoutMs,
+    logStyle: logStyleOf(settings),
     shmDirectory: settings.shmDirectory,
   };
   if (request.watch !== undefined) return request.watch.open(options);
   const { startWatch } = await import('../host-watch/host-watch.ts');
   return startWatch(options);
+}
+
+function logStyleOf({ logLevel, logFormat, logTime }: Settings): LogStyle {
+  return { logLevel, logFormat, logTime };
 }
 
 /** With the place of the rank that watches for each. */

@@ -195,6 +195,7 @@ export class Agent {
       driverEnvironment: receivedEnvironment(own, order.forwarded, existsSync),
       guardian: this.#guardian,
       explain: remark(false),
+      warn: remark(true),
       watch: order.hangTimeoutMs === undefined ? undefined : this.#processWatch(order.hangTimeoutMs),
     });
   }

@@ -4,6 +4,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ControlBlock, controlLayout } from '../../control/control-block.ts';
 import type { ProcessEnd } from '../../control/process-status.ts';
+import { HostReporter } from '../../observe/hosts/host-reporter.ts';
+import type { LocalRank } from '../../observe/hosts/host-sampler.ts';
 import { encodeJobNews, type JobNews } from '../../observe/status/job-news.ts';
 import { rankEnvironment } from '../../settings/environment.ts';
 import type { JobSecret } from '../../settings/job-secret.ts';
@@ -39,6 +41,8 @@ export interface LocalRanksOptions {
   /** Of the launcher's terminal, for rank 0; undefined: there is none. */
   readonly terminalColumns?: number | undefined;
   readonly explain: (text: string) => void;
+  /** Prints a warning about this host. */
+  readonly warn: (text: string) => void;
   /** Of an elastic job. */
   readonly watch?: ProcessWatchOptions | undefined;
 }
@@ -58,11 +62,13 @@ export class LocalRanks implements HostRanks {
   #terminal: TerminalFile | undefined;
   #fenceWatch: NodeJS.Timeout | undefined;
   readonly #processWatch: ProcessWatch | undefined;
+  readonly #reporter: HostReporter;
 
   constructor(options: LocalRanksOptions) {
     this.#options = options;
     this.hostname = options.hostname;
-    const { watch } = options;
+    const { watch, hostname, warn } = options;
+    this.#reporter = new HostReporter({ host: hostname, onLowMemory: warn });
     this.#processWatch = watch && new ProcessWatch(() => this.#running(), watch);
   }
 
@@ -89,6 +95,7 @@ export class LocalRanks implements HostRanks {
     this.#writeNews();
     this.#watchFence(opened);
     this.#processWatch?.useControlBlock(opened, workers);
+    this.#reporter.use(opened, () => [...this.#attachedRanks(opened)]);
   }
 
   notice(): void {
@@ -113,6 +120,7 @@ export class LocalRanks implements HostRanks {
   async close(): Promise<void> {
     clearInterval(this.#fenceWatch);
     this.#processWatch?.close();
+    this.#reporter.close();
     this.#controlBlock?.close();
     this.#controlBlock = undefined;
     this.#terminal?.close();
@@ -122,6 +130,15 @@ export class LocalRanks implements HostRanks {
   *#running(): Generator<readonly [number: number, pid: number]> {
     for (const [number, { pid }] of this.#processes)
       if (pid !== undefined && !this.#ended.has(number)) yield [number, pid];
+  }
+
+  /** The processes in the control block may be children of ours: a shell, or npx. */
+  *#attachedRanks(block: ControlBlock): Generator<LocalRank> {
+    for (const [number] of this.#running()) {
+      const rank = this.#pageOf(number);
+      const pid = rank === undefined ? 0 : block.pid(rank);
+      if (rank !== undefined && pid !== 0) yield { rank, pid };
+    }
   }
 
   /** After a failure, kills ranks that do not take their hands off the memory of others, which wait for them. */

@@ -4,6 +4,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { ControlBlock, describeEnd } from '../../control/control-block.ts';
 import { type Activity, activityOf, sampleActivity } from '../../control/process-activity.ts';
+import { decodeHostUse, type HostUse } from '../hosts/host-use.ts';
 import type { FoundBlock } from './find-jobs.ts';
 import { decodeJobNews, type JobNews } from './job-news.ts';
 import { decodeRankStatus, type RankStatus } from './rank-status.ts';
@@ -29,6 +30,8 @@ export interface JobView {
   /** The command of the first rank on this machine. */
   readonly command: string;
   readonly ranks: readonly RankView[];
+  /** By name. Hosts of which nothing is known yet are left out. */
+  readonly hosts: readonly HostUse[];
   /** Why it has failed or will fail. */
   readonly failure?: string | undefined;
   /** Of the ranks, in an elastic job. */
@@ -79,6 +82,7 @@ export function readBlock({ path, mark, isForeign }: FoundBlock): JobView | unde
       id: known?.status?.job ?? mark.slice(0, 8),
       command: pid === 0 ? '' : commandOf(pid),
       ranks,
+      hosts: newestOf(readHosts(block)),
       failure: block.failure()?.message,
       ...(generation === 0 ? {} : { generation }),
       ...(news === undefined ? {} : { news: decodeJobNews(news.text) }),
@@ -152,9 +156,27 @@ function merge(a: JobView, b: JobView): JobView {
     id: a.id,
     command: a.command || b.command,
     ranks: [...byRank.values()].sort((x, y) => x.rank - y.rank),
+    hosts: newestOf([...a.hosts, ...b.hosts]),
     failure: a.failure ?? b.failure,
     ...(after === 0 ? {} : { generation: after, news: a.news ?? b.news }),
   };
+}
+
+function readHosts(block: ControlBlock): HostUse[] {
+  return Array.from({ length: block.ranks }, (_, rank) => block.readHost(rank)).flatMap((page) => {
+    const use = page === undefined ? undefined : decodeHostUse(page.text);
+    return use === undefined ? [] : [use];
+  });
+}
+
+/** The first rank of a host may change as ranks come and go, and its page with it. */
+function newestOf(uses: readonly HostUse[]): HostUse[] {
+  const byName = new Map<string, HostUse>();
+  for (const use of uses) {
+    const known = byName.get(use.host);
+    if (known === undefined || use.takenAt > known.takenAt) byName.set(use.host, use);
+  }
+  return [...byName.values()].sort((a, b) => (a.host < b.host ? -1 : 1));
 }
 
 /** The information of its own host takes precedence. */

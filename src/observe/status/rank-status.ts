@@ -26,6 +26,8 @@ export interface RankStatus {
   readonly rssBytes: number;
   /** Processor time of all its threads so far. */
   readonly cpuMs?: number | undefined;
+  /** Processors that it uses: 1.5 are one and a half. Over the last seconds before `updatedAt`. */
+  readonly busyCores?: number | undefined;
   /** Date.now() of its host since when it uses no processor and is in no collective: it waits for a timer, input or a lock. */
   readonly idleSince?: number | undefined;
   /** Time waited for other ranks, of each of the last steps. */
@@ -113,7 +115,7 @@ export function decodeRankStatus(text: string): RankStatus | undefined {
   if (!isWhole || !isNumber(samples) || !isCount(collectives) || !isNumber(bytes) || !isNumber(rssBytes)) {
     return undefined;
   }
-  const { waitMsPerStep, cpuMs, idleSince } = value;
+  const { waitMsPerStep, cpuMs, busyCores, idleSince } = value;
   const last = toLast(value['last']);
   const metrics = toMetrics(value['metrics']);
   const data = toData(value['data']);
@@ -132,6 +134,7 @@ export function decodeRankStatus(text: string): RankStatus | undefined {
     pending: toPending(value['pending']),
     ...(last === undefined ? {} : { last }),
     ...(isNumber(cpuMs) ? { cpuMs } : {}),
+    ...(isNumber(busyCores) ? { busyCores } : {}),
     ...(isNumber(idleSince) ? { idleSince } : {}),
     ...(isNumber(waitMsPerStep) ? { waitMsPerStep } : {}),
     ...(data === undefined ? {} : { data }),

@@ -63,6 +63,7 @@ interface Counts {
   readonly step: number;
   readonly samples: number;
   readonly bytes: number;
+  readonly cpuMs: number;
 }
 
 export class StatusWriter implements OperationObserver {
@@ -159,10 +160,12 @@ export class StatusWriter implements OperationObserver {
     const { step, samples } = steps;
     const { bytes, count } = recorder;
     const updatedAt = Date.now();
-    const counts = { atMs, step, samples, bytes };
+    const cpuMs = (this.#source.cpuMs ?? ownCpuMs)();
+    const counts = { atMs, step, samples, bytes, cpuMs };
     const rates = this.#ratesOf(counts);
+    const busyCores = this.#busyCores(counts);
     const waiting = pending();
-    const look = { atMs, date: updatedAt, cpuMs: (this.#source.cpuMs ?? cpuMs)(), collectives: count };
+    const look = { atMs, date: updatedAt, cpuMs, collectives: count };
     const isSilent = waiting.length === 0 && count === (this.#lastLook?.collectives ?? count);
     if (!isSilent) this.#idleSince = undefined;
     if (this.#lastLook === undefined || atMs >= this.#lastLook.atMs + periodMs * 0.9) {
@@ -182,7 +185,8 @@ export class StatusWriter implements OperationObserver {
       last: this.#last(updatedAt - atMs),
       pending: waiting,
       rssBytes: this.#rssBytes,
-      cpuMs: look.cpuMs,
+      cpuMs,
+      busyCores,
       idleSince: this.#idleSince,
       metrics: this.metrics.list,
       data: this.#data,
@@ -210,6 +214,12 @@ export class StatusWriter implements OperationObserver {
     if (this.#counts.length > rateLooks) this.#counts.shift();
   }
 
+  #busyCores(now: Counts): number | undefined {
+    const oldest = this.#counts[0];
+    if (oldest === undefined || now.atMs <= oldest.atMs) return undefined;
+    return Number(((now.cpuMs - oldest.cpuMs) / (now.atMs - oldest.atMs)).toFixed(2));
+  }
+
   #ratesOf(now: Counts): StatusRates {
     const oldest = this.#counts[0] ?? now;
     const seconds = (now.atMs - oldest.atMs) / 1000;
@@ -222,7 +232,7 @@ export class StatusWriter implements OperationObserver {
   }
 }
 
-function cpuMs(): number {
+function ownCpuMs(): number {
   const { user, system } = process.cpuUsage();
   return Math.round((user + system) / 1000);
 }
