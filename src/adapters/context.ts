@@ -2,7 +2,12 @@
 // A HorovodContext has all of AdapterContext; adapters know nothing else of it.
 
 import { createLog, type Log } from '../console/log.ts';
-import { defaultContext, defaultWorld, openContext } from '../context/default/default-context.ts';
+import {
+  defaultContext,
+  defaultWorld,
+  elasticWorker,
+  openContext,
+} from '../context/default/default-context.ts';
 import type { AllreduceOptions } from '../operations/options.ts';
 import type { PreparedCollective } from '../operations/prepared.ts';
 import { notRegistered, type ProcessSet } from '../operations/process-set.ts';
@@ -71,6 +76,16 @@ export function rank(): number {
 
 export function size(): number {
   return defaultWorld().size;
+}
+
+/** Whether this process has a context. In an elastic job it has one only inside of elastic.run(). */
+export function hasContext(): boolean {
+  return openContext() !== undefined;
+}
+
+/** Whether the ranks of the job may change; known after init(), also before elastic.run(). */
+export function isElasticJob(): boolean {
+  return elasticWorker() !== undefined;
 }
 
 /** The steps of the context of this process; undefined where it has none: before init() and after shutdown(). */

@@ -7,7 +7,7 @@ import { isReducing } from '../../tensor/compression/compressor.ts';
 import { Adasum } from '../../tensor/reduce-op.ts';
 import { describe } from '../../tensor/tensor.ts';
 import { type BothForms, run, runSync, wait } from '../both-forms.ts';
-import { currentContext, groupSize } from '../context.ts';
+import { currentContext, groupSize, isElasticJob } from '../context.ts';
 import {
   type Aggregation,
   type AggregationOptions,
@@ -23,8 +23,9 @@ import { ReducerName } from '../reducer-name.ts';
 import { allreduceTree, allreduceTreeSync } from './collectives.ts';
 import { parameterGuard } from './guarded-tree.ts';
 import { combined, type GradientTransformation, scaled, zerosLike } from './optimizers.ts';
-import { checkNotElastic, shardedOptimizer } from './sharded-optimizer.ts';
+import { shardedOptimizer } from './sharded-optimizer.ts';
 import { TreeResiduals } from './tree-residuals.ts';
+import { TreeShards } from './tree-shards.ts';
 
 /** How gradients of several ranks become one. */
 export type GradientOptions = ReductionOptions;
@@ -67,6 +68,7 @@ export interface DistributedSteps<Params, State> {
 
 const distributed: unique symbol = Symbol.for('horovod.jax.distributed');
 const kept: unique symbol = Symbol('residuals');
+const sharded: unique symbol = Symbol('shards');
 const optionNames = [...reductionOptionNames, ...aggregationOptionNames, 'shardOptimizerState'];
 const what = 'DistributedOptimizer';
 
@@ -93,19 +95,26 @@ export function DistributedOptimizer<Params, State>(
   const isSharded = readFlag(options, 'shardOptimizerState', false, what);
   if (isSharded) checkShardable(reduction);
   const residuals = TreeResiduals.of(reduction);
+  const shards = isSharded ? new TreeShards(reduction) : undefined;
   const steps = marking(
-    isSharded ? whereShared(optimizer, reduction) : reducing(optimizer, reduction, residuals),
+    shards ? whereShared(optimizer, reduction, shards) : reducing(optimizer, reduction, residuals),
     parameterGuard(reduction),
   );
   const made =
     aggregation.backwardPassesPerStep === 1 ? bothForms(steps) : bothForms(aggregating(steps, aggregation));
   keepResiduals(made, residuals);
+  Object.defineProperty(made, sharded, { value: shards });
   return made as DistributedTransformation<Params, State>;
 }
 
 /** What a lossy compressor keeps for an optimizer or a gradient function; undefined where nothing is kept. */
 export function treeResidualsOf(owner: object): TreeResiduals | undefined {
   return (owner as { [kept]?: TreeResiduals })[kept];
+}
+
+/** Which arrays of its state are shards; undefined where every rank has all of it. */
+export function treeShardsOf(owner: object): TreeShards | undefined {
+  return (owner as { [sharded]?: TreeShards })[sharded];
 }
 
 /** `owner` is an object that this package has made. */
@@ -173,18 +182,15 @@ function reducing<Params, State>(
   };
 }
 
-/** Sharded if there are other ranks, which is known only after init() of the package. */
+/** Sharded if there are other ranks, which is known only after init() of the package, or may come: in an elastic job. */
 function whereShared<Params, State>(
   optimizer: GradientTransformation<Params, State>,
   reduction: Reduction,
+  shards: TreeShards,
 ): DistributedSteps<Params, State> {
   const alone = reducing(optimizer, reduction);
-  const shared = shardedOptimizer(optimizer, reduction);
-  const current = () => {
-    // Also on one rank: others may join it, and would expect shards.
-    checkNotElastic(what);
-    return groupSize(reduction) === 1 ? alone : shared;
-  };
+  const shared = shardedOptimizer(optimizer, reduction, shards);
+  const current = () => (!isElasticJob() && groupSize(reduction) === 1 ? alone : shared);
   return {
     init: (params) => current().init(params),
     step: (grads, state, params) => current().step(grads, state, params),

@@ -6,17 +6,19 @@ import * as jax from '@jax-js/jax';
 import { HorovodError } from '../../errors.ts';
 import { invalid } from '../../operations/check-options.ts';
 import { allgather, allgatherSync, reducescatter, reducescatterSync } from '../../operations/collectives.ts';
+import type { ProcessSet } from '../../operations/process-set.ts';
 import { elementsIn, type Tensor } from '../../tensor/tensor.ts';
 import { wait } from '../both-forms.ts';
-import { currentContext, globalProcessSet, rank } from '../context.ts';
+import { currentContext, globalProcessSet, hasContext, isElasticJob, rank } from '../context.ts';
 import type { Reduction } from '../gradient-options.ts';
+import { paddedLength } from '../sharding/bounds.ts';
 import type { DistributedSteps } from './distributed-optimizer.ts';
 import type { GradientTransformation } from './optimizers.ts';
+import type { Cut, TreeShards } from './tree-shards.ts';
 import { describeLeaf, type Leaf, type Leaves, takeApart } from './trees.ts';
 
-/** What all members of the set know of the vector. */
-interface Vector {
-  readonly total: number;
+/** The vector, and this rank's part of it. */
+interface Vector extends Cut {
   /** With the zeros at its end. */
   readonly padded: number;
   /** Of each rank's part. */
@@ -25,26 +27,33 @@ interface Vector {
   readonly from: number;
 }
 
-/** For more than one rank. */
+/** For any number of ranks. Notes in `shards` which arrays are parts. */
 export function shardedOptimizer<Params, State>(
   optimizer: GradientTransformation<Params, State>,
   reduction: Reduction,
+  shards: TreeShards,
 ): DistributedSteps<Params, State> {
   const { what, op, compression, prescaleFactor, postscaleFactor, processSet = globalProcessSet } = reduction;
   const options = { op, compression, prescaleFactor, postscaleFactor, processSet };
-  let known: Vector | undefined;
-  const vectorOf = (leaves: readonly Leaf[]): Vector => {
-    const total = leaves.reduce((sum, { shape }) => sum + elementsIn(shape), 0);
-    const { ranks } = processSet;
-    const length = Math.max(Math.ceil(total / ranks.length), 1);
-    known = { total, padded: length * ranks.length, length, from: ranks.indexOf(rank()) * length };
-    return known;
+  let total: number | undefined;
+  const vectorOf = (elements: number): Vector => {
+    total = elements;
+    const { index, members } = placeIn(processSet);
+    const length = paddedLength(elements, members);
+    return { total: elements, index, members, padded: length * members, length, from: index * length };
   };
-  const partOf = (tree: Params): jax.Array => {
+  const vectorOfLeaves = (leaves: readonly Leaf[]) =>
+    vectorOf(leaves.reduce((sum, { shape }) => sum + elementsIn(shape), 0));
+  const partOf = (tree: Params): { part: Params; vector: Vector } => {
     const parts = takeFloats(tree, what);
-    const vector = vectorOf(parts.leaves);
+    const vector = vectorOfLeaves(parts.leaves);
     const { from, length } = vector;
-    return jax.numpy.array(flatOf(parts.readSync(), vector).slice(from, from + length));
+    const part = jax.numpy.array(flatOf(parts.readSync(), vector).slice(from, from + length));
+    return { part: part as Params, vector };
+  };
+  const noted = (state: State, vector: Vector): State => {
+    shards.noteAll(takeApart(state, what).leaves, vector);
+    return state;
   };
   const mapParts = (
     tree: State,
@@ -57,19 +66,23 @@ export function shardedOptimizer<Params, State>(
       tensors.map((tensor, i) => (isPart(parts.leaves[i] as Leaf) ? change(tensor) : tensor)),
     );
   };
-  const checkKnown = (): Vector => {
-    if (known !== undefined) return known;
+  const known = (): Vector => {
+    if (total !== undefined) return vectorOf(total);
     throw invalid(
       what,
       'with shardOptimizerState the parameters must be known before the state is gathered or sharded; call init() first',
     );
   };
   return {
-    init: (params) => optimizer.init(partOf(params) as Params),
+    init(params) {
+      const { part, vector } = partOf(params);
+      return noted(optimizer.init(part), vector);
+    },
     *step(grads, state, params) {
       const context = currentContext();
       const parts = takeFloats(grads, what);
-      const vector = vectorOf(parts.leaves);
+      const vector = vectorOfLeaves(parts.leaves);
+      if (context.isElastic) shards.checkState(takeApart(state, what).leaves, vector);
       const tensors = yield* wait(
         () => parts.readSync(),
         () => parts.read(),
@@ -79,8 +92,10 @@ export function shardedOptimizer<Params, State>(
         () => reducescatterSync(context, flat, options),
         () => reducescatter(context, flat, options),
       );
-      const part = params === undefined ? undefined : (partOf(params) as Params);
+      shards.reductions++;
+      const part = params === undefined ? undefined : partOf(params).part;
       const [update, next] = optimizer.update(jax.numpy.array(shard) as Params, state, part);
+      noted(next, vector);
       const values = (update as jax.Array).dataSync() as Float32Array;
       const all = yield* wait(
         () => allgatherSync(context, values, { processSet }),
@@ -89,7 +104,7 @@ export function shardedOptimizer<Params, State>(
       return [treeOf(parts, all), next];
     },
     gatherState(state) {
-      const { total, length } = checkKnown();
+      const { total, length } = known();
       return mapParts(
         state,
         ({ shape }) => shape.length === 1 && shape[0] === length,
@@ -100,8 +115,9 @@ export function shardedOptimizer<Params, State>(
       );
     },
     shardState(state) {
-      const { total, length, from } = checkKnown();
-      return mapParts(
+      const vector = known();
+      const { total, length, from } = vector;
+      const mine = mapParts(
         state,
         ({ shape }) => shape.length === 1 && shape[0] === total,
         (full) => {
@@ -110,18 +126,15 @@ export function shardedOptimizer<Params, State>(
           return { ...full, data, shape: [length] };
         },
       );
+      return noted(mine, vector);
     },
   };
 }
 
-/** A tree of shards looks like any other: a commit of it would be given to other ranks as if it were theirs. */
-export function checkNotElastic(what: string): void {
-  if (!currentContext().isElastic) return;
-  throw new HorovodError(
-    'ERR_HVD_UNSUPPORTED',
-    `${what}: with jax, shardOptimizerState is not supported in elastic jobs: the state of a lost rank would be lost with it. ` +
-      'Leave it out, or use TensorFlow.js.',
-  );
+/** In an elastic job there are no other ranks before elastic.run(): the state is whole, and cut when the ranks are there. */
+function placeIn({ ranks }: ProcessSet): { index: number; members: number } {
+  if (isElasticJob() && !hasContext()) return { index: 0, members: 1 };
+  return { index: ranks.indexOf(rank()), members: ranks.length };
 }
 
 /** The tree's leaves, which must be arrays of float32: others cannot lie in one vector. */

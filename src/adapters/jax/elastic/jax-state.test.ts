@@ -62,5 +62,9 @@ describe('JaxState', () => {
     assert.throws(make({ trees: 3 }), invalid);
     assert.throws(make({ trees: { params: 'text' } }), invalid);
     assert.throws(make({ trees: {}, f: () => 1 }), invalid);
+    assert.throws(make({ trees: {}, mirrorEvery: 0 }), {
+      ...invalid,
+      message: /JaxState: mirrorEvery is a whole number from 1, not 0/,
+    });
   });
 });

@@ -7,6 +7,7 @@ import type { StatePart } from '../../../elastic/runner.ts';
 import { State } from '../../../elastic/state.ts';
 import { checkNames, invalid } from '../../../operations/check-options.ts';
 import { describe } from '../../../tensor/tensor.ts';
+import { checkMirrorEvery } from '../../sharding/mirror-every.ts';
 import { checkOptimizer } from '../accumulators.ts';
 import { DistributedGradientTape } from '../optimizer/distributed-gradient-tape.ts';
 import { stepperOf } from '../optimizer/distributed-optimizer.ts';
@@ -66,8 +67,7 @@ export function partsOfTraining(
   optimizers: readonly tf.Optimizer[],
   { what, mirrorEvery }: { readonly what: string; readonly mirrorEvery: number | undefined },
 ): StatePart[] {
-  if (mirrorEvery !== undefined && !(Number.isInteger(mirrorEvery) && mirrorEvery > 0))
-    throw invalid(what, `mirrorEvery is a whole number from 1, not ${describe(mirrorEvery)}`);
+  checkMirrorEvery(mirrorEvery, what);
   for (const optimizer of optimizers) checkOptimizer(optimizer, what);
   const localVariables = () =>
     new Set(optimizers.flatMap((optimizer) => [...(stepperOf(optimizer)?.localVariables() ?? [])]));

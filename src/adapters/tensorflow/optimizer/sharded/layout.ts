@@ -2,6 +2,8 @@
 // vector; each rank has one *shard* of it, cut as reducescatter() cuts: equal lengths, the first ranks one element longer. A
 // *piece* is the part of one variable in a shard. Pure, and the same on every rank. See docs/decisions/0017-zero-1.md.
 
+import { boundsOf } from '../../../sharding/bounds.ts';
+
 export interface Piece {
   /** Which variable. */
   readonly place: number;
@@ -22,13 +24,6 @@ export interface ShardLayout {
   readonly length: number;
   /** In order; variables without elements have none. */
   readonly pieces: readonly Piece[];
-}
-
-/** Where the shard of the member `index` of `members` begins in the long vector, and where it ends. */
-export function boundsOf(total: number, index: number, members: number): { begin: number; end: number } {
-  const [minimum, longer] = [Math.floor(total / members), total % members];
-  const begin = index * minimum + Math.min(index, longer);
-  return { begin, end: begin + minimum + (index < longer ? 1 : 0) };
 }
 
 /** The layout of variables with these numbers of elements, as the member `index` of `members` sees it. */

@@ -1,19 +1,15 @@
 // The shards of an optimizer's state in an elastic job. Each rank has its own, and copies of those of other ranks (*mirrors*), by
-// commit: a lost rank leaves its shard in a mirror. In the next generation the shards are cut anew for its ranks (reshard.ts).
+// commit: a lost rank leaves its shard in a mirror. In the next generation the shards are cut anew for its ranks (adapters/sharding/reshard.ts).
 
 import { createHash } from 'node:crypto';
 import * as tf from '@tensorflow/tfjs';
 import type { ShardPlan } from '../../../../elastic/runner.ts';
 import { invalid } from '../../../../operations/check-options.ts';
-import {
-  allgatherObject,
-  alltoall,
-  alltoallSync,
-  broadcastObject,
-} from '../../../../operations/collectives.ts';
+import { allgatherObject, broadcastObject } from '../../../../operations/collectives.ts';
 import { bytesOf } from '../../../../tensor/tensor.ts';
-import { type BothForms, wait } from '../../../both-forms.ts';
+import type { BothForms } from '../../../both-forms.ts';
 import { currentContext } from '../../../context.ts';
+import { reshardTogether, sendShards } from '../../../sharding/travel.ts';
 import {
   type Accumulators,
   accumulatorsOf,
@@ -22,8 +18,7 @@ import {
 } from '../../accumulators.ts';
 import { makeTensor, readTensor } from '../../tensor-access.ts';
 import type { OptimizerRules } from '../options.ts';
-import { boundsOf, layOut, type ShardLayout } from './layout.ts';
-import { reshard, type Transfer } from './reshard.ts';
+import { layOut, type ShardLayout } from './layout.ts';
 import {
   forgetSharding,
   type Sharding,
@@ -121,22 +116,10 @@ export class Shards {
   /** Collective: sends the shard that was just saved to those who are to have a copy, and keeps what comes. */
   *mirror(slot: number, holders: readonly (readonly number[])[]): BothForms<void> {
     const context = currentContext();
-    const { rank, size } = context.world;
-    const receivers = holders[rank] ?? [];
-    const own = receivers.length === 0 ? new Float32Array(0) : encode(this.#ownShard());
-    const splits = Array.from({ length: size }, (_, other) => (receivers.includes(other) ? own.length : 0));
-    const data = receivers.length === 1 ? own : repeated(own, receivers.length);
-    const options = { splits, name: 'horovod.elastic.mirror.shards' };
-    const { output, receivedSplits } = yield* wait(
-      () => alltoallSync(context, data, options),
-      () => alltoall(context, data, options),
-    );
-    const mirrors = new Map<number, Shard>();
-    let at = 0;
-    receivedSplits.forEach((length, shard) => {
-      if (length > 0) mirrors.set(shard, decode(output.slice(at, at + length)));
-      at += length;
-    });
+    const { rank } = context.world;
+    const own = (holders[rank] ?? []).length === 0 ? new Float32Array(0) : encode(this.#ownShard());
+    const received = yield* sendShards(context, own, holders);
+    const mirrors = new Map([...received].map(([shard, values]) => [shard, decode(values)] as const));
     const kept = this.#kept[slot] as Kept;
     this.#kept[slot] = { ...kept, mirrors };
   }
@@ -178,9 +161,11 @@ export class Shards {
     const sizes = structure.sharded.map((place) => (structure.variables[place] as tf.Variable).size);
     const layout = layOut(sizes, rank, size);
     const present = union(all.flatMap((each) => each.present));
-    const transfers = reshard(layout.total, plan.holders, size);
-    const fields = present.length;
-    const values = await exchange(transfers, held, layout.total, { fields, members: plan.holders.length });
+    const values = await reshardTogether(context, held, {
+      total: layout.total,
+      fields: present.length,
+      holders: plan.holders,
+    });
     const locals = await this.#localEntries(structure, root, plan);
     const suffixes = present.map((_, i) => all.map((each) => each.suffixes[i]).find((each) => each) ?? '');
     this.#install(structure, layout, { values, present, suffixes, locals });
@@ -341,55 +326,6 @@ function wholeLayout({ variables, sharded }: Structure): ShardLayout {
   return layOut(sizes, 0, 1);
 }
 
-/** One alltoall of what changes places. Returns this rank's new shard, by field. */
-async function exchange(
-  transfers: readonly Transfer[],
-  held: ReadonlyMap<number, Shard>,
-  total: number,
-  { fields, members }: { readonly fields: number; readonly members: number },
-): Promise<Float32Array[]> {
-  const context = currentContext();
-  const { rank, size } = context.world;
-  const partOf = ({ shard, begin, end }: Transfer, field: number) => {
-    const from = boundsOf(total, shard, members).begin;
-    return held.get(shard)?.values[field]?.subarray(begin - from, end - from) ?? new Float32Array(0);
-  };
-  const lengthOf = ({ begin, end }: Transfer) => (end - begin) * fields;
-  const splits = new Array<number>(size).fill(0);
-  const sent = transfers.filter(({ from, to }) => from === rank && to !== rank);
-  for (const transfer of sent) splits[transfer.to] = (splits[transfer.to] as number) + lengthOf(transfer);
-  const data = new Float32Array(splits.reduce((sum, length) => sum + length, 0));
-  let at = 0;
-  // By receiver, as reshard() has them.
-  for (const transfer of sent) {
-    for (let field = 0; field < fields; field++) {
-      data.set(partOf(transfer, field), at);
-      at += transfer.end - transfer.begin;
-    }
-  }
-  const options = { splits, name: 'horovod.elastic.reshard.shards' };
-  const { output, receivedSplits } = await alltoall(context, data, options);
-  const { begin: start, end } = boundsOf(total, rank, size);
-  const values = Array.from({ length: fields }, () => new Float32Array(end - start));
-  // Where the elements of each sender begin.
-  const places: number[] = [];
-  receivedSplits.reduce((sum, length, from) => {
-    places[from] = sum;
-    return sum + length;
-  }, 0);
-  for (const transfer of transfers.filter(({ to }) => to === rank)) {
-    for (let field = 0; field < fields; field++) {
-      const length = transfer.end - transfer.begin;
-      const place = places[transfer.from] as number;
-      const isOwn = transfer.from === rank;
-      const part = isOwn ? partOf(transfer, field) : output.subarray(place, place + length);
-      values[field]?.set(part, transfer.begin - start);
-      if (!isOwn) places[transfer.from] = place + length;
-    }
-  }
-  return values;
-}
-
 /** Numbers of fields and variables, which variables have accumulators, then the values. */
 function encode({ values, present }: Shard): Float32Array {
   const flags = present.flat();
@@ -426,12 +362,6 @@ function union(all: readonly Shard['present'][]): boolean[][] {
     const variables = Math.max(0, ...flags.map((each) => each.length));
     return Array.from({ length: variables }, (_, k) => flags.some((each) => each[k]));
   });
-}
-
-function repeated(values: Float32Array, times: number): Float32Array {
-  const all = new Float32Array(values.length * times);
-  for (let i = 0; i < times; i++) all.set(values, i * values.length);
-  return all;
 }
 
 function suffixIn(list: Accumulators): string | undefined {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { boundsOf } from './layout.ts';
+import { type Bounds, boundsOf, paddedBounds } from './bounds.ts';
 import { reshard } from './reshard.ts';
 
 /** All ways in which `shards` shards can be held by ranks of `survivors`, each by one or two of them. */
@@ -25,7 +25,7 @@ test('every rank gets exactly its new shard, from ranks that have it: all layout
         for (const holders of holdings(shards, survivors)) {
           for (const total of [0, 1, 3, 11]) {
             layouts++;
-            check(total, holders, members);
+            for (const bounds of [boundsOf, paddedBounds]) check(total, holders, members, bounds);
           }
         }
       }
@@ -34,15 +34,20 @@ test('every rank gets exactly its new shard, from ranks that have it: all layout
   assert.ok(layouts > 10_000, `${layouts} layouts`);
 });
 
-function check(total: number, holders: readonly (readonly number[])[], members: number): void {
-  const transfers = reshard(total, holders, members);
+function check(
+  total: number,
+  holders: readonly (readonly number[])[],
+  members: number,
+  bounds: Bounds,
+): void {
+  const transfers = reshard(total, holders, members, bounds);
   for (let to = 0; to < members; to++) {
-    const { begin, end } = boundsOf(total, to, members);
+    const { begin, end } = bounds(total, to, members);
     let at = begin;
     for (const transfer of transfers.filter((each) => each.to === to)) {
       assert.equal(transfer.begin, at, 'the parts follow each other');
       at = transfer.end;
-      const has = boundsOf(total, transfer.shard, holders.length);
+      const has = bounds(total, transfer.shard, holders.length);
       assert.ok(transfer.begin >= has.begin && transfer.end <= has.end, 'the elements are in that shard');
       const having = holders[transfer.shard] as readonly number[];
       assert.ok(having.includes(transfer.from), 'the sender has it');

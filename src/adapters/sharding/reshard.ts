@@ -1,7 +1,7 @@
 // How a vector that is cut into shards becomes one that is cut for another number of ranks: which elements travel from which rank to
 // which. Some shards may be held by several ranks, or by another than the one they were cut for. Pure, and the same on every rank.
 
-import { boundsOf } from './layout.ts';
+import { type Bounds, boundsOf } from './bounds.ts';
 
 /** Elements of the vector that one rank sends to another, or keeps. */
 export interface Transfer {
@@ -20,12 +20,17 @@ export interface Transfer {
 /**
  * The transfers after which each of `members` ranks has its new shard, by receiver and then by place. `holders`: for each old
  * shard, the ranks that have it; a rank that needs elements of a shard that it has itself is sent nothing, and the first holder
- * sends to the others. Costs one alltoall of at most the whole vector.
+ * sends to the others. `bounds`: how the vector is cut. Costs one alltoall of at most the whole vector.
  */
-export function reshard(total: number, holders: readonly (readonly number[])[], members: number): Transfer[] {
-  const old = holders.map((_, shard) => boundsOf(total, shard, holders.length));
+export function reshard(
+  total: number,
+  holders: readonly (readonly number[])[],
+  members: number,
+  bounds: Bounds = boundsOf,
+): Transfer[] {
+  const old = holders.map((_, shard) => bounds(total, shard, holders.length));
   return Array.from({ length: members }, (_, to) => to).flatMap((to) => {
-    const wanted = boundsOf(total, to, members);
+    const wanted = bounds(total, to, members);
     return old.flatMap((has, shard): Transfer[] => {
       const [begin, end] = [Math.max(has.begin, wanted.begin), Math.min(has.end, wanted.end)];
       if (begin >= end) return [];
