@@ -3,10 +3,13 @@
 
 import type { Socket } from 'node:net';
 import type { KeyPair, KeyUse } from './connection-keys.ts';
+import type { SocketReader } from './socket-reader.ts';
 
 export interface Connection {
   /** Paused; resume() starts it for an owner in TypeScript. */
   readonly socket: Socket;
+  /** If the dialer has asked for one: instead of events of the socket. */
+  readonly reader?: SocketReader | undefined;
   /** True on the listener's side: its owner sends nothing before it has read the ready byte. */
   readonly accepted: boolean;
   /** Of the other side, as this one sees it: '10.0.0.2:4000'. */
@@ -28,7 +31,7 @@ export const readyByte = 0x52;
 /** To be called at once when the last byte of the handshake has come. */
 export function handOver(
   socket: Socket,
-  details: Pick<Connection, 'accepted' | 'address' | 'keysFor'>,
+  details: Pick<Connection, 'accepted' | 'address' | 'keysFor' | 'reader'>,
 ): Connection {
   stopReading(socket);
   return {

@@ -7,6 +7,7 @@ import { parseAddress } from './addresses.ts';
 import { type Connection, handOver } from './connection.ts';
 import { deriveKeys, type KeyUse } from './connection-keys.ts';
 import { type Claim, converse, type Identity, introduce, take, type Verdict } from './handshake.ts';
+import { SocketReader } from './socket-reader.ts';
 import { inSeconds } from './wait.ts';
 
 export interface DialOptions {
@@ -19,6 +20,8 @@ export interface DialOptions {
   readonly onSight?: () => void;
   /** For one address, from the first packet to the proof. */
   readonly attemptTimeoutMs?: number | undefined;
+  /** The owner reads into memory of its own, with the `reader` of the connection. */
+  readonly hasReader?: boolean | undefined;
 }
 
 /** What was seen at an address. */
@@ -113,8 +116,14 @@ export class Dial {
       this.#see(address, { kind: 'invalid' });
       return;
     }
-    const { identity, claim, onConnection } = this.#options;
-    const socket = createConnection({ ...target, noDelay: true });
+    const { identity, claim, onConnection, hasReader = false } = this.#options;
+    const reader = hasReader ? new SocketReader() : undefined;
+    const socket = createConnection({
+      ...target,
+      noDelay: true,
+      ...(reader === undefined ? {} : { onread: reader.onread }),
+    });
+    reader?.begin(socket);
     this.#sockets.add(socket);
     const fail = (sight: Sight) => {
       // Not there: it was handed out, or hung up by us.
@@ -149,7 +158,7 @@ export class Dial {
         this.cancel();
         const keysFor = (use: KeyUse) =>
           deriveKeys(identity, claim.purpose, verdict.transcript, 'dialer', use);
-        onConnection(handOver(socket, { accepted: false, address, keysFor }));
+        onConnection(handOver(socket, { accepted: false, address, keysFor, reader }));
       });
     });
   }

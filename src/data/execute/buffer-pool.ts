@@ -2,15 +2,17 @@
 // thread hardly notices shared memory, which other threads may still see: without a pool, a process grows by gigabytes before
 // anything is collected.
 
-/** Buffers that are kept although nobody needs them now. */
-const maxBuffers = 256;
+const defaultMaxBuffers = 256;
 
 export class BufferPool<B extends ArrayBufferLike> {
   readonly #make: (bytes: number) => B;
   readonly #free: B[] = [];
+  readonly #maxBuffers: number;
 
-  constructor(make: (bytes: number) => B) {
+  /** `maxBuffers`: those that are kept although nobody needs them now. */
+  constructor(make: (bytes: number) => B, maxBuffers: number = defaultMaxBuffers) {
     this.#make = make;
+    this.#maxBuffers = maxBuffers;
   }
 
   /** At least so many bytes, and not many more. */
@@ -26,6 +28,6 @@ export class BufferPool<B extends ArrayBufferLike> {
   give(buffer: B): void {
     this.#free.push(buffer);
     // Sizes change, where batches are padded for example: the oldest ones go.
-    if (this.#free.length > maxBuffers) this.#free.shift();
+    if (this.#free.length > this.#maxBuffers) this.#free.shift();
   }
 }

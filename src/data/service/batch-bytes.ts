@@ -92,8 +92,16 @@ export function encodeValue(value: unknown): { value: ValueLayout; payload: Uint
   return { value: encode(value), payload };
 }
 
-/** Throws a ProtocolError where layout and payload do not fit: nothing outside the payload is ever read. */
-export function decodeValue(layout: ValueLayout, payload: ArrayBuffer): unknown {
+/**
+ * Throws a ProtocolError where layout and payload do not fit: nothing outside the payload is ever read. Values are views of the payload,
+ * but for those of up to `copiedBytes`, which get memory of their own.
+ */
+export function decodeValue(layout: ValueLayout, payload: Uint8Array, copiedBytes = 0): unknown {
+  const { buffer } = payload;
+  const own = <A extends ArrayBufferView & { slice(): A }>(view: A): A =>
+    view.byteLength <= copiedBytes ? view.slice() : view;
+  /** In the buffer. */
+  const place = (at: number) => payload.byteOffset + at;
   const check = (at: number, bytes: number) => {
     const isRight = Number.isSafeInteger(at) && Number.isSafeInteger(bytes) && at >= 0 && bytes >= 0;
     if (!isRight || at + bytes > payload.byteLength)
@@ -108,18 +116,18 @@ export function decodeValue(layout: ValueLayout, payload: ArrayBuffer): unknown 
         throw new ProtocolError('a batch with a tensor that is none');
       const elements = elementsIn(shape);
       check(at, elements * known.bytes);
-      const data = new (known.arrays[0] as TypedArrayConstructor)(payload, at, elements);
-      return { data, shape: [...shape], dtype };
+      const data = new (known.arrays[0] as TypedArrayConstructor)(buffer as ArrayBuffer, place(at), elements);
+      return { data: own(data as Uint8Array), shape: [...shape], dtype };
     }
     case 'bytes':
       check(layout.at, layout.length);
-      return new Uint8Array(payload, layout.at, layout.length);
+      return own(new Uint8Array(buffer, place(layout.at), layout.length));
     case 'array': {
       const Kind = arrayKinds[layout.kind] as TypedArrayConstructor | undefined;
       if (Kind === undefined || layout.at % alignment !== 0)
         throw new ProtocolError('a batch with an unknown array');
       check(layout.at, layout.length * Kind.BYTES_PER_ELEMENT);
-      return new Kind(payload, layout.at, layout.length);
+      return own(new Kind(buffer as ArrayBuffer, place(layout.at), layout.length) as Uint8Array);
     }
     case 'strings': {
       const { at, count, length } = layout;
@@ -127,18 +135,21 @@ export function decodeValue(layout: ValueLayout, payload: ArrayBuffer): unknown 
       if (at % alignment !== 0) throw new ProtocolError('a batch with byte strings that are none');
       const strings: Uint8Array[] = [];
       let start = at + count * 4;
-      for (const bytes of new Uint32Array(payload, at, count)) {
+      for (const bytes of new Uint32Array(buffer, place(at), count)) {
         check(start, bytes);
-        strings.push(new Uint8Array(payload, start, bytes));
+        strings.push(own(new Uint8Array(buffer, place(start), bytes)));
         start += bytes;
       }
       return strings;
     }
     case 'list':
-      return layout.items.map((item) => decodeValue(item, payload));
+      return layout.items.map((item) => decodeValue(item, payload, copiedBytes));
     case 'record':
       return Object.fromEntries(
-        layout.names.map((name, place) => [name, decodeValue(layout.items[place] as ValueLayout, payload)]),
+        layout.names.map((name, item) => [
+          name,
+          decodeValue(layout.items[item] as ValueLayout, payload, copiedBytes),
+        ]),
       );
     case 'number':
       return Number(layout.text);

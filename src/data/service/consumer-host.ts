@@ -1,7 +1,8 @@
 // Where a consumer runs: in this thread, or (thread-host.ts) in one of its own, so that it answers while the main thread computes.
 
 import { HorovodError } from '../../errors.ts';
-import { Consumer, type ConsumerEvent, type ConsumerOptions, type ConsumerOrder } from './consumer.ts';
+import { Consumer, type ConsumerOptions } from './consumer.ts';
+import type { ConsumerEvent, ConsumerOrder } from './consumer-messages.ts';
 
 export interface ConsumerHost {
   /** Events wake whoever waits. */

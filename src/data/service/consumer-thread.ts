@@ -3,7 +3,8 @@
 import { type MessagePort, workerData } from 'node:worker_threads';
 import { plainError } from '../execute/thread-messages.ts';
 import { TfDataServiceConfig, type TfDataServiceConfigJson } from './config.ts';
-import { Consumer, type ConsumerEvent, type ConsumerOptions, type ConsumerOrder } from './consumer.ts';
+import { Consumer, type ConsumerOptions } from './consumer.ts';
+import type { ConsumerEvent, ConsumerOrder } from './consumer-messages.ts';
 import { DispatcherSource } from './service-parts.ts';
 import { runComputeWorker, serviceIdentity } from './worker-process.ts';
 
@@ -25,7 +26,9 @@ function run({ config: json, port, counter: shared, worksWhenLost, ...options }:
   const config = TfDataServiceConfig.fromJSON(json);
   const client = config.computeClient();
   const post = (event: ConsumerEvent) => {
-    port.postMessage(event, event.kind === 'batch' ? [event.payload] : []);
+    const memory =
+      event.kind === 'batch' && event.payload !== undefined ? [event.payload.buffer as ArrayBuffer] : [];
+    port.postMessage(event, memory);
     Atomics.add(counter, 0, 1);
     Atomics.notify(counter, 0);
   };

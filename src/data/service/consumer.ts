@@ -5,52 +5,19 @@
 import { HorovodError } from '../../errors.ts';
 import type { Identity } from '../../net/handshake.ts';
 import { inSeconds } from '../../net/wait.ts';
-import { errorOf, type PlainError, plainError } from '../execute/thread-messages.ts';
+import { BufferPool } from '../execute/buffer-pool.ts';
+import { errorOf, plainError } from '../execute/thread-messages.ts';
 import type { ValueLayout } from './batch-bytes.ts';
+import type { ConsumerEvent, ConsumerOrder } from './consumer-messages.ts';
 import { dispatcherChannel } from './dispatcher.ts';
 import { nameOf } from './job.ts';
-import type { Layout } from './layout.ts';
 import type { BatchId, Cut, LedgerEvent } from './ledger-state.ts';
 import { dialLink, type Link } from './link.ts';
 import type { JobRequest, Message, ToConsumer, WireReport, WorkerPlace } from './messages.ts';
 import { including, type Ranges } from './ranges.ts';
 import type { DispatcherSource } from './service-parts.ts';
-import { TrainerWaits, type Waits } from './trainer-waits.ts';
+import { TrainerWaits } from './trainer-waits.ts';
 import { workerChannel } from './worker.ts';
-
-/** What the training loop wants. */
-export type ConsumerOrder =
-  | { readonly kind: 'taken'; readonly era: number; readonly id: BatchId }
-  | { readonly kind: 'mark'; readonly number: number }
-  | { readonly kind: 'restore'; readonly attempt: number; readonly consumers: number; readonly cut: Cut }
-  | ({ readonly kind: 'waits' } & Waits)
-  | { readonly kind: 'close' };
-
-export type ConsumerEvent =
-  | {
-      readonly kind: 'opened';
-      readonly layout: Layout;
-      readonly lengths: readonly (number | null)[];
-      readonly index: readonly string[];
-      readonly era: number;
-      readonly cut: Cut;
-    }
-  /** Granted. */
-  | {
-      readonly kind: 'batch';
-      readonly era: number;
-      readonly id: BatchId;
-      readonly round: number | null;
-      readonly value: ValueLayout | undefined;
-      readonly payload: ArrayBuffer;
-    }
-  | { readonly kind: 'epoch-ended'; readonly era: number; readonly epoch: number }
-  | { readonly kind: 'cut'; readonly era: number; readonly number: number; readonly cut: Cut }
-  | { readonly kind: 'restored'; readonly era: number; readonly attempt: number; readonly cut: Cut }
-  /** What it waits for, for errors. */
-  | { readonly kind: 'state'; readonly text: string }
-  | { readonly kind: 'warning'; readonly text: string }
-  | { readonly kind: 'failed'; readonly error: PlainError };
 
 export interface ConsumerOptions {
   readonly identity: Identity;
@@ -73,7 +40,7 @@ interface Held {
   readonly id: BatchId;
   readonly round: number | null;
   readonly value: ValueLayout | undefined;
-  payload: ArrayBuffer | undefined;
+  payload: Uint8Array | undefined;
   isGranted: boolean;
 }
 
@@ -85,7 +52,6 @@ interface WorkerConnection {
   link: Link | undefined;
 }
 
-const noBytes = new ArrayBuffer(0);
 const redialMs = 200;
 
 export class Consumer {
@@ -112,11 +78,13 @@ export class Consumer {
   #taken: Ranges[] = [];
   #mark = 0;
   #restoring: Extract<ConsumerOrder, { kind: 'restore' }> | undefined;
+  readonly #memory: BufferPool<ArrayBuffer>;
   readonly #waits = new TrainerWaits((share) => this.#dispatcher?.send({ kind: 'starved', share }));
 
   constructor(options: ConsumerOptions) {
     this.#options = options;
     this.#request = options.request;
+    this.#memory = new BufferPool((bytes) => new ArrayBuffer(bytes), options.request.depth + 1);
     void this.#run();
   }
 
@@ -137,6 +105,9 @@ export class Consumer {
         return;
       case 'waits':
         this.#waits.hear(order);
+        return;
+      case 'memory':
+        this.#memory.give(order.buffer);
         return;
       case 'close':
         this.close();
@@ -310,7 +281,7 @@ export class Consumer {
     }
     const { round, value, payload } = held;
     held.payload = undefined;
-    this.#post({ kind: 'batch', era, id, round, value, payload: payload ?? noBytes });
+    this.#post({ kind: 'batch', era, id, round, value, payload });
   }
 
   #restored({ era, attempt, cut }: Extract<ToConsumer, { kind: 'restored' }>): void {
@@ -457,6 +428,7 @@ export class Consumer {
             isEncrypted,
             maxPayloadBytes: maxBatchBytes,
             silenceMs,
+            allocate: (bytes) => this.#memory.take(bytes),
             onMessage: (message, payload) => {
               if (message.kind !== 'batch') return;
               const { id, era, round, value } = message;

@@ -4,19 +4,20 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { describe, test } from 'node:test';
+import { randomFrom } from '../../../test/support/late-links.ts';
 import type { HorovodError } from '../../errors.ts';
 import type { Connection } from '../../net/connection.ts';
 import { Dial } from '../../net/dial.ts';
 import { Listener } from '../../net/listener.ts';
 import { SealedFrames } from '../../net/sealed-frames.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
-import { Link } from './link.ts';
+import { dialLink, Link } from './link.ts';
 import type { Message } from './messages.ts';
 
 interface Pair {
   readonly raw: Connection;
   readonly frames: SealedFrames;
-  readonly heard: { readonly message: Message; readonly payload: ArrayBuffer | undefined }[];
+  readonly heard: { readonly message: Message; readonly payload: Uint8Array | undefined }[];
   readonly lost: Promise<HorovodError>;
   close(): Promise<void>;
 }
@@ -84,9 +85,77 @@ describe('links', { timeout: 30_000 }, () => {
     ]);
     for (const byte of bytes) pair.raw.socket.write(Buffer.from([byte]));
     while (pair.heard.length < 2) await new Promise((resolve) => setImmediate(resolve));
-    assert.equal(Buffer.from(pair.heard[0]?.payload as ArrayBuffer).toString(), 'bytes');
+    assert.equal(Buffer.from(pair.heard[0]?.payload ?? []).toString(), 'bytes');
     assert.deepEqual(pair.heard[1]?.message, claim);
     await pair.close();
+  });
+
+  test('that were dialed read payloads of any size into the memory that they are given', async () => {
+    const identity = { secret: JobSecret.generate(), jobId: 'test' };
+    let onIncoming: (connection: Connection) => void = () => {};
+    const incoming = new Promise<Connection>((resolve) => {
+      onIncoming = resolve;
+    });
+    const listener = await Listener.open({
+      ...identity,
+      purpose: 'data',
+      number: 0,
+      listenOn: 'loopback',
+      onIncoming: (each) => onIncoming(each.accept()),
+    });
+    const heard: (Uint8Array | undefined)[] = [];
+    const memory = new ArrayBuffer(2 ** 20);
+    const given: number[] = [];
+    const link = await dialLink(
+      {
+        identity,
+        to: 0,
+        channel: 'test',
+        from: 1,
+        addresses: listener.addresses,
+        timeoutMs: 10_000,
+      },
+      {
+        name: 'worker 3',
+        isEncrypted: false,
+        maxPayloadBytes: 2 ** 20,
+        allocate: (bytes) => {
+          given.push(bytes);
+          return memory;
+        },
+        onMessage: (_, payload) => heard.push(payload?.slice()),
+        onLost: (error) => heard.push(Buffer.from(error.message)),
+      },
+    );
+    const { socket, keysFor } = await incoming;
+    socket.on('error', () => {});
+    socket.resume();
+    const frames = new SealedFrames(keysFor('frames'), 2 ** 24);
+    const random = randomFrom(5);
+    const sizes = [1, 0, 65_536, 3, 2 ** 20, 65_535, 0, 0, 300_001, 12, 100_000];
+    const payloads = sizes.map((size) => Buffer.alloc(size, Math.floor(random() * 256)));
+    // The first byte comes alone: the listener's side may speak when it has heard something.
+    link.send({ kind: 'beat' });
+    await once(socket, 'data');
+    const bytes = Buffer.concat(
+      payloads.flatMap((payload) => [frames.seal(JSON.stringify([payload.length, batch])), payload]),
+    );
+    for (let at = 0; at < bytes.length; ) {
+      const end = at + 1 + Math.floor(random() * (random() < 0.5 ? 100 : 200_000));
+      const piece = bytes.subarray(at, end);
+      await new Promise((resolve) => socket.write(piece, resolve));
+      at = end;
+    }
+    while (heard.length < sizes.length) await new Promise((resolve) => setImmediate(resolve));
+    assert.deepEqual(
+      given,
+      sizes.filter((size) => size > 0),
+    );
+    for (const [place, payload] of payloads.entries())
+      assert.ok(payload.equals(heard[place] ?? Buffer.alloc(0)), `payload ${place}`);
+    link.close();
+    socket.destroy();
+    await listener.close();
   });
 
   for (const [what, code, text, send] of [

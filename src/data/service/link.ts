@@ -21,7 +21,9 @@ export interface LinkOptions {
   /** Of one payload; 0: none are expected. */
   readonly maxPayloadBytes: number;
   readonly silenceMs?: number | undefined;
-  readonly onMessage: (message: Message, payload: ArrayBuffer | undefined) => void;
+  readonly onMessage: (message: Message, payload: Uint8Array | undefined) => void;
+  /** Memory for a payload, at least so many bytes. Default: new memory. */
+  readonly allocate?: ((bytes: number) => ArrayBuffer) | undefined;
   /** Once; not after close(). */
   readonly onLost: (error: HorovodError) => void;
 }
@@ -32,6 +34,8 @@ const beatMs = 1000;
 /** Plans and cuts are the longest messages. */
 const maxFrameBytes = 4 << 20;
 const lengthBytes = 4;
+/** For messages, where payloads are read into their own memory. */
+const smallReadBytes = 64 * 1024;
 const tagBytes = 16;
 const ivBytes = 12;
 /** How long what was sent last may take to leave. */
@@ -65,19 +69,34 @@ export class Link {
     );
     this.#silence.heard('other');
     this.#beat = setInterval(() => this.send({ kind: 'beat' }), beatMs);
-    socket.on('data', (piece: Buffer) => {
+    const take = (piece: Uint8Array, isInPlace: boolean) => {
+      if (this.#isOver) return;
       this.#silence.heard('other');
       try {
-        this.#receive(piece);
+        this.#receive(piece, isInPlace);
       } catch (error) {
         this.#end(this.#describe(error));
       }
-    });
+    };
     const onEnd = () => this.#end(lost(`${this.name} has closed its connection, or is gone`));
     socket.on('error', onEnd);
     socket.on('end', onEnd);
     socket.on('close', onEnd);
-    socket.resume();
+    if (connection.reader === undefined) {
+      socket.on('data', (piece: Buffer) => take(piece, false));
+      socket.resume();
+      return;
+    }
+    const small = new Uint8Array(smallReadBytes);
+    let rest: Uint8Array | undefined;
+    connection.reader.readInto({
+      // What is left of a payload; messages are copied out of a small piece of memory, several of which may come at once.
+      memory: () => {
+        rest = this.#reading === 'payload' ? this.#target.subarray(this.#filled) : undefined;
+        return rest ?? small;
+      },
+      take: (memory, count) => take(memory.subarray(0, count), memory === rest),
+    });
   }
 
   get name(): string {
@@ -153,11 +172,12 @@ export class Link {
     throw error;
   }
 
-  #receive(piece: Buffer): void {
+  /** `isInPlace`: its bytes are where they belong. */
+  #receive(piece: Uint8Array, isInPlace: boolean): void {
     let at = 0;
     while (at < piece.length && !this.#isOver) {
       const count = Math.min(piece.length - at, this.#target.length - this.#filled);
-      piece.copy(this.#target, this.#filled, at, at + count);
+      if (!isInPlace) this.#target.set(piece.subarray(at, at + count), this.#filled);
       at += count;
       this.#filled += count;
       if (this.#filled === this.#target.length) this.#full();
@@ -202,7 +222,8 @@ export class Link {
       );
     if (bytes > 0) {
       this.#message = message;
-      this.#expect('payload', Buffer.from(new ArrayBuffer(bytes)));
+      const { allocate = (count) => new ArrayBuffer(count) } = this.#options;
+      this.#expect('payload', Buffer.from(allocate(bytes), 0, bytes));
       return;
     }
     this.#expect('length', Buffer.alloc(lengthBytes));
@@ -224,8 +245,8 @@ export class Link {
     return pieces;
   }
 
-  #payloadOf(bytes: Buffer): ArrayBuffer {
-    if (this.#keys === undefined) return bytes.buffer as ArrayBuffer;
+  #payloadOf(bytes: Buffer): Uint8Array {
+    if (this.#keys === undefined) return bytes;
     const end = bytes.length - tagBytes;
     if (end < 0) throw new ProtocolError(`an encrypted batch of ${bytes.length} bytes`);
     const decipher = createDecipheriv('aes-256-gcm', this.#keys.receive, nonceOf(this.#receivedPayloads++));
@@ -236,7 +257,8 @@ export class Link {
     } catch {
       throw new TamperedFrame('a batch with a wrong authentication code');
     }
-    return plain.buffer.slice(plain.byteOffset, plain.byteOffset + plain.byteLength) as ArrayBuffer;
+    // Nothing else may be in its memory, which goes to another thread.
+    return plain.byteLength === plain.buffer.byteLength ? plain : new Uint8Array(plain);
   }
 }
 
@@ -259,7 +281,7 @@ export async function dialLink(options: DialLinkOptions, link: LinkOptions): Pro
   try {
     const connection = await waitFor<Connection>(
       (resolve) => {
-        dial = new Dial({ identity, claim, addresses, onConnection: resolve });
+        dial = new Dial({ identity, claim, addresses, onConnection: resolve, hasReader: true });
       },
       `to connect to ${link.name}`,
       { timeoutMs, signal },

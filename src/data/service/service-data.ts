@@ -193,7 +193,10 @@ export class ServiceData {
       },
       // Batches that have arrived are for the next iterator.
       feed: { close: async () => endWatch() },
-      release: () => {},
+      // A function, or a batch that is being put together, may have kept one.
+      release: (batch) => {
+        if (stages.passesOn) session.release(batch);
+      },
     };
   }
 

@@ -7,10 +7,11 @@ import { inSeconds } from '../../net/wait.ts';
 import type { Steps } from '../execute/maybe-async.ts';
 import { errorOf } from '../execute/thread-messages.ts';
 import { decodeValue } from './batch-bytes.ts';
-import type { ConsumerEvent } from './consumer.ts';
 import type { ConsumerHost } from './consumer-host.ts';
+import type { ConsumerEvent } from './consumer-messages.ts';
 import type { Layout } from './layout.ts';
 import type { BatchId, Cut } from './ledger-state.ts';
+import { LentMemory } from './lent-memory.ts';
 import { including, type Ranges } from './ranges.ts';
 import type { Waits } from './trainer-waits.ts';
 
@@ -36,6 +37,9 @@ export interface Taken {
   readonly count: number;
 }
 
+/** Smaller values get memory of their own, so that whoever keeps one keeps no batch. */
+const smallBytes = 16 * 1024;
+
 /** `next()`: the epoch has ended. */
 export const epochEnd: unique symbol = Symbol('epochEnd');
 
@@ -43,6 +47,7 @@ export class ServiceSession {
   readonly #host: ConsumerHost;
   readonly #silenceMs: number;
   readonly #warn: (text: string) => void;
+  readonly #lent = new LentMemory();
   #opened: OpenedJob | undefined;
   /** Undefined: not open yet, or a restore() is under way. */
   #era: number | undefined;
@@ -107,7 +112,9 @@ export class ServiceSession {
     const about = { id, isRepeat, count: this.#count };
     if (value === undefined) return { ...about, value: undefined, isEmpty: true };
     try {
-      return { ...about, value: decodeValue(value, payload), isEmpty: false };
+      const decoded = decodeValue(value, payload ?? new Uint8Array(), smallBytes);
+      if (payload !== undefined) this.#lent.lend(decoded, payload.buffer);
+      return { ...about, value: decoded, isEmpty: false };
     } catch (cause) {
       if (!(cause instanceof ProtocolError)) throw cause;
       throw new HorovodError('ERR_HVD_DATA_SERVICE', `data service: a compute worker sent ${cause.message}.`);
@@ -127,6 +134,12 @@ export class ServiceSession {
     }
     groups[id.group] = including(groups[id.group] ?? [], id.ordinal);
     this.#host.order({ kind: 'taken', era, id });
+  }
+
+  /** The loop does not need the values of this batch any more. */
+  release(batch: unknown): void {
+    const buffer = this.#lent.giveBack(batch);
+    if (buffer !== undefined) this.#host.order({ kind: 'memory', buffer });
   }
 
   /** How long the loop waits: shown elsewhere. */

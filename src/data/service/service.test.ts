@@ -5,12 +5,14 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { TestService, type TrainerOptions } from '../../../test/support/data-service.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
+import type { Tensor } from '../../tensor/tensor.ts';
 import type { Dataset } from '../dataset.ts';
 import { exported } from '../plan/function-reference.ts';
 import { resumableOf } from '../resumable.ts';
 import { rangeDataset } from '../sources.ts';
 import type { TrainerProgress } from './service-data.ts';
 
+const functions = new URL('../../../test/support/pipeline-functions.js', import.meta.url);
 const numbersOf = (batch: unknown): number[] => [...(batch as { data: Float64Array }).data];
 
 async function epochOf(dataset: Dataset): Promise<number[][]> {
@@ -68,7 +70,7 @@ describe('a data service', { timeout: 120_000 }, () => {
 
   test('the batches are the same with one worker and with several, with threads and without', async () => {
     const plan = rangeDataset(0, 500, { shuffle: { seed: 1, pool: 100 }, lanes: 8 })
-      .map(exported(new URL('../../../test/support/pipeline-functions.js', import.meta.url), 'noisy'))
+      .map(exported(functions, 'noisy'))
       .batch(16);
     const found: string[][] = [];
     for (const [workers, threads] of [
@@ -152,7 +154,6 @@ describe('a data service', { timeout: 120_000 }, () => {
 
   test('pipelines that filter give every element that is left once, and every trainer as many batches', async () => {
     await using service = await TestService.start({ workers: 3 });
-    const functions = new URL('../../../test/support/pipeline-functions.js', import.meta.url);
     const plan = rangeDataset(0, 900).filter(exported(functions, 'isEven')).batch(4);
     for (let epoch = 0; epoch < 2; epoch++) {
       const taken = await lockstep(trainers(service, plan as never, 2, { jobName: `job ${epoch}` }));
@@ -310,7 +311,6 @@ describe('a data service', { timeout: 120_000 }, () => {
 
   test('a function that throws on a worker rejects next() of every trainer, and names the worker', async () => {
     await using service = await TestService.start({ workers: 1 });
-    const functions = new URL('../../../test/support/pipeline-functions.js', import.meta.url);
     const plan = rangeDataset(0, 64).map(exported(functions, 'failAt30')).batch(8);
     for (const data of trainers(service, plan as never, 2)) {
       await assert.rejects(epochOf(data), {
@@ -349,6 +349,46 @@ describe('a data service', { timeout: 120_000 }, () => {
     await using service = await TestService.start({ workers: 2, isEncrypted: true });
     const data = service.through(rangeDataset(0, 64).batch(8) as Dataset);
     assert.deepEqual(samples(await epochOf(data)), upTo(64));
+  });
+
+  test('batches that are given back lend their memory to later ones; others keep theirs', async () => {
+    await using service = await TestService.start({ workers: 1 });
+    const rows = rangeDataset(0, 40)
+      .map<{ row: Tensor; id: Tensor }>(exported(functions, 'wideRow'))
+      .batch(4);
+    type Batch = { row: Tensor; id: Tensor };
+    const check = ({ row, id }: Batch) => {
+      const ids = [...id.data];
+      for (const [at, each] of row.data.entries())
+        assert.equal(each, Number(ids[Math.floor(at / 8192)]) % 251);
+    };
+    const buffersOf = async (release: boolean, dataset: Dataset<Batch>) => {
+      const batches = dataset.iterator();
+      const [kept, buffers]: [Batch[], ArrayBufferLike[]] = [[], []];
+      for await (const batch of batches) {
+        check(batch);
+        buffers.push(batch.row.data.buffer);
+        // Small columns are copies, which stay.
+        assert.notEqual(batch.id.data.buffer, batch.row.data.buffer);
+        if (release) batches.release(batch);
+        else kept.push(batch);
+      }
+      for (const batch of kept) check(batch);
+      return new Set(buffers).size;
+    };
+    const through = (options: TrainerOptions = {}) =>
+      service.through(rows as Dataset, { depth: 2, ...options }) as Dataset<Batch>;
+    const reused = await buffersOf(true, through());
+    assert.ok(reused < 8, `${reused} pieces of memory`);
+    assert.equal(await buffersOf(false, through()), 10);
+    // A function may have kept a batch.
+    assert.equal(
+      await buffersOf(
+        true,
+        through().map((batch) => batch),
+      ),
+      10,
+    );
   });
 
   test('functions of this process, and arrays in its memory, are errors that say what to do', async () => {

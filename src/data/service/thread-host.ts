@@ -3,8 +3,8 @@
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import { HorovodError } from '../../errors.ts';
 import { plainError } from '../execute/thread-messages.ts';
-import type { ConsumerEvent, ConsumerOrder } from './consumer.ts';
 import { type ConsumerHost, Waiting } from './consumer-host.ts';
+import type { ConsumerEvent, ConsumerOrder } from './consumer-messages.ts';
 import type { ConsumerThreadData } from './consumer-thread.ts';
 
 /** How long the thread may take to end by itself. */
@@ -47,7 +47,7 @@ export class ThreadHost implements ConsumerHost {
   }
 
   order(order: ConsumerOrder): void {
-    this.#port.postMessage(order);
+    this.#port.postMessage(order, order.kind === 'memory' ? [order.buffer] : []);
   }
 
   async wait(limitMs: number): Promise<boolean> {

@@ -58,6 +58,11 @@ export class TrainerStages {
     return this.#batch !== undefined;
   }
 
+  /** Batches go to the loop as they have come. */
+  get passesOn(): boolean {
+    return this.#nodes.every(({ node }) => node === 'take');
+  }
+
   /** How many have to be held at the same time. */
   get needs(): number {
     return this.#batch?.size ?? 1;
