@@ -41,6 +41,7 @@ export const errorCodes = {
   ERR_HVD_NATIVE:
     'The native addon is missing, or it failed because of a bug, a broken system call or a rank that could not be stopped.',
   ERR_HVD_RUN: 'A rank of run() threw an error or ended without a result, or a rank called run().',
+  ERR_HVD_NOTEBOOK: 'A notebook cannot run as a program: its format, language, parameters or code.',
   ERR_HVD_HOSTS_UPDATED:
     'The ranks of an elastic job are about to change; elastic.run() goes on with the new ones.',
   ERR_HVD_REMOVED: 'This process is no longer in its elastic job.',

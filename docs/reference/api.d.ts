@@ -893,6 +893,7 @@ export declare const errorCodes: {
     readonly ERR_HVD_TIMELINE: 'The timeline file cannot be written, or another timeline is already running.';
     readonly ERR_HVD_NATIVE: 'The native addon is missing, or it failed because of a bug, a broken system call or a rank that could not be stopped.';
     readonly ERR_HVD_RUN: 'A rank of run() threw an error or ended without a result, or a rank called run().';
+    readonly ERR_HVD_NOTEBOOK: 'A notebook cannot run as a program: its format, language, parameters or code.';
     readonly ERR_HVD_HOSTS_UPDATED: 'The ranks of an elastic job are about to change; elastic.run() goes on with the new ones.';
     readonly ERR_HVD_REMOVED: 'This process is no longer in its elastic job.';
     readonly ERR_HVD_STALE: 'Something of an earlier generation of an elastic job was used.';

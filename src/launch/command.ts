@@ -1,4 +1,4 @@
-// What to run for the words after the flags. A script runs with this Node; TypeScript goes through our loader
+// What to run for the words after the flags. A script runs with this Node; TypeScript and notebooks go through our loader
 // (typescript/), in the same way on every version of Node. `horovod` is the command of this package, wherever it is installed, so
 // that nobody needs it on the PATH. Everything else is run as a program.
 
@@ -7,7 +7,7 @@ import { extname, isAbsolute } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { RankCommand } from './spawn/rank-process.ts';
 
-const scriptExtensions = ['.js', '.mjs', '.cjs', '.ts', '.mts', '.cts'];
+const scriptExtensions = ['.js', '.mjs', '.cjs', '.ts', '.mts', '.cts', '.ipynb'];
 
 /** `execArgv`: the options of this Node process. */
 export function resolveCommand(
@@ -28,7 +28,7 @@ export function resolveCommand(
     file: execPath,
     args: [
       ...nodeOptionsForRanks(execArgv),
-      ...(/ts$/.test(extname(file)) ? ['--import', loader] : []),
+      ...(/ts$|\.ipynb$/.test(extname(file)) ? ['--import', loader] : []),
       // A file name may look like an option.
       isAbsolute(file) || file.startsWith('.') ? file : `./${file}`,
       ...args,

@@ -1,5 +1,6 @@
 // horovodrun: from the command line to the exit code.
 
+import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { HorovodError } from '../errors.ts';
 import { isLocal } from '../files/location.ts';
@@ -124,6 +125,7 @@ async function runParsed(
     say,
     clock,
   };
+  await checkNotebook(command, settings, say);
   if (options.keepGoing) checkKeepGoing(settings);
   let tensorboard: TensorBoardProcess | undefined;
   if (port !== undefined) {
@@ -174,6 +176,23 @@ async function startJob(
   return settings.transport === 'mpi'
     ? (await import('./mpirun/start.ts')).startMpirunJob(launch)
     : Job.start(jobRequest(launch));
+}
+
+/** Mistakes in a notebook are said once, before any rank starts. */
+async function checkNotebook(
+  [file = '']: readonly string[],
+  { notebookParameters, transport }: Settings,
+  say: (text: string) => void,
+): Promise<void> {
+  if (!/\.ipynb$/i.test(file)) {
+    if (notebookParameters === undefined) return;
+    throw settingError('--notebook-parameter needs a notebook, such as train.ipynb, as the command.');
+  }
+  if (!existsSync(file)) return;
+  const { checkedNotebook } = await import('./notebook/check-notebook.ts');
+  const { skipped } = checkedNotebook(file, notebookParameters);
+  // Ranks of mpirun say it themselves.
+  if (skipped !== undefined && transport !== 'mpi') say(skipped);
 }
 
 function checkKeepGoing(settings: Settings): void {

@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util';
 import { HorovodError } from '../errors.ts';
 import { readConfigFile } from './config-file.ts';
 import { type ForeignFlag, foreignFlags } from './foreign-flags.ts';
+import { nearest } from './nearest.ts';
 import { parseSetting, readSettings } from './read-settings.ts';
 import { settingError } from './setting.ts';
 import {
@@ -57,8 +58,8 @@ export function parseCommandLine(argv: readonly string[], env: NodeJS.ProcessEnv
     if (!('operand' in owner.flag) && earlier !== undefined && earlier !== text) {
       throw settingError(`${name} conflicts with another flag on this command line.`);
     }
-    const isAdded = 'isList' in owner.flag && earlier !== undefined;
-    texts.set(owner.key, isAdded ? `${earlier},${text}` : text);
+    const joint = 'joinedWith' in owner.flag ? owner.flag.joinedWith : undefined;
+    texts.set(owner.key, joint === undefined || earlier === undefined ? text : `${earlier}${joint}${text}`);
   }
   const options = launchOptions(launchTexts);
   if (options.hosts !== undefined && options.hostfile !== undefined) {
@@ -248,28 +249,4 @@ function noticesAboutCommand(
       `${name} stands after the command, so ${program} gets it and horovodrun does not. Put it before ${program}; if it is meant ` +
       `for ${program}, write -- before ${program}.`,
   );
-}
-
-/** The candidate that differs in the fewest letters, if it is close enough to be a typo. */
-export function nearest(word: string, candidates: readonly string[]): string | undefined {
-  const started = candidates.filter((candidate) => word.length > 3 && candidate.startsWith(word));
-  if (started.length === 1) return started[0];
-  const scored = candidates.map((candidate) => ({ candidate, distance: distance(word, candidate) }));
-  scored.sort((a, b) => a.distance - b.distance);
-  const best = scored[0];
-  return best !== undefined && best.distance <= Math.max(1, word.length / 4) ? best.candidate : undefined;
-}
-
-/** The Levenshtein distance. */
-function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, (row[j] as number) + 1, (next[j - 1] as number) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] as number;
 }

@@ -11,10 +11,12 @@ const head = `Usage: horovodrun -np N [options] COMMAND [ARGUMENTS]
        horovodrun --check-build | --version | --help
 
 Start N copies of a command (the ranks of a job) on one or more hosts. COMMAND is any program, or a script
-(.js, .mjs, .cjs, .ts, .mts, .cts), which runs with this version of Node. TypeScript needs no build step.
+(.js, .mjs, .cjs, .ts, .mts, .cts) or a notebook (.ipynb), which runs with this version of Node. TypeScript needs no
+build step.
 
 Examples:
   horovodrun -np 2 train.ts                                Run two ranks on this host
+  horovodrun -np 2 train.ipynb                             Run the cells of a notebook on two ranks
   horovodrun -np 4 -H server1:2,server2:2 train.ts         Run two ranks on each of two hosts, over ssh
   horovodrun -np 4 -H server1:2,server2:2 --mpi train.ts   The same with mpirun and MPI
   horovodrun -np 2 --output-filename logs train.ts         Also save the output of each rank in logs/rank.<rank>/

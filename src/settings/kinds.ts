@@ -150,6 +150,20 @@ export const identifier: Kind<string> = {
   parse: (text) => (/^[\w.-]{1,64}$/.test(text) ? text : undefined),
 };
 
+/** Texts by name. In a variable, each is on a line of its own. */
+export const parameterList: Kind<ReadonlyMap<string, string>> = {
+  accepts: 'name=value, of several each on a line of its own',
+  parse(text) {
+    const entries = text
+      .split('\n')
+      .filter((line) => line.trim() !== '')
+      .map((line) => /^\s*([\p{ID_Start}$_][\p{ID_Continue}$]*)=(.*)$/u.exec(line));
+    if (entries.includes(null)) return undefined;
+    return new Map(entries.map((match) => [match?.[1] as string, match?.[2] as string]));
+  },
+  format: (value) => [...value].map(([name, text]) => `${name}=${text}`).join(' '),
+};
+
 export const secretKey: Kind<JobSecret> = {
   accepts: '32 bytes in hex',
   parse: (text) => JobSecret.fromHex(text),

@@ -40,8 +40,8 @@ export type Flag =
       /** For a flag whose unit differs from the variable's. */
       readonly kind?: Kind<unknown>;
       readonly toText?: (text: string) => string;
-      /** If repeated, values are joined with commas; otherwise the last one counts. */
-      readonly isList?: true;
+      /** If repeated, values are joined with this; otherwise the last one counts. */
+      readonly joinedWith?: ',' | '\n';
       /** Takes two values: `--cooldown-range 1 60`. */
       readonly isPair?: true;
     }

@@ -1,6 +1,6 @@
 // The hooks in the form module.register() takes (Node before 22.15), run in Node's loader thread.
 
-import { loadTypeScript, typeScriptSpecifier } from './hooks.ts';
+import { isNotebookUrl, loadTypeScript, typeScriptSpecifier } from './hooks.ts';
 
 type NextResolve = (specifier: string, context?: unknown) => Promise<unknown>;
 type NextLoad = (url: string, context?: unknown) => Promise<unknown>;
@@ -20,5 +20,6 @@ export async function resolve(
 }
 
 export async function load(url: string, context: unknown, nextLoad: NextLoad): Promise<unknown> {
-  return loadTypeScript(url) ?? nextLoad(url, context);
+  if (!isNotebookUrl(url)) return loadTypeScript(url) ?? nextLoad(url, context);
+  return (await import('./load-notebook-module.ts')).loadNotebookModule(url);
 }

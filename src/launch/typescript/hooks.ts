@@ -14,9 +14,14 @@ export interface Loaded {
   readonly shortCircuit: true;
 }
 
+/** Notebooks are loaded by load-notebook-module.ts, which needs more modules. */
+export function isNotebookUrl(url: string): boolean {
+  return /^file:.*\.ipynb$/i.test(withoutQuery(url));
+}
+
 /** The code of a TypeScript file; undefined for anything else. */
 export function loadTypeScript(url: string): Loaded | undefined {
-  const extension = /^file:.*\.([cm]?ts)$/.exec(url.split(/[?#]/, 1)[0] as string)?.[1];
+  const extension = /^file:.*\.([cm]?ts)$/.exec(withoutQuery(url))?.[1];
   if (extension === undefined) return undefined;
   const path = fileURLToPath(url);
   const source = transformTypeScript(readFileSync(path, 'utf8'), url);
@@ -32,6 +37,10 @@ export function typeScriptSpecifier(specifier: string, parentUrl: string | undef
   const candidate = `${match[1]}${match[2]}ts`;
   const url = new URL(candidate, parentUrl);
   return url.protocol === 'file:' && existsSync(url) ? candidate : undefined;
+}
+
+function withoutQuery(url: string): string {
+  return url.split(/[?#]/, 1)[0] as string;
 }
 
 /** According to the nearest package.json. */

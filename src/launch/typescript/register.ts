@@ -1,8 +1,8 @@
-// `horovod/typescript`: passed to Node with `--import`, so that it can run and import TypeScript files. horovodrun does that
-// by itself; under mpirun and srun, users do. Stack traces show the lines of the TypeScript files.
+// `horovod/typescript`: passed to Node with `--import`, so that it can run and import TypeScript files and notebooks. horovodrun
+// does that by itself; under mpirun and srun, users do. Stack traces show the lines of the TypeScript files, and cells of notebooks.
 
 import * as nodeModule from 'node:module';
-import { loadTypeScript, typeScriptSpecifier } from './hooks.ts';
+import { isNotebookUrl, loadTypeScript, typeScriptSpecifier } from './hooks.ts';
 
 interface SyncHooks {
   resolve(specifier: string, context: { parentURL?: string }, next: Next): unknown;
@@ -21,6 +21,7 @@ if (process.versions['deno'] !== undefined) {
   nodeModule.register('./async-hooks.js', import.meta.url);
 } else {
   process.setSourceMapsEnabled(true);
+  const { loadNotebookModule } = await import('./load-notebook-module.ts');
   registerHooks({
     resolve(specifier, context, next) {
       try {
@@ -31,6 +32,7 @@ if (process.versions['deno'] !== undefined) {
         return next(candidate, context);
       }
     },
-    load: (url, context, next) => loadTypeScript(url) ?? next(url, context),
+    load: (url, context, next) =>
+      isNotebookUrl(url) ? loadNotebookModule(url) : (loadTypeScript(url) ?? next(url, context)),
   });
 }

@@ -16,11 +16,9 @@ interface SwcError {
 
 export function transformTypeScript(source: string, url: string): string {
   const path = fileURLToPath(url);
-  // Loaded at the first use, because it takes 50 ms.
-  const { transformSync } = createRequire(import.meta.url)('@swc/wasm-typescript') as Swc;
-  let output: ReturnType<Swc['transformSync']>;
+  let output: { readonly code: string; readonly map: string };
   try {
-    output = transformSync(source, { mode: 'transform', sourceMap: true, filename: path });
+    output = compileTypeScript(source, path);
   } catch (error) {
     const { message, snippet, startLine, startColumn } = error as SwcError;
     const place = startLine === undefined ? path : `${path}:${startLine}:${(startColumn ?? 0) + 1}`;
@@ -29,7 +27,22 @@ export function transformTypeScript(source: string, url: string): string {
     syntaxError.stack = `${place}\n${snippet ?? ''}\nSyntaxError: ${message}`;
     throw syntaxError;
   }
-  const map = JSON.parse(output.map ?? '{}') as Record<string, unknown>;
-  const inline = Buffer.from(JSON.stringify({ ...map, sources: [url] })).toString('base64');
-  return `${output.code}\n//# sourceMappingURL=data:application/json;base64,${inline}`;
+  const map = JSON.parse(output.map) as Record<string, unknown>;
+  return withMap(output.code, JSON.stringify({ ...map, sources: [url] }));
+}
+
+/** Throws what swc throws. `map` is JSON. */
+export function compileTypeScript(
+  source: string,
+  filename: string,
+): { readonly code: string; readonly map: string } {
+  // Loaded at the first use, because it takes 50 ms.
+  const { transformSync } = createRequire(import.meta.url)('@swc/wasm-typescript') as Swc;
+  const { code, map } = transformSync(source, { mode: 'transform', sourceMap: true, filename });
+  return { code, map: map ?? '{}' };
+}
+
+/** The code with its source map (JSON) in it. */
+export function withMap(code: string, map: string): string {
+  return `${code}\n//# sourceMappingURL=data:application/json;base64,${Buffer.from(map).toString('base64')}`;
 }

@@ -73,7 +73,7 @@ export const launchTable: SettingsOf<LaunchOptions> = {
       text: 'Private key file for ssh.',
     },
     envAllow: {
-      flags: [{ names: ['--env-allow'], operand: 'NAME,…', isList: true }],
+      flags: [{ names: ['--env-allow'], operand: 'NAME,…', joinedWith: ',' }],
       kind: nameList,
       defaultText: 'all except those of the shell and of other jobs',
       text:
@@ -81,7 +81,7 @@ export const launchTable: SettingsOf<LaunchOptions> = {
         'always passed. Variables named here also go to other hosts if they would be filtered out otherwise.',
     },
     envDeny: {
-      flags: [{ names: ['--env-deny'], operand: 'NAME,…', isList: true }],
+      flags: [{ names: ['--env-deny'], operand: 'NAME,…', joinedWith: ',' }],
       kind: nameList,
       text: 'Do not pass these environment variables to the ranks, even if --env-allow names them.',
     },

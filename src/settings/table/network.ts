@@ -102,7 +102,7 @@ export const networkSettings: SettingsOf<NetworkSettings> = {
       env: 'HOROVOD_NETWORK_INTERFACES',
       alsoEnv: [{ env: 'HOROVOD_GLOO_IFACE', kind: interfaceList }],
       flags: [
-        { names: ['--network-interfaces', '--network-interface'], operand: 'NAME|CIDR,…', isList: true },
+        { names: ['--network-interfaces', '--network-interface'], operand: 'NAME|CIDR,…', joinedWith: ',' },
       ],
       kind: interfaceList,
       defaultText: 'all',

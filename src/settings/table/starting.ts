@@ -1,12 +1,14 @@
 // How a job starts, and which parts of the machine its ranks get.
 
-import { boolean, seconds } from '../kinds.ts';
+import { boolean, parameterList, seconds } from '../kinds.ts';
 import { inGroup, onOff, type SettingsOf } from '../setting.ts';
 
 export interface StartingSettings {
   readonly startTimeoutMs: number;
   readonly pinCores: boolean;
   readonly pinGpus: boolean;
+  /** Texts of values by name. */
+  readonly notebookParameters: ReadonlyMap<string, string> | undefined;
 }
 
 export const startingSettings: SettingsOf<StartingSettings> = inGroup('Launching', {
@@ -33,4 +35,26 @@ export const startingSettings: SettingsOf<StartingSettings> = inGroup('Launching
     default: false,
     text: "Give each rank one GPU: set CUDA_VISIBLE_DEVICES by local rank, from horovodrun's own list if it has one.",
   },
+  notebookParameters: {
+    env: 'HOROVOD_NOTEBOOK_PARAMETERS',
+    flags: [
+      {
+        names: ['--notebook-parameter'],
+        operand: 'NAME=VALUE',
+        joinedWith: '\n',
+        toText: onOneLine,
+      },
+    ],
+    kind: parameterList,
+    text:
+      'With a notebook as the command: the value of a name in its cell with the tag `parameters`, as JSON or as text. The flag can be ' +
+      'repeated; the variable has one `NAME=VALUE` per line.',
+  },
 });
+
+/** A value with line ends, as JSON. */
+function onOneLine(text: string): string {
+  if (!text.includes('\n')) return text;
+  const at = text.indexOf('=') + 1;
+  return `${text.slice(0, at)}${JSON.stringify(text.slice(at))}`;
+}
