@@ -77,6 +77,12 @@ try {
   process.exitCode = 1;
 }
 
+/** Some benches run everything once. */
+function rounds({ rounds: count }) {
+  if (count === undefined) return '';
+  return `, ${count} round${count === 1 ? '' : 's'}`;
+}
+
 function newestResult(bench) {
   const folder = path.join(benchFolder, 'results');
   let files = [];
@@ -97,7 +103,7 @@ function report(kind, result) {
     ['command', `\`${result.command}\``],
     [
       'date',
-      `${result.startedAt.slice(0, 16).replace('T', ' ')} UTC, ${Math.round(result.seconds / 60)} min, ${options.rounds} round${options.rounds === 1 ? '' : 's'}`,
+      `${result.startedAt.slice(0, 16).replace('T', ' ')} UTC, ${Math.round(result.seconds / 60)} min${rounds(options)}`,
     ],
     ['horovod', result.version],
     ['processor', `${machine.cpu}, ${machine.cores} cores${machine.virtual ? ', virtual machine' : ''}`],

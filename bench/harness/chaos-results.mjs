@@ -7,8 +7,8 @@ const LOSS_TARGET = 1e-3;
 
 export function compareRuns(undisturbed, disturbed) {
   const different = [];
-  for (const [step, { ranks }] of undisturbed.steps) {
-    if (samplesOf(ranks) !== samplesOf(disturbed.steps.get(step)?.ranks ?? new Map())) different.push(step);
+  for (const [step, samples] of undisturbed.steps) {
+    if (samples !== disturbed.steps.get(step)) different.push(step);
   }
   const [plain, own] = [undisturbed, disturbed].map(({ ends }) => ends.find(({ rank }) => rank === 0)?.loss);
   return {
@@ -27,12 +27,15 @@ function outline({ seconds, generations, ends, steps }) {
   const [numTensors, descriptors] = ['numTensors', 'descriptors'].map((what) =>
     Math.max(...ends.map((end) => end[what])),
   );
-  return { seconds, generations, steps: steps.size, ranksAtTheEnd: ends.length, numTensors, descriptors };
-}
-
-/** The samples of a step, whoever had them. A rank without any takes one with weight 0. */
-function samplesOf(ranks) {
-  return [...new Set([...ranks.values()].flatMap((indices) => [...indices]))].sort((a, b) => a - b).join(' ');
+  return {
+    seconds,
+    generations,
+    steps: steps.size,
+    ranksAtTheEnd: ends.length,
+    ends,
+    numTensors,
+    descriptors,
+  };
 }
 
 export function judgeChaos({

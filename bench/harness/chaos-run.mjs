@@ -1,4 +1,6 @@
 // One run of bench/chaos.mjs: an elastic job in a box, for so many steps or for so many seconds with faults.
+
+import { createHash } from 'node:crypto';
 import {
   closeSync,
   fstatSync,
@@ -20,8 +22,10 @@ const RANKS = 4;
 /** Without a step by anybody. */
 const PATIENCE_MS = 60_000;
 const PROGRESS_MS = 60_000;
+/** What a rank writes is read within so many steps. */
+const RECENT_STEPS = 5000;
 
-/** @returns `{ seconds, exitCode, steps, ends, injected, stderr }`; steps: by number, the samples of each rank in the last generation that did it. */
+/** @returns `{ seconds, exitCode, steps, ends, injected, stderr }`; steps: by number, the digest of its samples in the last generation that did it. */
 export async function runChaos({
   box,
   root,
@@ -74,9 +78,11 @@ export async function runChaos({
       const due = ((place + 0.5) * seconds) / faults;
       await reach(() => elapsed() >= due && journal.newest().length === RANKS);
       if (hasEnded()) break;
+      const { generation } = journal;
       const what = await inject(kind, job);
       injected.push({ kind, step: journal.step, what });
       say(`step ${journal.step}: ${kind}: ${what}`);
+      await reach(() => journal.generation > generation);
     }
     await reach(() => elapsed() >= seconds && journal.newest().length === RANKS);
     if (steps === undefined) writeFileSync(stop, '');
@@ -111,6 +117,10 @@ export async function runChaos({
   }
 }
 
+function digest(samples) {
+  return createHash('sha256').update(Uint32Array.from(samples).sort()).digest('base64').slice(0, 16);
+}
+
 /** What has been added to a file: after half an hour, it would take too long to read all of it every time. */
 function readFrom(file, offset) {
   const fd = openSync(file, 'r');
@@ -125,13 +135,14 @@ function readFrom(file, offset) {
 /** What the workers have written so far. */
 class Journal {
   step = 0;
+  generation = 0;
   #folder;
   #offsets = new Map();
-  /** By step: `{ generation, ranks: Map<rank, indices> }` of the last generation. */
+  /** By step: `{ generation, samples }` of the last generation; samples: a Set, and a digest as soon as the step is an old one. */
   #steps = new Map();
+  #oldest = 1;
   #ends = [];
   #workers = new Map();
-  #generation = 0;
   #times = [];
 
   constructor(folder) {
@@ -148,12 +159,13 @@ class Journal {
       const [host, pid] = name.replace('.jsonl', '').split('-');
       for (const line of jsonLines(whole.toString())) this.#add(line, { host, pid: Number(pid) });
     }
+    this.#summarize(this.step - RECENT_STEPS);
   }
 
   /** The processes of the newest generation. */
   newest() {
     this.read();
-    return [...this.#workers.values()].filter(({ generation }) => generation === this.#generation);
+    return [...this.#workers.values()].filter(({ generation }) => generation === this.generation);
   }
 
   /** From the first step to the last. */
@@ -162,7 +174,9 @@ class Journal {
   }
 
   result() {
-    return { steps: this.#steps, ends: this.#ends, generations: this.#generation };
+    this.#summarize(this.step);
+    const steps = new Map([...this.#steps].map(([step, { samples }]) => [step, samples]));
+    return { steps, ends: this.#ends, generations: this.generation };
   }
 
   #add(line, who) {
@@ -170,18 +184,28 @@ class Journal {
       this.#ends.push(line);
       return;
     }
-    const { step, rank, generation } = line;
-    // There are hundreds of thousands of them.
-    const indices = Uint16Array.from(line.indices);
+    const { step, generation, indices } = line;
     this.#workers.set(`${who.host} ${who.pid}`, { ...who, generation });
-    this.#generation = Math.max(this.#generation, generation);
+    this.generation = Math.max(this.generation, generation);
     const known = this.#steps.get(step);
-    if (known === undefined || generation > known.generation)
-      this.#steps.set(step, { generation, ranks: new Map([[rank, indices]]) });
-    else if (generation === known.generation) known.ranks.set(rank, indices);
+    if (known === undefined || generation > known.generation) {
+      this.#steps.set(step, { generation, samples: new Set(indices) });
+      this.#oldest = Math.min(this.#oldest, step);
+    } else if (generation === known.generation) {
+      // Whoever had them: a rank without any takes one with weight 0.
+      for (const index of indices) known.samples.add(index);
+    }
     if (step > this.step) {
       this.step = step;
       this.#times = [this.#times[0] ?? Date.now(), Date.now()];
+    }
+  }
+
+  /** Half an hour has hundreds of thousands of steps. Kept as they are, their samples would slow down both runs, and the second one more. */
+  #summarize(last) {
+    for (; this.#oldest <= last; this.#oldest++) {
+      const entry = this.#steps.get(this.#oldest);
+      if (entry?.samples instanceof Set) entry.samples = digest(entry.samples);
     }
   }
 }

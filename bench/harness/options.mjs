@@ -7,15 +7,19 @@ export const MiB = 1024 * KiB;
 
 /**
  * The flags of one benchmark.
- * @param bench `name` (npm run bench:<name>), `about` (help text), `rounds` and `quick: { rounds, about }`; `texts`: flags with
- * any value, name → help; `lists`: flags that choose among values, name → { values, about? }; `isSingle` for one choice only;
+ * @param bench `name` (npm run bench:<name>), `about` (help text), `rounds` and `quick: { rounds, about }`, without rounds where everything
+ * runs once; `texts`: flags with any value, name → help; `lists`: flags that choose among values, name → { values, about? }; `isSingle` for one choice only;
  * `canInstall` and `hasRoot`: whether it has --no-install and --root; `refine`: changes the options that were read.
  */
 export function benchOptions(bench) {
   const { name, rounds, quick, texts = {}, lists = {}, canInstall = false, hasRoot = false } = bench;
   const flags = {
-    quick: { about: `${quick.about}, ${count(quick.rounds)}: a quick check, not a result` },
-    rounds: { operand: 'N', about: `how often everything runs (${rounds}; ${quick.rounds} with --quick)` },
+    quick: {
+      about: `${quick.about}${rounds === undefined ? '' : `, ${count(quick.rounds)}`}: a quick check, not a result`,
+    },
+    ...(rounds !== undefined && {
+      rounds: { operand: 'N', about: `how often everything runs (${rounds}; ${quick.rounds} with --quick)` },
+    }),
     ...mapValues(texts, (about) => ({ operand: 'VALUE', about })),
     ...mapValues(lists, ({ values, about, isSingle }) => ({
       operand: isSingle ? 'NAME' : 'LIST',
