@@ -511,6 +511,62 @@ export declare function isHomogeneous(): boolean;
 
 export declare function isInitialized(): boolean;
 
+/** Of every job that a program starts. */
+export interface JobOptions {
+    /** Number of ranks. Default: all slots of `hosts` or `hostfile`, or else one. */
+    np?: number | undefined;
+    /** Makes the job elastic, like --min-np of horovodrun: the function has to train inside elastic.run(). */
+    minNp?: number | undefined;
+    /** Of an elastic job. Default: all slots. */
+    maxNp?: number | undefined;
+    /** Makes the job elastic: a script, like --host-discovery-script, or a function that is asked every second. */
+    discover?: string | (() => Promise<readonly DiscoveredHost[]>) | undefined;
+    /** `host1:2,host2:2`, like -H of horovodrun. */
+    hosts?: string | undefined;
+    hostfile?: string | undefined;
+    /** Environment variables for the ranks, in addition to those of this process. */
+    env?: Readonly<Record<string, string>> | undefined;
+    sshPort?: number | undefined;
+    sshIdentityFile?: string | undefined;
+    /** Default: HOROVOD_START_TIMEOUT, 30 s. */
+    startTimeoutMs?: number | undefined;
+    /** Also write the output of each rank below this directory, like --output-filename. */
+    outputFilename?: string | undefined;
+    /** Network interfaces or subnets to use. */
+    networkInterfaces?: readonly string[] | undefined;
+    /** What moves the tensors (HOROVOD_TRANSPORT). With 'mpi', mpirun starts the ranks. */
+    transport?: TransportChoice | undefined;
+    /** Encrypt tensors between hosts (HOROVOD_ENCRYPT). Default: false. Not with 'mpi' or 'gloo'. */
+    encrypt?: boolean | undefined;
+    /** Print the output of the ranks. Default: true. */
+    showOutput?: boolean | undefined;
+    /** Print `[rank]<stdout>:` before each line of output. Default: true. */
+    prefixOutput?: boolean | undefined;
+    /** Stops all ranks. */
+    signal?: AbortSignal | undefined;
+    /** Gets each line that a rank prints, without its end. `showOutput: false` shows it nowhere else. */
+    onOutput?: ((rank: number, stream: 'stdout' | 'stderr', line: string) => void) | undefined;
+    /** Gets what `horovod status --json` shows, twice a second and once at the end. Not with the transport 'mpi'. */
+    onStatus?: ((view: JobView) => void) | undefined;
+    /** Print on stderr what is being done. */
+    verbose?: boolean | undefined;
+}
+
+export interface JobView {
+    readonly id: string;
+    /** The command of the first rank on this machine. */
+    readonly command: string;
+    readonly ranks: readonly RankView[];
+    /** By name. Hosts of which nothing is known yet are left out. */
+    readonly hosts: readonly HostUse[];
+    /** Why it has failed or will fail. */
+    readonly failure?: string | undefined;
+    /** Of the ranks, in an elastic job. */
+    readonly generation?: number | undefined;
+    /** What the launcher of an elastic job says. */
+    readonly news?: JobNews | undefined;
+}
+
 /** This rank has no more data: until all have joined it adds zeros to the others' allreduces. The last rank to join. */
 export declare const join: (options?: CollectiveOptions) => Promise<number>;
 
@@ -673,42 +729,9 @@ export declare function run<A extends readonly unknown[], R>(fn: (...args: A) =>
 /** The same for the default export of a module (.js, .mjs, .ts …), given by the path of its file. */
 export declare function run<R = unknown>(module: string | URL, options?: RunOptions): Promise<R[]>;
 
-export interface RunOptions<A extends readonly unknown[] = readonly unknown[]> {
-    /** Number of ranks. Default: all slots of `hosts` or `hostfile`, or else one. */
-    np?: number | undefined;
-    /** Makes the job elastic, like --min-np of horovodrun: the function has to train inside elastic.run(). */
-    minNp?: number | undefined;
-    /** Of an elastic job. Default: all slots. */
-    maxNp?: number | undefined;
-    /** Makes the job elastic: a script, like --host-discovery-script, or a function that is asked every second. */
-    discover?: string | (() => Promise<readonly DiscoveredHost[]>) | undefined;
-    /** `host1:2,host2:2`, like -H of horovodrun. */
-    hosts?: string | undefined;
-    hostfile?: string | undefined;
+export interface RunOptions<A extends readonly unknown[] = readonly unknown[]> extends JobOptions {
     /** Arguments of the function, the same on every rank. They must be cloneable (no functions). */
     args?: A | undefined;
-    /** Environment variables for the ranks, in addition to those of this process. */
-    env?: Readonly<Record<string, string>> | undefined;
-    sshPort?: number | undefined;
-    sshIdentityFile?: string | undefined;
-    /** Default: HOROVOD_START_TIMEOUT, 30 s. */
-    startTimeoutMs?: number | undefined;
-    /** Also write the output of each rank below this directory, like --output-filename. */
-    outputFilename?: string | undefined;
-    /** Network interfaces or subnets to use. */
-    networkInterfaces?: readonly string[] | undefined;
-    /** What moves the tensors (HOROVOD_TRANSPORT). With 'mpi', mpirun starts the ranks. */
-    transport?: TransportChoice | undefined;
-    /** Encrypt tensors between hosts (HOROVOD_ENCRYPT). Default: false. Not with 'mpi' or 'gloo'. */
-    encrypt?: boolean | undefined;
-    /** Print the output of the ranks. Default: true. */
-    showOutput?: boolean | undefined;
-    /** Print `[rank]<stdout>:` before each line of output. Default: true. */
-    prefixOutput?: boolean | undefined;
-    /** Stops all ranks. */
-    signal?: AbortSignal | undefined;
-    /** Print on stderr what is being done. */
-    verbose?: boolean | undefined;
 }
 
 /** This rank's part of a typed array or list. */
@@ -839,6 +862,8 @@ export type WireOperation = {
 
 // ── horovod: mentioned above, not exported ──
 
+export type Activity = 'busy' | 'idle' | 'stopped' | 'ended' | 'unknown';
+
 /** Every member's bytes, in index order. Their lengths may differ. */
 export declare function allgather(bytes: Uint8Array): Wire<Uint8Array[]>;
 
@@ -861,6 +886,15 @@ export type CollectiveState = 'pending' | 'running' | 'done' | 'failed';
 
 /** All parts, one after another. A single part is not copied. */
 export declare function concatenate(parts: readonly TypedArray[]): Uint8Array;
+
+export interface DataStatus {
+    /** Of the last seconds: time waited for data, of all time. From 0 to 1. */
+    readonly share: number;
+    /** For how long the share has been too large. */
+    readonly starvedMs?: number | undefined;
+    /** Which stage is to blame, and what to raise. */
+    readonly advice?: string | undefined;
+}
 
 export declare const errorCodes: {
     readonly ERR_HVD_NOT_INITIALIZED: 'A function was called before init().';
@@ -906,7 +940,139 @@ export declare const errorCodes: {
 /** The bytes as float32; their number must be a multiple of 4. */
 export declare function float32In(bytes: Uint8Array): Float32Array;
 
+export interface GpuUse {
+    readonly index: number;
+    readonly name: string;
+    /** Of the last second or less: from 0 to 1. Undefined where the GPU does not tell. */
+    readonly busyShare?: number | undefined;
+    readonly usedBytes?: number | undefined;
+    readonly totalBytes?: number | undefined;
+}
+
 export type HalfContext = 'float32' | 'float64' | undefined;
+
+export interface HostUse {
+    readonly host: string;
+    /** Date.now() of that host. */
+    readonly takenAt: number;
+    readonly processors?: ProcessorUse | undefined;
+    readonly memory?: MemoryUse | undefined;
+    readonly gpus: readonly GpuUse[];
+    /** That its memory runs low, and what to do. */
+    readonly warning?: string | undefined;
+}
+
+export interface JobNews {
+    /** The last that was formed. */
+    readonly generation: number;
+    readonly resets: number;
+    /** Workers that are up and wait for a seat. */
+    readonly standbys: number;
+    /** Why no rank trains at the moment: 'waiting for more ranks'. Undefined: they do. */
+    readonly pause?: string | undefined;
+    /** The oldest first. */
+    readonly lastResets: readonly ResetNote[];
+    /** The process that writes this: as long as it runs, so does the job. */
+    readonly pid: number;
+}
+
+export interface LastCollective {
+    readonly sequence: number;
+    readonly kind: string;
+    readonly name: string;
+    readonly state: CollectiveState;
+    readonly bytes: number;
+    /** Date.now() of its host when it ended, or when it began if it is pending. 0 if unknown. */
+    readonly atMs: number;
+}
+
+export interface MemoryUse {
+    readonly totalBytes: number;
+    /** What may still be used before something has to be killed. */
+    readonly availableBytes: number;
+    /** Whose limit that is. */
+    readonly limit: 'machine' | 'cgroup';
+}
+
+export interface PendingCollective {
+    /** 'allreduce "dense_2/kernel"' */
+    readonly label: string;
+    readonly waitedMs: number;
+    /** Ranks that have not called it. */
+    readonly missing: readonly number[];
+}
+
+export declare const pendingLimit = 4;
+
+/** 'starting': nothing is known about it yet. */
+export type Presence = 'starting' | 'here' | 'left' | 'lost';
+
+export interface ProcessorUse {
+    /** How many there are; a quota of 1.5 counts as such. */
+    readonly cores: number;
+    /** Undefined at the first look. */
+    readonly busyCores?: number | undefined;
+}
+
+export interface RankStatus {
+    readonly rank: number;
+    readonly host: string;
+    readonly pid: number;
+    /** Identifies the job. The same on all its hosts. */
+    readonly job: string;
+    /** Date.now() of its host. */
+    readonly updatedAt: number;
+    /** Training steps so far, and samples of the steps that reported a number. */
+    readonly step: number;
+    readonly samples: number;
+    /** Collectives so far, and their bytes. */
+    readonly collectives: number;
+    readonly bytes: number;
+    /** Over the last seconds before `updatedAt`. */
+    readonly rates: StatusRates;
+    readonly last?: LastCollective | undefined;
+    /** The oldest, at most `pendingLimit`. */
+    readonly pending: readonly PendingCollective[];
+    readonly rssBytes: number;
+    /** Processor time of all its threads so far. */
+    readonly cpuMs?: number | undefined;
+    /** Processors that it uses: 1.5 are one and a half. Over the last seconds before `updatedAt`. */
+    readonly busyCores?: number | undefined;
+    /** Date.now() of its host since when it uses no processor and is in no collective: it waits for a timer, input or a lock. */
+    readonly idleSince?: number | undefined;
+    /** Time waited for other ranks, of each of the last steps. */
+    readonly waitMsPerStep?: number | undefined;
+    /** How long its training waits for data; undefined where no pipeline of horovod/data runs. */
+    readonly data?: DataStatus | undefined;
+    /** What it has given to logMetrics(): names and newest values. */
+    readonly metrics?: readonly (readonly [name: string, value: number])[] | undefined;
+    /** Whether it has shut down, so that this is its last page. */
+    readonly hasLeft?: true | undefined;
+}
+
+export interface RankView {
+    /** As in HOROVOD_RANK. */
+    readonly rank: number;
+    readonly presence: Presence;
+    /** For a lost rank: 'was killed by SIGKILL'. */
+    readonly end?: string | undefined;
+    /** Whether it runs on this machine. */
+    readonly isLocal: boolean;
+    /** Since its last page; 'unknown' for ranks of other hosts. */
+    readonly activity: Activity;
+    readonly status?: RankStatus | undefined;
+}
+
+export interface ResetNote {
+    readonly generation: number;
+    /** Date.now() when it was complete. */
+    readonly at: number;
+    /** 'rank 1 on a was killed by SIGKILL; rank 1 on b has joined' */
+    readonly what: string;
+    readonly size: number;
+    readonly tookMs: number;
+    readonly repeatedSteps: number;
+}
 
 /** What samplers of a framework, and tests, replace. */
 export interface SamplerParts {
@@ -926,6 +1092,12 @@ export interface ShardPlan {
     readonly holders: readonly (readonly number[])[];
     /** The shard that this rank has cut for itself; undefined on a rank that was not there. */
     readonly own: number | undefined;
+}
+
+export interface StatusRates {
+    readonly stepsPerSecond: number;
+    readonly samplesPerSecond: number;
+    readonly bytesPerSecond: number;
 }
 
 /** Runs both at the same time, step by step: one round trip instead of two. */
@@ -952,7 +1124,7 @@ export interface World {
 
 // ── horovod/tensorflow: those of horovod ──
 
-// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DiscoveredHost, DType, elastic.ElasticBatch, elastic.ElasticFile, elastic.ElasticFileSampler, elastic.ElasticFileSamplerOptions, elastic.ElasticSamplerOptions, elastic.ElasticUneven, elastic.generation, elastic.isFailure, elastic.isHostsUpdated, elastic.LostRank, elastic.ObjectState, elastic.RecordPlace, elastic.Reset, elastic.run, elastic.State, elastic.StatePart, elastic.StreamSource, elastic.StreamState, elastic.SyncPlan, elastic.TrainFunction, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, logMetrics, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, ProcessSetWorld, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, ReducingCompressor, removeProcessSet, run, RunOptions, shardIndices, ShardOptions, shuffledIndices, ShuffleOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Uneven, Wire, wire, WireOperation
+// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DiscoveredHost, DType, elastic.ElasticBatch, elastic.ElasticFile, elastic.ElasticFileSampler, elastic.ElasticFileSamplerOptions, elastic.ElasticSamplerOptions, elastic.ElasticUneven, elastic.generation, elastic.isFailure, elastic.isHostsUpdated, elastic.LostRank, elastic.ObjectState, elastic.RecordPlace, elastic.Reset, elastic.run, elastic.State, elastic.StatePart, elastic.StreamSource, elastic.StreamState, elastic.SyncPlan, elastic.TrainFunction, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, JobOptions, JobView, join, joinSync, localRank, localSize, logMetrics, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, ProcessSetWorld, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, ReducingCompressor, removeProcessSet, run, RunOptions, shardIndices, ShardOptions, shuffledIndices, ShuffleOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Uneven, Wire, wire, WireOperation
 
 // ── horovod/tensorflow: exported ──
 
@@ -1709,15 +1881,6 @@ export interface DataState {
     readonly inner?: readonly number[];
     /** Data from a data service: which batches of each group are done, and how the data is divided into groups. */
     readonly service?: ServiceProgress;
-}
-
-export interface DataStatus {
-    /** Of the last seconds: time waited for data, of all time. From 0 to 1. */
-    readonly share: number;
-    /** For how long the share has been too large. */
-    readonly starvedMs?: number | undefined;
-    /** Which stage is to blame, and what to raise. */
-    readonly advice?: string | undefined;
 }
 
 export declare class DataWatch {
@@ -2561,7 +2724,7 @@ export interface WorkItem {
 
 // ── horovod/keras: those of horovod ──
 
-// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DiscoveredHost, DType, elastic.ElasticBatch, elastic.ElasticFile, elastic.ElasticFileSampler, elastic.ElasticFileSamplerOptions, elastic.ElasticSamplerOptions, elastic.ElasticUneven, elastic.generation, elastic.isFailure, elastic.isHostsUpdated, elastic.LostRank, elastic.ObjectState, elastic.RecordPlace, elastic.Reset, elastic.run, elastic.State, elastic.StatePart, elastic.StreamSource, elastic.StreamState, elastic.SyncPlan, elastic.TrainFunction, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, logMetrics, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, ProcessSetWorld, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, ReducingCompressor, removeProcessSet, run, RunOptions, shardIndices, ShardOptions, shuffledIndices, ShuffleOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Uneven, Wire, wire, WireOperation
+// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, AlltoallOptions, AlltoallResult, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DiscoveredHost, DType, elastic.ElasticBatch, elastic.ElasticFile, elastic.ElasticFileSampler, elastic.ElasticFileSamplerOptions, elastic.ElasticSamplerOptions, elastic.ElasticUneven, elastic.generation, elastic.isFailure, elastic.isHostsUpdated, elastic.LostRank, elastic.ObjectState, elastic.RecordPlace, elastic.Reset, elastic.run, elastic.State, elastic.StatePart, elastic.StreamSource, elastic.StreamState, elastic.SyncPlan, elastic.TrainFunction, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, JobOptions, JobView, join, joinSync, localRank, localSize, logMetrics, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, ProcessSetWorld, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, ReducingCompressor, removeProcessSet, run, RunOptions, shardIndices, ShardOptions, shuffledIndices, ShuffleOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Uneven, Wire, wire, WireOperation
 
 // ── horovod/keras: exported ──
 
@@ -2958,7 +3121,7 @@ export declare class UpdateEpochStateCallback extends HorovodCallback {
 
 // ── horovod/jax: those of horovod ──
 
-// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, alltoall, AlltoallOptions, AlltoallResult, alltoallSync, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DiscoveredHost, DType, elastic.ElasticBatch, elastic.ElasticFile, elastic.ElasticFileSampler, elastic.ElasticFileSamplerOptions, elastic.ElasticSampler, elastic.ElasticSamplerOptions, elastic.ElasticUneven, elastic.generation, elastic.isFailure, elastic.isHostsUpdated, elastic.LostRank, elastic.ObjectState, elastic.RecordPlace, elastic.Reset, elastic.resume, elastic.run, elastic.State, elastic.StatePart, elastic.StreamSource, elastic.StreamState, elastic.SyncPlan, elastic.TrainFunction, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, groupedAllgather, groupedAllgatherSync, groupedAllreduce, groupedAllreduceSync, groupedReducescatter, groupedReducescatterSync, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, join, joinSync, localRank, localSize, logMetrics, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, ProcessSetWorld, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, reducescatter, reducescatterSync, ReducingCompressor, removeProcessSet, run, RunOptions, shard, shardIndices, ShardOptions, shuffledIndices, ShuffleOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Uneven, Wire, wire, WireOperation
+// Adasum, addProcessSet, allgatherObject, allgatherObjectSync, alloc, AllreduceOptions, alltoall, AlltoallOptions, AlltoallResult, alltoallSync, AnyCompressor, Average, barrier, barrierSync, broadcastObject, broadcastObjectSync, BroadcastOptions, CollectiveOptions, CollectiveRecord, CompressibleTensor, Compression, CompressionGroup, CompressionName, Compressor, crossRank, crossSize, cudaBuilt, DiscoveredHost, DType, elastic.ElasticBatch, elastic.ElasticFile, elastic.ElasticFileSampler, elastic.ElasticFileSamplerOptions, elastic.ElasticSampler, elastic.ElasticSamplerOptions, elastic.ElasticUneven, elastic.generation, elastic.isFailure, elastic.isHostsUpdated, elastic.LostRank, elastic.ObjectState, elastic.RecordPlace, elastic.Reset, elastic.resume, elastic.run, elastic.State, elastic.StatePart, elastic.StreamSource, elastic.StreamState, elastic.SyncPlan, elastic.TrainFunction, ErrorCode, flightRecord, globalProcessSet, glooBuilt, glooEnabled, groupedAllgather, groupedAllgatherSync, groupedAllreduce, groupedAllreduceSync, groupedReducescatter, groupedReducescatterSync, HorovodError, HorovodErrorDetails, init, InitOptions, Int8Options, isHomogeneous, isInitialized, JobOptions, JobView, join, joinSync, localRank, localSize, logMetrics, markStep, Max, Min, mpiBuilt, mpiEnabled, nativeBuilt, ncclBuilt, PowerSgdOptions, prepareAllreduce, prepareAllreduceSync, PreparedCollective, ProcessSet, ProcessSetWorld, Product, rank, ReduceOp, ReduceOpName, ReduceOptions, reducescatter, reducescatterSync, ReducingCompressor, removeProcessSet, run, RunOptions, shard, shardIndices, ShardOptions, shuffledIndices, ShuffleOptions, shutdown, size, StartedCollective, startTimeline, stopTimeline, Sum, Tensor, tensor, TensorLike, TimelineOptions, TopKOptions, transportName, TransportName, TypedArray, Uneven, Wire, wire, WireOperation
 
 // ── horovod/jax: exported ──
 

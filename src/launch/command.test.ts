@@ -35,30 +35,28 @@ test('ranks get the options of Node, except for those that say what the launcher
   }
 });
 
+const node = (...execArgv: string[]) => ({ execPath: '/node', execArgv });
+
 test('a script runs with this Node and its options, anything else as a program', () => {
   const script = process.argv[1] as string;
-  assert.deepEqual(resolveCommand([script, 'a'], '/node', ['--expose-gc', '-e', 'run()']), {
+  assert.deepEqual(resolveCommand([script, 'a'], node('--expose-gc', '-e', 'run()')), {
     file: '/node',
     args: ['--expose-gc', script, 'a'],
   });
-  assert.deepEqual(resolveCommand(['python3', 'train.py'], '/node', ['--expose-gc']), {
+  assert.deepEqual(resolveCommand(['python3', 'train.py'], node('--expose-gc')), {
     file: 'python3',
     args: ['train.py'],
   });
 });
 
 test('the command of this package needs no PATH, and its compute workers load TypeScript', () => {
-  const status = resolveCommand(['horovod', 'status', '--once'], '/node', ['--expose-gc']);
+  const status = resolveCommand(['horovod', 'status', '--once'], node('--expose-gc'));
   assert.equal(status.file, '/node');
   assert.deepEqual(
     status.args.map((word) => word.replace(/^.*\//, '')),
     ['--expose-gc', 'main.js', 'status', '--once'],
   );
-  const [flag, loader, command, ...rest] = resolveCommand(
-    ['horovod', 'compute-worker', 'f'],
-    '/node',
-    [],
-  ).args;
+  const [flag, loader, command, ...rest] = resolveCommand(['horovod', 'compute-worker', 'f'], node()).args;
   assert.equal(flag, '--import');
   assert.match(loader as string, /^file:.*\/typescript\/register\.js$/);
   assert.match(command as string, /\/cli\/main\.js$/);

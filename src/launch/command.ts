@@ -5,16 +5,13 @@
 import { existsSync, statSync } from 'node:fs';
 import { extname, isAbsolute } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { NodeProgram } from './job-request.ts';
 import type { RankCommand } from './spawn/rank-process.ts';
 
 const scriptExtensions = ['.js', '.mjs', '.cjs', '.ts', '.mts', '.cts', '.ipynb'];
 
-/** `execArgv`: the options of this Node process. */
-export function resolveCommand(
-  words: readonly string[],
-  execPath: string,
-  execArgv: readonly string[],
-): RankCommand {
+/** `execArgv`: the options of a Node process that may be this one. */
+export function resolveCommand(words: readonly string[], { execPath, execArgv }: NodeProgram): RankCommand {
   const [file = '', ...args] = words;
   const loader = new URL('./typescript/register.js', import.meta.url).href;
   if (file === 'horovod') {

@@ -10,6 +10,7 @@ import { parseHosts, readHostfile } from './hosts/host-list.ts';
 import { isLocalHost } from './hosts/local-host.ts';
 import { planSlots, type Slot } from './hosts/plan-slots.ts';
 import type { ConsoleWriter } from './output/console-writer.ts';
+import type { OutputLine } from './output/line-reader.ts';
 import type { RankOutputOptions } from './output/rank-output.ts';
 import { CorePinning } from './spawn/pin-cores.ts';
 import { planGpus } from './spawn/pin-gpus.ts';
@@ -31,8 +32,17 @@ export interface Launch {
   readonly terminalColumns?: number | undefined;
   /** Prints a message of the launcher, one or more lines. */
   readonly say: (text: string) => void;
+  /** Gets each line that a rank prints. */
+  readonly onLine?: ((line: OutputLine) => void) | undefined;
+  /** The Node that runs scripts. Default: this process. */
+  readonly node?: NodeProgram | undefined;
   /** Runs since the start of horovodrun; for --verbose. */
   readonly clock?: StartClock | undefined;
+}
+
+export interface NodeProgram {
+  readonly execPath: string;
+  readonly execArgv: readonly string[];
 }
 
 export interface HostPlan {
@@ -42,7 +52,7 @@ export interface HostPlan {
 }
 
 /** Where the output of the ranks and the messages of the launcher go. */
-export interface JobOutput extends Pick<Launch, 'stdout' | 'stderr' | 'say'> {
+export interface JobOutput extends Pick<Launch, 'stdout' | 'stderr' | 'say' | 'onLine'> {
   readonly prefix: RankOutputOptions['prefix'];
   readonly outputDirectory: string | undefined;
   /** Prints a message for --verbose. */
@@ -51,7 +61,7 @@ export interface JobOutput extends Pick<Launch, 'stdout' | 'stderr' | 'say'> {
 
 export interface JobRequest
   extends JobOutput,
-    Pick<Launch, 'command' | 'driverEnvironment' | 'environment' | 'clock' | 'terminalColumns'> {
+    Pick<Launch, 'command' | 'node' | 'driverEnvironment' | 'environment' | 'clock' | 'terminalColumns'> {
   readonly slots: readonly Slot[];
   /** Which variables of `driverEnvironment` go to the ranks. */
   readonly forwarding?: ForwardingRules | undefined;
@@ -124,6 +134,7 @@ export function jobRequest(launch: Launch): JobRequest {
     ...outputOf(launch),
     slots,
     command,
+    node: launch.node,
     environment,
     driverEnvironment,
     clock,
@@ -142,15 +153,21 @@ export function jobRequest(launch: Launch): JobRequest {
   };
 }
 
-export function outputOf({ options, stdout, stderr, say }: Launch): JobOutput {
+export function outputOf({ options, stdout, stderr, say, onLine }: Launch): JobOutput {
   return {
     stdout,
     stderr,
     say,
+    onLine,
     explain: options.verbose ? say : () => undefined,
     prefix: !options.prefixOutput ? 'none' : options.prefixTimestamp ? 'rank and time' : 'rank',
     outputDirectory: options.outputFilename,
   };
+}
+
+/** Scripts are run with it. */
+export function nodeOf({ node }: Pick<Launch, 'node'>): NodeProgram {
+  return node ?? process;
 }
 
 export function forwardingRules({ envAllow, envDeny }: LaunchOptions): ForwardingRules {

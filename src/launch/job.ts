@@ -1,12 +1,19 @@
 // One running job: starts the ranks of all hosts, passes on their output, stops them all when one fails (unless the job
 // is to keep going) or on a signal, and determines the exit code. States: running → ending (a rank failed, or a signal came) → over.
 
+import { type JobView, joinViews } from '../observe/status/job-view.ts';
 import { controlBlockKey } from '../rendezvous/store/keys.ts';
 import type { Store } from '../rendezvous/store/store.ts';
 import { deferred } from './deferred.ts';
 import { FlightRecords } from './failure-report/flight-records.ts';
 import { aftermath, failureReport } from './failure-report/report.ts';
-import { exitCodeOf, exitingRank, findRootCause, isFailure } from './failure-report/root-cause.ts';
+import {
+  exitCodeOf,
+  exitingRank,
+  findRootCause,
+  isFailure,
+  type RankEnd,
+} from './failure-report/root-cause.ts';
 import { type Foundation, layFoundation, removeFoundation } from './job-parts/foundation.ts';
 import { Interruption } from './job-parts/interruption.ts';
 import {
@@ -48,7 +55,8 @@ export class Job {
   readonly #interruption: Interruption;
   #hasControlBlock = false;
   #isEnding = false;
-  #failedRank: number | undefined;
+  #cause: RankEnd | undefined;
+  #lastView: JobView | undefined;
 
   private constructor(request: JobRequest, { foundation, hosts, records }: JobParts) {
     this.#request = request;
@@ -96,9 +104,15 @@ export class Job {
     return this.#foundation.server.store;
   }
 
-  /** After finish(): the rank whose failure came first. */
-  get failedRank(): number | undefined {
-    return this.#failedRank;
+  /** After finish(): the rank whose failure came first, and how it ended. */
+  get failure(): RankEnd | undefined {
+    return this.#cause;
+  }
+
+  /** What the ranks are doing, as far as this machine knows: those of other hosts only if some run here as well. */
+  look(): JobView | undefined {
+    this.#lastView = joinViews(this.#hosts.map(({ ranks }) => ranks.look())) ?? this.#lastView;
+    return this.#lastView;
   }
 
   /** Passes a signal of horovodrun on to every rank, followed by SIGKILL after a while or on the second signal. */
@@ -122,13 +136,14 @@ export class Job {
     await Promise.all(this.#ranks.map((rank) => this.#watch(rank)));
     await Promise.all(this.#ranks.map(outputFinished));
     const ends = this.#endOrder.map(endOf);
+    this.look();
     await Promise.all(this.#hosts.map(({ ranks }) => ranks.close()));
     await removeFoundation(this.#foundation);
     const { exitCode: interrupted } = this.#interruption;
     if (interrupted !== undefined) return interrupted;
     const cause = findRootCause(ends);
     if (cause === undefined) return 0;
-    this.#failedRank = cause.rank;
+    this.#cause = cause;
     this.#request.say([failureReport(cause, ends), ...this.#records.pointer()].join('\n'));
     return exitCodeOf(exitingRank(cause, ends).end);
   }

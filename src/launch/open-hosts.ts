@@ -7,7 +7,7 @@ import { forwardedEnvironment } from '../settings/environment.ts';
 import type { JobSecret } from '../settings/job-secret.ts';
 import { resolveCommand } from './command.ts';
 import type { Slot } from './hosts/plan-slots.ts';
-import type { JobRequest } from './job-request.ts';
+import { type JobRequest, nodeOf } from './job-request.ts';
 import type { HostRanks } from './ranks/host-ranks.ts';
 import { LocalRanks } from './ranks/local-ranks.ts';
 import type { ProcessWatchOptions } from './ranks/process-watch.ts';
@@ -80,7 +80,7 @@ function localRanks(request: HostsRequest, hostname: string, firstPlace = 0): Lo
     firstPlace,
     rendezvousAddress: server.address,
     driverEnvironment: forwardedEnvironment(driverEnvironment, forwarding),
-    command: resolveCommand(command, process.execPath, process.execArgv),
+    command: resolveCommand(command, nodeOf(request)),
     warn: (text) => request.say(`${hostname}: ${text}`),
   });
 }

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { HorovodError } from '../../src/errors.ts';
-import { type RunOptions, run } from '../../src/launch/run/run.ts';
+import { type JobView, type RunOptions, run } from '../../src/launch/run/run.ts';
 import { fixturePath, repository } from '../support/repository.ts';
 
 const fixtures = pathToFileURL(fixturePath('run/'));
@@ -64,6 +64,65 @@ test(
     assert.deepEqual(places, [{ rank: 5 }, { rank: 6 }]);
   },
 );
+
+test('onOutput gets every line, and onStatus what the ranks are doing', deadline, async () => {
+  const lines: string[] = [];
+  const seen: JobView[] = [];
+  await run(
+    async () => {
+      const hvd = await import('horovod');
+      await hvd.init();
+      hvd.logMetrics({ loss: 0.5 - hvd.rank() });
+      hvd.markStep({ samples: 8 });
+      process.stdout.write('10 %\r20 %\rdone\n<script>\r\n');
+      console.error('a line on stderr');
+      process.stdout.write('no end');
+      await hvd.allreduce(new Float32Array(1));
+      await hvd.shutdown();
+    },
+    {
+      ...hidden,
+      np: 2,
+      onOutput: (rank, stream, line) => lines.push(`${rank} ${stream} ${line}`),
+      onStatus: (view) => seen.push(view),
+    },
+  );
+  assert.deepEqual(
+    lines.sort(),
+    [0, 1].flatMap((rank) => [
+      `${rank} stderr a line on stderr`,
+      `${rank} stdout <script>`,
+      `${rank} stdout done`,
+      `${rank} stdout no end`,
+    ]),
+  );
+  const last = seen.at(-1);
+  assert.deepEqual(
+    last?.ranks.map(({ rank, presence, status }) => [rank, presence, status?.step, status?.metrics]),
+    [
+      [0, 'left', 1, [['loss', 0.5]]],
+      [1, 'left', 1, [['loss', -0.5]]],
+    ],
+  );
+});
+
+test('a callback that throws is not called again, and the job goes on', deadline, () => {
+  const code = `
+    import { run } from 'horovod';
+    let calls = 0;
+    const onOutput = () => { calls++; throw new Error('in the callback'); };
+    const [sum] = await run(() => { console.log('a'); console.log('b'); return 7; }, { showOutput: false, onOutput });
+    console.log(sum, calls);`;
+  const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', code], {
+    cwd: repository,
+    encoding: 'utf8',
+  });
+  assert.equal(stdout, '7 1\n');
+  assert.match(
+    stderr,
+    /^horovod\.run: onOutput has thrown an error and is not called again: Error: in the callback/,
+  );
+});
 
 test('without np, hosts or hostfile there is one rank', deadline, async () => {
   assert.deepEqual(await run(() => process.env['HOROVOD_SIZE'], hidden), ['1']);

@@ -191,7 +191,7 @@ export class Agent {
       corePinning,
       gpus,
       terminalColumns: order.terminalColumns,
-      command: resolveCommand([program, ...args], process.execPath, execArgv),
+      command: resolveCommand([program, ...args], { execPath: process.execPath, execArgv }),
       driverEnvironment: receivedEnvironment(own, order.forwarded, existsSync),
       guardian: this.#guardian,
       explain: remark(false),

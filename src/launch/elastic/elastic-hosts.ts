@@ -2,6 +2,7 @@
 
 import { Readable } from 'node:stream';
 import type { JobNews } from '../../observe/status/job-news.ts';
+import { type JobView, joinViews } from '../../observe/status/job-view.ts';
 import type { DriverEvent } from '../../rendezvous/driver/driver-state.ts';
 import { deferred } from '../deferred.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
@@ -64,6 +65,10 @@ export class ElasticHosts {
   tellNews(news: Omit<JobNews, 'pid'>): void {
     this.#news = news;
     for (const host of this.#open.values()) host.tellNews(news);
+  }
+
+  look(): JobView | undefined {
+    return joinViews([...this.#open.values()].map((host) => host.look()));
   }
 
   resizeTerminal(columns: number): void {

@@ -4,6 +4,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HorovodError } from '../../errors.ts';
+import type { JobView } from '../../observe/status/job-view.ts';
 import { drive } from '../../rendezvous/driver/driver.ts';
 import {
   type DriverEvent,
@@ -25,7 +26,7 @@ import { controlBlockKey } from '../../rendezvous/store/keys.ts';
 import type { Store } from '../../rendezvous/store/store.ts';
 import { deferred } from '../deferred.ts';
 import { FlightRecords } from '../failure-report/flight-records.ts';
-import { exitCodeOf, isFailure, wasEndedByUs } from '../failure-report/root-cause.ts';
+import { exitCodeOf, isFailure, type RankEnd, wasEndedByUs } from '../failure-report/root-cause.ts';
 import { type Foundation, layFoundation, removeFoundation } from '../job-parts/foundation.ts';
 import { Interruption } from '../job-parts/interruption.ts';
 import {
@@ -88,6 +89,8 @@ export class ElasticJob {
   #queue: DriverEvent[] | undefined;
   #lastNews = '';
   #exitCode = 0;
+  #failure: RankEnd | undefined;
+  #lastView: JobView | undefined;
   #onWorker: (worker: number) => void = () => undefined;
 
   private constructor(request: ElasticRequest, foundation: Foundation) {
@@ -140,6 +143,17 @@ export class ElasticJob {
     return this.#state.generation?.workers ?? [];
   }
 
+  /** After finish(), if the job has failed because of a rank: that rank, and how it ended. */
+  get failure(): RankEnd | undefined {
+    return this.#failure;
+  }
+
+  /** What the workers are doing, as far as this machine knows. */
+  look(): JobView | undefined {
+    this.#lastView = this.#hosts.look() ?? this.#lastView;
+    return this.#lastView;
+  }
+
   /** Calls back for each worker that is started, those of the past included. */
   onWorker(callback: (worker: number) => void): void {
     this.#onWorker = callback;
@@ -171,11 +185,13 @@ export class ElasticJob {
     const missing = new Set(this.#watched.values());
     if (missing.size > 0)
       this.#request.say(`the last output of ranks on ${[...missing].join(', ')} may be missing.`);
+    this.look();
     await this.#hosts.close();
     await removeFoundation(this.#foundation);
     const { exitCode: interrupted } = this.#interruption;
     if (interrupted !== undefined) return interrupted;
-    const { exitCode, report } = this.#story.ending(this.#exitCode);
+    const { exitCode, report, cause } = this.#story.ending(this.#exitCode);
+    this.#failure = cause;
     const pointer = exitCode === 0 ? [] : this.#records.pointer();
     if (report !== undefined) this.#request.say([report, ...pointer].join('\n'));
     return exitCode;

@@ -58,6 +58,7 @@ export async function elasticRequest(launch: ElasticLaunch): Promise<ElasticRequ
   if (settings.pinCores) new CorePinning(1, () => undefined);
   return {
     ...outputOf(launch as Launch),
+    node: launch.node,
     limits,
     hangTimeoutMs,
     hosts,

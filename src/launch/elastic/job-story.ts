@@ -80,7 +80,7 @@ export class JobStory {
   }
 
   /** `exitCode`: of a worker that failed after the job was finished, or 0. */
-  ending(exitCode: number): { exitCode: number; report?: string } {
+  ending(exitCode: number): { exitCode: number; report?: string; cause?: RankEnd } {
     const ends = this.#ended.map(({ atEnd, later }) => {
       const { stderrTail, uncaught } = later();
       return { ...atEnd, stderrTail, uncaught };
@@ -102,7 +102,7 @@ export class JobStory {
     if (cause !== undefined && (code !== undefined || exitCode !== 0)) {
       const why = this.#failure === undefined ? [] : [`It could not continue: ${this.#failure.message}`];
       const report = [failureReport(cause, ends), ...why, ...survived].join('\n');
-      return { exitCode: exitCodeOf(exitingRank(cause, ends).end) || 1, report };
+      return { exitCode: exitCodeOf(exitingRank(cause, ends).end) || 1, report, cause };
     }
     const summary = this.#survived.summary();
     return summary === undefined ? { exitCode } : { exitCode, report: summary };

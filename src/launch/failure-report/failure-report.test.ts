@@ -136,9 +136,13 @@ Exit code: 3 (that of rank 2)`,
 test('one mistake of all ranks: the error without its stack, and the others in one line', () => {
   const lines = ['HorovodError: ERR_HVD_MISMATCH: …', '    at train.ts:7'];
   const same = (rank: number) =>
-    ended(rank, { code: 1 }, { uncaught: { lines, sameAs: rank === 1 ? undefined : 1 } });
+    ended(rank, { code: 1 }, { uncaught: { lines, stack: lines, sameAs: rank === 1 ? undefined : 1 } });
   const cause = same(2);
-  const lone = ended(4, { code: 1 }, { uncaught: { lines: ['Error: x'], sameAs: undefined } });
+  const lone = ended(
+    4,
+    { code: 1 },
+    { uncaught: { lines: ['Error: x'], stack: ['Error: x'], sameAs: undefined } },
+  );
   assert.equal(
     failureReport(cause, [cause, same(0), same(1), same(3), lone]),
     `The job has failed. First failure:

@@ -24,7 +24,7 @@ export interface RankRecord {
 /** Passes the output of a rank on from now. `shownRank`: the rank in the prefix of its lines. */
 export function recordOf(
   started: StartedRank,
-  { prefix, outputDirectory, say, stdout, stderr }: JobOutput,
+  { prefix, outputDirectory, say, stdout, stderr, onLine }: JobOutput,
   errors: UncaughtErrors,
   shownRank?: () => number,
 ): RankRecord {
@@ -37,6 +37,7 @@ export function recordOf(
     directory: outputDirectory,
     size: slot.size,
     notice: say,
+    onLine,
   };
   const outputs = {
     stdout: new RankOutput(started.stdout, stdout, { ...options, name: 'stdout' }),

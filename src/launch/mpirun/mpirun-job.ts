@@ -109,12 +109,14 @@ export class MpirunJob {
 
   /** Splits one stream of mpirun into the streams of the ranks. */
   #carry(source: Readable, name: 'stdout' | 'stderr'): void {
-    const { slots, stdout, stderr, prefix, outputDirectory: directory, say: notice } = this.#request;
+    const { slots, stdout, stderr, prefix, outputDirectory: directory, say: notice, onLine } = this.#request;
     const target = name === 'stdout' ? stdout : stderr;
     const size = slots.length;
     const streams = slots.map(({ rank }: Slot) => {
       const stream = new PassThrough();
-      this.#outputs.push(new RankOutput(stream, target, { rank, name, prefix, directory, size, notice }));
+      this.#outputs.push(
+        new RankOutput(stream, target, { rank, name, prefix, directory, size, notice, onLine }),
+      );
       return stream;
     });
     const own = new PassThrough();

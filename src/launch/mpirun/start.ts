@@ -7,7 +7,7 @@ import { settingsTable } from '../../settings/table.ts';
 import { describeNative } from '../../transport/native/describe-native.ts';
 import { environmentForOtherHosts } from '../agent/forwarded-environment.ts';
 import { resolveCommand } from '../command.ts';
-import { forwardingRules, type Launch, outputOf, sshOptions } from '../job-request.ts';
+import { forwardingRules, type Launch, nodeOf, outputOf, sshOptions } from '../job-request.ts';
 import { requireMpirun } from './mpi-family.ts';
 import { MpirunJob } from './mpirun-job.ts';
 import { reachHosts } from './reach-hosts.ts';
@@ -41,7 +41,7 @@ export async function startMpirunJob(launch: Launch): Promise<MpirunJob> {
     ...outputOf(launch),
     mpirun,
     slots,
-    command: resolveCommand(launch.command, process.execPath, process.execArgv),
+    command: resolveCommand(launch.command, nodeOf(launch)),
     driverEnvironment: driver,
     environment: {
       ...environmentForOtherHosts(driver, rules),

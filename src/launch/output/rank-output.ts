@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { HorovodError } from '../../errors.ts';
 import { ConsoleWriter } from './console-writer.ts';
+import { LineReader, type OutputLine } from './line-reader.ts';
 import { LinePrefixer, linePrefix } from './prefix-lines.ts';
 import { TerminalWriter, withoutBars } from './terminal-writer.ts';
 import { type UncaughtError, UncaughtErrorFilter, type UncaughtErrors } from './uncaught-errors.ts';
@@ -26,6 +27,8 @@ export interface RankOutputOptions {
   readonly notice: (text: string) => void;
   /** Of stderr: the console shows each uncaught error once for all ranks. */
   readonly errors?: UncaughtErrors | undefined;
+  /** Gets each line. */
+  readonly onLine?: ((line: OutputLine) => void) | undefined;
 }
 
 const tailBytes = 4096;
@@ -88,7 +91,7 @@ export class RankOutput {
     file: OutputFile | undefined,
     options: RankOutputOptions,
   ): Promise<void> {
-    const { rank, name, prefix, shownRank = () => rank } = options;
+    const { rank, name, prefix, shownRank = () => rank, onLine } = options;
     const prefixed = () =>
       new LinePrefixer(() => {
         if (prefix === 'none') return '';
@@ -96,6 +99,10 @@ export class RankOutput {
       });
     const [shown, filed] = [prefixed(), prefixed()];
     const filter = this.#filter;
+    const reader = onLine && new LineReader();
+    const tell = (lines: readonly string[] = []) => {
+      for (const text of lines) onLine?.({ rank: shownRank(), stream: name, text });
+    };
     const write = async (console: Buffer, all: Buffer) => {
       this.#isWriting = true;
       const kept = target instanceof TerminalWriter ? withoutBars(all) : all;
@@ -109,6 +116,7 @@ export class RankOutput {
       for await (const bytes of this.#source as AsyncIterable<Buffer>) {
         clearTimeout(release);
         this.#tail = Buffer.concat([this.#tail, bytes]).subarray(-tailBytes);
+        tell(reader?.push(bytes));
         await write(shown.push(filter?.push(bytes) ?? bytes), filed.push(bytes));
         if (filter?.isHolding !== true) continue;
         release = setTimeout(() => void write(shown.push(filter.flush()), nothing), heldMs);
@@ -117,6 +125,7 @@ export class RankOutput {
       // Destroyed by finishWithin(), or a broken pipe: there is no more output.
     }
     clearTimeout(release);
+    tell(reader?.flush());
     await write(Buffer.concat([shown.push(filter?.flush() ?? nothing), shown.flush()]), filed.flush());
     // What it showed in place ends with it.
     if (shown.endedWithReturn) await write(Buffer.from('\r'), Buffer.from('\r'));

@@ -32,8 +32,9 @@ describe('uncaught errors', () => {
     assert.equal(filtered(second, `before\n${dump('no data')}after\n`), 'before\nafter\n');
     assert.equal(filtered(third, dump('another')), dump('another'));
     const lines = ['Error: no data', '    at train (/home/me/train.ts:6:11)'];
-    assert.deepEqual(first.found, { lines, sameAs: undefined });
-    assert.deepEqual(second.found, { lines, sameAs: 0 });
+    const stack = [...lines, '    at <anonymous> (/home/me/train.ts:9:1) {', '  code: 7', '}'];
+    assert.deepEqual(first.found, { lines, stack, sameAs: undefined });
+    assert.deepEqual(second.found, { lines, stack, sameAs: 0 });
     assert.equal(third.found?.sameAs, undefined);
   });
 

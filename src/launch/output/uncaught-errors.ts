@@ -10,6 +10,8 @@ import { fileURLToPath } from 'node:url';
 export interface UncaughtError {
   /** The error, and the first line of its stack if it has one. */
   readonly lines: readonly string[];
+  /** The error with its whole stack. */
+  readonly stack: readonly string[];
   /** The rank that has printed the same. Undefined: this one was printed. */
   readonly sameAs: number | undefined;
 }
@@ -135,6 +137,7 @@ export class UncaughtErrorFilter {
     const first = this.#errors.firstWith(this.#held.join('\n'), this.#rank);
     const frame = error.findIndex((line) => /^\s+at /.test(line));
     this.#found = {
+      stack: error.filter((line) => !version.test(line)),
       lines: frame < 0 ? error.slice(0, 1) : error.slice(0, frame + 1),
       sameAs: first === this.#rank ? undefined : first,
     };

@@ -5,6 +5,7 @@ import type { Readable } from 'node:stream';
 import type { ErrorRecord, FailureRecord, RankState } from '../../control/control-block.ts';
 import type { ProcessEnd } from '../../control/process-status.ts';
 import type { JobNews } from '../../observe/status/job-news.ts';
+import type { JobView } from '../../observe/status/job-view.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 
 /** How a rank ended. */
@@ -52,6 +53,8 @@ export interface HostRanks {
   notice(): void;
   /** What `horovod status` shows of an elastic job: in that control block, and in the next ones. */
   tellNews(news: Omit<JobNews, 'pid'>): void;
+  /** The job as its control block on this host shows it. Undefined: it is not known yet, or the host is another machine. */
+  look(): JobView | undefined;
   /** The terminal has this many columns for rank 0. */
   resizeTerminal(columns: number): void;
   /** Called after all ranks have ended; frees everything. */

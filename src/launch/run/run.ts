@@ -1,14 +1,18 @@
 // run(): the launcher as a function. It starts ranks as horovodrun does, calls a function on each of them, and returns the
 // results. This file is the public interface; the code that starts a job is loaded on the first call.
 
+import type { JobView } from '../../observe/status/job-view.ts';
 import type { TransportChoice } from '../../settings/table.ts';
+
+export type { JobView };
 
 export interface DiscoveredHost {
   readonly name: string;
   readonly slots: number;
 }
 
-export interface RunOptions<A extends readonly unknown[] = readonly unknown[]> {
+/** Of every job that a program starts. */
+export interface JobOptions {
   /** Number of ranks. Default: all slots of `hosts` or `hostfile`, or else one. */
   np?: number | undefined;
   /** Makes the job elastic, like --min-np of horovodrun: the function has to train inside elastic.run(). */
@@ -20,8 +24,6 @@ export interface RunOptions<A extends readonly unknown[] = readonly unknown[]> {
   /** `host1:2,host2:2`, like -H of horovodrun. */
   hosts?: string | undefined;
   hostfile?: string | undefined;
-  /** Arguments of the function, the same on every rank. They must be cloneable (no functions). */
-  args?: A | undefined;
   /** Environment variables for the ranks, in addition to those of this process. */
   env?: Readonly<Record<string, string>> | undefined;
   sshPort?: number | undefined;
@@ -42,8 +44,17 @@ export interface RunOptions<A extends readonly unknown[] = readonly unknown[]> {
   prefixOutput?: boolean | undefined;
   /** Stops all ranks. */
   signal?: AbortSignal | undefined;
+  /** Gets each line that a rank prints, without its end. `showOutput: false` shows it nowhere else. */
+  onOutput?: ((rank: number, stream: 'stdout' | 'stderr', line: string) => void) | undefined;
+  /** Gets what `horovod status --json` shows, twice a second and once at the end. Not with the transport 'mpi'. */
+  onStatus?: ((view: JobView) => void) | undefined;
   /** Print on stderr what is being done. */
   verbose?: boolean | undefined;
+}
+
+export interface RunOptions<A extends readonly unknown[] = readonly unknown[]> extends JobOptions {
+  /** Arguments of the function, the same on every rank. They must be cloneable (no functions). */
+  args?: A | undefined;
 }
 
 /**

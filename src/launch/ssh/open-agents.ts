@@ -11,7 +11,7 @@ import type { PrepareOrder } from '../agent/protocol.ts';
 import { nodeOptionsForRanks } from '../command.ts';
 import { HostProgress } from '../host-progress.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
-import type { RemoteHosts } from '../job-request.ts';
+import { nodeOf, type RemoteHosts } from '../job-request.ts';
 import type { HostsRequest } from '../open-hosts.ts';
 import type { HostRanks } from '../ranks/host-ranks.ts';
 import type { StartClock } from '../start-clock.ts';
@@ -66,14 +66,15 @@ function remoteRanks(
       : [formatAddress({ host: launcherAddress, port: server.port })];
   const addresses = [...new Set([...seen, ...server.addresses])];
   const isHere = loopback === loopbackId();
+  const { execPath, execArgv } = nodeOf(request);
   const order: PrepareOrder = {
     jobId: request.jobId,
     secret: request.secret.revealForEnvironment(),
     hostname: agent.host,
     slotCount,
     words: request.command,
-    execPath: process.execPath,
-    execArgv: nodeOptionsForRanks(process.execArgv),
+    execPath,
+    execArgv: nodeOptionsForRanks(execArgv),
     forwarded: environmentForOtherHosts(request.driverEnvironment, request.forwarding),
     environment: request.environment,
     rendezvousAddress: (isHere ? addresses : withoutLoopback(addresses)).join(','),
@@ -87,10 +88,8 @@ function remoteRanks(
   return new RemoteRanks(agent, { order, say, explain, onLost, watch });
 }
 
-function agentOptions(
-  { guardian, driverEnvironment, remote }: HostsRequest,
-  host: string,
-): Parameters<typeof AgentConnection.open>[0] {
+function agentOptions(request: HostsRequest, host: string): Parameters<typeof AgentConnection.open>[0] {
+  const { guardian, driverEnvironment, remote } = request;
   const { ssh, settings } = remote as RemoteHosts;
   const directory = process.cwd();
   const agentPath = fileURLToPath(new URL('../agent/main.js', import.meta.url));
@@ -100,7 +99,7 @@ function agentOptions(
     guardian,
     places: {
       directory,
-      node: process.execPath,
+      node: nodeOf(request).execPath,
       agents: [agentPath, join(directory, 'node_modules/horovod/dist/launch/agent/main.js')],
     },
     version: packageVersion(),

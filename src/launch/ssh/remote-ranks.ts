@@ -4,6 +4,7 @@
 import { Readable } from 'node:stream';
 import { ProtocolError } from '../../net/frames.ts';
 import type { JobNews } from '../../observe/status/job-news.ts';
+import type { JobView } from '../../observe/status/job-view.ts';
 import type { PrepareOrder, Report, StreamName } from '../agent/protocol.ts';
 import { deferred } from '../deferred.ts';
 import { numberOf, type Slot } from '../hosts/plan-slots.ts';
@@ -66,6 +67,10 @@ export class RemoteRanks implements HostRanks {
 
   tellNews(news: Omit<JobNews, 'pid'>): void {
     this.#agent.send({ op: 'news', news });
+  }
+
+  look(): JobView | undefined {
+    return undefined;
   }
 
   resizeTerminal(columns: number): void {

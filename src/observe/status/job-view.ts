@@ -40,6 +40,12 @@ export interface JobView {
   readonly news?: JobNews | undefined;
 }
 
+/** What several blocks of one job say; undefined: there is none yet. */
+export function joinViews(views: readonly (JobView | undefined)[]): JobView | undefined {
+  const known = views.filter((view) => view !== undefined);
+  return known.length === 0 ? undefined : known.reduce(merge);
+}
+
 /** Jobs with at least one rank. Blocks that can no longer be read are left out. */
 export function readJobs(blocks: readonly FoundBlock[]): JobView[] {
   const jobs = new Map<string, JobView>();
@@ -70,6 +76,15 @@ export function readBlock({ path, mark, isForeign }: FoundBlock): JobView | unde
     return undefined;
   }
   try {
+    return viewOf(block, mark, isForeign);
+  } finally {
+    block.close();
+  }
+}
+
+/** `mark`: its name as long as no rank has said which job it is. Undefined: it cannot be read. */
+export function viewOf(block: ControlBlock, mark: string, isForeign = false): JobView | undefined {
+  try {
     const ranks = Array.from({ length: block.ranks }, (_, rank) =>
       isForeign ? readForeignRank(block, rank) : readRank(block, rank),
     );
@@ -89,8 +104,6 @@ export function readBlock({ path, mark, isForeign }: FoundBlock): JobView | unde
     };
   } catch {
     return undefined;
-  } finally {
-    block.close();
   }
 }
 
