@@ -4,6 +4,8 @@
 const SAMPLES_TARGET = 0.977;
 /** Relative difference of the final losses. */
 const LOSS_TARGET = 1e-3;
+/** The first rank of a host has some more than others, and so has one with another way to the launcher. A leak would add some with every reset. */
+const DESCRIPTORS_MARGIN = 3;
 
 export function compareRuns(undisturbed, disturbed) {
   const different = [];
@@ -32,7 +34,6 @@ function outline({ seconds, generations, ends, steps }) {
     generations,
     steps: steps.size,
     ranksAtTheEnd: ends.length,
-    ends,
     numTensors,
     descriptors,
   };
@@ -55,7 +56,10 @@ export function judgeChaos({
     { target: 'the same samples in every step', met: stepsWithOtherSamples.length === 0 },
     { target: 'the same loss on all ranks', met: differentLosses === 1 },
     { target: 'no more tensors at the end', met: disturbed.numTensors <= undisturbed.numTensors },
-    { target: 'no more open descriptors at the end', met: disturbed.descriptors <= undisturbed.descriptors },
+    {
+      target: `at most ${DESCRIPTORS_MARGIN} more open descriptors at the end`,
+      met: disturbed.descriptors <= undisturbed.descriptors + DESCRIPTORS_MARGIN,
+    },
   ];
 }
 

@@ -1,5 +1,4 @@
 // One run of bench/chaos.mjs: an elastic job in a box, for so many steps or for so many seconds with faults.
-
 import { createHash } from 'node:crypto';
 import {
   closeSync,
@@ -82,7 +81,7 @@ export async function runChaos({
       const what = await inject(kind, job);
       injected.push({ kind, step: journal.step, what });
       say(`step ${journal.step}: ${kind}: ${what}`);
-      await reach(() => journal.generation > generation);
+      await reach(() => journal.generation > generation, PATIENCE_MS);
     }
     await reach(() => elapsed() >= seconds && journal.newest().length === RANKS);
     if (steps === undefined) writeFileSync(stop, '');
@@ -98,15 +97,20 @@ export async function runChaos({
     rmSync(folder, { recursive: true, force: true });
   }
 
-  async function reach(isThere) {
-    let lastChange = Date.now();
-    let lastSaid = lastChange;
+  async function reach(isThere, withinMs = Number.POSITIVE_INFINITY) {
+    const since = Date.now();
+    let lastChange = since;
+    let lastSaid = since;
     for (let before = journal.step; !isThere() && !hasEnded(); journal.read()) {
       if (signal.aborted) throw new Error('interrupted');
       if (journal.step !== before) [before, lastChange] = [journal.step, Date.now()];
       if (Date.now() - lastChange > PATIENCE_MS)
         throw new Error(
           `no step after ${journal.step} for ${PATIENCE_MS / 1000} s: ${lastWords(started.stderr)}`,
+        );
+      if (Date.now() - since > withinMs)
+        throw new Error(
+          `${injected.at(-1).what} has not led to a reset within ${withinMs / 1000} s: ${lastWords(started.stderr)}`,
         );
       if (Date.now() - lastSaid > PROGRESS_MS) {
         lastSaid = Date.now();
