@@ -1,14 +1,15 @@
 // `npm run bench:data`: TFRecord files read and written by this checkout, against Python TensorFlow and npm's tfrecord-stream, on one
-// core; and whole pipelines with threads. Each contestant is a process that stays; rounds are interleaved (A B A B …), a ratio is
+// core; whole pipelines with threads; and the data service. Each contestant is a process that stays; rounds are interleaved (A B A B …), a ratio is
 // taken in every round, and the table has its median and quartiles. A round in which other processes used more than 10 % of the
 // processors is repeated. Writes the figures as JSON. See README.md beside.
-import { spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
+import { Contestant, spreadOf } from './harness/contestant.mjs';
 import { dataNotes, dataTables, judgeData, pipelineTopics, topics } from './harness/data-results.mjs';
+import { measureService, serviceTopics } from './harness/data-service.mjs';
 import { describeMachine, sampleIdleness, watchProcessor } from './harness/machine.mjs';
 import { renderTable } from './harness/tables.mjs';
 
@@ -25,7 +26,7 @@ const { values: options } = parseArgs({
 if (options.help) {
   console.log(`npm run bench:data -- [--rounds N] [--seconds S] [--repeats N] [--quick] [--only TOPIC]
 
-Measures reading and writing of TFRecord files. HVD_TENSORFLOW_PYTHON names a Python with TensorFlow (else .cache/tensorflow-venv,
+Measures reading and writing of TFRecord files, pipelines, and the data service. HVD_TENSORFLOW_PYTHON names a Python with TensorFlow (else .cache/tensorflow-venv,
 else python3). To make it: python3 -m venv .cache/tensorflow-venv && .cache/tensorflow-venv/bin/pip install tensorflow-cpu. To
 compare with tfrecord-stream: npm install --prefix .cache/tfrecord-stream tfrecord-stream
 --repeats: how often a round is repeated while other programs use the machine (3).
@@ -42,34 +43,6 @@ const folder = path.join(here, 'build', options.quick ? 'data-quick' : 'data');
 const ownPython = path.join(here, '../.cache/tensorflow-venv/bin/python');
 const python = process.env.HVD_TENSORFLOW_PYTHON ?? (existsSync(ownPython) ? ownPython : 'python3');
 const say = (text) => process.stderr.write(`${text}\n`);
-
-/** A process that gets a task per line and answers with its figures. */
-class Contestant {
-  /** `threads`: those of its pipelines; undefined: the default. Without threads it runs on one core. */
-  constructor(name, command, args, threads = '0') {
-    this.name = name;
-    const isAble = spawnSync('taskset', ['--version']).status === 0;
-    const pinned = threads === '0' && isAble ? ['taskset', '-c', '0'] : [];
-    const [program, ...rest] = [...pinned, command, ...args];
-    this.process = spawn(program, rest, {
-      stdio: ['pipe', 'pipe', 'inherit'],
-      env: { ...process.env, TF_CPP_MIN_LOG_LEVEL: '3', HOROVOD_DATA_THREADS: threads },
-    });
-    this.lines = createInterface({ input: this.process.stdout })[Symbol.asyncIterator]();
-    this.isPinned = pinned.length > 0;
-  }
-
-  async run(task) {
-    this.process.stdin.write(`${JSON.stringify(task)}\n`);
-    const { value, done } = await this.lines.next();
-    if (done) throw new Error(`${this.name} has ended`);
-    return JSON.parse(value);
-  }
-
-  close() {
-    this.process.stdin.end();
-  }
-}
 
 const startedAt = new Date();
 const start = performance.now();
@@ -88,29 +61,33 @@ if (
   process.exit(1);
 }
 const streamPackage = path.join(here, '../.cache/tfrecord-stream/node_modules/tfrecord-stream');
-if (!existsSync(streamPackage)) missing['tfrecord-stream'] = 'not installed in .cache/tfrecord-stream';
+if (!existsSync(streamPackage)) {
+  const why = 'not installed in .cache/tfrecord-stream';
+  missing['tfrecord-stream'] = why;
+  missing['tfrecord-stream in JavaScript'] = why;
+}
 
 mkdirSync(folder, { recursive: true });
+/** `threads`: those of its pipelines. Without threads it runs on one core. */
+function contestant(name, program, script, { threads = 0, args = [] } = {}) {
+  const core = threads === 0 ? 0 : undefined;
+  const env = { HOROVOD_DATA_THREADS: String(threads) };
+  return new Contestant(name, program, [path.join(here, 'peers', script), ...args], { core, env });
+}
 const contestants = {
-  horovod: new Contestant('horovod', process.execPath, [path.join(here, 'peers/tfrecord-horovod.mjs')]),
-  tensorflow: new Contestant('tensorflow', python, [path.join(here, 'peers/tfrecord-tensorflow.py')]),
-  pipelines: new Contestant(
-    'pipelines',
-    process.execPath,
-    [path.join(here, 'peers/data-pipelines.mjs')],
-    '1',
-  ),
+  horovod: contestant('horovod', process.execPath, 'tfrecord-horovod.mjs'),
+  tensorflow: contestant('tensorflow', python, 'tfrecord-tensorflow.py'),
+  pipelines: contestant('pipelines', process.execPath, 'data-pipelines.mjs', { threads: 1 }),
 };
-if (missing['tfrecord-stream'] === undefined) {
-  const script = path.join(here, 'peers/tfrecord-stream.mjs');
-  contestants['tfrecord-stream'] = new Contestant('tfrecord-stream', process.execPath, [
-    script,
-    streamPackage,
-  ]);
+if (existsSync(streamPackage)) {
+  for (const [name, ...more] of [['tfrecord-stream'], ['tfrecord-stream in JavaScript', '--javascript']]) {
+    const args = [streamPackage, ...more];
+    contestants[name] = contestant(name, process.execPath, 'tfrecord-stream.mjs', { args });
+  }
 }
 
 const [results, pipelines] = [[], []];
-let versions;
+let [versions, checked, service] = [undefined, [], []];
 try {
   const scale = options.quick ? 50 : 1;
   versions = {
@@ -118,10 +95,13 @@ try {
     horovod: await contestants.horovod.run({ task: 'versions' }),
   };
   if (missing['tfrecord-stream'] === undefined) {
-    versions['tfrecord-stream'] = createRequire(import.meta.url)(
-      path.join(streamPackage, 'package.json'),
-    ).version;
+    const { version } = createRequire(import.meta.url)(path.join(streamPackage, 'package.json'));
+    for (const name of ['tfrecord-stream', 'tfrecord-stream in JavaScript']) {
+      const { checksums } = await contestants[name].run({ task: 'versions' });
+      versions[name] = `${version}, checksums ${checksums}`;
+    }
   }
+  checked = await compareValues();
   for (const topic of topics) {
     if (options.only !== undefined && !topic.name.includes(options.only)) continue;
     const title = `${topic.name} against ${topic.peer}`;
@@ -135,6 +115,11 @@ try {
   for (const topic of pipelineTopics) {
     if (options.only === undefined || topic.name.includes(options.only)) pipelines.push(await measure(topic));
   }
+  const wanted = serviceTopics.filter(
+    ({ name }) => options.only === undefined || name.includes(options.only),
+  );
+  const samples = Math.max(1, Math.floor(40_000 / scale));
+  service = await measureService(wanted, { folder, rounds, seconds, samples, say });
 } finally {
   for (const contestant of Object.values(contestants)) contestant.close();
 }
@@ -156,9 +141,11 @@ const report = {
     'Python TensorFlow': { version: versions.tensorflow },
     'tfrecord-stream': { version: versions['tfrecord-stream'], why: missing['tfrecord-stream'] },
   },
+  checked,
   isPinned: contestants.horovod.isPinned,
   results,
   pipelines,
+  service,
 };
 report.targets = judgeData(report);
 report.notes = dataNotes(report);
@@ -180,9 +167,9 @@ async function measure({ file: name, ...topic }) {
     // Its own threads are among these: told, not judged.
     foreignShares.push(Number((foreign + own).toFixed(3)));
   }
-  say(`${topic.name}: ${quantile(values, 0.5).toFixed(3)}`);
-  const quartiles = [quantile(values, 0.25), quantile(values, 0.75)];
-  return { ...topic, value: quantile(values, 0.5), quartiles, values, foreignShares };
+  const { median: value, quartiles } = spreadOf(values);
+  say(`${topic.name}: ${value.toFixed(3)}`);
+  return { ...topic, value, quartiles, values, foreignShares };
 }
 
 async function compare(topic, title) {
@@ -212,26 +199,39 @@ async function compare(topic, title) {
       break;
     }
   }
-  say(`${title}: ${quantile(ratios, 0.5).toFixed(2)}`);
-  const median = (list, name) =>
-    quantile(
-      list.map((each) => each[name]),
-      0.5,
-    );
+  const { median: ratio, quartiles } = spreadOf(ratios);
+  say(`${title}: ${ratio.toFixed(2)}`);
   const medianOf = (list) => ({
-    recordsPerSecond: median(list, 'recordsPerSecond'),
-    mbPerSecond: median(list, 'mbPerSecond'),
+    recordsPerSecond: spreadOf(list.map((each) => each.recordsPerSecond)).median,
+    mbPerSecond: spreadOf(list.map((each) => each.mbPerSecond)).median,
   });
   return {
     ours: medianOf(ours),
     theirs: medianOf(theirs),
-    ratio: quantile(ratios, 0.5),
-    cpuRatio: quantile(cpuRatios, 0.5),
+    ratio,
+    cpuRatio: spreadOf(cpuRatios).median,
     cpuRatios,
-    quartiles: [quantile(ratios, 0.25), quantile(ratios, 0.75)],
+    quartiles,
     ratios,
     foreignShares,
   };
+}
+
+/** The values of all files, as both sides parse them: those that TensorFlow has written, and one of this checkout. */
+async function compareValues() {
+  const files = [...new Set(topics.filter(({ task }) => task !== 'write').map(({ file }) => file))];
+  const own = 'written-by-horovod.tfrecord';
+  await contestants.horovod.run({ task: 'write-file', file: path.join(folder, own) });
+  const compared = [];
+  for (const name of [...files, own]) {
+    const task = { task: 'digest', file: path.join(folder, name) };
+    const [ours, theirs] = [await contestants.horovod.run(task), await contestants.tensorflow.run(task)];
+    if (ours.digest !== theirs.digest || ours.records !== theirs.records)
+      throw new Error(`${name}: ${JSON.stringify(ours)} here, ${JSON.stringify(theirs)} in TensorFlow`);
+    compared.push({ name, ...ours });
+  }
+  say(`the same values on both sides: ${compared.map(({ name }) => name).join(', ')}`);
+  return compared;
 }
 
 /** Both must have seen the same bytes in a record; tfrecord-stream stops in the middle of a file, so totals differ. */
@@ -248,11 +248,4 @@ function figuresOf({ records, bytes, seconds: took, cpuSeconds }) {
     recordsPerSecond: records / took,
     mbPerSecond: bytes / took / 1e6,
   };
-}
-
-function quantile(list, share) {
-  const sorted = [...list].sort((a, b) => a - b);
-  const place = (sorted.length - 1) * share;
-  const [low, high] = [sorted[Math.floor(place)], sorted[Math.ceil(place)]];
-  return low + (high - low) * (place - Math.floor(place));
 }

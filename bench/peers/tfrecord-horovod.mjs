@@ -1,6 +1,8 @@
 // Our side of bench/data.mjs: reads a task per line, repeats it until its time is over, and prints the figures. `records` and `parsed`
-// are pipelines as users write them, in the main thread (HOROVOD_DATA_THREADS=0). The tasks `codec-…` use the codec alone, without
-// an order of samples and with memory that is used again: what a pipeline could reach.
+// are pipelines as users write them, in the main thread (HOROVOD_DATA_THREADS=0), which take batches as large as TensorFlow's and give
+// them back; `records-each` takes records one by one. The tasks `codec-…` use the codec alone, without an order of samples and with
+// memory that is used again: what a pipeline could reach. `digest` and `write-file` are for comparing values.
+import { createHash } from 'node:crypto';
 import { open, rm } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { exampleDecoder } from '../../dist/data/formats/example/example-decoder.js';
@@ -13,6 +15,8 @@ import { loadNative } from '../../dist/transport/native/load.js';
 
 const format = tfRecordFormat({ kernels: recordKernels() });
 const batchSize = 128;
+/** Of records of 100 KB. */
+const longBatchSize = 10;
 const pixels = 3072;
 
 const features = { image: FixedLenFeature([pixels], 'uint8'), label: FixedLenFeature([], 'int32') };
@@ -27,8 +31,21 @@ function pipeline(name, file, make) {
 
 const tasks = {
   async records(file) {
+    const size = file.includes('100k') ? longBatchSize : batchSize;
+    const make = () => tfRecordDataset(file, { uneven: 'keep' }).batch(size);
     let [records, bytes] = [0, 0];
-    for await (const record of pipeline('records', file, () => tfRecordDataset(file))) {
+    const batches = pipeline('records', file, make).iterator();
+    for await (const batch of batches) {
+      records += batch.length;
+      for (const record of batch) bytes += record.length;
+      batches.release(batch);
+    }
+    return { records, bytes };
+  },
+
+  async 'records-each'(file) {
+    let [records, bytes] = [0, 0];
+    for await (const record of pipeline('records-each', file, () => tfRecordDataset(file))) {
       records += 1;
       bytes += record.length;
     }
@@ -84,6 +101,29 @@ const tasks = {
   },
 };
 
+/** All values of a file, as its records have them. */
+async function digest(file) {
+  const strings = { image: FixedLenFeature([], 'string'), label: FixedLenFeature([], 'int64') };
+  const hash = createHash('sha256');
+  let records = 0;
+  for await (const { image, label } of tfRecordDataset(file, { uneven: 'keep' }).parseExample(strings)) {
+    hash.update(image);
+    hash.update(String(label.data[0]));
+    records += 1;
+  }
+  return { records, digest: hash.digest('hex') };
+}
+
+async function writeFile(file) {
+  const writer = await TfRecordWriter.create(file, { index: false });
+  for (let i = 0; i < 1000; i++) {
+    const image = new Uint8Array(i * 7).map((_, at) => i + at * at);
+    await writer.writeExample({ image, label: i - 500 });
+  }
+  await writer.close();
+  return { written: 1000 };
+}
+
 // Blocks are used one after another, so a few pieces of memory serve all of them, as in a pipeline's arena.
 function reusedMemory() {
   const pieces = [];
@@ -119,6 +159,10 @@ for await (const line of createInterface({ input: process.stdin })) {
         crc32c: native.built ? native.addon.crc32cMethod : 'JavaScript',
       }),
     );
+    continue;
+  }
+  if (task === 'digest' || task === 'write-file') {
+    console.log(JSON.stringify(await (task === 'digest' ? digest : writeFile)(file)));
     continue;
   }
   const warmKey = `${task} ${file}`;

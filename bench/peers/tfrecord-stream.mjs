@@ -1,13 +1,24 @@
 // The side of npm's tfrecord-stream in bench/data.mjs: reads a task per line, repeats it until its time is over, and prints the
-// figures. The argument is the folder of the package.
+// figures. The argument is the folder of the package. With --javascript it does without the addon for checksums, which npm compiles
+// only where it may run the scripts of packages.
 import { createReadStream } from 'node:fs';
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 
-const { RecordReader } = createRequire(import.meta.url)(`${process.argv[2]}/lib/record_reader.js`);
+const load = createRequire(`${process.argv[2]}/lib/record_reader.js`);
+if (process.argv[3] === '--javascript') {
+  const addon = load.resolve('fast-crc32c/impls/sse4_crc32c');
+  load.cache[addon] = { id: addon, filename: addon, loaded: true, exports: {} };
+}
+const { RecordReader } = load('./record_reader.js');
+const isNative = /native code/.test(String(load('fast-crc32c').calculate));
 
 for await (const line of createInterface({ input: process.stdin })) {
-  const { file, seconds } = JSON.parse(line);
+  const { task, file, seconds } = JSON.parse(line);
+  if (task === 'versions') {
+    console.log(JSON.stringify({ checksums: isNative ? 'by its addon' : 'in JavaScript' }));
+    continue;
+  }
   const total = { records: 0, bytes: 0, seconds: 0 };
   const [start, used] = [performance.now(), process.cpuUsage()];
   while (total.seconds < seconds) {

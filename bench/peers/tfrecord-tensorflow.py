@@ -6,6 +6,7 @@
 # of 256 KiB: the fastest of the ways that were tried. (skip() is faster still, but reads no record: it verifies no checksum of data.)
 # Parsed batches stay as parse_example() makes them, with images as strings: decode_raw() would be one more copy.
 import functools
+import hashlib
 import json
 import os
 import sys
@@ -123,6 +124,16 @@ def write(path):
     return count, count * PIXELS
 
 
+def digest(path):
+    seen, count = hashlib.sha256(), 0
+    for image, label in batches(path):
+        for each, number in zip(image.numpy(), label.numpy()):
+            seen.update(each)
+            seen.update(str(number).encode())
+            count += 1
+    return {"records": count, "digest": seen.hexdigest()}
+
+
 TASKS = {"records": records, "parsed": parsed, "parsed-loop": parsed_loop, "write": write}
 
 warm = set()
@@ -130,6 +141,9 @@ for line in sys.stdin:
     task = json.loads(line)
     if task["task"] == "make":
         print(json.dumps(make(task["folder"], task["scale"])), flush=True)
+        continue
+    if task["task"] == "digest":
+        print(json.dumps(digest(task["file"])), flush=True)
         continue
     # Traces the graph, and brings the file into the page cache.
     if task["task"] != "write" and (task["task"], task["file"]) not in warm:

@@ -354,6 +354,44 @@ describe('release()', () => {
     }
   });
 
+  test('lends the memory of byte strings, too, unless a function or a cache may have kept them', async () => {
+    for (const threads of [0, 1]) {
+      await withThreads(threads, async () => {
+        const records = open('none', { shard: 'none' });
+        const expected = (await all(records)).map((record) => Buffer.from(record).toString('hex'));
+        const kept: Uint8Array[] = [];
+        const keeping = records.map((record) => {
+          kept.push(record);
+          return record;
+        });
+        for (const [data, isLent] of [
+          [records.batch(10), true],
+          [keeping.batch(10), false],
+          [records.cache().batch(10), false],
+        ] as const) {
+          for (let epoch = 0; epoch < 2; epoch += 1) {
+            const iterator = data.iterator();
+            const seen: string[] = [];
+            const memory = new Set<ArrayBufferLike>();
+            for await (const batch of iterator) {
+              for (const record of batch as Uint8Array[]) {
+                seen.push(Buffer.from(record).toString('hex'));
+                memory.add(record.buffer);
+              }
+              iterator.release(batch);
+            }
+            assert.deepEqual(seen, expected);
+            assert.equal(memory.size < 10, isLent, `${memory.size} pieces of memory`);
+          }
+        }
+        assert.deepEqual(
+          kept.map((record) => Buffer.from(record).toString('hex')),
+          [...expected, ...expected],
+        );
+      });
+    }
+  });
+
   test('has no effect where a function may have kept the batch, with memory of others, and after the end', async () => {
     const seen: Batch[] = [];
     const mapped = open10().map((batch) => {

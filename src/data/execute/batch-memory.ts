@@ -7,13 +7,18 @@ import { allocatePlain, isTensor } from './stack.ts';
 
 export class BatchMemory {
   readonly #isReusable: boolean;
+  readonly #ownsElements: boolean;
   readonly #pool = new BufferPool(allocatePlain);
   /** Memory of batches that nobody has given back: what comes from elsewhere, or twice, is left alone. */
   readonly #lent = new WeakSet<ArrayBuffer>();
 
-  /** `isReusable`: nobody but the loop has seen the batches. A function of the pipeline may have kept one. */
-  constructor(isReusable: boolean) {
+  /**
+   * `isReusable`: nobody but the loop has seen the batches. A function of the pipeline may have kept one. `ownsElements`: nor has anybody
+   * seen the elements, which batches of byte strings consist of.
+   */
+  constructor(isReusable: boolean, ownsElements = false) {
     this.#isReusable = isReusable;
+    this.#ownsElements = ownsElements;
   }
 
   readonly allocate = (bytes: number): ArrayBuffer => {
@@ -26,10 +31,14 @@ export class BatchMemory {
   release(batch: unknown): void {
     if (!this.#isReusable || typeof batch !== 'object' || batch === null) return;
     if (isTensor(batch)) this.#giveBack(batch.data);
-    else for (const column of Object.values(batch)) if (isTensor(column)) this.#giveBack(column.data);
+    else if (Array.isArray(batch)) {
+      // Short ones share memory.
+      if (this.#ownsElements) for (const each of batch) this.#giveBack(each);
+    } else for (const column of Object.values(batch)) if (isTensor(column)) this.#giveBack(column.data);
   }
 
-  #giveBack({ buffer }: ArrayBufferView): void {
+  #giveBack(values: unknown): void {
+    const buffer = ArrayBuffer.isView(values) ? values.buffer : undefined;
     if (buffer instanceof ArrayBuffer && this.#lent.delete(buffer)) this.#pool.give(buffer);
   }
 }

@@ -171,6 +171,7 @@ export async function openRun(request: RunRequest): Promise<Run> {
   const { batchAt } = plan;
   const memory = new BatchMemory(
     batchAt >= 0 && !plan.stages.some((stage, place) => place > batchAt && 'fn' in stage),
+    batchAt === 0,
   );
   const opened = await openFeed(request, order, memory);
   const endWatch = meter.begin(request.watch, adviceFor(request));
