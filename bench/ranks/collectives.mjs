@@ -7,7 +7,7 @@ import { runInNewContext } from 'node:vm';
 import { openLibrary, readArguments } from './library.mjs';
 
 const TOUCHED_FROM = 16_384;
-const WARM_UP_CALLS = 2000;
+const WARM_UP_CALLS = 20_000;
 
 const { variants, sizes, library } = readArguments();
 const hvd = await openLibrary(library);
@@ -100,7 +100,7 @@ for (const bytes of sizes) {
 }
 await hvd.shutdown();
 
-/** The compiler needs a few thousand calls; the C peers need none. */
+/** The compiler needs thousands of calls, and promise forms more than blocking ones; the C peers need none. */
 async function warmUp(variant) {
   const buffer = variant.make(1);
   buffer.data.fill(0);

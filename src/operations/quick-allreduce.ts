@@ -48,7 +48,7 @@ export function quickAllreduce<T extends TensorLike>(
 ): Promise<T> | undefined {
   const call = context.quickCall;
   if (!call.prepare(context, x, options)) return undefined;
-  const { data, output, quick, operation, fingerprint, channel, shape, dtype } = call;
+  const { data, output, quick, operation, fingerprint, channel } = call;
   channel.beginQuick(operation, quick);
   const status = quick.allreduceSoon(
     data,
@@ -58,17 +58,27 @@ export function quickAllreduce<T extends TensorLike>(
     fingerprint.high,
     call.postscale,
   );
-  const result = output === undefined ? x : wrap<T>(output, shape, dtype);
-  if (status === 0) {
-    channel.endQuick(operation, quick);
-    return Promise.resolve(result);
-  }
+  const result = output === undefined ? x : wrap<T>(output, call.shape, call.dtype);
+  if (status !== 0) return promiseSlowly(context, status, options, result);
+  channel.endQuick(operation, quick);
+  return Promise.resolve(result);
+}
+
+/** The peers of a quick operation are late, want something else, or are gone. Apart, so that quick calls allocate no closures. */
+function promiseSlowly<T>(
+  context: QuickRunner,
+  status: number | undefined,
+  options: AllreduceOptions,
+  result: T,
+): Promise<T> {
+  const { quickCall: call } = context;
+  const { channel, quick } = call;
   return new Promise((resolve) => {
     const request = context.requestFor({
       plan: planOf(call),
       options,
       key: unnamedKey(call.count),
-      sequence: operation.sequence,
+      sequence: call.operation.sequence,
       resolve: () => resolve(result),
       reject: (error) => resolve(rejectAtCaller(error)),
     });
