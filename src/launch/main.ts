@@ -11,10 +11,12 @@ import { packageVersion } from '../settings/package.ts';
 import { settingError } from '../settings/setting.ts';
 import { absoluteLocation } from '../settings/table/absolute-location.ts';
 import { type Settings, settingsTable } from '../settings/table.ts';
+import type { JobDashboard } from './dashboard/job-dashboard.ts';
 import { isElastic } from './elastic/is-elastic.ts';
 import { Job } from './job.ts';
 import { jobRequest, type Launch, planHosts } from './job-request.ts';
 import type { ConsoleWriter } from './output/console-writer.ts';
+import type { OutputLine } from './output/line-reader.ts';
 import { openConsole } from './output/terminal-writer.ts';
 import { crowdedHint } from './spawn/allowed-cores.ts';
 import { StartClock } from './start-clock.ts';
@@ -32,9 +34,11 @@ export async function main(argv: readonly string[]): Promise<never> {
   const { stdout, stderr } = console;
   const say = (text: string) => void stderr.write(`horovodrun: ${text}\n`);
   const onStart = (started: Started) => {
+    const isFirst = job === undefined;
     job = started;
+    if (!isFirst) return;
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
-      process.on(signal, () => started.interrupt(signal));
+      process.on(signal, () => job?.interrupt(signal));
     process.on('SIGUSR2', () => started.askForRecords?.());
     console.watch((columns) => started.resizeTerminal?.(columns));
   };
@@ -52,10 +56,11 @@ export async function main(argv: readonly string[]): Promise<never> {
 }
 
 interface Surroundings extends Pick<Launch, 'stdout' | 'stderr' | 'terminalColumns' | 'say'> {
+  /** Who gets signals from now on. */
   readonly onStart: (job: Started) => void;
 }
 
-type Started = Pick<Job, 'interrupt'> & Partial<Pick<Job, 'askForRecords' | 'resizeTerminal'>>;
+type Started = Pick<Job, 'interrupt'> & Partial<Pick<Job, 'askForRecords' | 'resizeTerminal' | 'look'>>;
 
 async function run(argv: readonly string[], surroundings: Surroundings): Promise<number> {
   const parsed = parseCommandLine(argv, processEnvironment());
@@ -109,6 +114,13 @@ async function runParsed(
   clock.mark('launcher');
   if (options.processes !== undefined && command.length === 0)
     throw settingError('the command to run is missing.');
+  await checkNotebook(command, settings, say);
+  if (options.keepGoing) checkKeepGoing(settings);
+  const dashboard = await startDashboard({ options, command, environment, settings }, driverEnvironment, say);
+  const heard = (text: string) => {
+    say(text);
+    dashboard?.said(text);
+  };
   const { tensorboardPort: port } = options;
   const dir = absoluteLocation(settings.tensorboardDir);
   // A relative folder could be another one where the ranks run.
@@ -122,11 +134,10 @@ async function runParsed(
     stdout,
     stderr,
     terminalColumns,
-    say,
+    say: heard,
     clock,
+    onLine: dashboard && ((line: OutputLine) => dashboard.line(line)),
   };
-  await checkNotebook(command, settings, say);
-  if (options.keepGoing) checkKeepGoing(settings);
   let tensorboard: TensorBoardProcess | undefined;
   if (port !== undefined) {
     const { TensorBoardProcess } = await import('./tensorboard/tensorboard-process.ts');
@@ -136,20 +147,51 @@ async function runParsed(
       dir,
       port,
       environment: driverEnvironment,
-      say,
+      say: heard,
+      onUrl: (url) => dashboard?.link('TensorBoard', url),
     });
   }
   try {
-    const job = await startJob(surrounded);
+    const job = await startJob(surrounded, dashboard);
     onStart(job);
-    return await job.finish();
+    dashboard?.show(job, () => heard('the page of the dashboard stops the job.'));
+    const exitCode = await job.finish();
+    if (dashboard !== undefined) await endDashboard(dashboard, exitCode, options, surroundings);
+    return exitCode;
   } finally {
-    await tensorboard?.stop();
+    await Promise.all([tensorboard?.stop(), dashboard?.close()]);
   }
+}
+
+async function startDashboard(
+  parsed: Pick<CommandLine, 'command' | 'options' | 'settings' | 'environment'>,
+  driverEnvironment: NodeJS.ProcessEnv,
+  say: (text: string) => void,
+): Promise<JobDashboard | undefined> {
+  const isWanted = Object.entries(parsed.options).some(
+    ([name, value]) => name.startsWith('dashboard') && value !== undefined && value !== false,
+  );
+  if (!isWanted) return undefined;
+  const { dashboardFromFlags } = await import('./dashboard/from-flags.ts');
+  return dashboardFromFlags({ ...parsed, driverEnvironment, say });
+}
+
+async function endDashboard(
+  dashboard: JobDashboard,
+  exitCode: number,
+  { dashboardSave: file, dashboardKeep: isKept }: CommandLine['options'],
+  { say, onStart }: Surroundings,
+): Promise<void> {
+  dashboard.finish(exitCode);
+  if (file !== undefined) await dashboard.save(file, say);
+  if (!isKept) return;
+  const { keepDashboard } = await import('./dashboard/from-flags.ts');
+  await keepDashboard(dashboard, say, onStart);
 }
 
 async function startJob(
   surrounded: Omit<Launch, 'plan'> & { readonly clock: StartClock },
+  dashboard: JobDashboard | undefined,
 ): Promise<Started & Pick<Job, 'finish'>> {
   const { options, settings, driverEnvironment, say, clock } = surrounded;
   if (isElastic(settings)) {
@@ -158,6 +200,7 @@ async function startJob(
   }
   const plan = await planHosts(options, settings.startTimeoutMs, driverEnvironment);
   clock.mark('resolve');
+  dashboard?.planned(plan.slots);
   const first = plan.slots[0]?.hostname ?? '';
   if (
     options.tensorboardPort !== undefined &&

@@ -145,6 +145,12 @@ export const nameList: Kind<readonly string[]> = {
   parse: (text) => commaList(text, (item) => /^[\w*.-]+$/.test(item)),
 };
 
+/** For a server behind other names: each with a port or without. */
+export const hostNameList: Kind<readonly string[]> = {
+  accepts: 'names of hosts separated by commas, each NAME or NAME:PORT',
+  parse: (text) => commaList(text, (item) => /^([\w.-]+|\[[\da-f:.]+\])(:\d{1,5})?$/i.test(item)),
+};
+
 export const identifier: Kind<string> = {
   accepts: 'up to 64 letters, digits, dots, dashes and underscores',
   parse: (text) => (/^[\w.-]{1,64}$/.test(text) ? text : undefined),

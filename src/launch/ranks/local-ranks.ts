@@ -7,7 +7,7 @@ import type { ProcessEnd } from '../../control/process-status.ts';
 import { HostReporter } from '../../observe/hosts/host-reporter.ts';
 import type { LocalRank } from '../../observe/hosts/host-sampler.ts';
 import { encodeJobNews, type JobNews } from '../../observe/status/job-news.ts';
-import { type JobView, viewOf } from '../../observe/status/job-view.ts';
+import { type JobView, lookAt } from '../../observe/status/job-view.ts';
 import { rankEnvironment } from '../../settings/environment.ts';
 import type { JobSecret } from '../../settings/job-secret.ts';
 import { launcherKillsAfterMs } from '../../transport/native/hands-off.ts';
@@ -116,7 +116,7 @@ export class LocalRanks implements HostRanks {
 
   look(): JobView | undefined {
     const block = this.#controlBlock;
-    return block === undefined ? undefined : viewOf(block, this.#options.jobId);
+    return block === undefined ? undefined : lookAt(block, this.#options.jobId);
   }
 
   resizeTerminal(columns: number): void {

@@ -19,6 +19,8 @@ export interface TensorBoardRequest {
   readonly port: number;
   readonly environment: NodeJS.ProcessEnv;
   readonly say: (text: string) => void;
+  /** The page is up. */
+  readonly onUrl?: ((url: string) => void) | undefined;
 }
 
 const loopback = '127.0.0.1';
@@ -35,7 +37,7 @@ export class TensorBoardProcess {
   #isStopping = false;
 
   private constructor(request: TensorBoardRequest) {
-    const { dir, port, environment, say } = request;
+    const { dir, port, environment, say, onUrl } = request;
     const [program, ...words] = findTensorBoard(request);
     const args = [...words, '--logdir', dir, '--host', loopback, '--port', String(port)];
     this.#guardian = Guardian.start(`tensorboard-${randomBytes(8).toString('hex')}`, environment['PATH']);
@@ -59,6 +61,7 @@ export class TensorBoardProcess {
       isUp = true;
       clearTimeout(this.#timer);
       say(`TensorBoard shows ${dir} at ${url}`);
+      onUrl?.(url);
     };
     for (const stream of [stdout, stderr]) stream?.setEncoding('utf8').on('data', look);
     this.#timer = setTimeout(() => {

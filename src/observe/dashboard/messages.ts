@@ -23,6 +23,8 @@ export interface DashboardStart {
   readonly logsMissing?: string | undefined;
   /** May the page record a timeline and stop the job? */
   readonly hasControl: boolean;
+  /** May the page record a timeline? Only with control, and where ranks can be reached. */
+  readonly canRecord?: boolean | undefined;
   /** Set once the job has ended. */
   readonly end?: JobEnd | undefined;
 }

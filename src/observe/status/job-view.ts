@@ -76,21 +76,30 @@ export function readBlock({ path, mark, isForeign }: FoundBlock): JobView | unde
     return undefined;
   }
   try {
-    return viewOf(block, mark, isForeign);
+    return viewOf(block, mark, isForeign ? readForeignRank : readRank);
   } finally {
     block.close();
   }
 }
 
-/** `mark`: its name as long as no rank has said which job it is. Undefined: it cannot be read. */
-export function viewOf(block: ControlBlock, mark: string, isForeign = false): JobView | undefined {
+/**
+ * The job of a block that stays open and is looked at again and again. Waits for nothing, so that a launcher may do it. `mark`: its name as
+ * long as no rank has said which job it is. Undefined: it cannot be read.
+ */
+export function lookAt(block: ControlBlock, mark: string, isForeign = false): JobView | undefined {
+  return viewOf(block, mark, isForeign ? readForeignRank : readRankNow);
+}
+
+function viewOf(
+  block: ControlBlock,
+  mark: string,
+  read: (block: ControlBlock, rank: number) => RankView,
+): JobView | undefined {
   try {
-    const ranks = Array.from({ length: block.ranks }, (_, rank) =>
-      isForeign ? readForeignRank(block, rank) : readRank(block, rank),
-    );
+    const ranks = Array.from({ length: block.ranks }, (_, rank) => read(block, rank));
     const known = ranks.find(({ status }) => status !== undefined);
     const local = ranks.find(({ isLocal, presence }) => isLocal && presence === 'here');
-    const pid = local === undefined || isForeign ? 0 : block.pid(local.rank);
+    const pid = local === undefined || read === readForeignRank ? 0 : block.pid(local.rank);
     const { generation } = block;
     const news = generation === 0 ? undefined : block.readNews();
     return {
@@ -116,6 +125,23 @@ function readForeignRank(block: ControlBlock, rank: number): RankView {
   if (block.state(rank) === 'left') return { ...common, presence: 'left' };
   if (exit !== undefined) return { ...common, presence: 'lost', end: describeEnd(exit) };
   return { ...common, presence: isLocal || status !== undefined ? 'here' : 'starting' };
+}
+
+/** A launcher, or whoever reaps a process, may be about to write down how it ended: until then it is `ended`, however it did. */
+function readRankNow(block: ControlBlock, rank: number): RankView {
+  const pid = block.pid(rank);
+  // Of another host: what is known of its end stands in the block.
+  if (pid === 0) return readRank(block, rank);
+  const view = readForeignRank(block, rank);
+  if (view.presence !== 'here') return view;
+  const now = sampleActivity(pid, Date.now());
+  if (now !== undefined) return { ...view, activity: activitySince(view.status, now) };
+  return hasProc() ? { ...view, presence: 'lost', end: describeEnd(undefined), activity: 'ended' } : view;
+}
+
+/** Systems without /proc cannot tell who has ended. */
+function hasProc(): boolean {
+  return existsSync('/proc/self/stat');
 }
 
 function readPage(block: ControlBlock, rank: number): RankStatus | undefined {
@@ -148,7 +174,7 @@ function readRank(block: ControlBlock, rank: number): RankView {
     isLocal,
     status,
     presence: isKnown ? 'here' : 'starting',
-    activity: isLocal ? activitySince(pid, status) : 'unknown',
+    activity: isLocal ? activitySince(status, sampleActivity(pid, Date.now())) : 'unknown',
   };
 }
 
@@ -198,10 +224,10 @@ function isBetter(view: RankView, known: RankView): boolean {
   return (view.status?.updatedAt ?? 0) > (known.status?.updatedAt ?? 0);
 }
 
-function activitySince(pid: number, status: RankStatus | undefined): Activity {
+function activitySince(status: RankStatus | undefined, now: ReturnType<typeof sampleActivity>): Activity {
   const before =
     status?.cpuMs === undefined ? undefined : { state: '', cpuMs: status.cpuMs, atMs: status.updatedAt };
-  return activityOf(before, sampleActivity(pid, Date.now()));
+  return activityOf(before, now);
 }
 
 function commandOf(pid: number): string {

@@ -32,12 +32,27 @@ export interface RankStatus {
   readonly idleSince?: number | undefined;
   /** Time waited for other ranks, of each of the last steps. */
   readonly waitMsPerStep?: number | undefined;
+  /** Time of each of the last steps in which it did nothing but communicate. */
+  readonly exposedMsPerStep?: number | undefined;
+  /** What `step` will be when training has ended, where somebody knows. */
+  readonly stepOf?: number | undefined;
+  /** Of fit(): which epoch it is in, from 1, and how many there will be. */
+  readonly epoch?: number | undefined;
+  readonly epochs?: number | undefined;
+  /** The last that it has written. */
+  readonly checkpoint?: CheckpointNote | undefined;
   /** How long its training waits for data; undefined where no pipeline of horovod/data runs. */
   readonly data?: DataStatus | undefined;
   /** What it has given to logMetrics(): names and newest values. */
   readonly metrics?: readonly (readonly [name: string, value: number])[] | undefined;
   /** Whether it has shut down, so that this is its last page. */
   readonly hasLeft?: true | undefined;
+}
+
+export interface CheckpointNote {
+  readonly path: string;
+  /** Date.now() of its host when it was complete. */
+  readonly at: number;
 }
 
 export interface StatusRates {
@@ -80,12 +95,13 @@ const adviceLimit = 400;
 
 /** Uses at most `limitBytes`: long texts are shortened, then left out. */
 export function encodeRankStatus(status: RankStatus, limitBytes: number): Buffer {
-  const { last, data } = status;
+  const { last, data, checkpoint } = status;
   const compact = {
     ...status,
     metrics: status.metrics?.map(([name, value]) => [name, toJson(value)]),
     last: last === undefined ? undefined : { ...last, name: shorten(last.name) },
     data: data?.advice === undefined ? data : { ...data, advice: shorten(data.advice, adviceLimit) },
+    checkpoint: checkpoint && { ...checkpoint, path: shorten(checkpoint.path) },
     pending: status.pending.slice(0, pendingLimit).map(({ label, waitedMs, missing }) => ({
       label: shorten(label),
       waitedMs: Math.round(waitedMs),
@@ -115,7 +131,8 @@ export function decodeRankStatus(text: string): RankStatus | undefined {
   if (!isWhole || !isNumber(samples) || !isCount(collectives) || !isNumber(bytes) || !isNumber(rssBytes)) {
     return undefined;
   }
-  const { waitMsPerStep, cpuMs, busyCores, idleSince } = value;
+  const { waitMsPerStep, exposedMsPerStep, cpuMs, busyCores, idleSince, stepOf, epoch, epochs } = value;
+  const checkpoint = toCheckpoint(value['checkpoint']);
   const last = toLast(value['last']);
   const metrics = toMetrics(value['metrics']);
   const data = toData(value['data']);
@@ -137,6 +154,11 @@ export function decodeRankStatus(text: string): RankStatus | undefined {
     ...(isNumber(busyCores) ? { busyCores } : {}),
     ...(isNumber(idleSince) ? { idleSince } : {}),
     ...(isNumber(waitMsPerStep) ? { waitMsPerStep } : {}),
+    ...(isNumber(exposedMsPerStep) ? { exposedMsPerStep } : {}),
+    ...(isCount(stepOf) ? { stepOf } : {}),
+    ...(isCount(epoch) ? { epoch } : {}),
+    ...(isCount(epochs) ? { epochs } : {}),
+    ...(checkpoint === undefined ? {} : { checkpoint }),
     ...(data === undefined ? {} : { data }),
     ...(metrics.length > 0 ? { metrics } : {}),
     ...(value['hasLeft'] === true ? { hasLeft: true } : {}),
@@ -177,6 +199,12 @@ function toLast(value: unknown): LastCollective | undefined {
   }
   if (state !== 'pending' && state !== 'running' && state !== 'done' && state !== 'failed') return undefined;
   return { sequence, kind, name, state, bytes, atMs };
+}
+
+function toCheckpoint(value: unknown): CheckpointNote | undefined {
+  if (!isObject(value)) return undefined;
+  const { path, at } = value;
+  return isText(path) && isNumber(at) ? { path, at } : undefined;
 }
 
 function toData(value: unknown): DataStatus | undefined {

@@ -40,7 +40,10 @@ export interface StatusSource {
 }
 
 /** Fields of the page that other modules provide. */
-export type StatusExtras = Pick<RankStatus, 'waitMsPerStep' | 'hasLeft'>;
+export type StatusExtras = Pick<
+  RankStatus,
+  'waitMsPerStep' | 'exposedMsPerStep' | 'stepOf' | 'epoch' | 'epochs' | 'checkpoint' | 'hasLeft'
+>;
 
 /** Between two pages of an idle rank, and between two samples of values that are expensive to read. */
 const periodMs = waitingPeriodMs;

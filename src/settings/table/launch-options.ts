@@ -1,6 +1,6 @@
 // Options of horovodrun itself: flags without a variable.
 
-import { anyText, boolean, integer, nameList, portNumber, portOrAny } from '../kinds.ts';
+import { anyText, boolean, hostNameList, integer, nameList, portNumber, portOrAny } from '../kinds.ts';
 import { inGroup, type SettingsOf } from '../setting.ts';
 
 export interface LaunchOptions {
@@ -18,6 +18,14 @@ export interface LaunchOptions {
   readonly outputFilename: string | undefined;
   /** Undefined: TensorBoard is not started. */
   readonly tensorboardPort: number | undefined;
+  /** Undefined: there is no dashboard. */
+  readonly dashboardPort: number | undefined;
+  readonly dashboardBind: string | undefined;
+  readonly dashboardHosts: readonly string[] | undefined;
+  readonly dashboardControl: boolean;
+  readonly dashboardKeep: boolean;
+  readonly dashboardSave: string | undefined;
+  readonly dashboardOpen: boolean;
   readonly prefixOutput: boolean;
   readonly prefixTimestamp: boolean;
   readonly verbose: boolean;
@@ -109,6 +117,45 @@ export const launchTable: SettingsOf<LaunchOptions> = {
       flags: [{ names: ['--tensorboard'], operand: 'PORT', bare: '0' }],
       kind: portOrAny,
       text: 'Start TensorBoard for --tensorboard-logdir on this host, at 127.0.0.1, and print its URL. It ends with the job. Without PORT, a free port is taken.',
+    },
+    dashboardPort: {
+      flags: [{ names: ['--dashboard'], operand: 'PORT', bare: '0' }],
+      kind: portOrAny,
+      text: 'Show the job on a web page, at 127.0.0.1 of this host, and print its URL. It ends with the job. Without PORT, a free port is taken.',
+    },
+    dashboardBind: {
+      flags: [{ names: ['--dashboard-bind'], operand: 'ADDRESS' }],
+      kind: anyText,
+      defaultText: '127.0.0.1',
+      text: 'Serve the dashboard at this address of this host, so that other machines reach it. Its traffic is not encrypted.',
+    },
+    dashboardHosts: {
+      flags: [{ names: ['--dashboard-host'], operand: 'NAME,…', joinedWith: ',' }],
+      kind: hostNameList,
+      text: 'More names by which browsers reach the dashboard, NAME or NAME:PORT, such as those of a proxy. Requests for other names are rejected.',
+    },
+    dashboardControl: {
+      flags: [{ names: ['--dashboard-control'], text: '1' }],
+      kind: boolean,
+      default: false,
+      text: 'Let the page of the dashboard stop the job and record timelines.',
+    },
+    dashboardKeep: {
+      flags: [{ names: ['--dashboard-keep'], text: '1' }],
+      kind: boolean,
+      default: false,
+      text: 'Keep the dashboard running when the job has ended, until Ctrl-C.',
+    },
+    dashboardSave: {
+      flags: [{ names: ['--dashboard-save'], operand: 'FILE' }],
+      kind: anyText,
+      text: 'At the end of the job, write the page of the dashboard, with all it shows, to one HTML file.',
+    },
+    dashboardOpen: {
+      flags: [{ names: ['--open'], text: '1' }],
+      kind: boolean,
+      default: false,
+      text: 'Open the dashboard in a browser, where there is a display.',
     },
     prefixOutput: {
       flags: [{ names: ['--no-prefix-output'], text: '0' }],

@@ -1,0 +1,156 @@
+// The dashboard of a job, in its launcher: a web server whose page shows what the ranks do and print. Ranks know nothing of it. Starting it may fail, with a message; once it runs, nothing of it can harm the job.
+
+import { writeFile } from 'node:fs/promises';
+import { Dashboard, type DashboardControl } from '../../observe/dashboard/dashboard.ts';
+import { launcherRank } from '../../observe/dashboard/log-ring.ts';
+import type { JobFacts } from '../../observe/dashboard/messages.ts';
+import type { JobView } from '../../observe/status/job-view.ts';
+import { savedPage } from '../../observe/dashboard/page-files.ts';
+import { DashboardServer } from '../../observe/dashboard/server.ts';
+import { secondsText } from '../../observe/status/rank-words.ts';
+import { packageVersion } from '../../settings/package.ts';
+import type { Slot } from '../hosts/plan-slots.ts';
+import type { OutputLine } from '../output/line-reader.ts';
+
+export interface JobDashboardRequest {
+  readonly command: readonly string[];
+  /** 0: any free one. */
+  readonly port: number;
+  /** Default: loopback. */
+  readonly bind?: string | undefined;
+  /** More names by which browsers may call it. */
+  readonly hosts?: readonly string[] | undefined;
+  /** Whether the page may stop the job, and record timelines. */
+  readonly hasControl: boolean;
+  /** How many ranks there may be. */
+  readonly ranks: number;
+  readonly settings?: JobFacts['settings'] | undefined;
+  /** What asked for it, for errors. Default: '--dashboard'. */
+  readonly flag?: string | undefined;
+}
+
+/** A job that is looked at. Job, ElasticJob and MpirunJob are. */
+export interface ShownJob {
+  look?(): JobView | undefined;
+  interrupt(signal: NodeJS.Signals): void;
+}
+
+export class JobDashboard {
+  readonly #dashboard: Dashboard;
+  readonly #server: DashboardServer;
+  readonly #seen: Seen;
+  readonly #startedAt = Date.now();
+  #lastSaid = '';
+
+  private constructor(dashboard: Dashboard, server: DashboardServer, seen: Seen) {
+    this.#dashboard = dashboard;
+    this.#server = server;
+    this.#seen = seen;
+  }
+
+  /** Throws ERR_HVD_SETTING if the port cannot be used. */
+  static async start(request: JobDashboardRequest): Promise<JobDashboard> {
+    const { command, port, bind, hosts, hasControl, ranks, settings = [], flag = '--dashboard' } = request;
+    const seen: Seen = { job: undefined, onStop: () => undefined };
+    const control: DashboardControl = {
+      stop() {
+        seen.onStop();
+        seen.job?.interrupt('SIGTERM');
+      },
+    };
+    const dashboard = new Dashboard({
+      facts: {
+        id: '',
+        command: command.join(' '),
+        startedAt: Date.now(),
+        hosts: [],
+        settings,
+        versions: [
+          { name: 'horovod', value: packageVersion() },
+          { name: 'Node', value: process.versions.node },
+          { name: 'system', value: `${process.platform} ${process.arch}` },
+        ],
+        links: [],
+      },
+      look: () => seen.job?.look?.(),
+      ranks,
+      control: hasControl ? control : undefined,
+    });
+    try {
+      const server = await DashboardServer.listen(dashboard, { port, bind, hosts, flag });
+      return new JobDashboard(dashboard, server, seen);
+    } catch (error) {
+      dashboard.close();
+      throw error;
+    }
+  }
+
+  /** With the token that opens it. */
+  get url(): string {
+    return this.#server.url;
+  }
+
+  get port(): number {
+    return this.#server.port;
+  }
+
+  /** The job that it shows from now on. `onStop`: the page is about to stop it. */
+  show(job: ShownJob, onStop: () => void): void {
+    this.#seen.job = job;
+    this.#seen.onStop = onStop;
+  }
+
+  link(title: string, url: string): void {
+    const { links } = this.#dashboard.facts;
+    this.#dashboard.learn({ links: [...links.filter((link) => link.title !== title), { title, url }] });
+  }
+
+  /** What the launcher prints. */
+  said(text: string): void {
+    this.#lastSaid = text;
+    for (const line of text.split('\n')) this.#dashboard.logs.add(launcherRank, 'stderr', line);
+  }
+
+  /** Where ranks are to run. */
+  planned(slots: readonly Slot[]): void {
+    const byHost = new Map<string, number>();
+    for (const { hostname } of slots) byHost.set(hostname, (byHost.get(hostname) ?? 0) + 1);
+    this.#dashboard.learn({ hosts: [...byHost].map(([host, count]) => ({ host, slots: count })) });
+  }
+
+  /** A rank has printed a line. */
+  line({ rank, stream, text }: OutputLine): void {
+    this.#dashboard.logs.add(rank, stream, text);
+  }
+
+  /** The job has ended with this exit code. */
+  finish(exitCode: number): void {
+    const took = secondsText(Date.now() - this.#startedAt);
+    const isSuccess = exitCode === 0;
+    const text = isSuccess
+      ? `All ranks have finished after ${took}.`
+      : this.#lastSaid || `The job has failed after ${took} with exit code ${exitCode}.`;
+    this.#dashboard.finish({ at: Date.now(), isSuccess, text });
+  }
+
+  /** Writes the page into one file, or says why that cannot be done. */
+  async save(file: string, say: (text: string) => void): Promise<void> {
+    try {
+      await writeFile(file, savedPage(this.#dashboard.state()));
+      say(`The dashboard is saved in ${file}.`);
+    } catch (error) {
+      say(`--dashboard-save ${file} cannot be written: ${(error as Error).message}.`);
+    }
+  }
+
+  /** Browsers get the last message; then the port is free. */
+  async close(): Promise<void> {
+    await this.#server.close();
+    this.#dashboard.close();
+  }
+}
+
+interface Seen {
+  job: ShownJob | undefined;
+  onStop: () => void;
+}
