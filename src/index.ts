@@ -59,7 +59,13 @@ export { type ShuffleOptions, shuffledIndices } from './data/shuffled-indices.ts
 export type { ShardOptions, Uneven } from './data/uneven.ts';
 export * as elastic from './elastic/index.ts';
 export { type ErrorCode, HorovodError, type HorovodErrorDetails } from './errors.ts';
-export { type DiscoveredHost, type JobOptions, type JobView, type RunOptions, run } from './launch/run/run.ts';
+export {
+  type DiscoveredHost,
+  type JobOptions,
+  type JobView,
+  type RunOptions,
+  run,
+} from './launch/run/run.ts';
 export type { CollectiveRecord } from './observe/flight-recorder/flight-recorder.ts';
 export type { TimelineOptions } from './observe/timeline/timeline.ts';
 export type {

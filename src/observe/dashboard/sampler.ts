@@ -38,7 +38,9 @@ export class JobSampler {
 
   /** Undefined: no block is known yet. */
   look(): JobView | undefined {
-    return joinViews([...this.#held.values()].map(({ block, mark, isForeign }) => lookAt(block, mark, isForeign)));
+    return joinViews(
+      [...this.#held.values()].map(({ block, mark, isForeign }) => lookAt(block, mark, isForeign)),
+    );
   }
 
   /** Blocks of generations before this one. */
