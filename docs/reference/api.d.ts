@@ -878,6 +878,12 @@ export interface AutoCompressor extends Compressor {
     readonly choices: readonly Compressor[];
 }
 
+export interface CheckpointNote {
+    readonly path: string;
+    /** Date.now() of its host when it was complete. */
+    readonly at: number;
+}
+
 /**
  * pending: asked for. running: all ranks were found to have asked for it; most operations learn that together with
  * their end, and go from pending to done.
@@ -1042,6 +1048,15 @@ export interface RankStatus {
     readonly idleSince?: number | undefined;
     /** Time waited for other ranks, of each of the last steps. */
     readonly waitMsPerStep?: number | undefined;
+    /** Time of each of the last steps in which it did nothing but communicate. */
+    readonly exposedMsPerStep?: number | undefined;
+    /** What `step` will be when training has ended, where somebody knows. */
+    readonly stepOf?: number | undefined;
+    /** Of fit(): which epoch it is in, from 1, and how many there will be. */
+    readonly epoch?: number | undefined;
+    readonly epochs?: number | undefined;
+    /** The last that it has written. */
+    readonly checkpoint?: CheckpointNote | undefined;
     /** How long its training waits for data; undefined where no pipeline of horovod/data runs. */
     readonly data?: DataStatus | undefined;
     /** What it has given to logMetrics(): names and newest values. */
