@@ -225,26 +225,33 @@ describe('elastic jobs on one host', { concurrency: 2 }, () => {
     assert.match(job.run.stderr, /received SIGTERM; stopping 2 ranks/);
   });
 
-  test('if horovodrun is killed, everything ends', async (t) => {
-    const { job, members } = startElastic(t, 2, { flags: ['--min-np', '1'] });
-    const places = await members(1);
-    await job.allSaid([0, 1], 'ready');
-    process.kill(places[1]?.pid as number, 'SIGKILL');
-    await members(2);
-    // The end of the test checks that no process is left, the new worker included.
-    await job.said(1, 'ready', 2);
-    job.run.child.kill('SIGKILL');
-    await job.ended();
-  });
+  for (const [min, phase] of [
+    ['1', 'the others train'],
+    ['2', 'the others wait'],
+  ] as const) {
+    test(`if horovodrun is killed while ${phase}, everything ends`, async (t) => {
+      const { job, members, hold } = startElastic(t, 2, { flags: ['--min-np', min] });
+      const places = await members(1);
+      await job.allSaid([0, 1], 'ready');
+      hold();
+      process.kill(places[1]?.pid as number, 'SIGKILL');
+      if (min === '1') await members(2);
+      else await job.errorOutput(/1 rank left, and --min-np is 2: waiting for more/);
+      // The end of the test checks that no process is left, the new worker included.
+      await job.said(1, 'ready', 2);
+      job.run.child.kill('SIGKILL');
+      await job.ended();
+    });
+  }
 
   for (const { title, env, flags } of transports) {
     const skip = !hasAddon && title !== 'portable' ? 'the native addon is not built' : false;
-    test(`killed, stopped and hanging ranks are replaced, while too few are left: ${title}`, {
+    test(`killed, stopped, hanging and throwing ranks are replaced, while too few are left: ${title}`, {
       skip,
     }, async (t) => {
       const { job, members, finish } = startElastic(t, 2, {
         flags: ['--min-np', '2', '--hang-timeout', '1', '--blacklist-cooldown-range', '0.1', '0.2', ...flags],
-        way: 'hang',
+        way: 'one',
         env,
       });
       const second = async (generation: number) => (await members(generation))[1] as Place;
@@ -254,17 +261,36 @@ describe('elastic jobs on one host', { concurrency: 2 }, () => {
       await job.errorOutput(
         /rank 1 on \S+ was ended by horovodrun .* it was stopped, and other ranks wait for it/,
       );
-      finish(String((await second(3)).pid));
+      finish(`${(await second(3)).pid} hangs`);
       await job.errorOutput(
         /rank 1 on \S+ was ended by horovodrun .* it hangs, and all other ranks wait for it/,
       );
-      await members(4);
+      finish(`${(await second(4)).pid} throws`);
+      await job.errorOutput(/RangeError: the loss of one rank is not a number/);
+      await job.errorOutput(/rank 1 on \S+ exited with code 1.*; 2 ranks continue/);
+      await members(5);
       finish();
       assert.deepEqual(await job.ended(), { exitCode: 0, signal: null });
-      assert.match(job.run.stderr, /the job has finished in spite of 3 lost ranks: 3 resets/);
-      assert.match(job.run.stdout, new RegExp(`"generation":4,.*"transport":"${title.split(',')[0]}"`));
+      assert.match(job.run.stderr, /the job has finished in spite of 4 lost ranks: 4 resets/);
+      assert.match(job.run.stdout, new RegExp(`"generation":5,.*"transport":"${title.split(',')[0]}"`));
     });
   }
+
+  test('a rank that computes for ever is lost after the operation timeout, because all others blame it', async (t) => {
+    const { job, members, finish } = startElastic(t, 3, {
+      flags: ['--min-np', '1', '--hang-timeout', '1', '--cooldown-range', '0', '0'],
+      way: 'one',
+      env: { HOROVOD_TIMEOUT_SECONDS: '3' },
+    });
+    const [, , last] = await members(1);
+    finish(`${last?.pid} spins`);
+    await job.errorOutput(
+      /rank 2 on localhost was ended by horovodrun \(SIGKILL\): other ranks wait for it; 2 ranks continue/,
+    );
+    await members(2);
+    finish();
+    assert.deepEqual(await job.ended(), { exitCode: 0, signal: null });
+  });
 
   test('a script that cannot start fails at once', async (t) => {
     const job = startFaultJob(t, 2, 'no-such-script.ts', { flags: ['--min-np', '1'] });
