@@ -33,6 +33,7 @@ import {
   columnsForRank,
   endOf,
   endText,
+  errorText,
   lossText,
   outputFinished,
   type RankRecord,
@@ -343,7 +344,7 @@ export class ElasticJob {
     const why = this.#reasons.get(worker);
     if (ending.spawnError !== undefined) return `could not be started: ${ending.spawnError}`;
     return why === undefined || !wasEndedByUs({ end: ending.end, endedBy: record.endedBy })
-      ? lossText(record, ending)
+      ? `${lossText(record, ending)}${errorText(record, ending)}`
       : `was ended by horovodrun (${record.endedBy}): ${why}`;
   }
 

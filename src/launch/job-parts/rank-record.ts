@@ -12,6 +12,8 @@ import type { RankEnding, StartedRank } from '../ranks/host-ranks.ts';
 
 /** How long an output stream may stay open after its rank, when another process holds it. */
 const quietOutputMs = 1000;
+/** Of an error in the line about a loss; all of it is in the output of the rank. */
+const maxErrorLength = 160;
 
 export interface RankRecord {
   readonly slot: Slot;
@@ -86,6 +88,14 @@ export function lossText({ slot, started: { testament } }: RankRecord, { end, lo
   return lost === undefined
     ? describeEnd(end, testament?.state === 'attached')
     : `was lost with ${slot.hostname}: ${lost},`;
+}
+
+/** The error that ended it: ' (RangeError: the loss is not a number)'; empty if it has left none. */
+export function errorText({ started: { testament } }: RankRecord, { end }: RankEnding): string {
+  const error = testament?.lastWords;
+  if (error === undefined || 'signal' in end || end.code === 0) return '';
+  const [line = ''] = error.message.split('\n');
+  return ` (${`${error.name}: ${line}`.slice(0, maxErrorLength).replace(/\.$/, '')})`;
 }
 
 /** For --verbose. */

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { DriverWorld } from '../../../test/support/driver-world.ts';
+import { describeReset } from './describe-reset.ts';
 
 describe('faults without a death', () => {
   test('a stopped rank is killed after --stopped-timeout, while others wait for it', () => {
@@ -72,6 +73,24 @@ describe('faults without a death', () => {
       world.pass(200);
       assert.equal(world.took('signal')[0]?.worker, killed);
     }
+  });
+
+  test('if all report and nobody is at fault, the reset says what the first has reported', () => {
+    const world = new DriverWorld({ np: 2 });
+    world.run('a:2');
+    world.ready(1, { cause: { code: 'ERR_HVD_TIMEOUT', message: 'the allreduce took too long.\nOften …' } });
+    world.ready(0, { cause: { code: 'ERR_HVD_PEER_LOST', message: 'rank 1 has left.' } });
+    world.form();
+    const [reset] = world.took('reset');
+    assert.match(
+      describeReset(reset ?? assert.fail()),
+      /^nobody was lost, but rank 1 on a reported: the allreduce took too long; 2 ranks continue after \d+ ms/,
+    );
+    world.hosts('a:3');
+    for (const worker of [2, 0, 1])
+      world.ready(worker, { cause: { code: 'ERR_HVD_HOSTS_UPDATED', message: 'ranks are to join' } });
+    world.form();
+    assert.match(describeReset(world.took('reset')[0] ?? assert.fail()), /^rank 2 on a has joined; 3 ranks/);
   });
 
   test('a member that never reports ends at last', () => {

@@ -110,6 +110,8 @@ export interface DriverState {
   tooFewSince?: number | undefined;
   /** When the reset that is under way began. */
   resetSince?: number | undefined;
+  /** The first error that a member has reported since then. */
+  resetCause?: ReportedError | undefined;
   resets: number;
   /** Generations in a row that failed while they were formed, although nobody died. */
   failedFormings: number;
@@ -198,10 +200,19 @@ export interface Reset {
   readonly previousSize: number;
   readonly lost: readonly Loss[];
   readonly joined: readonly Newcomer[];
+  /** Why it began, if nobody was lost. */
+  readonly cause?: ReportedError | undefined;
   /** Training steps that are done again. */
   readonly repeatedSteps: number;
   /** From the first loss or report to the last formed. */
   readonly tookMs: number;
+}
+
+/** What a rank of the generation before has reported. */
+export interface ReportedError {
+  readonly rank: number;
+  readonly host: string;
+  readonly message: string;
 }
 
 /** A rank of this generation that was not in the one before. */

@@ -3,7 +3,7 @@
 // replacements are started meanwhile and are taken in when they are ready.
 
 import { forgivenAfterMs, noPenalty } from './blacklist.ts';
-import type { DriverEvent, DriverState, Order, Worker } from './driver-state.ts';
+import type { DriverEvent, DriverState, Order, ReportedError, Worker } from './driver-state.ts';
 import { findHost, listHosts, slotFailed, slotRecord } from './host-table.ts';
 import { collect, settle } from './membership.ts';
 import { closeGeneration, enter, isMember } from './transitions.ts';
@@ -117,8 +117,18 @@ function onReady(state: DriverState, event: DriverEvent & { kind: 'ready' }, ord
   } else if (ready.generation > 0 && ready.generation < formed) {
     leave(state, worker, `the others have formed generation ${formed} without it`, orders);
   } else if (isMember(state, worker.number) && ready.isDone !== true) {
+    if (state.phase === 'running') state.resetCause = reportedError(state, event);
     if (state.phase === 'running' || state.phase === 'forming') collect(state, orders, ready.cause?.message);
   }
+}
+
+/** Undefined: it has left because ranks are to come or to go. */
+function reportedError(
+  { generation }: DriverState,
+  { worker, ready: { cause, host } }: DriverEvent & { kind: 'ready' },
+): ReportedError | undefined {
+  if (cause === undefined || cause.code === 'ERR_HVD_HOSTS_UPDATED') return undefined;
+  return { rank: generation?.workers.indexOf(worker) ?? -1, host, message: cause.message };
 }
 
 function onFormed(state: DriverState, event: DriverEvent & { kind: 'formed' }): void {

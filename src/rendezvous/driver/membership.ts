@@ -87,6 +87,7 @@ function awaitFormed(state: DriverState, orders: Order[]): void {
         rank: generation.workers.indexOf(worker),
         host: state.workers.get(worker)?.host ?? '?',
       })),
+      ...(losses.length === 0 && state.resetCause !== undefined ? { cause: state.resetCause } : {}),
       repeatedSteps: generation.repeatedSteps + (generation.wentBack ?? 0),
       tookMs: state.clock - resetSince,
     });
@@ -95,6 +96,7 @@ function awaitFormed(state: DriverState, orders: Order[]): void {
   state.losses = [];
   state.failedFormings = 0;
   state.resetSince = undefined;
+  state.resetCause = undefined;
 }
 
 function awaitReports(state: DriverState, orders: Order[]): void {
