@@ -3,6 +3,7 @@
 
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { buildPage } from './build-page.mjs';
 import { removeStaleOutputs, repositoryRoot, runTool, toolPath } from './lib/tools.mjs';
 
 const isPacking = process.env['npm_command'] === 'pack' || process.env['npm_command'] === 'publish';
@@ -26,14 +27,17 @@ if (!existsSync(new URL('../src/', import.meta.url))) {
 
 async function build() {
   removeStaleOutputs();
-  const compiled = await runTool('typescript', 'tsc', ['-p', 'tsconfig.json'], { output: 'stderr' });
+  const output = 'stderr';
+  const compiled =
+    (await runTool('typescript', 'tsc', ['-p', 'tsconfig.json'], { output })) ||
+    (await buildPage({ output }));
   if (compiled !== 0) {
     say('TypeScript did not compile; the errors are above.');
     process.exitCode = compiled;
     return;
   }
   const native = fileURLToPath(new URL('./build-native.mjs', import.meta.url));
-  const built = await runTool(null, native, [], { output: 'stderr' });
+  const built = await runTool(null, native, [], { output });
   if (built !== 0) {
     say('the native addon did not build; the errors are above.');
     process.exitCode = built;

@@ -5,6 +5,7 @@
 import { existsSync, lstatSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { buildPage } from '../build-page.mjs';
 import { flavours, testNative } from '../test-native.mjs';
 import { runExamples } from './example-runs.mjs';
 import { ensureIntegrationTools } from './integration-tools.mjs';
@@ -172,6 +173,7 @@ async function build() {
     const code = await runTool('typescript', 'tsc', ['-p', project]);
     if (code !== 0) return bad;
   }
+  if ((await buildPage()) !== 0) return bad;
   return fromCode(await runTool(null, inRepository('scripts/build-native.mjs'), []));
 }
 

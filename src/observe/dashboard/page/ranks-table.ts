@@ -1,0 +1,197 @@
+// One row for each rank, under the host that it runs on: what it does in words, its step time with the way it went, waiting,
+// communication, processors and memory. A selected rank shows more.
+
+import type { RankSample, Sample } from '../messages.ts';
+import { element, find, setChildren, setText, setTitle } from './dom.ts';
+import { bytes, cores, count, metric, milliseconds, rankName, rate } from './figures.ts';
+import { toneSigns } from './headline.ts';
+import type { History } from './history.ts';
+import { hostGauges } from './hosts.ts';
+import type { Selection } from './selection.ts';
+import { Sparkline } from './sparkline.ts';
+
+interface Row {
+  readonly row: HTMLTableRowElement;
+  readonly button: HTMLButtonElement;
+  readonly sign: HTMLElement;
+  readonly words: HTMLElement;
+  readonly line: Sparkline;
+  readonly cells: readonly HTMLTableCellElement[];
+}
+
+interface Group {
+  readonly row: HTMLTableRowElement;
+  readonly cell: HTMLTableCellElement;
+}
+
+const columns: readonly { readonly name: string; readonly class: string; readonly title?: string }[] = [
+  { name: 'Rank', class: 'key' },
+  { name: 'State', class: 'words' },
+  { name: 'Step', class: 'number minor' },
+  { name: 'Step time', class: 'number' },
+  { name: 'Last minutes', class: 'spark' },
+  { name: 'Waits', class: 'number', title: 'Waiting for other ranks, per step' },
+  { name: 'Exposed', class: 'number minor', title: 'Communication that computing does not hide, per step' },
+  { name: 'Samples/s', class: 'number minor' },
+  { name: 'CPU', class: 'number minor', title: 'Busy cores of this process' },
+  { name: 'Memory', class: 'number minor', title: 'Resident memory of this process' },
+];
+const sparkPoints = 60;
+
+export class RanksTable {
+  readonly #selection: Selection;
+  readonly #showLog: (rank: number) => void;
+  readonly #rows = new Map<number, Row>();
+  readonly #groups = new Map<string, Group>();
+  readonly #body = element('tbody');
+  readonly #details: HTMLTableRowElement;
+  readonly #detailsCell = element('td', { attributes: { colspan: String(columns.length) } });
+  readonly #problemsOnly = find<HTMLInputElement>('problems-only');
+  #history: History | undefined;
+
+  constructor(selection: Selection, showLog: (rank: number) => void) {
+    this.#selection = selection;
+    this.#showLog = showLog;
+    this.#details = element('tr', { class: 'details' }, this.#detailsCell);
+    const heads = columns.map(({ name, class: style, title }) =>
+      element('th', { text: name, class: style, title, attributes: { scope: 'col' } }),
+    );
+    find('ranks-table').append(element('thead', {}, element('tr', {}, ...heads)), this.#body);
+    this.#problemsOnly.addEventListener('change', () => this.#draw());
+    selection.onChange((rank) => {
+      this.#draw();
+      if (rank !== undefined) this.#rows.get(rank)?.row.scrollIntoView({ block: 'nearest' });
+    });
+  }
+
+  render(history: History): void {
+    this.#history = history;
+    this.#draw();
+  }
+
+  #draw(): void {
+    const { latest, samples = [] } = this.#history ?? {};
+    if (latest === undefined) return;
+    setText(find('ranks-summary'), summaryOf(latest.ranks));
+    const shown = latest.ranks.filter(
+      ({ tone, rank }) =>
+        !this.#problemsOnly.checked || tone === 'bad' || tone === 'slow' || rank === this.#selection.rank,
+    );
+    const recent = samples.slice(-sparkPoints);
+    const longest = Math.max(0, ...recent.flatMap(({ ranks }) => ranks.map(({ stepMs = 0 }) => stepMs)));
+    const hosts = [...new Set(shown.map(({ host }) => host))];
+    const rows = hosts.flatMap((host) => [
+      this.#group(host, latest),
+      ...shown.filter((rank) => rank.host === host).flatMap((rank) => this.#rank(rank, recent, longest)),
+    ]);
+    setChildren(this.#body, rows);
+    const known = new Set(latest.ranks.map(({ rank }) => rank));
+    for (const rank of this.#rows.keys()) if (!known.has(rank)) this.#rows.delete(rank);
+  }
+
+  #group(host: string, { hosts }: Sample): HTMLTableRowElement {
+    let group = this.#groups.get(host);
+    if (group === undefined) {
+      const cell = element('th', { attributes: { colspan: String(columns.length), scope: 'rowgroup' } });
+      group = { cell, row: element('tr', { class: 'host' }, cell) };
+      this.#groups.set(host, group);
+    }
+    const use = hosts.find((each) => each.host === host);
+    const name = element('span', { class: 'name', text: host });
+    group.cell.replaceChildren(name, ...(use === undefined ? [] : hostGauges(use)));
+    return group.row;
+  }
+
+  #rank(sample: RankSample, recent: readonly Sample[], longest: number): HTMLTableRowElement[] {
+    const row = this.#rows.get(sample.rank) ?? this.#create(sample.rank);
+    const isSelected = this.#selection.rank === sample.rank;
+    row.row.dataset['tone'] = sample.tone;
+    row.row.dataset['presence'] = sample.presence;
+    row.row.classList.toggle('selected', isSelected);
+    row.button.setAttribute('aria-expanded', String(isSelected));
+    setText(row.sign, sample.presence === 'left' ? '✓' : toneSigns[sample.tone]);
+    setText(row.words, sample.text);
+    setTitle(row.words, sample.text);
+    const texts = [
+      count(sample.step),
+      milliseconds(sample.stepMs),
+      undefined,
+      milliseconds(sample.waitMs),
+      milliseconds(sample.exposedMs),
+      rate(sample.samplesPerSecond),
+      cores(sample.busyCores),
+      bytes(sample.rssBytes === 0 ? undefined : sample.rssBytes),
+    ];
+    texts.forEach((text, at) => {
+      const cell = row.cells[at];
+      if (text !== undefined && cell !== undefined) setText(cell, text);
+    });
+    const times = recent.map(({ ranks }) => ranks.find(({ rank }) => rank === sample.rank)?.stepMs);
+    row.line.show(times, longest);
+    if (!isSelected) return [row.row];
+    this.#showDetails(sample);
+    return [row.row, this.#details];
+  }
+
+  #create(rank: number): Row {
+    const button = element('button', {
+      class: 'plain',
+      text: String(rank),
+      attributes: { type: 'button', 'aria-label': `${rankName(rank)}, more about it` },
+    });
+    const sign = element('span', { class: 'tone', attributes: { 'aria-hidden': 'true' } });
+    const words = element('span');
+    const line = new Sparkline();
+    const cells = columns.slice(2).map((column) => element('td', { class: column.class }));
+    cells[2]?.append(line.element);
+    const key = element('th', { class: 'key', attributes: { scope: 'row' } }, button);
+    const row = element(
+      'tr',
+      { class: 'rank' },
+      key,
+      element('td', { class: 'words' }, sign, words),
+      ...cells,
+    );
+    row.addEventListener('click', () => this.#selection.toggle(rank));
+    const made = { row, button, sign, words, line, cells };
+    this.#rows.set(rank, made);
+    return made;
+  }
+
+  #showDetails(sample: RankSample): void {
+    const { rank, host, pid, presence } = sample;
+    const facts: [string, string][] = [
+      ['host', host],
+      ['process', pid === 0 ? '–' : String(pid)],
+      ['presence', presence],
+      ['step', count(sample.step)],
+      ['exposed communication', milliseconds(sample.exposedMs)],
+      ['samples/s', rate(sample.samplesPerSecond)],
+      ['busy cores', cores(sample.busyCores)],
+      ['memory', bytes(sample.rssBytes === 0 ? undefined : sample.rssBytes)],
+      ...Object.entries(sample.metrics).map(([name, value]): [string, string] => [name, metric(value)]),
+    ];
+    const text = [sample.text, ...facts.map((fact) => fact.join(' '))].join('\n');
+    if (this.#detailsCell.dataset['shown'] === text) return;
+    this.#detailsCell.dataset['shown'] = text;
+    const list = element('dl', { class: 'figures' });
+    for (const [name, value] of facts) {
+      list.append(element('div', {}, element('dt', { text: name }), element('dd', { text: value })));
+    }
+    const log =
+      this.#detailsCell.querySelector('button') ?? element('button', { attributes: { type: 'button' } });
+    log.textContent = `Log of ${rankName(rank)}`;
+    log.onclick = () => this.#showLog(rank);
+    this.#detailsCell.replaceChildren(element('p', { text: sample.text }), list, log);
+  }
+}
+
+function summaryOf(ranks: readonly RankSample[]): string {
+  const parts = (['starting', 'left', 'lost'] as const).flatMap((presence) => {
+    const found = ranks.filter((rank) => rank.presence === presence).length;
+    return found === 0 ? [] : [`${found} ${presence === 'left' ? 'finished' : presence}`];
+  });
+  const slow = ranks.filter(({ tone, presence }) => presence === 'here' && tone === 'slow').length;
+  if (slow > 0) parts.push(`${slow} slow`);
+  return [`${ranks.length} ${ranks.length === 1 ? 'rank' : 'ranks'}`, ...parts].join(', ');
+}
