@@ -104,6 +104,13 @@ export interface LogLine {
   readonly text: string;
 }
 
+/** What GET logs answers: the newest lines that are asked for, the oldest of them first. */
+export interface LogPage {
+  readonly lines: readonly LogLine[];
+  /** There are older ones that pass. */
+  readonly hasMore: boolean;
+}
+
 export interface JobEvent {
   readonly id: number;
   readonly at: number;

@@ -8,6 +8,7 @@ import type { Dashboard } from './dashboard.ts';
 import { EventStreams } from './event-streams.ts';
 import { Guard, protectiveHeaders } from './guard.ts';
 import { type LogQuery, launcherRank } from './log-ring.ts';
+import type { LogPage } from './messages.ts';
 import { type PageFile, readPageFile, savedPage } from './page-files.ts';
 
 export interface DashboardServerOptions {
@@ -130,8 +131,10 @@ export class DashboardServer {
     if (name === 'logs') {
       const wanted = logQuery(query);
       if (typeof wanted === 'string') return reply(response, 400, wanted);
-      const lines = await this.#dashboard.logs.find(wanted);
-      return reply(response, 200, JSON.stringify(lines), 'application/json');
+      const { limit } = wanted;
+      const lines = await this.#dashboard.logs.find({ ...wanted, limit: limit + 1 });
+      const page: LogPage = { lines: lines.slice(-limit), hasMore: lines.length > limit };
+      return reply(response, 200, JSON.stringify(page), 'application/json');
     }
     const file = /^logs\/(launcher|\d{1,6})\.txt$/.exec(name)?.[1];
     if (file !== undefined) {

@@ -31,7 +31,7 @@ describe('the page of the dashboard', { skip: 'reason' in found && found.reason 
     const { page, problems } = opened;
     assert.match(
       (await page.textContent('#headline')) ?? '',
-      /^rank 3 keeps the others waiting, \d+ % of a step$/,
+      /^Rank 3 keeps the others waiting, \d+ % of a step$/,
     );
     assert.deepEqual(await page.locator('#charts h3').allInnerTexts(), ['loss', 'accuracy', 'lr']);
     assert.equal(await page.locator('#charts canvas').count(), 3);
@@ -48,6 +48,6 @@ describe('the page of the dashboard', { skip: 'reason' in found && found.reason 
   test('follows the stream', async () => {
     const { page } = opened;
     server.send('sample', sampleAt({ ...shape, slowRank: 2 }, 40));
-    await page.waitForFunction(`document.getElementById('headline').textContent.startsWith('rank 2 keeps')`);
+    await page.waitForFunction(`document.getElementById('headline').textContent.startsWith('Rank 2 keeps')`);
   });
 });

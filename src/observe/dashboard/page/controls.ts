@@ -24,7 +24,8 @@ export class Controls {
     });
   }
 
-  render({ hasControl, end }: History): void {
+  render({ hasControl, canRecord, end }: History): void {
+    this.#record.hidden = !canRecord;
     find('control').hidden = !hasControl || end !== undefined;
     if (end !== undefined && this.#confirm.open) this.#confirm.close('no');
   }

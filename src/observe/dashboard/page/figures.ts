@@ -14,6 +14,7 @@ export function duration(seconds: number): string {
 
 export function milliseconds(ms: number | undefined): string {
   if (ms === undefined) return none;
+  if (ms < 0.005) return '0 ms';
   if (ms >= 10_000) return `${(ms / 1000).toFixed(1)} s`;
   return `${ms >= 100 ? Math.round(ms) : ms >= 10 ? ms.toFixed(1) : ms.toFixed(2)} ms`;
 }

@@ -46,8 +46,9 @@ export class HeadlineView {
   }
 
   #text({ end, latest, job }: History): string {
-    if (end !== undefined) return end.text.split('\n')[0] ?? '';
-    return latest?.headline.text ?? (job === undefined ? 'Connecting …' : 'Waiting for the first ranks …');
+    if (end !== undefined) return sentence(end.text.split('\n')[0] ?? '');
+    if (latest !== undefined) return sentence(latest.headline.text);
+    return job === undefined ? 'Connecting …' : 'Waiting for the first ranks …';
   }
 
   #announce(text: string, now: number): void {
@@ -143,4 +144,8 @@ export class HeadlineView {
     const icon = find<HTMLLinkElement>('icon');
     if (icon.href !== href) icon.href = href;
   }
+}
+
+function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }

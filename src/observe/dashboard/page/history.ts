@@ -35,6 +35,7 @@ export class History {
 
   job: JobFacts | undefined;
   hasControl = false;
+  canRecord = false;
   logsMissing: string | undefined;
   samples: Sample[] = [];
   news: JobEvent[] = [];
@@ -63,6 +64,7 @@ export class History {
   #start(start: DashboardStart): void {
     this.job = start.job;
     this.hasControl = start.hasControl;
+    this.canRecord = start.hasControl && start.canRecord === true;
     this.logsMissing = start.logsMissing;
     this.end = start.end;
     this.samples = [];

@@ -1,6 +1,6 @@
 // Where older lines come from: first the page's own memory, then the server's, in pages. In a saved page there is no server.
 
-import type { LogLine } from '../messages.ts';
+import type { LogLine, LogPage } from '../messages.ts';
 import { type LogFilter, passes } from './log-text.ts';
 
 export interface OlderLines {
@@ -8,12 +8,6 @@ export interface OlderLines {
   readonly hasMore: boolean;
   /** Why there are no more, though there may be some. */
   readonly problem?: string | undefined;
-}
-
-/** What GET logs answers: the newest of the older lines, the oldest first. */
-export interface LogPage {
-  readonly lines: readonly LogLine[];
-  readonly hasMore: boolean;
 }
 
 const requestLimit = 5;
@@ -59,9 +53,9 @@ export class LogSource {
     return { lines, hasMore: true };
   }
 
-  /** Undefined if there is nothing to download. */
+  /** The address of all lines of a rank or of the launcher; undefined in a saved page. */
   download(rank: number): string | undefined {
-    return this.#hasServer && rank >= 0 ? `logs/${rank}.txt` : undefined;
+    return this.#hasServer ? `logs/${rank < 0 ? 'launcher' : rank}.txt` : undefined;
   }
 }
 

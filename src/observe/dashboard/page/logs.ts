@@ -266,7 +266,7 @@ export class LogsView {
     link.hidden = href === undefined;
     if (href === undefined) return;
     link.href = href;
-    link.download = `rank-${rank}.txt`;
+    link.download = rank === undefined || rank < 0 ? 'launcher.txt' : `rank-${rank}.txt`;
   }
 
   #say(): void {

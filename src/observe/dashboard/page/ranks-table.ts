@@ -97,7 +97,7 @@ export class RanksTable {
       this.#groups.set(host, group);
     }
     const use = hosts.find((each) => each.host === host);
-    const name = element('span', { class: 'name', text: host });
+    const name = element('span', { class: 'name', text: host || 'on a host not known yet' });
     group.cell.replaceChildren(name, ...(use === undefined ? [] : hostGauges(use)));
     return group.row;
   }

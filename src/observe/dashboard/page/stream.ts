@@ -51,7 +51,8 @@ export class Stream {
     if (this.#retryAt !== undefined) {
       if (now >= this.#retryAt) this.#connect();
     } else if (now - this.#lastAt > this.#options.silenceMs) {
-      this.#setState('lost');
+      // The server may only have nothing to say: a connection that fails says so itself.
+      this.#setState('connecting');
       this.#connect();
     }
   }
