@@ -8,6 +8,7 @@ import { type ForeignFlag, foreignFlags } from './foreign-flags.ts';
 import { nearest } from './nearest.ts';
 import { parseSetting, readSettings } from './read-settings.ts';
 import { settingError } from './setting.ts';
+import { elasticOnly, isElastic } from './table/elastic.ts';
 import {
   cannotEncrypt,
   type Flag,
@@ -77,7 +78,14 @@ export function parseCommandLine(argv: readonly string[], env: NodeJS.ProcessEnv
   notices.push(...noticesAboutEnvironment(env));
   // Whoever writes `--` before the command knows where our flags end.
   if (!isMarked) notices.push(...noticesAboutCommand(command, owners));
-  return { options, command, environment, settings: driverSettings(env, environment), notices };
+  const settings = driverSettings(env, environment);
+  // Not those of the config file: other jobs may share it.
+  const useless = elasticOnly.find((key) => workerTexts.has(key));
+  if (useless !== undefined && !isElastic(settings)) {
+    const name = settingsTable[useless].flags?.[0]?.names[0];
+    throw settingError(`${name} is for elastic jobs. Add --min-np or --host-discovery-script, or remove it.`);
+  }
+  return { options, command, environment, settings, notices };
 }
 
 /** Each name of each flag, with the setting it belongs to. */

@@ -305,6 +305,28 @@ test('wrong options are rejected before anything is started', deadline, async ()
     ],
     [{ networkInterfaces: ['a b'] }, /HOROVOD_NETWORK_INTERFACES/],
     [{ startTimeoutMs: 0 }, /HOROVOD_START_TIMEOUT/],
+    [{ maxNp: 2 }, /run: maxNp is for elastic jobs\. Add minNp or discover, or remove it\./],
+    [{ minNp: 0 }, /HOROVOD_ELASTIC_MIN_NP is "0"/],
+    [{ np: 2, minNp: 3 }, /-np 2 is less than --min-np 3/],
+    [{ np: 2, minNp: 2, maxNp: 1 }, /--min-np 2 is more than --max-np 1/],
+    [{ np: 4, minNp: 2, maxNp: 3 }, /-np 4 is more than --max-np 3/],
+    [{ np: 3, minNp: 1, hosts: 'localhost:2' }, /-np 3 is more than the 2 slots on localhost:2/],
+    [{ np: 2, minNp: 1, transport: 'mpi' as const }, /elastic training does not work with --mpi/],
+    [{ discover: 7 as never }, /run: discover is .*; expected the path of a script, or a function/],
+    [
+      { np: 1, hosts: 'localhost:1', discover: async () => [] },
+      /discover cannot be used together with hosts or a hostfile/,
+    ],
+    [{ np: 1, hosts: 'localhost:1', discover: './x.sh' }, /cannot be used together with -H or --hostfile/],
+    [
+      { np: 1, discover: './no-such-script.sh' },
+      /the hosts cannot be found: .*no-such-script\.sh was not found/,
+    ],
+    [
+      { np: 1, discover: async () => 7 as never },
+      /cannot be found: discover\(\) returned .*, which is not a list/,
+    ],
+    [{ np: 1, discover: () => Promise.reject('no cloud') }, /the hosts cannot be found: 'no cloud'\./],
   ] as const) {
     const error = await failureOf(() => 1, options);
     assert.match(error.message, expected);
@@ -335,6 +357,43 @@ test(
     assert.deepEqual(
       results,
       [0, 1].map((rank) => ({ rank, step: 20, isLost: false })),
+    );
+  },
+);
+
+test(
+  'a function says which hosts there are, and ranks are started where there are more',
+  deadline,
+  async () => {
+    let slots = 1;
+    const results = await run(
+      async () => {
+        const [hvd, elastic] = await Promise.all([import('horovod'), import('horovod/elastic')]);
+        await hvd.init();
+        const state = new elastic.ObjectState({ step: 0 });
+        await elastic.run(async () => {
+          console.log(`size ${hvd.size()}`);
+          while (hvd.size() < 2) {
+            await hvd.allreduce(new Float32Array(4));
+            state.step++;
+            await state.commit();
+            await new Promise((later) => setTimeout(later, 5));
+          }
+        }, state);
+        return { rank: hvd.rank(), size: hvd.size() };
+      },
+      {
+        ...hidden,
+        np: 1,
+        discover: async () => [{ name: 'localhost', slots }],
+        onOutput: (_rank, _stream, line) => {
+          if (line === 'size 1') slots = 2;
+        },
+      },
+    );
+    assert.deepEqual(
+      results,
+      [0, 1].map((rank) => ({ rank, size: 2 })),
     );
   },
 );

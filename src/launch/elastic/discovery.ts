@@ -2,9 +2,12 @@
 // error of usage; later the last list stays, and a warning says so once.
 
 import { execFile } from 'node:child_process';
-import { isIPv6 } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { inspect } from 'node:util';
 import type { PlanHost } from '../../rendezvous/driver/plan.ts';
 import { settingError } from '../../settings/setting.ts';
+import { describe } from '../../tensor/tensor.ts';
+import { hostName } from '../hosts/host-list.ts';
 import type { HostSource } from './host-source.ts';
 
 /** Finds the hosts there are now. Rejects with an Error that explains why it could not. */
@@ -19,8 +22,8 @@ export interface DiscoveryOptions {
   readonly everyMs?: number;
 }
 
-/** A script that takes longer is killed. */
-const scriptMs = 10_000;
+/** A script that takes longer is killed; a function that takes longer is asked again. */
+const answerMs = 10_000;
 const maxOutputBytes = 1024 * 1024;
 
 export class HostDiscovery implements HostSource {
@@ -38,7 +41,7 @@ export class HostDiscovery implements HostSource {
     try {
       hosts = await this.#find();
     } catch (error) {
-      throw settingError(`the hosts cannot be found: ${(error as Error).message}.`);
+      throw settingError(`the hosts cannot be found: ${reasonOf(error)}.`);
     }
     onHosts(hosts);
     this.#again(onHosts);
@@ -60,7 +63,7 @@ export class HostDiscovery implements HostSource {
       this.#problem = undefined;
       if (!this.#isStopped) onHosts(hosts);
     } catch (error) {
-      const problem = (error as Error).message;
+      const problem = reasonOf(error);
       if (problem !== this.#problem && !this.#isStopped)
         this.#options.say(`the hosts cannot be found, so the last list stays: ${problem}.`);
       this.#problem = problem;
@@ -76,7 +79,7 @@ export class HostDiscovery implements HostSource {
 }
 
 /** Runs a program; what it prints are the hosts. */
-export function scriptFinder(path: string, slotsPerHost: number, timeoutMs: number = scriptMs): HostFinder {
+export function scriptFinder(path: string, slotsPerHost: number, timeoutMs: number = answerMs): HostFinder {
   return () =>
     new Promise((resolve, reject) => {
       const options = { timeout: timeoutMs, killSignal: 'SIGKILL', maxBuffer: maxOutputBytes } as const;
@@ -94,22 +97,72 @@ export function scriptFinder(path: string, slotsPerHost: number, timeoutMs: numb
     });
 }
 
-/** `HOST` or `HOST:SLOTS` per line; blank lines and comments (#) are allowed. */
+/** Asks a function of the program; what it returns are the hosts. */
+export function functionFinder(
+  discover: () => Promise<readonly PlanHost[]>,
+  timeoutMs: number = answerMs,
+): HostFinder {
+  return async () => {
+    const timer = new AbortController();
+    const late = async (): Promise<never> => {
+      await sleep(timeoutMs, undefined, { signal: timer.signal });
+      throw new Error(`discover() did not answer within ${timeoutMs / 1000} s`);
+    };
+    try {
+      return checkDiscovered(await Promise.race([discover(), late()]));
+    } finally {
+      timer.abort();
+    }
+  };
+}
+
+function checkDiscovered(found: unknown): PlanHost[] {
+  if (!Array.isArray(found))
+    throw new Error(`discover() returned ${describe(found)}, which is not a list of { name, slots }`);
+  const hosts = new Map<string, number>();
+  for (const each of found as readonly unknown[]) {
+    const { name: given, slots } = (each ?? {}) as Partial<PlanHost>;
+    const name = typeof given === 'string' ? hostName(given) : undefined;
+    if (name === undefined || !Number.isSafeInteger(slots) || (slots as number) < 0)
+      throw new Error(
+        `discover() returned ${inspect(each, { depth: 1, breakLength: Number.POSITIVE_INFINITY }).slice(0, 80)}, which is not { name, slots }`,
+      );
+    addHost(hosts, name, slots as number, 'discover() returned');
+  }
+  return listOf(hosts);
+}
+
+/** `HOST` or `HOST:SLOTS` per line; blank lines, comments (#) and repeated lines are allowed. */
 export function parseDiscovered(text: string, slotsPerHost: number, source: string): PlanHost[] {
   const hosts = new Map<string, number>();
   for (const line of text.split('\n')) {
     const content = line.replace(/#.*/, '').trim();
     if (content === '') continue;
-    const match = /^(?:(\w[\w.-]*)|\[([0-9a-fA-F:.]+)\])(?::(\d+))?$/.exec(content);
-    const name = match?.[1] ?? (isIPv6(match?.[2] ?? '') ? match?.[2] : undefined);
+    const match = /^(\[[^\]]*\]|[^:]+)(?::(\d+))?$/.exec(content);
+    const name = hostName(match?.[1] ?? '');
     if (match === null || name === undefined)
       throw new Error(
         `${source} printed ${JSON.stringify(content.slice(0, 80))}, which is not HOST or HOST:SLOTS`,
       );
-    if (hosts.has(name)) throw new Error(`${source} printed ${name} twice`);
-    hosts.set(name, match[3] === undefined ? slotsPerHost : Number(match[3]));
+    addHost(hosts, name, match[2] === undefined ? slotsPerHost : Number(match[2]), `${source} printed`);
   }
+  return listOf(hosts);
+}
+
+function addHost(hosts: Map<string, number>, name: string, slots: number, what: string): void {
+  const before = hosts.get(name);
+  if (before !== undefined && before !== slots)
+    throw new Error(`${what} ${name} with ${before} and with ${slots} slots`);
+  hosts.set(name, slots);
+}
+
+function listOf(hosts: ReadonlyMap<string, number>): PlanHost[] {
   return [...hosts].map(([name, slots]) => ({ name, slots })).filter(({ slots }) => slots > 0);
+}
+
+/** The function is the user's, and may throw anything. */
+function reasonOf(error: unknown): string {
+  return (error instanceof Error ? error.message : inspect(error)).replace(/\.$/, '');
 }
 
 interface ScriptError extends Error {

@@ -8,10 +8,11 @@ import { Writable } from 'node:stream';
 import { test } from 'node:test';
 import type { PlanHost } from '../../rendezvous/driver/plan.ts';
 import { parseCommandLine } from '../../settings/command-line.ts';
+import { elasticSettings, isElastic } from '../../settings/table/elastic.ts';
+import { settingsTable } from '../../settings/table.ts';
 import { ConsoleWriter } from '../output/console-writer.ts';
 import type { ElasticRequest } from './elastic-job.ts';
 import { elasticLimits, elasticRequest } from './elastic-request.ts';
-import { isElastic } from './is-elastic.ts';
 
 async function requestOf(
   args: readonly string[],
@@ -46,9 +47,38 @@ test('--min-np or a discovery script makes a job elastic; nothing else does (tes
   assert.equal(of('-np', '2', '--min-np', '1'), true);
   assert.equal(of('-np', '2', '--min-num-proc', '1'), true);
   assert.equal(of('-np', '2', '--host-discovery-script', './hosts.sh'), true);
-  assert.equal(of('-np', '2', '--max-np', '4', '--reset-limit', '3'), false);
   assert.equal(of('-np', '2'), false);
 });
+
+for (const [flag, ...values] of [
+  ['--max-np', '4'],
+  ['--slots-per-host', '2'],
+  ['--elastic-timeout', '9'],
+  ['--reset-limit', '3'],
+  ['--blacklist-cooldown-range', '1', '2'],
+  ['--spares', '1'],
+  ['--stopped-timeout', '1'],
+  ['--hang-timeout', '1'],
+] as const) {
+  test(`${flag} is rejected in a job that is not elastic, and its variable has no effect there`, () => {
+    const { env = '' } = settingsTable[settingOf(flag)];
+    const parse = (args: readonly string[], variables = {}) =>
+      parseCommandLine(['-np', '2', ...args, 'train.ts'], variables).settings;
+    assert.throws(() => parse([flag, ...values]), {
+      code: 'ERR_HVD_SETTING',
+      message: `ERR_HVD_SETTING: ${flag} is for elastic jobs. Add --min-np or --host-discovery-script, or remove it.`,
+    });
+    assert.equal(isElastic(parse([], { [env]: values.join(' ') })), false);
+    assert.equal(isElastic(parse(['--min-np', '1', flag, ...values])), true);
+  });
+}
+
+function settingOf(flag: string): keyof typeof elasticSettings {
+  const [[name] = ['']] = Object.entries(elasticSettings).filter(([, { flags }]) =>
+    flags?.some(({ names }) => (names as readonly string[]).includes(flag)),
+  );
+  return name as keyof typeof elasticSettings;
+}
 
 test('flags and their defaults become limits', async () => {
   const { request, hosts } = await requestOf(['-np', '2', '--min-np', '1', '--max-np', '3', '--spares', '1']);
@@ -73,30 +103,52 @@ test('every flag has its variable and its key in the config file', async (t) => 
   const folder = mkdtempSync(join(tmpdir(), 'horovod-test-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const file = join(folder, 'config.yaml');
-  writeFileSync(file, 'elastic:\n  min_np: 2\n  timeout: 30\n  cooldown_range: 2 8\n  reset_limit: 5\n');
+  writeFileSync(
+    file,
+    'elastic:\n  min_np: 2\n  max_np: 6\n  timeout: 30\n  cooldown_range: 2 8\n  reset_limit: 5\n  spares: 1\n' +
+      '  stopped_timeout: 3\n  hang_timeout: 4\n  slots_per_host: 7\n',
+  );
   const limitsOf = (args: readonly string[], env: NodeJS.ProcessEnv = {}) => {
     const { options, settings } = parseCommandLine([...args, 'train.ts'], env);
-    return elasticLimits(settings, options);
+    return { ...elasticLimits(settings, options), slotsPerHost: settings.slotsPerHost };
   };
   const fromFile = limitsOf(['-np', '2', '--config-file', file]);
   const fromFlags = limitsOf([
     ...['-np', '2', '--min-np', '2', '--elastic-timeout', '30'],
-    ...['--blacklist-cooldown-range', '2', '8', '--reset-limit', '5'],
+    ...['--blacklist-cooldown-range', '2', '8', '--reset-limit', '5', '--max-np', '6', '--spares', '1'],
+    ...['--stopped-timeout', '3', '--hang-timeout', '4', '--slots', '7'],
   ]);
   const fromVariables = limitsOf(['-np', '2'], {
     HOROVOD_ELASTIC_MIN_NP: '2',
     HOROVOD_ELASTIC_TIMEOUT: '30',
     HOROVOD_ELASTIC_COOLDOWN_RANGE: '2 8',
     HOROVOD_ELASTIC_RESET_LIMIT: '5',
+    HOROVOD_ELASTIC_MAX_NP: '6',
+    HOROVOD_ELASTIC_SPARES: '1',
+    HOROVOD_ELASTIC_STOPPED_TIMEOUT: '3',
+    HOROVOD_ELASTIC_HANG_TIMEOUT: '4',
+    HOROVOD_ELASTIC_SLOTS_PER_HOST: '7',
   });
   assert.deepEqual(fromFile.cooldown, { minMs: 2000, maxMs: 8000 });
-  assert.equal(fromFile.resetLimit, 5);
+  const { min, max, spares, resetLimit, stoppedTimeoutMs, hangTimeoutMs, slotsPerHost } = fromFile;
+  assert.deepEqual(
+    { min, max, spares, resetLimit, stoppedTimeoutMs, hangTimeoutMs, slotsPerHost },
+    {
+      min: 2,
+      max: 6,
+      spares: 1,
+      resetLimit: 5,
+      stoppedTimeoutMs: 3000,
+      hangTimeoutMs: 4000,
+      slotsPerHost: 7,
+    },
+  );
   assert.deepEqual(fromFlags, fromFile);
   assert.deepEqual(fromVariables, fromFile);
 });
 
 test('a flag with two values leaves the command alone', () => {
-  const parse = (...args: string[]) => parseCommandLine(args, {});
+  const parse = (...args: string[]) => parseCommandLine(['--min-np', '1', ...args], {});
   const joined = parse('--cooldown-range', '1', '2.5', '-np', '1', 'train.ts', '--cooldown-range', '3', '4');
   assert.deepEqual(joined.command, ['train.ts', '--cooldown-range', '3', '4']);
   assert.deepEqual(joined.settings.cooldown, { minMs: 1000, maxMs: 2500 });

@@ -9,7 +9,7 @@ import { type LaunchOptions, type Settings, settingsTable } from '../../settings
 import { isLocalHost } from '../hosts/local-host.ts';
 import { forwardingRules, type Launch, listedHosts, outputOf, sshOptions } from '../job-request.ts';
 import { CorePinning } from '../spawn/pin-cores.ts';
-import { HostDiscovery, scriptFinder } from './discovery.ts';
+import { functionFinder, HostDiscovery, scriptFinder } from './discovery.ts';
 import type { ElasticRequest } from './elastic-job.ts';
 import { fixedHosts, type HostSource } from './host-source.ts';
 
@@ -114,8 +114,13 @@ async function findHosts(
   const listed = listedHosts(options);
   if (hostDiscoveryScript !== undefined && listed !== undefined)
     throw settingError('--host-discovery-script cannot be used together with -H or --hostfile.');
-  if (listed === undefined && (hostDiscoveryScript !== undefined || discover !== undefined)) {
-    const find = discover ?? scriptFinder(hostDiscoveryScript ?? '', slotsPerHost);
+  if (discover !== undefined && listed !== undefined)
+    throw settingError('discover cannot be used together with hosts or a hostfile.');
+  if (hostDiscoveryScript !== undefined || discover !== undefined) {
+    const find =
+      discover === undefined
+        ? scriptFinder(hostDiscoveryScript ?? '', slotsPerHost)
+        : functionFinder(discover);
     const remoteNames = new Set<string>();
     const known = new Set<string>();
     const onFound = async (found: readonly PlanHost[]) => {

@@ -54,7 +54,7 @@ export function parseHostfile(text: string, path: string): Host[] {
 }
 
 /** Without brackets. Rejects names that look like options of ssh. */
-function hostName(text: string): string | undefined {
+export function hostName(text: string): string | undefined {
   if (/^\w[\w.-]*$/.test(text)) return text;
   const address = /^\[(.*)\]$/.exec(text)?.[1] ?? text;
   return isIPv6(address) ? address : undefined;

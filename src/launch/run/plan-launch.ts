@@ -7,9 +7,10 @@ import { driverSettings, launchOptions } from '../../settings/command-line.ts';
 import { processEnvironment } from '../../settings/environment.ts';
 import { readSettings } from '../../settings/read-settings.ts';
 import { settingError } from '../../settings/setting.ts';
+import { isElastic } from '../../settings/table/elastic.ts';
 import { settingsTable } from '../../settings/table.ts';
+import { describe } from '../../tensor/tensor.ts';
 import type { ElasticLaunch } from '../elastic/elastic-request.ts';
-import { isElastic } from '../elastic/is-elastic.ts';
 import { type Launch, listedHosts, planHosts } from '../job-request.ts';
 import { runNameVariable } from '../tensorboard/run-name.ts';
 import type { JobOptions } from './run.ts';
@@ -42,7 +43,13 @@ export async function planLaunch(request: ProgramLaunch): Promise<PlannedLaunch>
   if (outputFilename !== undefined && !isLocal(outputFilename)) {
     throw settingError(`${caller}: outputFilename is ${outputFilename}; expected a folder of this machine.`);
   }
+  if (discover !== undefined && typeof discover !== 'string' && typeof discover !== 'function')
+    throw settingError(
+      `${caller}: discover is ${describe(discover)}; expected the path of a script, or a function that returns [{ name, slots }].`,
+    );
   const isElasticLaunch = isElastic(settings) || discover !== undefined;
+  if (options.maxNp !== undefined && !isElasticLaunch)
+    throw settingError(`${caller}: maxNp is for elastic jobs. Add minNp or discover, or remove it.`);
   const processes = options.np ?? (isElasticLaunch ? options.minNp : undefined) ?? slotsOf(options);
   if (!Number.isSafeInteger(processes) || processes < 1) {
     throw settingError(`${caller}: np is ${processes}; expected an integer ≥ 1.`);

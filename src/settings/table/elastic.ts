@@ -19,6 +19,25 @@ export interface ElasticSettings {
   readonly elasticVerify: boolean;
 }
 
+export function isElastic({
+  minProcesses,
+  hostDiscoveryScript,
+}: Pick<ElasticSettings, 'minProcesses' | 'hostDiscoveryScript'>): boolean {
+  return minProcesses !== undefined || hostDiscoveryScript !== undefined;
+}
+
+/** Those that have no meaning in a job that is not elastic. */
+export const elasticOnly: readonly (keyof ElasticSettings)[] = [
+  'maxProcesses',
+  'slotsPerHost',
+  'elasticTimeoutMs',
+  'resetLimit',
+  'cooldown',
+  'spares',
+  'stoppedTimeoutMs',
+  'hangTimeoutMs',
+];
+
 /** A relative path is relative to where the flag was given. */
 const absolute = (text: string): string => (text === '' ? text : resolve(text));
 
