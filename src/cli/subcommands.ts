@@ -6,6 +6,9 @@ export const subcommands: readonly Subcommand[] = [
   lazy('status', 'Show what the ranks of running jobs are doing', async () => {
     return (await import('./status/command.ts')).statusCommand;
   }),
+  lazy('dashboard', 'Show a running job on a web page', async () => {
+    return (await import('./dashboard/command.ts')).dashboardCommand;
+  }),
   lazy('data', 'Write training data as TFRecord files', async () => {
     return (await import('./data/command.ts')).dataCommand;
   }),

@@ -26,6 +26,10 @@ export interface RemoteCall {
   readonly port?: number | undefined;
   readonly identityFile?: string | undefined;
   readonly environment: NodeJS.ProcessEnv;
+  /** For messages. Default: 'horovod status'. */
+  readonly caller?: string | undefined;
+  /** Ends the other command. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** For a test: the program and its arguments. */
@@ -44,23 +48,27 @@ export function remoteCall({ host, argv, port, identityFile, environment }: Remo
 /** Resolves to the exit code. */
 export function runOverSsh(call: RemoteCall, output: CommandOutput): Promise<number> {
   const { file, args } = remoteCall(call);
-  const child = spawn(file, args, { env: call.environment, stdio: ['ignore', 'pipe', 'pipe'] });
+  const { environment: env, caller = 'horovod status', signal: abort } = call;
+  const child = spawn(file, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const end = () => child.kill();
+  abort?.addEventListener('abort', end, { once: true });
   child.stdout.setEncoding('utf8').on('data', (text: string) => output.out(text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => output.error(text));
   return new Promise((resolve) => {
     child.once('error', (error) => {
-      output.error(`horovod status: cannot run ${file}: ${error.message}. Install an ssh client.\n`);
+      output.error(`${caller}: cannot run ${file}: ${error.message}. Install an ssh client.\n`);
       resolve(1);
     });
     child.once('close', (code, signal) => {
+      abort?.removeEventListener('abort', end);
       if (code === sshFailedCode) {
         output.error(
-          `horovod status: ${basename(file)} could not connect to ${call.host}, or lost the connection (see above). ` +
+          `${caller}: ${basename(file)} could not connect to ${call.host}, or lost the connection (see above). ` +
             `This must work without a password: ssh ${call.host} true\n`,
         );
       } else if (code === noPackageCode) {
         output.error(
-          `horovod status: ${call.host} needs Node 20.19 or later and this package at the same path as here.\n`,
+          `${caller}: ${call.host} needs Node 20.19 or later and this package at the same path as here.\n`,
         );
       }
       resolve(signal !== null || code === sshFailedCode || code === noPackageCode ? 1 : (code ?? 1));

@@ -1,6 +1,5 @@
 // horovodrun --dashboard: from its flags to a running dashboard, and what is done with it when the job has ended.
 
-import { spawn } from 'node:child_process';
 import type { JobFacts } from '../../observe/dashboard/messages.ts';
 import { settingError } from '../../settings/setting.ts';
 import {
@@ -11,6 +10,7 @@ import {
   settingsTable,
 } from '../../settings/table.ts';
 import { deferred } from '../deferred.ts';
+import { announce } from './announce.ts';
 import { JobDashboard } from './job-dashboard.ts';
 
 export interface DashboardLaunch {
@@ -22,8 +22,6 @@ export interface DashboardLaunch {
   readonly driverEnvironment: NodeJS.ProcessEnv;
   readonly say: (text: string) => void;
 }
-
-const loopback = /^(127\.\d+\.\d+\.\d+|::1|localhost)$/;
 
 /** Undefined: no flag asks for one. Throws ERR_HVD_SETTING for flags that do not go together, and where the port is in use. */
 export async function dashboardFromFlags(launch: DashboardLaunch): Promise<JobDashboard | undefined> {
@@ -43,17 +41,15 @@ export async function dashboardFromFlags(launch: DashboardLaunch): Promise<JobDa
     ranks: Math.max(settings.maxProcesses ?? 0, options.processes ?? settings.minProcesses ?? 1),
     settings: shownSettings(options, environment),
   });
-  say(`Dashboard: ${dashboard.url}`);
-  if (bind !== undefined && !loopback.test(bind))
-    say(
-      `The dashboard can be reached from other machines (--dashboard-bind ${bind}), without encryption: whoever reads along in the network sees what it shows${options.dashboardControl ? ', and can stop the job' : ''}.`,
-    );
-  const hub = driverEnvironment['JUPYTERHUB_SERVICE_PREFIX'];
-  if (hub !== undefined)
-    say(
-      `Behind JupyterHub with jupyter-server-proxy: ${hub}proxy/${dashboard.port}/${new URL(dashboard.url).search}. Start it with --dashboard-host and the name of the hub.`,
-    );
-  if (options.dashboardOpen) openBrowser(dashboard.url, driverEnvironment, say);
+  announce({
+    url: dashboard.url,
+    port: dashboard.port,
+    bind,
+    hasControl: options.dashboardControl,
+    opens: options.dashboardOpen,
+    environment: driverEnvironment,
+    say,
+  });
   return dashboard;
 }
 
@@ -101,17 +97,4 @@ export function shownSettings(
 
 function nameOf({ flags, env }: Setting<unknown>): string {
   return flags?.[0]?.names[0] ?? env ?? '';
-}
-
-/** It ends by itself. */
-function openBrowser(url: string, environment: NodeJS.ProcessEnv, say: (text: string) => void): void {
-  const isMac = process.platform === 'darwin';
-  if (!isMac && !environment['DISPLAY'] && !environment['WAYLAND_DISPLAY']) {
-    say('--open has no effect: there is no display here (DISPLAY and WAYLAND_DISPLAY are not set).');
-    return;
-  }
-  const program = isMac ? 'open' : 'xdg-open';
-  const child = spawn(program, [url], { detached: true, stdio: 'ignore', env: environment });
-  child.once('error', (error) => say(`--open has no effect: ${program} cannot be run (${error.message}).`));
-  child.unref();
 }

@@ -1,16 +1,15 @@
 // The dashboard of a job, in its launcher: a web server whose page shows what the ranks do and print. Ranks know nothing of it. Starting it may fail, with a message; once it runs, nothing of it can harm the job.
 
-import { writeFile } from 'node:fs/promises';
 import { Dashboard, type DashboardControl } from '../../observe/dashboard/dashboard.ts';
 import { launcherRank } from '../../observe/dashboard/log-ring.ts';
 import type { JobFacts } from '../../observe/dashboard/messages.ts';
-import { savedPage } from '../../observe/dashboard/page-files.ts';
 import { DashboardServer } from '../../observe/dashboard/server.ts';
 import type { JobView } from '../../observe/status/job-view.ts';
 import { secondsText } from '../../observe/status/rank-words.ts';
 import { packageVersion } from '../../settings/package.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 import type { OutputLine } from '../output/line-reader.ts';
+import { saveDashboard } from './announce.ts';
 
 export interface JobDashboardRequest {
   readonly command: readonly string[];
@@ -123,24 +122,19 @@ export class JobDashboard {
     this.#dashboard.logs.add(rank, stream, text);
   }
 
-  /** The job has ended with this exit code. */
-  finish(exitCode: number): void {
+  /** The job has ended with this exit code. `why`: it has failed. Default: what the launcher has said last. */
+  finish(exitCode: number, why: string = this.#lastSaid): void {
     const took = secondsText(Date.now() - this.#startedAt);
     const isSuccess = exitCode === 0;
     const text = isSuccess
       ? `All ranks have finished after ${took}.`
-      : this.#lastSaid || `The job has failed after ${took} with exit code ${exitCode}.`;
+      : why || `The job has failed after ${took} with exit code ${exitCode}.`;
     this.#dashboard.finish({ at: Date.now(), isSuccess, text });
   }
 
   /** Writes the page into one file, or says why that cannot be done. */
-  async save(file: string, say: (text: string) => void): Promise<void> {
-    try {
-      await writeFile(file, savedPage(this.#dashboard.state()));
-      say(`The dashboard is saved in ${file}.`);
-    } catch (error) {
-      say(`--dashboard-save ${file} cannot be written: ${(error as Error).message}.`);
-    }
+  save(file: string, say: (text: string) => void): Promise<void> {
+    return saveDashboard(this.#dashboard, file, say);
   }
 
   /** Browsers get the last message; then the port is free. */

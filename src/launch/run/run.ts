@@ -3,6 +3,7 @@
 
 import type { JobView } from '../../observe/status/job-view.ts';
 import type { TransportChoice } from '../../settings/table.ts';
+import type { DashboardChoice } from '../dashboard/for-program.ts';
 
 export type { JobView };
 
@@ -53,6 +54,8 @@ export interface JobOptions {
 }
 
 export interface RunOptions<A extends readonly unknown[] = readonly unknown[]> extends JobOptions {
+  /** Show the job on a web page, like --dashboard of horovodrun. Its URL is printed on stderr. */
+  dashboard?: boolean | DashboardChoice | undefined;
   /** Arguments of the function, the same on every rank. They must be cloneable (no functions). */
   args?: A | undefined;
 }

@@ -9,6 +9,7 @@ import type { Store } from '../../rendezvous/store/store.ts';
 import { TcpStoreServer } from '../../rendezvous/store/tcp-store-server.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
 import { settingsTable } from '../../settings/table.ts';
+import type { JobDashboard } from '../dashboard/job-dashboard.ts';
 import type { ElasticJob } from '../elastic/elastic-job.ts';
 import { Job } from '../job.ts';
 import { jobRequest, type Launch } from '../job-request.ts';
@@ -17,7 +18,7 @@ import { type Collection, collectElastic } from './collect-elastic.ts';
 import { aborted, failureOf, type RankOutcome, withoutResult } from './failures.ts';
 import { JobWatch, lineListener } from './job-watch.ts';
 import { decodeOutcome } from './outcome.ts';
-import { planLaunch } from './plan-launch.ts';
+import { type PlannedLaunch, planLaunch } from './plan-launch.ts';
 import type { RunOptions } from './run.ts';
 import { callKey, getBytes, outcomeKey, putBytes, runJobId } from './store-bytes.ts';
 import { writerTo } from './writer-to.ts';
@@ -43,7 +44,7 @@ export async function startRun(target: unknown, options: RunOptions): Promise<un
   if (signal?.aborted) throw aborted(signal);
   const call = encodeCall(target, options.args ?? []);
   const remarks: string[] = [];
-  const job = await startJob(options, remarks);
+  const { job, dashboard } = await startJob(options, remarks, titleOf(target));
   const onAbort = () => job.interrupt('SIGTERM');
   signal?.addEventListener('abort', onAbort, { once: true });
   // The signal may have come while the job was starting.
@@ -52,19 +53,30 @@ export async function startRun(target: unknown, options: RunOptions): Promise<un
   watch.begin(() => job.look());
   try {
     const collection = { call, signal, remarks };
-    return await ('workers' in job ? collectElastic(job, collection) : collect(job, collection));
+    const values = await ('workers' in job ? collectElastic(job, collection) : collect(job, collection));
+    dashboard?.finish(0);
+    return values;
+  } catch (error) {
+    dashboard?.finish(1, (error as Error).message);
+    throw error;
   } finally {
     signal?.removeEventListener('abort', onAbort);
     watch.end();
+    await dashboard?.close();
   }
 }
 
-async function startJob(options: RunOptions, remarks: string[]): Promise<RunJob | ElasticJob> {
+interface Begun {
+  readonly job: RunJob | ElasticJob;
+  readonly dashboard: JobDashboard | undefined;
+}
+
+async function startJob(options: RunOptions, remarks: string[], title: string): Promise<Begun> {
   const say = (text: string) => {
     remarks.push(text);
     if (options.verbose === true) process.stderr.write(`horovod.run: ${text}\n`);
   };
-  const { kind, launch } = await planLaunch({
+  const planned = await planLaunch({
     caller: 'run',
     options,
     command: [rankScript()],
@@ -73,12 +85,39 @@ async function startJob(options: RunOptions, remarks: string[]): Promise<RunJob 
     say,
     onLine: lineListener(options.onOutput, warn),
   });
+  const { dashboard: wanted = false } = options;
+  if (wanted === false) return { job: await startPlanned(planned), dashboard: undefined };
+  const { startProgramDashboard } = await import('../dashboard/for-program.ts');
+  const about = { title, caller: 'run' };
+  const { dashboard, launch } = await startProgramDashboard(
+    planned.launch,
+    wanted === true ? {} : wanted,
+    about,
+  );
+  try {
+    warn(`Dashboard: ${dashboard.url}`);
+    const job = await startPlanned({ ...planned, launch } as PlannedLaunch);
+    dashboard.show(job, () => remarks.push('the page of the dashboard stops the job.'));
+    return { job, dashboard };
+  } catch (error) {
+    await dashboard.close();
+    throw error;
+  }
+}
+
+async function startPlanned({ kind, launch }: PlannedLaunch): Promise<RunJob | ElasticJob> {
   if (kind === 'elastic') {
     const { startElasticJob } = await import('../elastic/start.ts');
     return startElasticJob(launch);
   }
   if (launch.settings.transport === 'mpi') return startWithMpirun(launch);
   return withSize(await Job.start(jobRequest(launch)), launch.plan.slots.length);
+}
+
+/** What the page of its dashboard calls it. */
+function titleOf(target: unknown): string {
+  if (typeof target !== 'function') return `run(${String(target)})`;
+  return target.name === '' ? 'run()' : `run(${target.name})`;
 }
 
 /** What the user has to know in any case. */

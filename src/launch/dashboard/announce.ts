@@ -1,0 +1,61 @@
+// What users are told about a dashboard that has started, and its page as a file.
+
+import { spawn } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import type { Dashboard } from '../../observe/dashboard/dashboard.ts';
+import { savedPage } from '../../observe/dashboard/page-files.ts';
+
+export interface Announcement {
+  /** With the token. */
+  readonly url: string;
+  readonly port: number;
+  readonly bind: string | undefined;
+  readonly hasControl: boolean;
+  /** Open a browser. */
+  readonly opens: boolean;
+  readonly environment: NodeJS.ProcessEnv;
+  readonly say: (text: string) => void;
+}
+
+const loopback = /^(127\.\d+\.\d+\.\d+|::1|localhost)$/;
+
+export function announce({ url, port, bind, hasControl, opens, environment, say }: Announcement): void {
+  say(`Dashboard: ${url}`);
+  if (bind !== undefined && !loopback.test(bind))
+    say(
+      `Other machines can reach the dashboard at ${bind}, without encryption: whoever reads along in the network sees what it shows${hasControl ? ', and can stop the job' : ''}.`,
+    );
+  const hub = environment['JUPYTERHUB_SERVICE_PREFIX'];
+  if (hub !== undefined)
+    say(
+      `Behind JupyterHub, with jupyter-server-proxy: ${hub}proxy/${port}/${new URL(url).search}. The name of the hub must be given with --dashboard-host.`,
+    );
+  if (opens) openBrowser(url, environment, say);
+}
+
+/** It ends by itself. */
+function openBrowser(url: string, environment: NodeJS.ProcessEnv, say: (text: string) => void): void {
+  const isMac = process.platform === 'darwin';
+  if (!isMac && !environment['DISPLAY'] && !environment['WAYLAND_DISPLAY']) {
+    say('--open has no effect: there is no display here (DISPLAY and WAYLAND_DISPLAY are not set).');
+    return;
+  }
+  const program = isMac ? 'open' : 'xdg-open';
+  const child = spawn(program, [url], { detached: true, stdio: 'ignore', env: environment });
+  child.once('error', (error) => say(`--open has no effect: ${program} cannot be run (${error.message}).`));
+  child.unref();
+}
+
+/** Writes the page into one file, or says why that cannot be done. */
+export async function saveDashboard(
+  dashboard: Dashboard,
+  file: string,
+  say: (text: string) => void,
+): Promise<void> {
+  try {
+    await writeFile(file, savedPage(dashboard.state()));
+    say(`The dashboard is saved in ${file}.`);
+  } catch (error) {
+    say(`The dashboard cannot be saved in ${file}: ${(error as Error).message}.`);
+  }
+}
