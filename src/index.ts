@@ -60,6 +60,7 @@ export type { ShardOptions, Uneven } from './data/uneven.ts';
 export * as elastic from './elastic/index.ts';
 export { type ErrorCode, HorovodError, type HorovodErrorDetails } from './errors.ts';
 export {
+  type DashboardChoice,
   type DiscoveredHost,
   type JobOptions,
   type JobView,

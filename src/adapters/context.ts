@@ -52,6 +52,8 @@ export interface AdapterContext extends OperationRunner {
   exchangeCheckSync(key: string, text: string, set?: ProcessSet): readonly string[] | undefined;
   /** Where in its training this rank is, for errors that compare the ranks. */
   readonly steps: {
+    /** That have ended. */
+    readonly step: number;
     /** A training step begins, or its gradients are about to be reduced. */
     begin(): void;
     /** Counted from 1. */
@@ -97,6 +99,31 @@ export function trainingSteps(): AdapterContext['steps'] | undefined {
 export function showMetrics(metrics: Readonly<Record<string, number>>): void {
   const shown = openContext()?.status.metrics;
   if (shown !== undefined) for (const [name, value] of Object.entries(metrics)) shown.keep(name, value);
+}
+
+/** How far fit() has come, for those who watch the job. */
+export interface FitPosition {
+  /** From 1. */
+  readonly epoch: number;
+  readonly epochs: number;
+  /** Undefined: not known. */
+  readonly stepsLeft: number | undefined;
+}
+
+/** Shows in `horovod status` and the dashboard how long training will go on. */
+export function showPosition({ epoch, epochs, stepsLeft }: FitPosition): void {
+  const context = openContext();
+  const stepOf = stepsLeft === undefined ? undefined : (context?.steps.step ?? 0) + stepsLeft;
+  context?.status.set({ epoch, epochs, stepOf });
+}
+
+/** This rank has written a checkpoint. */
+export function showCheckpoint(location: string | URL): void {
+  // What follows the path of a URL may be a password or a token.
+  const path = String(location)
+    .replace(/[?#].*$/, '')
+    .replace(/:\/\/[^/@]*@/, '://');
+  openContext()?.status.set({ checkpoint: { path, at: Date.now() } });
 }
 
 /** How many ranks reduce together with this one; 1 if this rank is alone or not a member of the process set. */

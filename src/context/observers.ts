@@ -9,6 +9,7 @@ import { channelsOf, type ObservedRank } from '../observe/observed-rank.ts';
 import { Peers } from '../observe/stalls/peers.ts';
 import { StallWatch } from '../observe/stalls/stall-watch.ts';
 import { DataWatch } from '../observe/status/data-watch.ts';
+import { ExposedTime } from '../observe/status/exposed-time.ts';
 import { pendingList } from '../observe/status/pending-list.ts';
 import { StatusWriter } from '../observe/status/status-writer.ts';
 import { StragglerWatch } from '../observe/stragglers/straggler-watch.ts';
@@ -68,5 +69,7 @@ export function createObservers(watched: ObservedRank, parts: ContextParts): Con
     block: parts.timelineBlock,
   });
   dumper.listen();
-  return { recorder, status, timeline, data, all: [recorder, status, dumper, stalls, stragglers, timeline] };
+  const exposed = new ExposedTime(status);
+  const all = [recorder, status, dumper, stalls, stragglers, exposed, timeline];
+  return { recorder, status, timeline, data, all };
 }

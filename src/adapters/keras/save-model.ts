@@ -3,7 +3,7 @@
 import * as tf from '@tensorflow/tfjs';
 import type { DataState } from '../../data/order/state.ts';
 import { HorovodError } from '../../errors.ts';
-import { rank } from '../context.ts';
+import { rank, showCheckpoint } from '../context.ts';
 import { errorFeedbackOf, gatherErrorFeedback } from '../tensorflow/optimizer/error-feedback.ts';
 import { shardingOf } from '../tensorflow/optimizer/sharded/state.ts';
 import { errorFeedbackBytes } from './model-files/error-feedback-file.ts';
@@ -38,6 +38,7 @@ export async function saveModel(
   }
   const handler = isPlace ? fileHandler(location, { errorFeedback: kept, data }) : location;
   await disposingCopies(model.optimizer, () => model.save(handler, { includeOptimizer }));
+  if (isPlace) showCheckpoint(location);
 }
 
 /** Disposes of what model.save() leaks: the number of steps, which getWeights() makes as a tensor. */

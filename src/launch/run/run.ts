@@ -5,7 +5,7 @@ import type { JobView } from '../../observe/status/job-view.ts';
 import type { TransportChoice } from '../../settings/table.ts';
 import type { DashboardChoice } from '../dashboard/for-program.ts';
 
-export type { JobView };
+export type { DashboardChoice, JobView };
 
 export interface DiscoveredHost {
   readonly name: string;

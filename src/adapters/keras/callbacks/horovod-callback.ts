@@ -13,6 +13,7 @@ import {
   logOfRankZero,
   rank,
   showMetrics,
+  showPosition,
   size,
   trainingSteps,
 } from '../../context.ts';
@@ -35,6 +36,10 @@ export interface FitShare {
   isRest: boolean;
   /** Ends what was set for one step only. A commit calls it: it may come before the other callbacks hear of the end of the batch. */
   readonly endStep: Set<() => void>;
+  /** Steps before this epoch. */
+  stepsBefore: number;
+  /** Gradients of several batches may make one step. */
+  batchesPerStep: number;
 }
 
 const shareKey = Symbol('horovod.fit');
@@ -42,7 +47,13 @@ const shareKey = Symbol('horovod.fit');
 /** fit() gives all its callbacks the same object of parameters. */
 export function shareOf(callback: HorovodCallback): FitShare {
   const params = (callback.params ?? {}) as { [shareKey]?: FitShare };
-  params[shareKey] ??= { batchesBefore: 0, isRest: false, endStep: new Set() };
+  params[shareKey] ??= {
+    batchesBefore: 0,
+    isRest: false,
+    endStep: new Set(),
+    stepsBefore: 0,
+    batchesPerStep: 1,
+  };
   return params[shareKey];
 }
 
@@ -52,6 +63,7 @@ const turnEveryMs = 125;
 export abstract class HorovodCallback extends tf.Callback {
   protected readonly membership: Membership;
   #lastTurnAt = performance.now();
+  #epoch = 0;
   #hasModel = true;
 
   constructor(membership: Membership = { rank, size }) {
@@ -86,6 +98,9 @@ export abstract class HorovodCallback extends tf.Callback {
   /** Subclasses that override it call it, first. */
   override async onEpochBegin(epoch: number, _logs?: FitLogs): Promise<void> {
     trainingSteps()?.beginEpoch(epoch + 1);
+    this.#epoch = epoch;
+    shareOf(this).stepsBefore = trainingSteps()?.step ?? 0;
+    this.#showPosition(0);
   }
 
   /** Subclasses that override it call it, first. */
@@ -113,8 +128,35 @@ export abstract class HorovodCallback extends tf.Callback {
     if (performance.now() - this.#lastTurnAt < turnEveryMs) return;
     const { batch: _batch, size: _size, ...metrics } = await readLogs(logs);
     showMetrics(metrics);
+    this.#showPosition(batch + 1);
     await new Promise((resolve) => setImmediate(resolve));
     this.#lastTurnAt = performance.now();
+  }
+
+  /** Shows where fit() is, after so many batches of this epoch. */
+  #showPosition(batches: number): void {
+    const { epochs } = (this.params ?? {}) as { epochs?: number };
+    const steps = trainingSteps();
+    if (epochs === undefined || steps === undefined) return;
+    const share = shareOf(this);
+    const perEpoch = this.batchesPerEpoch();
+    // The first epoch may be the rest of one, after which whole ones follow.
+    const wholeEpoch = (perEpoch ?? 0) + (share.isRest ? share.batchesBefore : 0);
+    const left = (perEpoch ?? 0) - batches + (epochs - this.#epoch - 1) * wholeEpoch;
+    const stepsDone = steps.step - share.stepsBefore;
+    if (stepsDone > 0) share.batchesPerStep = Math.max(1, Math.round(batches / stepsDone));
+    showPosition({
+      epoch: this.#epoch + 1,
+      epochs,
+      stepsLeft: perEpoch === undefined ? undefined : Math.round(Math.max(left, 0) / share.batchesPerStep),
+    });
+  }
+
+  /** As far as fit() knows. */
+  protected batchesPerEpoch(): number | undefined {
+    const { steps, samples, batchSize } = (this.params ?? {}) as Record<string, number | null | undefined>;
+    if (steps) return steps;
+    return samples && batchSize ? Math.ceil(samples / batchSize) : undefined;
   }
 
   /** The optimizer of the model being trained. */

@@ -67,7 +67,7 @@ export class ProgressCallback extends HorovodCallback {
     this.#steps += 1;
     this.#doneBefore = this.#done;
     this.#done = { samples: this.#done.samples + Number(logs['size'] ?? 0), at: now };
-    const isDue = now - this.#shownAt >= this.#intervalMs && this.#steps !== this.#stepsPerEpoch();
+    const isDue = now - this.#shownAt >= this.#intervalMs && this.#steps !== this.batchesPerEpoch();
     if (isDue && this.membership.rank() === 0) {
       this.#shownAt = now;
       await this.#show(logs['loss']);
@@ -92,7 +92,7 @@ export class ProgressCallback extends HorovodCallback {
 
   async #show(loss: FitLogs[string] | undefined): Promise<void> {
     const seconds = (this.#now() - this.#epochBeganAt) / 1000;
-    const steps = this.#stepsPerEpoch();
+    const steps = this.batchesPerEpoch();
     const lossText = loss === undefined ? '' : `loss ${formatGeneral(await readLogValue(loss), 4)}`;
     const left =
       steps === undefined ? '' : `ETA ${formatDuration((seconds / this.#steps) * (steps - this.#steps))}`;
@@ -124,12 +124,6 @@ export class ProgressCallback extends HorovodCallback {
     if (samples === 0) return '';
     const perSecond = (samples * this.membership.size()) / ((at - this.#epochBeganAt) / 1000);
     return `${formatRate(perSecond)} ${this.#unit}/s`;
-  }
-
-  #stepsPerEpoch(): number | undefined {
-    const { steps, samples, batchSize } = this.params as Record<string, number | null | undefined>;
-    if (steps) return steps;
-    return samples && batchSize ? Math.ceil(samples / batchSize) : undefined;
   }
 }
 
