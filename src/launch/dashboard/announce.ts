@@ -3,7 +3,7 @@
 import { spawn } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import type { Dashboard } from '../../observe/dashboard/dashboard.ts';
-import { savedPage } from '../../observe/dashboard/page-files.ts';
+import { savedPage } from '../../observe/dashboard/saved-page.ts';
 
 export interface Announcement {
   /** With the token. */

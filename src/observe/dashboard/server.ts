@@ -9,7 +9,8 @@ import { EventStreams } from './event-streams.ts';
 import { Guard, protectiveHeaders } from './guard.ts';
 import { type LogQuery, launcherRank } from './log-ring.ts';
 import type { LogPage } from './messages.ts';
-import { type PageFile, readPageFile, savedPage } from './page-files.ts';
+import { type PageFile, readPageFile } from './page-files.ts';
+import { savedPage } from './saved-page.ts';
 
 export interface DashboardServerOptions {
   /** 0: any free one. */

@@ -1,6 +1,6 @@
 // A chart of uPlot that follows the theme and the width of its place, keeps a zoom while data arrives, and says in words what it shows.
 
-import { clock, count } from './figures.ts';
+import { clock, count, logTick, tick } from './figures.ts';
 import type { Theme } from './theme.ts';
 import { type Plot, type PlotAxis, type PlotData, plotConstructor } from './uplot-types.ts';
 
@@ -20,7 +20,8 @@ export interface ChartOptions {
   /** y begins at zero. */
   readonly fromZero: boolean;
   readonly lines: readonly ChartLine[];
-  readonly formatY: (value: number) => string;
+  /** After the numbers of its axis, with a space. */
+  readonly unit: string;
   /** The point under the cursor, undefined beside the chart. */
   readonly onCursor: (index: number | undefined) => void;
 }
@@ -76,7 +77,7 @@ export class Chart {
   }
 
   #create(): void {
-    const { height, x, isLog, fromZero, lines, formatY, onCursor } = this.#options;
+    const { height, x, isLog, fromZero, lines, unit, onCursor } = this.#options;
     const formatX = x === 'time' ? (value: number) => clock(value * 1000) : count;
     const Plot = plotConstructor();
     this.#plot = new Plot(
@@ -112,7 +113,9 @@ export class Chart {
             size: 54,
             space: 26,
             values: (_, splits) =>
-              splits.map((value) => (isTooMany(value, splits, isLog) ? '' : formatY(value))),
+              splits.map((value) =>
+                isTooMany(value, splits, isLog) ? '' : ticks(value, splits, isLog) + unit,
+              ),
           },
         ],
         hooks: {
@@ -142,6 +145,11 @@ export class Chart {
       gap: 4,
     };
   }
+}
+
+/** All of an axis with the same number of decimals. */
+function ticks(value: number, splits: readonly number[], isLog: boolean): string {
+  return isLog ? logTick(value) : tick(value, (splits[1] ?? 1) - (splits[0] ?? 0));
 }
 
 /** A log axis has lines at 1, 2, 3 …; numbers only at powers of ten and, if these are few, at 2 and 5. */

@@ -30,7 +30,7 @@ export class CommunicationView {
   constructor(theme: Theme, selection: Selection) {
     this.#selection = selection;
     this.#chart = new Chart(find('communication-chart'), theme, {
-      height: 200,
+      height: 230,
       x: 'time',
       isLog: false,
       fromZero: true,
@@ -38,7 +38,7 @@ export class CommunicationView {
       lines: parts
         .map(({ part, label }) => ({ label, colour: `--${part}`, width: 0, isArea: true }))
         .reverse(),
-      formatY: (value) => (value === 0 ? '0' : milliseconds(value)),
+      unit: ' ms',
       onCursor: (index) => this.#say(index),
     });
     for (const { part, label } of parts) {

@@ -59,6 +59,21 @@ export function metric(value: number | string): string {
   return value.toFixed(size >= 1000 ? 1 : size >= 10 ? 2 : size >= 1 ? 3 : 4);
 }
 
+/** A number of an axis whose neighbours are `gap` apart. */
+export function tick(value: number, gap: number): string {
+  if (value === 0) return '0';
+  if (Math.abs(value) >= 1e6 || gap < 1e-5) return value.toExponential(1);
+  const decimals = Math.max(0, Math.ceil(-Math.log10(gap) - 1e-9));
+  // 0.25 has one more than 0.1 of the same size.
+  const isExact = Math.abs(gap * 10 ** decimals - Math.round(gap * 10 ** decimals)) < 1e-6;
+  return value.toFixed(isExact ? decimals : decimals + 1);
+}
+
+/** A number of a logarithmic axis: 0.002, 1e-5. */
+export function logTick(value: number): string {
+  return value < 0.001 || value >= 1e6 ? value.toExponential(0) : String(Number(value.toPrecision(1)));
+}
+
 /** The time of day where the browser is: 14:03:09. */
 export function clock(at: number): string {
   const date = new Date(at);

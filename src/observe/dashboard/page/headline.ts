@@ -1,9 +1,9 @@
 // The head of the page: what is going on in words, how far the job is, and how it ended. Who listens instead of looking hears of it
 // when the words change, not with every figure.
 
-import type { Tone } from '../messages.ts';
+import type { RankSample, Tone } from '../messages.ts';
 import { element, find, setChildren, setText } from './dom.ts';
-import { count, duration, percent, rate } from './figures.ts';
+import { count, duration, milliseconds, percent, rate } from './figures.ts';
 import type { History } from './history.ts';
 import type { ConnectionState } from './stream.ts';
 
@@ -107,6 +107,7 @@ export class HeadlineView {
       ],
       ['elapsed', job && duration((until - job.startedAt) / 1000)],
       ['samples/s', head && rate(head.samplesPerSecond)],
+      ['step time', stepTime(latest?.ranks)],
       [
         'exposed communication',
         head?.exposedShare === undefined ? undefined : `${percent(head.exposedShare)} of a step`,
@@ -148,4 +149,10 @@ export class HeadlineView {
 
 function sentence(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** The longest of all: the others wait for it. */
+function stepTime(ranks: readonly RankSample[] = []): string | undefined {
+  const times = ranks.flatMap(({ stepMs }) => stepMs ?? []);
+  return times.length === 0 ? undefined : milliseconds(Math.max(...times));
 }

@@ -17,6 +17,13 @@ export interface HeatCells {
   readonly high: number;
 }
 
+/** What is slow now is seen in this part of the time. */
+const latestShare = 0.15;
+/** Above the middle rank. */
+const standsOut = 1.15;
+/** The colours span at least this factor. */
+const minSpan = 1.4;
+
 export function measureOf(rank: RankSample, measure: Measure): number | undefined {
   const { stepMs, waitMs } = rank;
   if (measure === 'step') return stepMs;
@@ -53,33 +60,36 @@ export function heatCells(samples: readonly Sample[], measure: Measure, columns:
   });
   const values = sums.map((sum, cell) => sum / (counts[cell] as number));
   const known = values.filter((value) => !Number.isNaN(value)).sort();
-  return {
-    ranks,
-    columns,
-    from,
-    to,
-    values,
-    low: known[Math.floor((known.length - 1) * 0.02)] ?? 0,
-    high: known[Math.ceil((known.length - 1) * 0.98)] ?? 0,
-  };
+  const low = known[Math.floor((known.length - 1) * 0.02)] ?? 0;
+  const most = known[Math.ceil((known.length - 1) * 0.98)] ?? 0;
+  const slowest = Math.max(0, ...latestMeans({ ranks, columns, values }).map(({ value }) => value));
+  // One slow rank of many is less than the outermost values, and what is nearly the same gets nearly the same colour.
+  const high = Math.max(most, slowest, low * minSpan);
+  return { ranks, columns, from, to, values, low, high };
 }
 
-/** The slowest rank of the latest columns, if it stands out: 15 % above the middle one. */
-export function slowestOf(
-  cells: HeatCells,
-  lastColumns: number,
-): { rank: number; value: number; middle: number } | undefined {
-  const { ranks, columns, values } = cells;
-  const means = ranks.flatMap((rank, row) => {
-    const latest = values.slice(row * columns + Math.max(0, columns - lastColumns), (row + 1) * columns);
-    const known = latest.filter((value) => !Number.isNaN(value));
+/** The slowest rank of the latest columns, if it stands out. */
+export function slowestOf(cells: HeatCells): { rank: number; value: number; middle: number } | undefined {
+  const sorted = latestMeans(cells).sort((a, b) => a.value - b.value);
+  const last = sorted.at(-1);
+  const middle = sorted[Math.floor((sorted.length - 1) / 2)]?.value ?? 0;
+  if (last === undefined || sorted.length < 2 || last.value <= middle * standsOut) return undefined;
+  return { ...last, middle };
+}
+
+/** Of each rank that is known there, over the latest columns. */
+function latestMeans({
+  ranks,
+  columns,
+  values,
+}: Pick<HeatCells, 'ranks' | 'columns' | 'values'>): { rank: number; value: number }[] {
+  const latest = Math.ceil(columns * latestShare);
+  return ranks.flatMap((rank, row) => {
+    const known = values
+      .slice((row + 1) * columns - latest, (row + 1) * columns)
+      .filter((value) => !Number.isNaN(value));
     return known.length === 0
       ? []
       : [{ rank, value: known.reduce((sum, each) => sum + each, 0) / known.length }];
   });
-  if (means.length < 2) return undefined;
-  const sorted = means.sort((a, b) => a.value - b.value);
-  const middle = sorted[Math.floor((sorted.length - 1) / 2)]?.value ?? 0;
-  const { rank, value } = sorted.at(-1) as (typeof sorted)[number];
-  return value > middle * 1.15 ? { rank, value, middle } : undefined;
 }

@@ -12,8 +12,6 @@ const leftPx = 44;
 const bottomPx = 20;
 const columnPx = 5;
 const scaleSteps = ['--heat-0', '--heat-1', '--heat-2', '--heat-3', '--heat-4'];
-/** The slowest rank is that of the latest part of the picture. */
-const latestShare = 0.15;
 
 export class HeatMap {
   readonly #canvas = find<HTMLCanvasElement>('heat-map');
@@ -86,11 +84,14 @@ export class HeatMap {
     pen.font = '11px system-ui, sans-serif';
     pen.textBaseline = 'middle';
     const every = Math.ceil(14 / rowPx);
+    const chosen = ranks.indexOf(this.#selection.rank ?? Number.NaN);
     ranks.forEach((rank, row) => {
-      const isSelected = rank === this.#selection.rank;
+      const isSelected = row === chosen;
+      const isCrowded = chosen >= 0 && !isSelected && Math.abs(row - chosen) < every;
       pen.fillStyle = this.#theme.colour(isSelected ? '--ink' : '--soft');
       pen.textAlign = 'right';
-      if (row % every === 0 || isSelected) pen.fillText(String(rank), leftPx - 8, row * rowPx + rowPx / 2);
+      if (isSelected || (row % every === 0 && !isCrowded))
+        pen.fillText(String(rank), leftPx - 8, row * rowPx + rowPx / 2);
       if (isSelected) this.#outline(pen, leftPx, row * rowPx, width - leftPx, rowPx);
     });
     this.#paintTimes(pen, cells, width, height);
@@ -142,7 +143,7 @@ export class HeatMap {
   }
 
   #saySlowest(cells: HeatCells): void {
-    const slowest = slowestOf(cells, Math.ceil(cells.columns * latestShare));
+    const slowest = slowestOf(cells);
     const words = this.#measure.value === 'wait' ? 'waits longest' : 'is slowest';
     const text =
       slowest === undefined

@@ -6,6 +6,9 @@ import { bytes, clock, percent } from './figures.ts';
 import type { History } from './history.ts';
 import { safeHref } from './links.ts';
 
+/** Memory that is nearly used up. */
+const fullShare = 0.92;
+
 export class HostsView {
   #shown = '';
 
@@ -60,7 +63,8 @@ export function hostGauges({ processors, memory, gpus, warning }: HostUse): HTML
   }
   if (memory !== undefined) {
     const used = memory.totalBytes - memory.availableBytes;
-    gauges.push(gauge('memory', used / memory.totalBytes, `${bytes(used)} of ${bytes(memory.totalBytes)}`));
+    const share = used / memory.totalBytes;
+    gauges.push(gauge('memory', share, `${bytes(used)} of ${bytes(memory.totalBytes)}`, share > fullShare));
   }
   for (const { index, name, busyShare, usedBytes, totalBytes } of gpus) {
     const use = busyShare === undefined ? '' : percent(busyShare);
@@ -76,12 +80,12 @@ export function hostGauges({ processors, memory, gpus, warning }: HostUse): HTML
   return gauges;
 }
 
-function gauge(name: string, share: number, text: string): HTMLElement {
+function gauge(name: string, share: number, text: string, isFull = false): HTMLElement {
   const done = element('i');
   done.style.width = `${Math.round(Math.max(0, Math.min(1, share)) * 100)}%`;
   const bar = element(
     'span',
-    { class: share > 0.92 ? 'meter full' : 'meter', attributes: { 'aria-hidden': 'true' } },
+    { class: isFull ? 'meter full' : 'meter', attributes: { 'aria-hidden': 'true' } },
     done,
   );
   return element(

@@ -84,7 +84,7 @@ export class MetricsView {
       isLog: this.#logAxis.checked,
       fromZero: false,
       lines,
-      formatY: metric,
+      unit: '',
       onCursor: (index) => {
         const known = this.#places.get(curve.name);
         if (known !== undefined) this.#say(known, index);

@@ -5,6 +5,7 @@ import type { RankSample, Sample } from '../messages.ts';
 import { element, find, setChildren, setText, setTitle } from './dom.ts';
 import { bytes, cores, count, metric, milliseconds, rankName, rate } from './figures.ts';
 import { toneSigns } from './headline.ts';
+import { measureOf } from './heat-cells.ts';
 import type { History } from './history.ts';
 import { hostGauges } from './hosts.ts';
 import type { Selection } from './selection.ts';
@@ -29,7 +30,7 @@ const columns: readonly { readonly name: string; readonly class: string; readonl
   { name: 'State', class: 'words' },
   { name: 'Step', class: 'number minor' },
   { name: 'Step time', class: 'number' },
-  { name: 'Last minutes', class: 'spark' },
+  { name: 'Last minute', class: 'spark', title: 'Step time; filled: without waiting for other ranks' },
   { name: 'Waits', class: 'number', title: 'Waiting for other ranks, per step' },
   { name: 'Exposed', class: 'number minor', title: 'Communication that computing does not hide, per step' },
   { name: 'Samples/s', class: 'number minor' },
@@ -37,6 +38,10 @@ const columns: readonly { readonly name: string; readonly class: string; readonl
   { name: 'Memory', class: 'number minor', title: 'Resident memory of this process' },
 ];
 const sparkPoints = 60;
+/** The head of the table stays above the rows. */
+const headPx = 30;
+/** Named above the table. */
+const maxProblems = 6;
 
 export class RanksTable {
   readonly #selection: Selection;
@@ -60,7 +65,7 @@ export class RanksTable {
     this.#problemsOnly.addEventListener('change', () => this.#draw());
     selection.onChange((rank) => {
       this.#draw();
-      if (rank !== undefined) this.#rows.get(rank)?.row.scrollIntoView({ block: 'nearest' });
+      if (rank !== undefined) this.#reveal(rank);
     });
   }
 
@@ -77,6 +82,7 @@ export class RanksTable {
       ({ tone, rank }) =>
         !this.#problemsOnly.checked || tone === 'bad' || tone === 'slow' || rank === this.#selection.rank,
     );
+    this.#showProblems(latest.ranks);
     const recent = samples.slice(-sparkPoints);
     const longest = Math.max(0, ...recent.flatMap(({ ranks }) => ranks.map(({ stepMs = 0 }) => stepMs)));
     const hosts = [...new Set(shown.map(({ host }) => host))];
@@ -87,6 +93,45 @@ export class RanksTable {
     setChildren(this.#body, rows);
     const known = new Set(latest.ranks.map(({ rank }) => rank));
     for (const rank of this.#rows.keys()) if (!known.has(rank)) this.#rows.delete(rank);
+  }
+
+  /** Scrolls the table, not the page: the click may have been elsewhere. */
+  #reveal(rank: number): void {
+    const row = this.#rows.get(rank)?.row;
+    const place = find('ranks-scroll');
+    if (row === undefined) return;
+    const from = row.offsetTop - headPx;
+    const to = row.offsetTop + row.offsetHeight + this.#details.offsetHeight;
+    if (from < place.scrollTop) place.scrollTop = from;
+    else if (to > place.scrollTop + place.clientHeight)
+      place.scrollTop = Math.min(from, to - place.clientHeight);
+  }
+
+  /** Above the table, because it may be long. */
+  #showProblems(ranks: readonly RankSample[]): void {
+    const found = ranks.filter(({ tone }) => tone === 'bad' || tone === 'slow');
+    found.sort((a, b) => Number(b.tone === 'bad') - Number(a.tone === 'bad') || a.rank - b.rank);
+    const text = found.map(({ rank, tone, text }) => `${rank} ${tone} ${text}`).join('\n');
+    const place = find('ranks-problems');
+    place.hidden = found.length === 0;
+    if (place.dataset['shown'] === text) return;
+    place.dataset['shown'] = text;
+    const buttons = found.slice(0, maxProblems).map(({ rank, tone, text }) => {
+      const sign = element('span', {
+        class: 'tone',
+        text: toneSigns[tone],
+        attributes: { 'aria-hidden': 'true' },
+      });
+      const words = element('span', { text: `${rankName(rank)}: ${text}` });
+      const button = element('button', { attributes: { type: 'button', 'data-tone': tone } }, sign, words);
+      button.addEventListener('click', () => this.#selection.set(rank));
+      return button;
+    });
+    const more = found.length - buttons.length;
+    place.replaceChildren(
+      ...buttons,
+      ...(more > 0 ? [element('span', { class: 'soft', text: `and ${more} more` })] : []),
+    );
   }
 
   #group(host: string, { hosts }: Sample): HTMLTableRowElement {
@@ -126,8 +171,12 @@ export class RanksTable {
       const cell = row.cells[at];
       if (text !== undefined && cell !== undefined) setText(cell, text);
     });
-    const times = recent.map(({ ranks }) => ranks.find(({ rank }) => rank === sample.rank)?.stepMs);
-    row.line.show(times, longest);
+    const own = recent.map(({ ranks }) => ranks.find(({ rank }) => rank === sample.rank));
+    row.line.show(
+      own.map((each) => each?.stepMs),
+      own.map((each) => each && measureOf(each, 'work')),
+      longest,
+    );
     if (!isSelected) return [row.row];
     this.#showDetails(sample);
     return [row.row, this.#details];
