@@ -71,4 +71,30 @@ describe('elastic training', { concurrency: 2 }, () => {
       }
     });
   }
+
+  test('fit() goes on without a lost rank, and comes to the weights of a job that nothing happened to', async (t) => {
+    const train = async (np: number) => {
+      const flags = ['--min-np', '1', '--cooldown-range', '0', '0'];
+      const { run, ended } = startFaultJob(t, np, 'elastic-fit.ts', { flags });
+      assert.equal((await ended()).exitCode, 0, `${run.stdout}\n${run.stderr}`);
+      const [, text = ''] = run.stdout.match(/trained (\{.*\})$/m) ?? [];
+      return JSON.parse(text) as {
+        size: number;
+        generation: number;
+        commits: number;
+        tensors: number[];
+        weights: number[];
+      };
+    };
+    const [plain, disturbed] = await Promise.all([train(1), train(2)]);
+    assert.deepEqual([disturbed.size, disturbed.generation, plain.generation], [1, 2, 1]);
+    assert.equal(disturbed.commits, plain.commits, 'no step was lost, and none was done twice');
+    for (const [i, weight] of plain.weights.entries())
+      assert.ok(Math.abs((disturbed.weights[i] as number) - weight) < 1e-5, `weight ${i}`);
+    // fit() of TensorFlow.js leaves two behind when it is interrupted: its list of indices, and the total of the loss.
+    assert.deepEqual(
+      disturbed.tensors.slice(1).map((count) => count - (plain.tensors[1] as number)),
+      [2, 2],
+    );
+  });
 });
