@@ -22,8 +22,11 @@ const tasks = {
     const data = elements.batch(batchSize, { dropRemainder: true }).repeat();
     // Threads start and fill their queue first.
     let [steps, start, waited] = [0, 0, 0];
-    for await (const _ of data) {
+    const batches = data.iterator();
+    for await (const batch of batches) {
       await sleep(stepMs);
+      // As tensors() does when it has copied a batch.
+      batches.release(batch);
       if (++steps === warmSteps) [start, waited] = [performance.now(), data.metrics().waitedSeconds];
       if (steps > warmSteps && performance.now() > start + seconds * 1000) break;
     }

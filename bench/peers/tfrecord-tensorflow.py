@@ -120,6 +120,9 @@ def write(path):
     with tf.io.TFRecordWriter(path + "-tensorflow") as writer:
         for i in range(count):
             writer.write(serialized(image, i % 10))
+    # Our writer does so before the file gets its name.
+    with open(path + "-tensorflow", "rb+") as file:
+        os.fsync(file.fileno())
     os.remove(path + "-tensorflow")
     return count, count * PIXELS
 
