@@ -20,17 +20,19 @@ const { values: options } = parseArgs({
     repeats: { type: 'string', default: '3' },
     quick: { type: 'boolean', default: false },
     only: { type: 'string' },
+    json: { type: 'string' },
     help: { type: 'boolean', short: 'h' },
   },
 });
 if (options.help) {
-  console.log(`npm run bench:data -- [--rounds N] [--seconds S] [--repeats N] [--quick] [--only TOPIC]
+  console.log(`npm run bench:data -- [--rounds N] [--seconds S] [--repeats N] [--quick] [--only TOPIC] [--json FILE]
 
 Measures reading and writing of TFRecord files, pipelines, and the data service. HVD_TENSORFLOW_PYTHON names a Python with TensorFlow (else .cache/tensorflow-venv,
 else python3). To make it: python3 -m venv .cache/tensorflow-venv && .cache/tensorflow-venv/bin/pip install tensorflow-cpu. To
 compare with tfrecord-stream: npm install --prefix .cache/tfrecord-stream tfrecord-stream
 --repeats: how often a round is repeated while other programs use the machine (3).
---quick: two short rounds of small files, to see whether it runs.`);
+--quick: two short rounds of small files, to see whether it runs.
+--json: where the figures go (bench/results/data.json).`);
   process.exit(0);
 }
 
@@ -149,8 +151,8 @@ const report = {
 };
 report.targets = judgeData(report);
 report.notes = dataNotes(report);
-mkdirSync(path.join(here, 'results'), { recursive: true });
-const file = path.join(here, 'results', options.quick ? 'quick-data.json' : 'data.json');
+const file = options.json ?? path.join(here, 'results', options.quick ? 'quick-data.json' : 'data.json');
+mkdirSync(path.dirname(path.resolve(file)), { recursive: true });
 writeFileSync(file, `${JSON.stringify(report, null, 1)}\n`);
 console.log(dataTables(report).map(renderTable).join('\n'));
 say(`wrote ${path.relative(process.cwd(), file)}`);

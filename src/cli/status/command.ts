@@ -85,8 +85,8 @@ async function show(options: StatusOptions, output: CommandOutput): Promise<numb
 
 async function showService(config: string, options: StatusOptions, output: CommandOutput): Promise<number> {
   const { json, watchSeconds, screen } = options;
-  const { TfDataServiceConfig } = await import('../../data/service/config.ts');
-  await using client = (await TfDataServiceConfig.read(config)).computeClient();
+  const { clientOf, TfDataServiceConfig } = await import('../../data/service/config.ts');
+  await using client = clientOf(await TfDataServiceConfig.read(config), config, { isHasty: true });
   for (let rounds = 0; ; rounds++) {
     const status = await client.status().catch((error: unknown) => {
       if (rounds > 0 && HorovodError.is(error) && error.code === 'ERR_HVD_SHUT_DOWN') return undefined;

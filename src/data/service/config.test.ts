@@ -20,7 +20,7 @@ import { inspect } from 'node:util';
 import { errorOf } from '../../../test/support/error-of.ts';
 import { Files } from '../../files/registry.ts';
 import { settingsTable } from '../../settings/table.ts';
-import { removeConfig, TfDataServiceConfig, type TfDataServiceConfigFields } from './config.ts';
+import { clientOf, removeConfig, TfDataServiceConfig, type TfDataServiceConfigFields } from './config.ts';
 import { readConfigFile } from './config-file.ts';
 import { Registry } from './registry.ts';
 
@@ -231,6 +231,30 @@ test('the client of a config finds the service, and the next one in the same fil
   const other = second.config.computeClient();
   t.after(() => other.close());
   assert.equal((await other.status()).workers.length, 1);
+});
+
+test('a client that comes while the registry is being replaced waits for the next one, unless it only has a look', async (t) => {
+  const path = newPath();
+  const first = await startRegistry(t);
+  await first.config.write(path);
+  const config = await TfDataServiceConfig.read(path);
+  await first.registry.close();
+  const hasty = clientOf(config, path, { isHasty: true });
+  t.after(() => hasty.close());
+  assert.match((await errorOf(hasty.status())).message, /nothing is listening there/);
+  const client = config.computeClient();
+  t.after(() => client.close());
+  const answer = client.status();
+  await assert.rejects(client.status({ timeoutMs: 50 }), { code: 'ERR_HVD_TIMEOUT' });
+  const second = await startRegistry(t);
+  await second.config.write(path);
+  assert.equal((await answer).pid, process.pid);
+  // Without the config there is nothing to wait for.
+  const late = config.computeClient();
+  t.after(() => late.close());
+  await second.registry.close();
+  await removeConfig(second.config, path);
+  assert.match((await errorOf(late.status())).message, /nothing is listening there/);
 });
 
 test('a config is removed only by the service that has written it', async () => {

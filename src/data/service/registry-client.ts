@@ -30,6 +30,8 @@ export interface ComputeClientOptions {
   readonly reread?: ((signal: AbortSignal) => Promise<ServicePlace | undefined>) | undefined;
   /** What this process is called in error texts. */
   readonly name?: string | undefined;
+  /** For a look at who is there: a registry that does not answer is not waited for. */
+  readonly isHasty?: boolean | undefined;
   /** Called again and again while the registry, which has answered before, does not; `sinceMs`: for how long. */
   readonly onSilence?: ((place: ServicePlace, sinceMs: number) => void) | undefined;
 }
@@ -49,6 +51,8 @@ const beatMs = 1000;
 const silenceMs = 10_000;
 /** Between two looks at the config while nobody answers. */
 const rereadMs = 1000;
+/** A machine under load may need longer the first time. */
+const firstAttemptMs = 5000;
 /** In which another process takes a lost registry over. */
 const takeoverMs = 30_000;
 const advice =
@@ -266,32 +270,36 @@ export class ComputeClient {
   }
 
   /**
-   * A service that was never reached is judged by what is at its addresses. One that was reached may be about to get another
-   * registry: within its timeout the config is read again and again.
+   * The service may be about to get another registry: as long as there is a config, it is read again and again. Without one, a service
+   * that was never reached is judged by what is at its addresses.
    */
   async #dialUntilAnswered(): Promise<TcpStore> {
     const { signal } = this.#closing;
     const startedAt = performance.now();
     const isReconnect = this.#hasConnected;
-    const giveUpAt = startedAt + (isReconnect ? Math.max(this.#timeoutMs, takeoverMs) : this.#timeoutMs);
+    const { reread, isHasty = false, onSilence } = this.#options;
+    const waits = isReconnect || (reread !== undefined && !isHasty);
+    const giveUpAt = startedAt + (isReconnect ? Math.max(this.#timeoutMs, takeoverMs) : takeoverMs);
     for (;;) {
       try {
-        return await this.#dial(isReconnect ? Math.min(2 * rereadMs, this.#timeoutMs) : this.#timeoutMs);
+        const attemptMs = isReconnect ? 2 * rereadMs : firstAttemptMs;
+        return await this.#dial(waits ? Math.min(attemptMs, this.#timeoutMs) : this.#timeoutMs);
       } catch (error) {
         if (signal.aborted) throw abortedBy(signal, 'connecting to the data service');
-        const place = await this.#options.reread?.(signal).catch(() => this.#place);
+        const place = await reread?.(signal).catch(() => this.#place);
         const isNew = place !== undefined && place.addresses.join(',') !== this.#place.addresses.join(',');
         if (place !== undefined) this.#place = place;
         if (isNew) continue;
-        if (isReconnect && place === undefined && this.#options.reread !== undefined) {
+        const isGone = place === undefined && reread !== undefined;
+        if (isReconnect && isGone) {
           throw new HorovodError(
             'ERR_HVD_SHUT_DOWN',
             'the data service has ended: its config was removed, and its registry does not answer.',
             { cause: error },
           );
         }
-        if (!isReconnect || performance.now() >= giveUpAt) throw asServiceError(error);
-        this.#options.onSilence?.(this.#place, performance.now() - startedAt);
+        if (!waits || isGone || performance.now() >= giveUpAt) throw asServiceError(error);
+        if (isReconnect) onSilence?.(this.#place, performance.now() - startedAt);
         await sleep(rereadMs, undefined, { signal }).catch(() => undefined);
       }
     }

@@ -10,7 +10,7 @@ import { problemOf } from '../../files/file-system.ts';
 import { locationOf } from '../../files/location.ts';
 import { processEnvironment } from '../../settings/environment.ts';
 import { readSettings } from '../../settings/read-settings.ts';
-import { removeConfig, TfDataServiceConfig } from './config.ts';
+import { clientOf, removeConfig, TfDataServiceConfig } from './config.ts';
 import { Registry } from './registry.ts';
 import type { ServicePlace } from './registry-messages.ts';
 
@@ -217,7 +217,7 @@ export class RegistryKeeper {
 export async function checkNobodyThere(path: string, signal: AbortSignal): Promise<void> {
   const config = await TfDataServiceConfig.read(path, { signal }).catch(() => undefined);
   if (config === undefined) return;
-  await using client = config.computeClient();
+  await using client = clientOf(config, path, { isHasty: true });
   const status = await client.status({ signal, timeoutMs: 3000 }).catch(() => undefined);
   if (status === undefined || status.isShutDown) return;
   throw new HorovodError(
