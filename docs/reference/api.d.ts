@@ -1716,6 +1716,8 @@ export interface ComputeClientOptions {
     readonly reread?: ((signal: AbortSignal) => Promise<ServicePlace | undefined>) | undefined;
     /** What this process is called in error texts. */
     readonly name?: string | undefined;
+    /** For a look at who is there: a registry that does not answer is not waited for. */
+    readonly isHasty?: boolean | undefined;
     /** Called again and again while the registry, which has answered before, does not; `sinceMs`: for how long. */
     readonly onSilence?: ((place: ServicePlace, sinceMs: number) => void) | undefined;
 }
