@@ -90,7 +90,7 @@ describe('links', { timeout: 30_000 }, () => {
     await pair.close();
   });
 
-  test('that were dialed read payloads of any size into the memory that they are given', async () => {
+  test('that were dialed read payloads of any size into the memory that they are given', async (context) => {
     const identity = { secret: JobSecret.generate(), jobId: 'test' };
     let onIncoming: (connection: Connection) => void = () => {};
     const incoming = new Promise<Connection>((resolve) => {
@@ -103,6 +103,7 @@ describe('links', { timeout: 30_000 }, () => {
       listenOn: 'loopback',
       onIncoming: (each) => onIncoming(each.accept()),
     });
+    context.after(() => listener.close());
     const heard: (Uint8Array | undefined)[] = [];
     const memory = new ArrayBuffer(2 ** 20);
     const given: number[] = [];
@@ -123,11 +124,14 @@ describe('links', { timeout: 30_000 }, () => {
           given.push(bytes);
           return memory;
         },
-        onMessage: (_, payload) => heard.push(payload?.slice()),
+        // A copy, since the memory is used again. A Buffer's slice() would be none.
+        onMessage: (_, payload) => heard.push(payload && Uint8Array.from(payload)),
         onLost: (error) => heard.push(Buffer.from(error.message)),
       },
     );
+    context.after(() => link.close());
     const { socket, keysFor } = await incoming;
+    context.after(() => socket.destroy());
     socket.on('error', () => {});
     socket.resume();
     const frames = new SealedFrames(keysFor('frames'), 2 ** 24);
@@ -153,9 +157,6 @@ describe('links', { timeout: 30_000 }, () => {
     );
     for (const [place, payload] of payloads.entries())
       assert.ok(payload.equals(heard[place] ?? Buffer.alloc(0)), `payload ${place}`);
-    link.close();
-    socket.destroy();
-    await listener.close();
   });
 
   for (const [what, code, text, send] of [
