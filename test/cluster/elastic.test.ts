@@ -92,6 +92,18 @@ describe('an elastic job on several hosts', { skip, concurrency: 3 }, () => {
     await box.assertNothingLeft();
   });
 
+  test('if horovodrun is killed, the ranks on all hosts end, and those that are being started', async () => {
+    await using box = await startBox({ hosts: 2 });
+    const { job, says } = startElastic(box, 2, ['host1', 'host2'], ['--min-np', '2']);
+    await job.waitForOutput(/"generation":1,.*"size":2/, 'stdout', patienceMs);
+    const ranks = box.processesOn('host2').filter(({ command }) => command.includes('elastic.'));
+    for (const { pid } of ranks) process.kill(pid, 'SIGKILL');
+    await says(/1 rank left, and --min-np is 2: waiting for more/);
+    job.kill('SIGKILL');
+    await job.endedWithin(patienceMs);
+    await box.assertNothingLeft();
+  });
+
   test('a host that cannot be reached costs nothing', async () => {
     await using box = await startBox({ hosts: 1 });
     const { job, says, finish } = startElastic(box, 1, ['host1', 'no-such-host.invalid'], ['--min-np', '1']);

@@ -263,7 +263,7 @@ describe('elastic jobs on one host', { concurrency: 2 }, () => {
       );
       finish(`${(await second(3)).pid} hangs`);
       await job.errorOutput(
-        /rank 1 on \S+ was ended by horovodrun .* it hangs, and all other ranks wait for it/,
+        /rank 1 on \S+ was ended by horovodrun .* it used no processor for longer than --hang-timeout, while all/,
       );
       finish(`${(await second(4)).pid} throws`);
       await job.errorOutput(
@@ -291,6 +291,22 @@ describe('elastic jobs on one host', { concurrency: 2 }, () => {
     await members(2);
     finish();
     assert.deepEqual(await job.ended(), { exitCode: 0, signal: null });
+  });
+
+  test('in a job that is not elastic, run() trains once with the state of rank 0, and a lost rank ends the job', async (t) => {
+    const { job } = startElastic(t, 2, { flags: [] });
+    const places = await Promise.all(
+      [0, 1].map((rank) =>
+        job.run.waitForOutput(
+          new RegExp(`\\{"generation":0,.*"rank":${rank},"size":2,"pid":(\\d+),.*"sum":([\\d.e-]+)\\}`),
+        ),
+      ),
+    );
+    assert.equal(places[0]?.[2], places[1]?.[2]);
+    process.kill(Number(places[1]?.[1]), 'SIGKILL');
+    assert.notEqual((await job.ended()).exitCode, 0);
+    assert.match(job.run.stdout, /^\[0\]<stdout>:caught .*"code":"ERR_HVD_PEER_LOST"/m);
+    assert.match(job.run.stderr, /First failure:\n +rank 1 on localhost \(pid \d+\) was killed by SIGKILL/);
   });
 
   test('a script that cannot start fails at once', async (t) => {

@@ -64,7 +64,9 @@ function apply(state: DriverState, event: DriverEvent, orders: Order[]): void {
     }
     case 'hanging': {
       const worker = state.workers.get(event.worker);
-      if (worker !== undefined) kill(worker, 'it hangs, and all other ranks wait for it', orders);
+      // It may only be slow: a file that is read or written for long.
+      const why = 'it used no processor for longer than --hang-timeout, while all other ranks waited for it';
+      if (worker !== undefined) kill(worker, why, orders);
       return;
     }
     case 'ended':
