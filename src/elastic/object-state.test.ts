@@ -12,7 +12,7 @@ before(() => hvd.init());
 after(() => hvd.shutdown());
 
 describe('ObjectState', () => {
-  test('fields are properties, and restore() brings back those of the last commit', async () => {
+  test('fields are properties, and restore() brings back those of the last commit (test_elastic_state)', async () => {
     const state = new ObjectState({
       epoch: 1,
       batch: 2,

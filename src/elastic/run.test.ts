@@ -115,7 +115,7 @@ test('a survivor that is one commit ahead of the others gives them its state', a
   assert.deepEqual(a.state.syncs[1], { root: 1, lacking: [0] });
 });
 
-test('at a notice all ranks leave at the same commit, and a newcomer gets their state', async () => {
+test('at a notice all ranks leave at the same commit, and a newcomer gets their state (test_worker_notification_manager)', async () => {
   const world = new ElasticWorld();
   let end = Number.POSITIVE_INFINITY;
   const [a, b] = [

@@ -57,7 +57,7 @@ function startElastic(
 }
 
 describe('an elastic job on several hosts', { skip, concurrency: 3 }, () => {
-  test('hosts are added, lost, found again and removed, and the others go on', async () => {
+  test('hosts are added, lost, found again and removed, and the others go on (test_fault_tolerance_hosts_added_and_removed, test_fault_tolerance_hosts_remove_and_add)', async () => {
     await using box = await startBox({ hosts: 3 });
     const { job, list, says, finish } = startElastic(box, 2, ['host1', 'host2'], ['--min-np', '1']);
     await job.waitForOutput(/"generation":1,.*"size":2/, 'stdout', patienceMs);

@@ -97,7 +97,7 @@ function temporaryFolder(t: TestContext): string {
 }
 
 describe('elastic jobs on one host', { concurrency: 2 }, () => {
-  test('a rank that is killed, and one that is stopped, are replaced, and the job finishes', async (t) => {
+  test('a rank that is killed, and one that is stopped, are replaced, and the job finishes (test_fault_tolerance_without_scaling)', async (t) => {
     const logs = join(temporaryFolder(t), 'logs');
     const flags = ['--min-np', '1', '--output-filename', logs];
     const { job, folder, members, finish, hold } = startElastic(t, 2, { flags });

@@ -178,7 +178,7 @@ describe('hosts', () => {
     assert.equal(world.took('notice').length, 1);
   });
 
-  test('a host that is lost takes its ranks with it, and comes back after its cooldown (test_rank_and_size_with_host_failure)', () => {
+  test('a host that is lost takes its ranks with it, and comes back after its cooldown (test_rank_and_size_with_host_failure, test_fault_tolerance_hosts_remove_and_add_cooldown)', () => {
     const world = new DriverWorld({ np: 4 });
     world.run('a:2,b:2');
     world.tell({ kind: 'host-failed', host: 'b' });
@@ -268,7 +268,7 @@ describe('hosts', () => {
     assert.equal(world.state.phase, 'running');
   });
 
-  test('--max-np limits the ranks, whatever the hosts have (max_num_proc)', () => {
+  test('--max-np limits the ranks, whatever the hosts have (test_max_num_proc)', () => {
     const world = new DriverWorld({ np: 2, max: 3 });
     world.run('a:2,b:2');
     assert.deepEqual([world.ranks, world.state.workers.size], [[0, 1, 2], 3]);

@@ -334,7 +334,7 @@ describe('losses', () => {
     assert.equal(world.state.phase, 'running');
   });
 
-  test('below --min-np the survivors wait, and continue when there are enough again', () => {
+  test('below --min-np the survivors wait, and continue when there are enough again (test_min_num_proc)', () => {
     const world = new DriverWorld({ np: 2, min: 2 });
     world.run('a:2');
     lostBy(world, 1);

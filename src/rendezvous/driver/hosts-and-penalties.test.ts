@@ -24,7 +24,7 @@ test('a slot may be used again at once, then after 1, 2, 4 … s, up to the maxi
   assert.deepEqual(delays, [0, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
 });
 
-test('a host waits from the first time, with a random part', () => {
+test('a host waits from the first time, with a random part (test_resurrecting_blacklisted_hosts_exponential_backoff)', () => {
   assert.equal(punishHost(noPenalty, 0, range, 0).until, 2000);
   assert.equal(punishHost(noPenalty, 0, range, 0.5).until, 2500);
   assert.equal(cooldownMs(range, 20, 0), 60_000);
