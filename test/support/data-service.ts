@@ -25,6 +25,8 @@ export interface TestServiceOptions {
   readonly isEncrypted?: boolean;
   readonly modules?: string;
   readonly memoryBytes?: number;
+  /** When a job whose consumers are all lost is forgotten. */
+  readonly forgetAfterMs?: number;
   /** HOROVOD_… of the workers. */
   readonly environment?: Readonly<Record<string, string>>;
 }
@@ -95,13 +97,14 @@ export class TestService {
   }
 
   async startDispatcher(): Promise<void> {
-    const { isEncrypted = false, silenceMs, workers } = this.#options;
+    const { isEncrypted = false, silenceMs, workers, forgetAfterMs } = this.#options;
     this.dispatcher = await Dispatcher.open({
       identity: this.identity,
       index: 0,
       workersExpected: workers,
       isEncrypted,
       silenceMs,
+      forgetAfterMs,
       listenOn: 'loopback',
     });
     this.#incarnation += 1;

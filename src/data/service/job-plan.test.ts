@@ -77,6 +77,10 @@ describe('modules of a plan', () => {
     );
     const empty = await project({});
     assert.throws(() => loadablePlan(planIn(trainer), empty), /this compute worker has no .*--modules/);
+    assert.throws(() => planIn(empty), {
+      code: 'ERR_HVD_INVALID_ARGUMENT',
+      message: /there is no module .*augment\.js/,
+    });
   });
 
   test('outside of the folder, below node_modules, or without a digest are refused', async () => {

@@ -141,7 +141,9 @@ function localPaths(path: string): string {
 function modulePath(url: string): string {
   if (!url.startsWith('file:'))
     throw refused(`the module ${url} is no file, and compute workers load modules from files only`);
-  return realpathSync(fileURLToPath(url));
+  const path = fileURLToPath(url);
+  if (!existsSync(path)) throw refused(`there is no module ${path}, which a call of the pipeline names`);
+  return realpathSync(path);
 }
 
 /** The folder of the nearest package.json, else that of the module. */

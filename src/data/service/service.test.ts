@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { TestService, type TrainerOptions } from '../../../test/support/data-service.ts';
+import { until } from '../../../test/support/transport-world.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import type { Dataset } from '../dataset.ts';
@@ -276,6 +277,27 @@ describe('a data service', { timeout: 120_000 }, () => {
     }
     taken.push(...(await lockstep(shared)).flat());
     assert.deepEqual(samples(taken), upTo(400));
+  });
+
+  test('a job whose trainers are all lost is forgotten after a while, and one that trainers have left at once', async () => {
+    await using service = await TestService.start({ workers: 2, forgetAfterMs: 300 });
+    const jobs = () => service.dispatcher.describe().jobs.map(({ name }) => name);
+    const plan = rangeDataset(0, 400).batch(5);
+    await lockstep(trainers(service, plan as never, 2, { jobName: 'lost' }), 3);
+    const lost = service.hosts.splice(0);
+    await lockstep(trainers(service, plan as never, 1, { jobName: 'left' }), 3);
+    assert.deepEqual(jobs(), ['lost', 'left']);
+    lost[0]?.consumer.closeAbruptly();
+    for (const host of service.hosts) await host.close();
+    await until(() => jobs().join() === 'lost', 'the job that was left is forgotten');
+    // One of two is still there.
+    const lostAt = performance.now();
+    lost[1]?.consumer.closeAbruptly();
+    await until(() => jobs().length === 0, 'the job that was lost is forgotten');
+    assert.ok(performance.now() - lostAt >= 290);
+    for (const host of lost) await host.close();
+    const again = trainers(service, plan as never, 1, { jobName: 'lost' });
+    assert.deepEqual(samples((await lockstep(again)).flat()), upTo(400));
   });
 
   test('without compute workers, next() fails after the timeout and names the last loss', async () => {
