@@ -81,7 +81,7 @@ for (const side of ['compute', 'training'] as const) {
     assert.equal(exitCode, 0, transcript);
     assert.match(service.stdout, /the registry of the data service was lost/);
     assert.equal(readdirSync(folder).filter((name) => name.startsWith('death')).length, 2, transcript);
-    const said = /used (\{.*\})$/m.exec(training.stdout)?.[1] ?? '{}';
+    const said = /:used (\{.*\})$/m.exec(training.stdout)?.[1] ?? '{}';
     const { used } = (JSON.parse(said) as { value: { used: number[][] } }).value;
     assert.equal(used.length, epochs);
     for (const [epoch, ids] of used.entries())
