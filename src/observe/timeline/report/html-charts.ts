@@ -1,8 +1,8 @@
 // The charts of the HTML report. Their texts are HTML around the drawings, so that they have the same size on every screen.
 
-import { inPercent, inTime, type RankShares } from './findings.ts';
+import { inPercent, type RankShares } from './findings.ts';
 import type { RankSummary, TraceSummary } from './summary.ts';
-import type { Zoom, ZoomedSlice } from './zoom.ts';
+import { inTime } from './units.ts';
 
 export const chartLabels = {
   compute: 'compute (forward, backpropagation, update)',
@@ -14,7 +14,6 @@ type Kind = keyof typeof chartLabels;
 
 /** Ranks with a drawing each. */
 export const mostDrawnRanks = 64;
-const mostZoomedRanks = 16;
 /** Shorter parts of a bar have no room for their percentage. */
 const minShareWithText = 0.06;
 
@@ -127,40 +126,6 @@ export function stepChart(ranks: readonly RankSummary[]): string {
   return `<div class="legend">${names.join('')}${rest}</div>
 <div class="plot"><div class="y"><span>${inTime(most)}</span><span>${inTime(most / 2)}</span><span>0</span></div>
 ${svg('chart', 1000, height, grid.join('') + paths.join(''))}<span></span><div class="axis">${ticks.join('')}</div></div>`;
-}
-
-/** One step in detail: phases of training and collectives of each rank. */
-export function zoomedStep(zoom: Zoom, ranks: readonly RankSummary[]): string {
-  const span = zoom.toUs - zoom.fromUs;
-  const drawn = ranks.slice(0, mostZoomedRanks).map((rank) => {
-    const own = zoom.slices.filter((slice) => slice.rank === rank.rank);
-    // The first row is there for all: what is neither training nor waiting for it is other code of the script.
-    const rows = [...new Set([0, ...own.map(({ row: number }) => number)])].sort((a, b) => a - b);
-    const tracks = rows.map((number) => {
-      const slices = own.filter((slice) => slice.row === number).map((slice) => zoomedSlice(slice, span));
-      return `<div${number === 0 ? ' class="script"' : ''}>${slices.join('')}</div>`;
-    });
-    return row(rank, `<div class="tracks">${tracks.join('')}</div>`);
-  });
-  const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => `<span>${inTime(part * span)}</span>`);
-  return `${drawn.join('\n')}\n<div class="row"><span></span><div class="axis">${ticks.join('')}</div></div>`;
-}
-
-const phaseTexts: Readonly<Record<string, string>> = {
-  FORWARD: 'forward',
-  BACKPROP: 'backpropagation',
-  UPDATE: 'update',
-  EXPOSED_COMMUNICATION: 'waits for gradients',
-};
-
-function zoomedSlice({ name, row: number, isInner, fromUs, toUs }: ZoomedSlice, span: number): string {
-  const isCompute = number === 0 && name !== 'EXPOSED_COMMUNICATION';
-  const kind: Kind = isInner ? 'waiting' : isCompute ? 'compute' : 'communication';
-  const shown = phaseTexts[name] ?? name;
-  const title = `${isInner ? 'waiting for other ranks' : shown}: ${inTime(toUs - fromUs)}`;
-  const text = isInner || (toUs - fromUs) / span < 0.08 ? '' : ` ${shown}`;
-  const place = `left:${percent(fromUs / span)};width:${percent((toUs - fromUs) / span)}`;
-  return `<span class="${kind}" style="${place}" title="${escapeText(title)}">${escapeText(text)}</span>`;
 }
 
 function row({ name }: RankSummary, content: string): string {

@@ -1,39 +1,36 @@
 // The report as an HTML page in a single file.
 
-import {
-  adviceOn,
-  count,
-  inBytes,
-  inPercent,
-  inTime,
-  largestTensors,
-  type RankShares,
-  sharesOf,
-} from './findings.ts';
-import {
-  escapeText,
-  legend,
-  mostDrawnRanks,
-  shareBars,
-  stepChart,
-  strips,
-  zoomedStep,
-} from './html-charts.ts';
+import { adviceOn, count, inPercent, largestTensors, type RankShares, sharesOf } from './findings.ts';
+import { escapeText, legend, mostDrawnRanks, shareBars, stepChart, strips } from './html-charts.ts';
 import { styleSheet } from './html-style.ts';
+import { contentPolicy, timelineScript, timelineSection } from './html-timeline.ts';
 import { verdicts } from './print.ts';
 import type { TraceSummary } from './summary.ts';
-import type { Zoom } from './zoom.ts';
+import type { TimelineData } from './timeline-data.ts';
+import { inBytes, inTime } from './units.ts';
 
-/** `zoom`: a step in detail, if there is one. */
-export function htmlReport(summary: TraceSummary, title: string, zoom?: Zoom): string {
+export interface PageOptions {
+  /** A script that runs in the page as well, and may ask the page's own server for data. */
+  readonly servedScript?: string | undefined;
+}
+
+export function htmlReport(
+  summary: TraceSummary,
+  title: string,
+  data: TimelineData,
+  { servedScript }: PageOptions = {},
+): string {
   const shares = summary.ranks.map(sharesOf);
   const steps = stepChart(summary.ranks);
   const hidden = shares.length - mostDrawnRanks;
+  const scripts = [timelineScript(), ...(servedScript === undefined ? [] : [servedScript])];
+  const policy = contentPolicy(scripts, servedScript === undefined ? "'none'" : "'self'");
   return `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
 <title>${escapeText(title)}</title>
 <style>${styleSheet}</style>
 </head>
@@ -52,7 +49,7 @@ ${verdicts(shares)
 <p class="soft">One strip for each rank, from the start of the timeline to its end.</p>
 ${strips(summary)}
 ${steps === '' ? '' : `<h2>Step time</h2>\n<p class="soft">How long each step took, by number of the step.</p>\n${steps}`}
-${zoom === undefined ? '' : zoomSection(zoom, summary)}
+${timelineSection(data)}
 <h2>Ranks</h2>
 ${ranksTable(shares)}
 <h2>Operations that took longest</h2>
@@ -60,6 +57,7 @@ ${ranksTable(shares)}
 ${operationsTable(summary)}
 <h2>Largest tensors</h2>
 ${tensorsTable(summary)}
+${scripts.map((script) => `<script type="module">${script}</script>`).join('\n')}
 </body>
 </html>
 `;
@@ -101,12 +99,6 @@ function advice(shares: readonly RankShares[]): string {
   const lines = adviceOn(shares).map((line) => `<li>${escapeText(line)}</li>`);
   if (lines.length === 0 && shares.length > 1) lines.push('<li class="good">Nothing stands out.</li>');
   return lines.length === 0 ? '' : `<ul class="advice">${lines.join('\n')}</ul>`;
-}
-
-function zoomSection(zoom: Zoom, { ranks }: TraceSummary): string {
-  return `<h2>One step</h2>
-<p class="soft">A typical step, ${inTime(zoom.fromUs)} after the start. The first row of a rank shows phases of training, where they are known; the others show collectives, and the orange part of one is waiting for other ranks.</p>
-${zoomedStep(zoom, ranks)}`;
 }
 
 function ranksTable(shares: readonly RankShares[]): string {

@@ -4,15 +4,14 @@ import { plain } from '../../../console/terminal-text.ts';
 import {
   adviceOn,
   count,
-  inBytes,
   inPercent,
-  inTime,
   largestTensors,
   type RankShares,
   sharesOf,
   slowestRank,
 } from './findings.ts';
 import type { TraceSummary } from './summary.ts';
+import { inBytes, inTime } from './units.ts';
 
 const mostRanks = 64;
 const mostRows = 10;

@@ -20,6 +20,8 @@ export interface OperationSummary {
 
 export interface RankSummary {
   readonly rank: number;
+  /** Number of its process in the file. */
+  readonly pid: number;
   /** 'rank 3 (worker-b, pid 4121)' */
   name: string;
   /** Cores that it may use, where the file says so. */
@@ -125,6 +127,7 @@ export class SummaryBuilder {
     if (found === null || this.#ranks.has(pid)) return;
     this.#ranks.set(pid, {
       rank: Number(found[1]),
+      pid,
       name: String(args['name']),
       cores: typeof args['cores'] === 'number' ? args['cores'] : undefined,
       fromUs: Number.MAX_VALUE,
