@@ -89,6 +89,7 @@ describe('the tarball', () => {
       'dist/observe/dashboard/page/style.css',
       'dist/observe/dashboard/page/vendor/uplot/LICENSE',
       'dist/observe/dashboard/page/vendor/uplot/uPlot.iife.min.js',
+      'dist/observe/timeline/report/page/main.js',
       'native/wasm/compiled/reduce-kernels.wasm',
       'native/wasm/compiled/training-kernels.wasm',
       'LICENSE',

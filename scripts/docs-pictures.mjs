@@ -1,0 +1,51 @@
+// Makes pictures of docs/images that show pages: it runs a real job, opens the page in the browser of the tests, and takes a screenshot.
+//
+//   node scripts/docs-pictures.mjs [timeline] …        default: all; needs `npm run build`, compiled tests and chromium
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { inRepository, run } from './lib/tools.mjs';
+
+const { findBrowser, startBrowser } = await import(inRepository('.dist-test/test/support/browser.js'));
+const folder = mkdtempSync(join(tmpdir(), 'hvd-pictures-'));
+
+const pictures = {
+  /** One step of three ranks, with an allreduce for which one of them came last. */
+  async timeline(browser) {
+    const [trace, html] = [join(folder, 'trace.json'), join(folder, 'trace.html')];
+    const training = ['examples/keras/mnist.ts', '--epochs', '1', '--steps', '60'];
+    await horovod('horovodrun', '-np', '3', '--timeline-filename', trace, ...training);
+    await horovod('horovod', 'timeline', 'report', trace, '--html', html);
+    const { page } = await browser.open(pathToFileURL(html).href, { width: 1160, height: 1000 });
+    await page.locator('#search').fill('DistributedOptimizer');
+    await page.locator('#search').press('Enter');
+    await page.locator('#search').fill('');
+    await page.click('#step');
+    await page.locator('#picture').focus();
+    await page.locator('#keys').evaluate((keys) => keys.remove());
+    await page.locator('#viewer').screenshot({ path: inRepository('docs/images/timeline-report.png') });
+  },
+};
+
+const wanted = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(pictures);
+const unknown = wanted.find((name) => !Object.hasOwn(pictures, name));
+if (unknown !== undefined)
+  throw new Error(`no picture is called ${unknown}: ${Object.keys(pictures).join(', ')}`);
+const found = findBrowser();
+if ('reason' in found) throw new Error(found.reason);
+const browser = await startBrowser(found.path);
+try {
+  for (const name of wanted) await pictures[name](browser);
+} finally {
+  await browser[Symbol.asyncDispose]();
+  rmSync(folder, { recursive: true });
+}
+
+async function horovod(command, ...args) {
+  const code = await run(process.execPath, [inRepository(`bin/${command}.js`), ...args], {
+    cwd: inRepository('.'),
+  });
+  if (code !== 0) throw new Error(`${command} ${args.join(' ')} ended with ${code}`);
+}
