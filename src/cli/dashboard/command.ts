@@ -27,7 +27,7 @@ export const dashboardCommand: Pick<Subcommand, 'run'> = {
     const environment = processEnvironment();
     const found =
       options.host === undefined
-        ? findLocalJob(readSettings(environment).shmDirectory ?? defaultMemoryDirectory(), options.job)
+        ? await findLocalJob(readSettings(environment).shmDirectory ?? defaultMemoryDirectory(), options.job)
         : await findRemoteJob({
             ...options,
             host: options.host,

@@ -2,9 +2,10 @@
 
 import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { deferred } from '../../launch/deferred.ts';
 import { JobSearch } from '../../observe/dashboard/sampler.ts';
-import { findBlocks } from '../../observe/status/find-jobs.ts';
+import { type Found, findBlocks } from '../../observe/status/find-jobs.ts';
 import { type JobView, readJobs } from '../../observe/status/job-view.ts';
 import { runOverSsh } from '../status/over-ssh.ts';
 import type { DashboardOptions } from './options.ts';
@@ -22,9 +23,19 @@ export interface NoJob {
   readonly problem: string;
 }
 
-export function findLocalJob(directory: string, wanted: string | undefined): FoundJob | NoJob {
-  const found = findBlocks(directory);
-  const jobs = readJobs(found.blocks).filter(({ id }) => wanted === undefined || id.startsWith(wanted));
+/** A job that has just started says only with its first page who it is. */
+const idWithinMs = 3000;
+const againMs = 200;
+
+export async function findLocalJob(directory: string, wanted: string | undefined): Promise<FoundJob | NoJob> {
+  const deadline = performance.now() + idWithinMs;
+  let found = findBlocks(directory);
+  let jobs = jobsAmong(found, wanted);
+  while (jobs.length === 0 && found.blocks.length > 0 && performance.now() < deadline) {
+    await sleep(againMs);
+    found = findBlocks(directory);
+    jobs = jobsAmong(found, wanted);
+  }
   const [first, ...others] = jobs;
   if (first === undefined) {
     const what = wanted === undefined ? '' : ` whose id starts with ${wanted}`;
@@ -47,6 +58,13 @@ export function findLocalJob(directory: string, wanted: string | undefined): Fou
     isOver: () => isOver(last),
     close: () => search.close(),
   };
+}
+
+function jobsAmong({ blocks }: Found, wanted: string | undefined): JobView[] {
+  return readJobs(blocks).filter(({ id, ranks }) => {
+    const isNamed = ranks.some(({ status }) => status !== undefined);
+    return isNamed && (wanted === undefined || id.startsWith(wanted));
+  });
 }
 
 export function isOver({ ranks, news }: Pick<JobView, 'ranks' | 'news'>): boolean {

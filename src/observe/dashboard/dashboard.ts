@@ -37,7 +37,7 @@ export interface DashboardControl {
   record?(steps: number): Promise<void>;
 }
 
-type StreamEvent = keyof Omit<DashboardEvents, 'start'>;
+type StreamEvent = keyof DashboardEvents;
 
 /** `text`: JSON. */
 export type StreamListener = (event: StreamEvent, text: string, id: number) => void;
@@ -93,9 +93,10 @@ export class Dashboard {
     return this.#looks === 0 ? 0 : this.#lookMs / this.#looks;
   }
 
-  /** Something about the job is known only now, such as its id. Browsers learn of it when they ask again. */
+  /** Something about the job is known only now, such as its id. Browsers start anew with it. */
   learn(facts: Partial<JobFacts>): void {
     this.#facts = { ...this.#facts, ...facts };
+    if (this.#listeners.size > 0) this.#send('start', this.start().text);
   }
 
   /** Looks at the job now. */
@@ -175,7 +176,9 @@ export class Dashboard {
 
   #see(view: JobView, now: number): void {
     for (const event of this.#finder.look(view, now)) this.note(event);
-    if (this.#facts.id === '' || this.#facts.command === '') {
+    // Without a page of a rank, the id is not yet that of the job.
+    const isNamed = view.ranks.some(({ status }) => status !== undefined);
+    if (isNamed && (this.#facts.id === '' || this.#facts.command === '')) {
       this.learn({ id: this.#facts.id || view.id, command: this.#facts.command || view.command });
     }
     const headline = headlineOf(view, { now, stepsPerSecond: this.#pace(view, now) });
@@ -222,7 +225,7 @@ export class Dashboard {
     this.#tell('logs', lines);
   }
 
-  #tell<E extends StreamEvent>(event: E, data: DashboardEvents[E]): void {
+  #tell<E extends Exclude<StreamEvent, 'start'>>(event: E, data: DashboardEvents[E]): void {
     this.#send(event, JSON.stringify(data));
   }
 

@@ -6,7 +6,7 @@ import type { JobView } from '../status/job-view.ts';
 import { countText, secondsText, starvedText } from '../status/rank-words.ts';
 import { stragglerOf } from './headline.ts';
 import type { JobEvent, Tone } from './messages.ts';
-import { awaitedSince } from './rank-sample.ts';
+import { awaitedSince, lostRanks } from './rank-sample.ts';
 
 export type NewEvent = Omit<JobEvent, 'id' | 'at'>;
 
@@ -46,8 +46,8 @@ export class EventFinder {
     ];
   }
 
-  #lost({ ranks }: JobView): NewEvent[] {
-    const gone = ranks.filter(({ presence, rank }) => presence === 'lost' && !this.#told.has(`lost ${rank}`));
+  #lost(view: JobView): NewEvent[] {
+    const gone = lostRanks(view).filter(({ rank }) => !this.#told.has(`lost ${rank}`));
     const clear = gone.filter(({ rank, end = '' }) => !/not known/.test(end) || this.#unclear.has(rank));
     this.#unclear = new Set(gone.map(({ rank }) => rank));
     return clear.map(({ rank, status, end = 'has ended' }) => {

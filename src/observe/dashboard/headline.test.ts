@@ -57,6 +57,24 @@ describe('the headline', () => {
       /^rank 0 on host1 was killed by SIGKILL, and 1 other rank as well$/,
     ],
     [
+      'a lost rank that has taken the others along',
+      jobOf(
+        training({ view: { presence: 'lost', end: 'exited with code 1' } }, lost, {
+          view: { presence: 'lost', end: 'exited with code 1' },
+        }),
+      ),
+      'bad',
+      /^rank 1 on host1 was killed by SIGKILL, and 2 other ranks as well$/,
+    ],
+    [
+      'a lost rank that the others blame',
+      jobOf(training({ view: { presence: 'lost', end: 'exited with code 1' } }, lost), {
+        failure: 'rank 0 (pid 4) threw an error',
+      }),
+      'bad',
+      /^rank 0 on host1 exited with code 1, and 1 other rank/,
+    ],
+    [
       'a lost rank of an elastic job',
       jobOf(training({}, lost), { generation: 2 }),
       'bad',

@@ -5,7 +5,7 @@ import type { JobView, RankView } from '../status/job-view.ts';
 import { countText, freshRate, secondsText, starvedText, stateText } from '../status/rank-words.ts';
 import { findStraggler, isTooLate, type Straggler } from '../stragglers/straggler.ts';
 import type { Headline, Tone } from './messages.ts';
-import { awaitedSince, badWaitMs, slowWaitMs, stepRate } from './rank-sample.ts';
+import { awaitedSince, badWaitMs, lostRanks, slowWaitMs, stepRate } from './rank-sample.ts';
 
 /** A straggler that costs less of a step is not worth a headline. */
 const stragglerPercent = 10;
@@ -95,14 +95,13 @@ function said(view: JobView, findings: Findings): { tone: Tone; text: string } {
 
 type Find = (view: JobView, findings: Findings) => { tone: Tone; text: string } | undefined;
 
-const lost: Find = ({ ranks, generation }) => {
-  const gone = ranks.filter(({ presence }) => presence === 'lost');
-  const [first, ...others] = gone;
+const lost: Find = (view) => {
+  const [first, ...others] = lostRanks(view);
   if (first === undefined) return undefined;
   const more = others.length === 0 ? '' : `, and ${countText(others.length, 'other rank')} as well`;
   const host = first.status === undefined ? '' : ` on ${first.status.host}`;
   const text = `rank ${first.rank}${host} ${first.end ?? 'has ended'}${more}`;
-  return { tone: 'bad', text: generation === undefined ? text : `${text}; the others go on without it` };
+  return { tone: 'bad', text: view.generation === undefined ? text : `${text}; the others go on without it` };
 };
 
 const paused: Find = ({ news }) =>

@@ -35,6 +35,15 @@ export function rankSamples({ ranks }: JobView, now: number, straggler?: number)
   });
 }
 
+/** Lost ranks, the one first that has taken the others along. */
+export function lostRanks({ ranks, failure = '' }: Pick<JobView, 'ranks' | 'failure'>): RankView[] {
+  const lost = ranks.filter(({ presence }) => presence === 'lost');
+  // The reason of the job's failure begins with the rank.
+  const blamed = Number(/\brank (\d+)/.exec(failure)?.[1] ?? Number.NaN);
+  const order = ({ rank, end = '' }: RankView) => (rank === blamed ? 0 : /killed by/.test(end) ? 1 : 2);
+  return lost.sort((a, b) => order(a) - order(b) || a.rank - b.rank);
+}
+
 /** For each rank that others wait for: for how long, at most. */
 export function awaitedSince(ranks: readonly RankView[], now: number): Map<number, number> {
   const awaited = new Map<number, number>();
