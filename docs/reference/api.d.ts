@@ -4425,6 +4425,55 @@ export interface SummaryWriterOptions {
     readonly rank?: number | undefined;
 }
 
+// ── horovod/notebook: those of horovod ──
+
+// DiscoveredHost, JobOptions, JobView
+
+// ── horovod/notebook: exported ──
+
+/** Of tslab: `tslab.newDisplay()`. Anything with a method that shows HTML in place of what it has shown before. */
+export interface HtmlDisplay {
+    html(html: string): void;
+}
+
+/**
+ * Runs the cells of a notebook, or a script, on every rank, and shows them in this cell: `await launch('train.ipynb', { np: 4 })`.
+ * Ranks run on Node, whatever the kernel is. Throws nothing: every mistake rejects the job.
+ */
+export declare function launch(program: string | URL, options?: NotebookOptions): NotebookJob;
+
+/** A job that can be awaited. It rejects with ERR_HVD_RUN if a rank fails, and with ERR_HVD_ABORTED if it is stopped. */
+export interface NotebookJob extends Promise<NotebookResult> {
+    /** Ends all ranks, and resolves when they have ended. */
+    stop(): Promise<void>;
+    /** What each rank is doing, as `horovod status --json` shows it. Undefined: nothing is known yet. */
+    status(): JobView | undefined;
+    /** What a rank has printed, or all ranks, with prefixes. Of much output, the end. */
+    logs(rank?: number): string;
+}
+
+export interface NotebookOptions extends JobOptions {
+    /** Replace values of the cell with the tag `parameters`: numbers, texts, true, false, null, and lists and objects of these. */
+    parameters?: Readonly<Record<string, unknown>> | undefined;
+    /** The folder for summaries (HOROVOD_TENSORBOARD_DIR), or whether TensorBoard runs beside the job. Default: where it is installed. */
+    tensorboard?: boolean | string | undefined;
+    /** Serve a page of the job on this machine, at this port or any free one. Its page can stop the job. */
+    dashboard?: boolean | number | undefined;
+    /** Where progress is shown. 'auto': a box in the cells of Deno, elsewhere lines of text. For a box in tslab, `tslab.newDisplay()`. */
+    display?: 'auto' | 'text' | 'none' | HtmlDisplay | undefined;
+    /** Print the output of the ranks. Default: only where there is no box, which shows the last lines. */
+    showOutput?: boolean | undefined;
+}
+
+export interface NotebookResult {
+    /** Number of ranks. */
+    readonly size: number;
+    /** From the start until the last rank has ended. */
+    readonly elapsedMs: number;
+    /** The last values that rank 0 has given to logMetrics(). The Keras callbacks do that by themselves. */
+    readonly metrics: Readonly<Record<string, number>>;
+}
+
 // ── horovod/testing: exported ──
 
 /** One fault of a plan. */

@@ -39,7 +39,7 @@ export interface PhaseOptions {
 const defaultQuietMs = 3000;
 const maxSilenceMs = 60_000;
 
-const systemClock: ProgressClock = {
+export const systemClock: ProgressClock = {
   nowMs: () => performance.now(),
   after(ms, run) {
     const timer = setTimeout(run, ms).unref();

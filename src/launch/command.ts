@@ -51,6 +51,11 @@ export function nodeOptionsForRanks(execArgv: readonly string[]): string[] {
   });
 }
 
+/** Whether a file of this name would run as a script. */
+export function isScriptName(file: string): boolean {
+  return scriptExtensions.includes(extname(file));
+}
+
 function isScript(file: string): boolean {
-  return scriptExtensions.includes(extname(file)) && existsSync(file) && statSync(file).isFile();
+  return isScriptName(file) && existsSync(file) && statSync(file).isFile();
 }

@@ -20,6 +20,7 @@ import type { OutputLine } from './output/line-reader.ts';
 import { openConsole } from './output/terminal-writer.ts';
 import { crowdedHint } from './spawn/allowed-cores.ts';
 import { StartClock } from './start-clock.ts';
+import { rankElsewhereText } from './tensorboard/rank-elsewhere.ts';
 import { runNameVariable } from './tensorboard/run-name.ts';
 import type { TensorBoardProcess } from './tensorboard/tensorboard-process.ts';
 
@@ -201,15 +202,9 @@ async function startJob(
   const plan = await planHosts(options, settings.startTimeoutMs, driverEnvironment);
   clock.mark('resolve');
   dashboard?.planned(plan.slots);
-  const first = plan.slots[0]?.hostname ?? '';
-  if (
-    options.tensorboardPort !== undefined &&
-    plan.remoteNames.has(first) &&
-    isLocal(settings.tensorboardDir)
-  )
-    say(
-      `Rank 0 runs on ${first} and writes the summaries there. TensorBoard runs here: give --tensorboard-logdir a folder that both share.`,
-    );
+  const elsewhere =
+    options.tensorboardPort === undefined ? undefined : rankElsewhereText(plan, settings.tensorboardDir);
+  if (elsewhere !== undefined) say(elsewhere);
   // --pin-cores has a warning of its own, and mpirun counts cores itself.
   const isOurs = settings.transport !== 'mpi' && !settings.pinCores;
   const localRanks = plan.slots.filter(({ hostname }) => !plan.remoteNames.has(hostname)).length;

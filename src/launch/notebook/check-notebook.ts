@@ -2,13 +2,14 @@
 
 import { compileTypeScript } from '../typescript/transform.ts';
 import { loadNotebook, skippedText } from './cells/load-notebook.ts';
+import type { Notebook } from './cells/notebook.ts';
 import type { ParameterTexts } from './cells/parameters.ts';
 
 /** Throws ERR_HVD_NOTEBOOK. */
 export function checkedNotebook(
   path: string,
   parameters: ParameterTexts = new Map(),
-): { readonly skipped: string | undefined } {
+): { readonly notebook: Notebook; readonly skipped: string | undefined } {
   const { notebook } = loadNotebook(path, parameters, (source) => compileTypeScript(source, path));
-  return { skipped: skippedText(notebook) };
+  return { notebook, skipped: skippedText(notebook) };
 }

@@ -15,8 +15,13 @@ export class JobWatch {
   #timer: NodeJS.Timeout | undefined;
   #look: () => JobView | undefined = () => undefined;
 
-  constructor(onStatus: OnStatus | undefined, say: (text: string) => void) {
-    this.#tell = onStatus === undefined ? () => undefined : guarded(onStatus, 'onStatus', say);
+  /** `ours` is not the user's, and does not throw. */
+  constructor(onStatus: OnStatus | undefined, say: (text: string) => void, ours: OnStatus = () => undefined) {
+    const theirs = onStatus === undefined ? () => undefined : guarded(onStatus, 'onStatus', say);
+    this.#tell = (view) => {
+      ours(view);
+      theirs(view);
+    };
   }
 
   /** `look`: at the job. */

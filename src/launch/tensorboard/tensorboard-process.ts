@@ -19,6 +19,8 @@ export interface TensorBoardRequest {
   readonly port: number;
   readonly environment: NodeJS.ProcessEnv;
   readonly say: (text: string) => void;
+  /** Nobody has asked for it: nothing is said if it is not installed. */
+  readonly isOptional?: boolean | undefined;
   /** The page is up. */
   readonly onUrl?: ((url: string) => void) | undefined;
 }
@@ -37,7 +39,7 @@ export class TensorBoardProcess {
   #isStopping = false;
 
   private constructor(request: TensorBoardRequest) {
-    const { dir, port, environment, say, onUrl } = request;
+    const { dir, port, environment, say, isOptional, onUrl } = request;
     const [program, ...words] = findTensorBoard(request);
     const args = [...words, '--logdir', dir, '--host', loopback, '--port', String(port)];
     this.#guardian = Guardian.start(`tensorboard-${randomBytes(8).toString('hex')}`, environment['PATH']);
@@ -77,6 +79,7 @@ export class TensorBoardProcess {
       if (pid !== undefined) this.#guardian.remove(pid);
       // Ended by us: with SIGTERM, or by itself after it.
       if (this.#isStopping && (code === 0 || code === null)) return;
+      if (isOptional && !isUp && isMissing(text)) return;
       say(isUp ? `TensorBoard has ended: ${lastLine(text)}` : problemOf(text, port));
     });
   }
@@ -110,9 +113,13 @@ function findTensorBoard({ command, environment }: TensorBoardRequest): [string,
 function problemOf(text: string, port: number): string {
   if (/already in use|could not bind/i.test(text))
     return `TensorBoard cannot listen on port ${port}: it is in use. Leave the port out of --tensorboard, and a free one is taken. Training goes on.`;
-  if (text === '' || /No module named '?tensorboard/.test(text))
-    return 'TensorBoard is not installed, so --tensorboard has no effect. Install it with `pip install tensorboard`, or name the program in HOROVOD_TENSORBOARD. Training goes on.';
+  if (isMissing(text))
+    return 'TensorBoard is not installed, so it does not run beside the job. Install it with `pip install tensorboard`, or name the program in HOROVOD_TENSORBOARD. Training goes on.';
   return `TensorBoard could not be started: ${lastLine(text)} Training goes on.`;
+}
+
+function isMissing(text: string): boolean {
+  return text === '' || /No module named '?tensorboard/.test(text);
 }
 
 function lastLine(text: string): string {

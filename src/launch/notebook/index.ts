@@ -1,0 +1,10 @@
+// The face of `horovod/notebook`: jobs that a notebook starts.
+
+export type { DiscoveredHost, JobOptions, JobView } from '../run/run.ts';
+export {
+  type HtmlDisplay,
+  launch,
+  type NotebookJob,
+  type NotebookOptions,
+  type NotebookResult,
+} from './launch.ts';
