@@ -14,7 +14,7 @@ const wasm = ['--backend', 'wasm'];
 const elastic = ['--min-np', '1'];
 const quick = ['--num-warmup-batches', '1', '--num-batches-per-iter', '2', '--num-iters', '2', ...wasm];
 
-/** Every example prints its help, on one rank only. */
+/** Every script prints its help, on one rank only. */
 const help = {
   args: ['--help'],
   shows: [/^(?!.*\[options\].*\[options\]).*examples\/\S+ \[options\].* {2}--\S+ </s],
@@ -23,7 +23,7 @@ const help = {
 const digits = ['--folder', '{}/digits', '--images', '1000', ...wasm];
 
 /**
- * Path below examples/ → its runs. `flags` are for horovodrun. `{}` in an argument is a temporary folder, in which `finds` is created
+ * Path below examples/ → its runs. `flags` are for horovodrun. `{}` in an argument or flag is a temporary folder, in which `finds` is created
  * before the run. With `service`, a data service with these flags runs beside it, whose config is the first argument.
  */
 const runs = {
@@ -81,6 +81,16 @@ const runs = {
       shows: [accuracy, /resuming after epoch 1/],
     },
   ],
+  'notebooks/train.ipynb': [
+    {
+      flags: [
+        ...['--notebook-parameter', 'epochs=1', '--notebook-parameter', 'images=1200'],
+        ...['--tensorboard-logdir', '{}/logs'],
+      ],
+      args: [],
+      shows: [accuracy, /Epoch 1\/1 .*images\/s/],
+    },
+  ],
   'tensorflow/mnist.ts': [
     { args: ['--epochs', '1', '--steps', '10', ...wasm], shows: [accuracy, /step #10\s+Loss: \d/] },
   ],
@@ -110,10 +120,15 @@ export async function runExamples({ filter }) {
 async function runExample(path) {
   const folder = mkdtempSync(join(tmpdir(), 'hvd-example-'));
   try {
-    for (const { args, shows, finds = '', flags = [], ranks = 2, service } of [...runs[path], help]) {
+    for (const { args, shows, finds = '', flags = [], ranks = 2, service } of [
+      ...runs[path],
+      ...(path.endsWith('.ts') ? [help] : []),
+    ]) {
       mkdirSync(join(folder, finds), { recursive: true });
-      const given = args.map((arg) => arg.replace('{}', folder));
-      const command = ['bin/horovodrun.js', '-np', String(ranks), ...flags, `examples/${path}`, ...given];
+      const inFolder = (words) => words.map((word) => word.replace('{}', folder));
+      const given = inFolder(args);
+      const started = [...inFolder(flags), `examples/${path}`, ...given];
+      const command = ['bin/horovodrun.js', '-np', String(ranks), ...started];
       const startedAt = performance.now();
       const serving = service === undefined ? undefined : startService(given[0], service);
       const { code, text } = await capture(process.execPath, command, { cwd: inRepository(), timeoutMs });
@@ -147,6 +162,6 @@ function startService(config, flags) {
 
 function exampleFiles() {
   const callsInit = (path) => /\binit\(/.test(readFileSync(inRepository(path), 'utf8'));
-  const files = filesBelow('examples').filter((path) => path.endsWith('.ts') && callsInit(path));
+  const files = filesBelow('examples').filter((path) => /\.(ts|ipynb)$/.test(path) && callsInit(path));
   return files.map((path) => path.replace(/^examples\//, ''));
 }

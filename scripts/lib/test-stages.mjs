@@ -124,7 +124,7 @@ export const stages = [
     name: 'example',
     about: 'a short run of every example on two ranks',
     takesFilter: true,
-    inputs: /^(examples\/.*\.ts|bin\/.*)$/,
+    inputs: /^(examples\/.*\.(ts|ipynb)|bin\/.*)$/,
     run: runExamples,
   },
   {

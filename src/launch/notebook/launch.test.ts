@@ -105,7 +105,7 @@ test('a notebook runs on every rank, and the job knows what they did', deadline,
   );
   const last = shown.at(-1) ?? '';
   assert.match(last, /<b>train\.ipynb<\/b> on 2 ranks.*done.*step 3 · loss 1.*▣.*▣.*2 done/s);
-  assert.match(last, /\[1\] rank 1 &lt;&lt;b&gt;&gt; 2/);
+  assert.match(last, /\[1\]<\/span> rank 1 &lt;&lt;b&gt;&gt; 2/);
 });
 
 test('an error names rank, cell and line, and quotes the cell', deadline, async () => {

@@ -61,7 +61,7 @@ test('a box shows steps, the loss as a curve, samples per second, ranks and the 
   assert.match(html, /loss from 1 to 0\.05, steps 1 to 20/);
   assert.equal(html.match(/■/g)?.length, 2);
   assert.match(html, /2 at work/);
-  assert.match(html, /\[1\] line 3\n.*\[1\] line 12<\/pre>/s);
+  assert.match(html, /\[1\]<\/span> line 3\n.*\[1\]<\/span> line 12<\/pre>/s);
   assert.doesNotMatch(html, /line 2\n/);
   assert.match(
     html,

@@ -20,7 +20,7 @@ const maxBareCharacters = 3000;
 const maxSquares = 128;
 const shownProblems = 4;
 
-const colours: Record<Tone, string> = { good: '#2a9d63', slow: '#c98a1b', bad: '#d64545', idle: '#8a8f98' };
+const colours: Record<Tone, string> = { good: '#2a9d63', slow: '#b3730f', bad: '#d64545', idle: '#7d828c' };
 
 interface Look {
   readonly sign: string;
@@ -167,8 +167,8 @@ function problemRows(ranks: readonly RankSquare[]): string[] {
 }
 
 function lineHtml({ rank, stream, text }: LogLine): string {
-  const line = `[${rank}] ${escapeText(cut(text))}`;
-  return stream === 'stderr' ? `<span style="color:${colours.slow}">${line}</span>` : line;
+  const colour = stream === 'stderr' ? colours.slow : colours.idle;
+  return `<span style="color:${colour}" title="${stream}">[${rank}]</span> ${escapeText(cut(text))}`;
 }
 
 function linksHtml(links: readonly Link[]): string {
