@@ -21,8 +21,9 @@ directory; the default is horovod-flight-<uid>/<job> in the temporary directory 
 copy the directories of the other hosts (scp -r host2:DIRECTORY host2) and list all of them.
 
 Options:
-  --json      Print the report as JSON
-  -h, --help  Print this help
+  --generation N  Of an elastic job: which generation. Default: the last one with flight records
+  --json          Print the report as JSON
+  -h, --help      Print this help
 
 The exit code is 0, 1 if there are no flight records, or 2 for usage errors.
 `;
@@ -30,6 +31,7 @@ The exit code is 0, 1 if there are no flight records, or 2 for usage errors.
 export const flightReportCommand: Pick<Subcommand, 'run'> = {
   async run(argv, output) {
     const { values, positionals } = parseOptions(argv, {
+      generation: { type: 'string' },
       json: { type: 'boolean' },
       help: { type: 'boolean', short: 'h' },
     });
@@ -40,7 +42,10 @@ export const flightReportCommand: Pick<Subcommand, 'run'> = {
     if (positionals.length === 0) {
       throw settingError('DIRECTORY is missing.');
     }
-    const { dumps, notes } = loadDumps(positionals);
+    const wanted = values.generation === undefined ? undefined : Number(values.generation);
+    if (wanted !== undefined && !(Number.isSafeInteger(wanted) && wanted > 0))
+      throw settingError(`--generation is "${values.generation}"; expected an integer ≥ 1.`);
+    const { dumps, notes } = loadDumps(positionals, wanted);
     const finding = analyse(dumps);
     const report = { dumps, notes, finding };
     if (!values.json) {
@@ -52,10 +57,10 @@ export const flightReportCommand: Pick<Subcommand, 'run'> = {
       const [doing, callSite] = doingOf(dump);
       return { rank, host, pid, reason, error, step, collectives, doing, callSite };
     });
-    const { job, size } = dumps[0] as (typeof dumps)[number];
+    const { job, size, generation } = dumps[0] as (typeof dumps)[number];
     const verdictText = verdict(report).join('\n');
     output.out(
-      `${JSON.stringify({ job, size, finding, verdict: verdictText, ranks, ranksWithoutDump: ranksWithoutDump(dumps), notes })}\n`,
+      `${JSON.stringify({ job, size, generation, finding, verdict: verdictText, ranks, ranksWithoutDump: ranksWithoutDump(dumps), notes })}\n`,
     );
     return 0;
   },

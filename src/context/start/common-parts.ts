@@ -20,8 +20,9 @@ export function announcer(settings: Settings, rank: number): (text: string) => v
 export function flightPlace(
   { flightDirectory: given, launcher }: Settings,
   job: string,
+  generation?: number,
 ): FlightPlace | undefined {
-  const directory = flightDirectory(given, job);
+  const directory = flightDirectory(given, job, { generation });
   return directory === undefined ? undefined : { directory, isAnnounced: launcher.kind === 'horovodrun' };
 }
 

@@ -273,7 +273,7 @@ class Start {
         number: rank,
         hasOtherHosts: hosts.hosts > 1,
       },
-      flight: flightPlace(settings, this.#flightName(shortJobId(jobId))),
+      flight: flightPlace(settings, this.#flightName(shortJobId(jobId)), seating?.seat.generation),
       worker: seating,
       steps: seating?.steps,
       hasNotice: () => block.notice,
@@ -349,8 +349,7 @@ class Start {
   }
 
   #flightName(job: string): string {
-    const { seating, ranks } = this.#request;
-    if (seating !== undefined) return `${job}-g${seating.seat.generation}`;
+    const { ranks } = this.#request;
     return [job, ...(ranks === undefined ? [] : this.#members)].join('-');
   }
 

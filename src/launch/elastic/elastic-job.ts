@@ -168,7 +168,7 @@ export class ElasticJob {
 
   /** On SIGUSR2, the workers of this host write their flight records. */
   askForRecords(): void {
-    this.#request.say(this.#records.ask());
+    this.#request.say(this.#records.ask(this.#state.generation?.number));
   }
 
   /** The terminal has this many columns now. */
@@ -397,7 +397,7 @@ export class ElasticJob {
 
   /** Flight records first: they show what it waits for. */
   async #endHanging(worker: number): Promise<void> {
-    this.#request.explain(`worker ${worker} hangs; ${this.#records.ask()}`);
+    this.#request.explain(`worker ${worker} hangs; ${this.#records.ask(this.#state.generation?.number)}`);
     await sleep(recordsMs);
     this.#tell({ kind: 'hanging', worker });
   }

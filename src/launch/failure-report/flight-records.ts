@@ -22,12 +22,12 @@ export class FlightRecords {
     this.#hasOtherHosts = hasOtherHosts;
   }
 
-  /** Returns a message for the user. */
-  ask(): string {
+  /** Returns a message for the user. `generation`: that trains now, of an elastic job. */
+  ask(generation?: number): string {
     if (this.#directory === undefined) return 'flight records are turned off (HOROVOD_FLIGHT_DIR=none).';
     try {
       openFlightDirectory(this.#directory);
-      askForDumps(this.#directory);
+      askForDumps({ ...this.#directory, generation });
     } catch (error) {
       return `cannot write flight records (HOROVOD_FLIGHT_DIR): ${(error as Error).message}.`;
     }

@@ -17,28 +17,34 @@ import {
 } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
+import { isDumpName } from './flight-dump.ts';
 
 /** Jobs whose records are kept below the temporary directory. */
 const keptJobs = 20;
+/** Generations of an elastic job whose records are kept. */
+const keptGenerations = 20;
 
 export interface FlightDirectory {
   readonly job: string;
   readonly path: string;
   /** Below this all jobs have theirs, and old ones are removed; undefined: the user's own directory. */
   readonly parent: string | undefined;
+  /** Of an elastic job: its ranks are others in each. All generations have the same directory. */
+  readonly generation?: number | undefined;
 }
 
 /** Undefined: no records are to be written. `given` is HOROVOD_FLIGHT_DIR. */
 export function flightDirectory(
   given: string | undefined,
   jobName: string,
-  temporary: string = tmpdir(),
+  { temporary = tmpdir(), generation }: { temporary?: string; generation?: number | undefined } = {},
 ): FlightDirectory | undefined {
   if (given === 'none') return undefined;
   const job = jobName.replace(/[^\w.-]/g, '-').slice(0, 80);
-  if (given !== undefined && given !== '') return { job, path: resolve(given), parent: undefined };
+  const common = { job, ...(generation === undefined ? {} : { generation }) };
+  if (given !== undefined && given !== '') return { ...common, path: resolve(given), parent: undefined };
   const parent = join(temporary, `horovod-flight-${ownId()}`);
-  return { job, path: join(parent, job), parent };
+  return { ...common, path: join(parent, job), parent };
 }
 
 /** Makes it, for this user alone where it is ours to make. Throws what the file system says. */
@@ -102,18 +108,31 @@ function notOurs(path: string): Error {
 }
 
 /** The user's own directory may be that of several jobs. */
-function askedFile({ path, job }: FlightDirectory): string {
-  return join(path, `asked-${job}`);
+function askedFile({ path, job, generation }: FlightDirectory): string {
+  return join(path, generation === undefined ? `asked-${job}` : `asked-${job}.g${generation}`);
 }
 
 /** The ranks that have left a record here after `sinceMs`. */
 export function dumpsIn({ path }: FlightDirectory, sinceMs: number): string[] {
   try {
     return readdirSync(path).filter(
-      (name) => /^rank-\d+\.json$/.test(name) && statSync(join(path, name)).mtimeMs >= sinceMs,
+      (name) => isDumpName(name) && statSync(join(path, name)).mtimeMs >= sinceMs,
     );
   } catch {
     return [];
+  }
+}
+
+/** Removes what generations long before this one have left. What cannot be removed, because other ranks do just now, stays. */
+export function pruneGenerations({ path, generation = 0 }: FlightDirectory): void {
+  if (generation <= keptGenerations) return;
+  try {
+    for (const name of readdirSync(path)) {
+      const of = Number(/^(?:rank-\d+|asked-[\w.-]+)\.g(\d+)(?:\.json)?$/.exec(name)?.[1] ?? generation);
+      if (of <= generation - keptGenerations) rmSync(join(path, name), { force: true });
+    }
+  } catch {
+    // The next one tries again.
   }
 }
 

@@ -1,5 +1,5 @@
-// A dump: one rank's flight record as a JSON file, `rank-<n>.json`, for `horovod flight-report`. What is in it is data
-// of this rank alone; the report puts those of all ranks together.
+// A dump: one rank's flight record as a JSON file for `horovod flight-report`: `rank-<n>.json`, and in an elastic job
+// `rank-<n>.g<generation>.json`. What is in it is data of this rank alone; the report puts those of all ranks together.
 
 import { randomBytes } from 'node:crypto';
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -14,6 +14,8 @@ export interface FlightDump {
   readonly job: string;
   readonly rank: number;
   readonly size: number;
+  /** Of an elastic job. */
+  readonly generation?: number | undefined;
   readonly host: string;
   readonly pid: number;
   /** Date.now(), and the host's monotonic clock of the records at that moment. */
@@ -53,13 +55,17 @@ export interface DumpedRequest {
   readonly missing: readonly number[];
 }
 
-export function dumpName(rank: number): string {
-  return `rank-${rank}.json`;
+export function dumpName({ rank, generation }: Pick<FlightDump, 'rank' | 'generation'>): string {
+  return generation === undefined ? `rank-${rank}.json` : `rank-${rank}.g${generation}.json`;
+}
+
+export function isDumpName(name: string): boolean {
+  return /^rank-\d+(\.g\d+)?\.json$/.test(name);
 }
 
 /** Whole or not at all. Throws what the file system says. */
 export function writeDump(directory: string, dump: FlightDump): void {
-  const path = join(directory, dumpName(dump.rank));
+  const path = join(directory, dumpName(dump));
   // A new file with a name that nobody can guess: in a directory of several users a link might be waiting for us.
   const unfinished = `${path}.${randomBytes(8).toString('hex')}.tmp`;
   try {

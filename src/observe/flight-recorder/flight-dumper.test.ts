@@ -25,7 +25,7 @@ import {
   flightDirectory,
   openFlightDirectory,
 } from './flight-directory.ts';
-import type { FlightDump } from './flight-dump.ts';
+import { type FlightDump, isDumpName } from './flight-dump.ts';
 import { FlightDumper } from './flight-dumper.ts';
 
 let temporary = '';
@@ -54,8 +54,8 @@ function dumperIn(directory: FlightDirectory | undefined, isAnnounced = false) {
   return { dumper, lines, read };
 }
 
-function jobDirectory(job = 'abc'): FlightDirectory {
-  return flightDirectory(undefined, job, temporary) as FlightDirectory;
+function jobDirectory(job = 'abc', generation?: number): FlightDirectory {
+  return flightDirectory(undefined, job, { temporary, generation }) as FlightDirectory;
 }
 
 describe('the directory of flight records', () => {
@@ -191,6 +191,36 @@ describe('a dump', () => {
     const { dumper } = dumperIn(jobDirectory());
     dumper.look();
     assert.deepEqual(dumpsIn(jobDirectory(), 0), []);
+  });
+
+  test('of an elastic job has a file of its own in each generation, is asked for in one, and goes after twenty', () => {
+    const write = (generation: number) => {
+      const { dumper } = dumperIn(jobDirectory('abc', generation));
+      dumper.write('stall');
+      return dumper;
+    };
+    const first = write(1);
+    askForDumps(jobDirectory('abc', 2));
+    const second = dumperIn(jobDirectory('abc', 2)).dumper;
+    rmSync(join(jobDirectory().path, 'rank-3.g1.json'));
+    first.look();
+    second.look();
+    assert.deepEqual(readdirSync(jobDirectory().path).sort(), [
+      'asked-abc.g1',
+      'asked-abc.g2',
+      'rank-3.g2.json',
+    ]);
+    const { generation } = JSON.parse(
+      readFileSync(join(jobDirectory().path, 'rank-3.g2.json'), 'utf8'),
+    ) as FlightDump;
+    assert.equal(generation, 2);
+    for (const each of [12, 22, 23]) write(each);
+    assert.deepEqual(readdirSync(jobDirectory().path).filter(isDumpName).sort(), [
+      'rank-3.g12.json',
+      'rank-3.g22.json',
+      'rank-3.g23.json',
+    ]);
+    assert.ok(!existsSync(join(jobDirectory().path, 'asked-abc.g2')));
   });
 
   test('is written at SIGUSR2, unless the user has a handler', async (t) => {

@@ -9,7 +9,13 @@ import type { Log } from '../../console/log.ts';
 import type { OperationObserver } from '../../engine/observer.ts';
 import type { HorovodError } from '../../errors.ts';
 import { typedCommand } from '../../settings/command-name.ts';
-import { askedAtMs, askForDumps, type FlightDirectory, openFlightDirectory } from './flight-directory.ts';
+import {
+  askedAtMs,
+  askForDumps,
+  type FlightDirectory,
+  openFlightDirectory,
+  pruneGenerations,
+} from './flight-directory.ts';
 import { type FlightDump, writeDump } from './flight-dump.ts';
 
 export type DumpReason = 'failure' | 'stall' | 'uncaught error' | 'exit' | 'signal' | 'asked';
@@ -102,8 +108,11 @@ export class FlightDumper implements OperationObserver {
     if (place === undefined || this.#isFinal) return;
     if (reason === 'failure' || reason === 'uncaught error') this.#isFinal = true;
     try {
+      const { path, generation } = place.directory;
       openFlightDirectory(place.directory);
-      writeDump(place.directory.path, this.#options.snapshot(reason, error));
+      const dump = this.#options.snapshot(reason, error);
+      writeDump(path, generation === undefined ? dump : { ...dump, generation });
+      pruneGenerations(place.directory);
       if (reason === 'asked') return;
       const isFirst = this.#ask(place);
       const level = isFirst && !place.isAnnounced && reason !== 'stall' ? 'error' : 'info';

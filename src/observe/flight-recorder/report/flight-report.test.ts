@@ -338,6 +338,29 @@ describe('horovod flight-report', () => {
     assert.match(out, /No flight record of ranks 0, 2\./);
   });
 
+  test('of an elastic job is about its last generation, or the one that is asked for', async () => {
+    const lost = { code: 'ERR_HVD_PEER_LOST', message: 'rank 2 was killed', rank: 2 };
+    write(
+      ...[0, 1].map((rank) => dumpOf(rank, records('a'), { generation: 1, error: lost })),
+      // Its number is that of the lost rank's successor.
+      dumpOf(2, records('a', 'b'), { generation: 2 }),
+      ...[0, 1].map((rank) => dumpOf(rank, records('a', 'b [3] pending'), { generation: 3, size: 2 })),
+    );
+    const last = await report(directory);
+    assert.match(last.out, /^Job abc, generation 3: 2 ranks, flight records of 2/);
+    assert.match(last.out, /^Note: There are flight records of other generations: --generation 1, 2\.$/m);
+    assert.match(last.out, /^No mismatch/m);
+    const first = await report('--generation', '1', directory);
+    assert.match(first.out, /^Job abc, generation 1: 3 ranks, flight records of 2/);
+    assert.match(first.out, /^Culprit: rank 2\. It was lost/m);
+    const none = await report('--generation', '7', directory);
+    assert.equal(none.exitCode, 1);
+    assert.match(none.error, /there is no flight record of generation 7; there are some of 1, 2, 3\./);
+    const wrong = await report('--generation', 'last', directory);
+    assert.equal(wrong.exitCode, 2);
+    assert.match(wrong.error, /--generation is "last"; expected an integer ≥ 1/);
+  });
+
   test('puts the directories of several hosts together', async () => {
     write(dumpOf(0, records('a')));
     const other = mkdtempSync(join(tmpdir(), 'horovod-report-'));

@@ -4,7 +4,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { HorovodError } from '../../../errors.ts';
-import { dumpFormat, type FlightDump } from '../flight-dump.ts';
+import { dumpFormat, type FlightDump, isDumpName } from '../flight-dump.ts';
 
 export interface LoadedDumps {
   /** By rank. */
@@ -12,8 +12,8 @@ export interface LoadedDumps {
   readonly notes: readonly string[];
 }
 
-/** Throws where there is nothing to report on. */
-export function loadDumps(directories: readonly string[]): LoadedDumps {
+/** Throws where there is nothing to report on. `wanted`: the generation of an elastic job; undefined: the last one. */
+export function loadDumps(directories: readonly string[], wanted?: number): LoadedDumps {
   const notes: string[] = [];
   const found: FlightDump[] = [];
   for (const directory of directories) {
@@ -41,9 +41,20 @@ export function loadDumps(directories: readonly string[]): LoadedDumps {
       `Skipped flight records of ${others.size === 1 ? 'another job' : 'other jobs'} (${[...others].join(', ')}). This report is about the newest job, ${newest.job}.`,
     );
   }
+  const own = found.filter(({ job }) => job === newest.job);
+  const generations = [...new Set(own.map(({ generation = 0 }) => generation))].sort((a, b) => a - b);
+  const chosen = wanted ?? generations.at(-1);
+  const rest = generations.filter((each) => each !== chosen);
+  if (chosen === undefined || !generations.includes(chosen))
+    throw new HorovodError(
+      'ERR_HVD_INVALID_ARGUMENT',
+      `there is no flight record of generation ${chosen}; there are some of ${generations.join(', ')}.`,
+    );
+  if (rest.length > 0)
+    notes.push(`There are flight records of other generations: --generation ${rest.join(', ')}.`);
   const byRank = new Map<number, FlightDump>();
-  for (const dump of found) {
-    if (dump.job !== newest.job) continue;
+  for (const dump of own) {
+    if ((dump.generation ?? 0) !== chosen) continue;
     const known = byRank.get(dump.rank);
     if (known === undefined || dump.atMs > known.atMs) byRank.set(dump.rank, dump);
   }
@@ -52,7 +63,7 @@ export function loadDumps(directories: readonly string[]): LoadedDumps {
 
 function namesIn(directory: string): string[] {
   try {
-    return readdirSync(directory).filter((name) => /^rank-\d+\.json$/.test(name));
+    return readdirSync(directory).filter(isDumpName);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     const what =
@@ -91,6 +102,7 @@ function isDump(value: unknown): value is FlightDump {
     (['rank', 'size', 'pid', 'atMs', 'clockMs', 'step', 'collectives'] as const).every(
       (key) => typeof dump[key] === 'number',
     ) &&
+    (dump['generation'] === undefined || typeof dump['generation'] === 'number') &&
     (['job', 'host', 'reason'] as const).every((key) => typeof dump[key] === 'string') &&
     (['processSets', 'pending', 'others'] as const).every((key) => Array.isArray(dump[key])) &&
     Array.isArray(dump['records']) &&

@@ -18,7 +18,7 @@ export function renderReport(report: Report): string {
   const [first] = dumps as readonly [FlightDump, ...FlightDump[]];
   const missing = ranksWithoutDump(dumps);
   const lines = [
-    `Job ${first.job}: ${first.size} ranks, flight records of ${dumps.length}, written ${new Date(first.atMs).toISOString()} (transport ${first.transport}, horovod ${first.versions?.['horovod'] ?? '?'}).`,
+    `Job ${first.job}${first.generation === undefined ? '' : `, generation ${first.generation}`}: ${first.size} ranks, flight records of ${dumps.length}, written ${new Date(first.atMs).toISOString()} (transport ${first.transport}, horovod ${first.versions?.['horovod'] ?? '?'}).`,
     ...notes.map((note) => `Note: ${note}`),
     '',
     ...verdict(report),
