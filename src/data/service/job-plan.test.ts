@@ -65,6 +65,28 @@ describe('modules of a plan', () => {
     assert.equal(moduleOf(loadablePlan(plan, worker)), pathToFileURL(join(worker, 'src/augment.js')).href);
   });
 
+  test('are found from a folder of the project, too, and none outside of that folder is loaded', async () => {
+    const [trainer, worker] = [await project(files), await project(files)];
+    const plan = planIn(trainer);
+    const inside = join(worker, 'src');
+    assert.equal(moduleOf(loadablePlan(plan, inside)), pathToFileURL(join(inside, 'augment.js')).href);
+    assert.throws(
+      () => loadablePlan(plan, join(inside, 'lib')),
+      (error: Error) =>
+        error.message.includes(`${join(worker, 'src/augment.js')} leads out of ${join(inside, 'lib')}`),
+    );
+    // Names begin at the folder itself, if they are there.
+    const nested = await project({
+      'copy/src/augment.js': files['src/augment.js'],
+      'copy/src/lib/scale.js': files['src/lib/scale.js'],
+      ...files,
+    });
+    assert.equal(
+      moduleOf(loadablePlan(plan, join(nested, 'copy'))),
+      pathToFileURL(join(nested, 'copy/src/augment.js')).href,
+    );
+  });
+
   test('that differ on the worker, or are missing there, are errors that name both files', async () => {
     const trainer = await project(files);
     const other = await project({ ...files, 'src/lib/scale.js': 'export const scale = (x) => 3 * x;\n' });

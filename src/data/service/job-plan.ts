@@ -46,21 +46,26 @@ export function checkForService(nodes: readonly PlanNode[], call: string): void 
   for (const node of nodes) checkNode(node, nodes, call);
 }
 
-/** The worker's side: the plan with URLs of modules of this machine. `folder`: --modules. */
+/**
+ * The worker's side: the plan with URLs of modules of this machine. `folder`: --modules. It is the project, or a folder of the project;
+ * nothing outside of it is loaded.
+ */
 export function loadablePlan({ nodes, modules, project }: JobPlan, folder: string): readonly PlanNode[] {
   const root = realpathSync(folder);
+  const base = baseOf(root, Object.keys(modules));
   const resolved = (name: string): string => {
-    const isPath = name !== '' && !isAbsolute(name) && !name.includes('\\') && !name.includes('\0');
-    if (!isPath || name.split('/').some((part) => part === '..' || part === 'node_modules'))
+    if (!isPathBelow(name))
       throw refused(`the plan names the module ${JSON.stringify(name)}, which is not a path below a project`);
-    const path = join(root, name);
+    const path = join(base, name);
     if (!existsSync(path))
       throw refused(
         `this compute worker has no ${path}, which the training job has as ${join(project, name)}. Start the compute job in the same project, or name its folder with --modules`,
       );
     const real = realpathSync(path);
     if (nameBelow(root, real) === undefined)
-      throw refused(`${path} leads out of ${root}, the folder of --modules`);
+      throw refused(
+        `${path} leads out of ${root}, the folder of --modules. If compute workers may load it, start the compute job with --modules and a folder above`,
+      );
     return real;
   };
   for (const [name, digest] of Object.entries(modules)) {
@@ -74,9 +79,9 @@ export function loadablePlan({ nodes, modules, project }: JobPlan, folder: strin
   const urlOf = (name: string): string => {
     if (!known.has(name)) throw refused(`the plan names the module ${name} and has no digest of it`);
     const path = resolved(name);
-    for (const file of importedBy(path, root))
+    for (const file of importedBy(path, base))
       if (!known.has(file))
-        throw refused(`${join(root, file)} is imported by ${name}, and the plan has no digest of it`);
+        throw refused(`${join(base, file)} is imported by ${name}, and the plan has no digest of it`);
     return pathToFileURL(path).href;
   };
   return nodes.map((node) => withModules(node, urlOf, (path) => path));
@@ -146,12 +151,29 @@ function modulePath(url: string): string {
   return realpathSync(path);
 }
 
-/** The folder of the nearest package.json, else that of the module. */
+/** The folder of the nearest package.json, else that of the process. */
 function projectOf(path: string): string {
-  for (let folder = dirname(path); ; folder = dirname(folder)) {
+  return nearestProject(dirname(path)) ?? process.cwd();
+}
+
+function nearestProject(from: string): string | undefined {
+  for (let folder = from; ; folder = dirname(folder)) {
     if (existsSync(join(folder, 'package.json'))) return folder;
-    if (folder === dirname(folder)) return process.cwd();
+    if (folder === dirname(folder)) return undefined;
   }
+}
+
+/** What names of modules begin at: the folder of --modules, or the project that it is a folder of, if they are there. */
+function baseOf(root: string, names: readonly string[]): string {
+  const areIn = (base: string) => names.every((name) => isPathBelow(name) && existsSync(join(base, name)));
+  if (areIn(root)) return root;
+  const project = nearestProject(root);
+  return project !== undefined && areIn(project) ? project : root;
+}
+
+function isPathBelow(name: string): boolean {
+  const isPath = name !== '' && !isAbsolute(name) && !name.includes('\\') && !name.includes('\0');
+  return isPath && !name.split('/').some((part) => part === '..' || part === 'node_modules');
 }
 
 function nameBelow(root: string, path: string): string | undefined {
