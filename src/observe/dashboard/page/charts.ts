@@ -17,6 +17,8 @@ export interface ChartOptions {
   readonly height: number;
   readonly x: 'step' | 'time';
   readonly isLog: boolean;
+  /** Where y ends; higher values are cut off. Default: the highest. */
+  readonly largest?: (data: readonly (readonly number[])[]) => number;
   /** y begins at zero. */
   readonly fromZero: boolean;
   readonly lines: readonly ChartLine[];
@@ -89,7 +91,9 @@ export class Chart {
         cursor: { sync: { key: x }, points: { show: false }, y: false },
         scales: {
           x: { time: false },
-          y: isLog ? { distr: 3 } : { range: (_, low, high) => paddedRange(low ?? 0, high ?? 1, fromZero) },
+          y: isLog
+            ? { distr: 3 }
+            : { range: (_, low, high) => paddedRange(low ?? 0, this.#top(high ?? 1), fromZero) },
         },
         series: [
           {},
@@ -134,6 +138,13 @@ export class Chart {
       this.#isZoomed = false;
       this.#plot?.setData(this.#data, true);
     });
+  }
+
+  #top(high: number): number {
+    const { largest } = this.#options;
+    if (largest === undefined) return high;
+    const known = this.#data.map((values) => values.filter((value) => value !== null));
+    return Math.min(high, largest(known) || high);
   }
 
   #axis(): PlotAxis {

@@ -2,14 +2,14 @@
 // on top of each other. On average over the ranks, or of the selected one.
 
 import { Chart } from './charts.ts';
-import { type StepParts, stepParts } from './curves.ts';
+import { type StepParts, stepParts, usualLargest } from './curves.ts';
 import { element, find, setText } from './dom.ts';
 import { clock, milliseconds, percent, rankName } from './figures.ts';
 import type { History } from './history.ts';
 import type { Selection } from './selection.ts';
 import type { Theme } from './theme.ts';
 
-type Part = Exclude<keyof StepParts, 'at'>;
+type Part = Exclude<keyof StepParts, 'at' | 'isWaitingKnown'>;
 
 /** From the bottom to the top. */
 const parts: readonly { readonly part: Part; readonly label: string }[] = [
@@ -34,6 +34,7 @@ export class CommunicationView {
       x: 'time',
       isLog: false,
       fromZero: true,
+      largest: (plotted) => usualLargest(plotted[1] ?? []),
       // The highest first: each covers the lower part of the one before.
       lines: parts
         .map(({ part, label }) => ({ label, colour: `--${part}`, width: 0, isArea: true }))
@@ -86,9 +87,10 @@ export class CommunicationView {
     const shown = index === undefined ? this.#parts.at(-1) : this.#parts[index];
     const total = shown === undefined ? 0 : parts.reduce((sum, { part }) => sum + shown[part], 0);
     for (const [part, value] of this.#values) {
+      const isKnown = shown !== undefined && (part !== 'waiting' || shown.isWaitingKnown);
       setText(
         value,
-        shown === undefined ? '–' : `${milliseconds(shown[part])} (${percent(shown[part] / (total || 1))})`,
+        isKnown ? `${milliseconds(shown[part])} (${percent(shown[part] / (total || 1))})` : 'not known',
       );
     }
     setText(this.#when, shown === undefined || index === undefined ? '' : clock(shown.at));

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { sampleAt } from '../../../../test/support/dashboard-states.ts';
 import type { RankSample, Sample } from '../messages.ts';
-import { metricCurves, smoothed, stepParts } from './curves.ts';
+import { metricCurves, smoothed, stepParts, usualLargest } from './curves.ts';
 
 const base = sampleAt({ ranks: 1, samples: 1 }, 0);
 
@@ -70,7 +70,14 @@ describe('parts of a step', () => {
 
   test('together are the step: waiting is a part of what is exposed', () => {
     const [parts] = stepParts([sampleWith([rank])]);
-    assert.deepEqual(parts, { at: base.at, computing: 60, data: 10, communication: 10, waiting: 20 });
+    assert.deepEqual(parts, {
+      at: base.at,
+      computing: 60,
+      data: 10,
+      communication: 10,
+      waiting: 20,
+      isWaitingKnown: true,
+    });
   });
 
   test('are those of the chosen rank, or an average', () => {
@@ -83,10 +90,30 @@ describe('parts of a step', () => {
 
   test('figures that do not fit together never make a part negative', () => {
     const [parts] = stepParts([sampleWith([{ ...rank, waitMs: 250, exposedMs: 1 }])]);
-    assert.deepEqual(parts, { at: base.at, computing: 0, data: 0, communication: 0, waiting: 100 });
+    assert.deepEqual(parts, {
+      at: base.at,
+      computing: 0,
+      data: 0,
+      communication: 0,
+      waiting: 100,
+      isWaitingKnown: true,
+    });
+  });
+
+  test('waiting that no rank knows is said to be unknown', () => {
+    const [parts] = stepParts([sampleWith([{ ...rank, waitMs: undefined }])]);
+    assert.deepEqual([parts?.communication, parts?.waiting, parts?.isWaitingKnown], [30, 0, false]);
   });
 
   test('a sample without steps is left out', () => {
     assert.deepEqual(stepParts([sampleWith([{ ...rank, stepMs: undefined }])]), []);
+  });
+});
+
+describe('the end of a scale', () => {
+  test('is the largest value, unless that is far beyond the others', () => {
+    assert.equal(usualLargest([10, 12, 20]), 20);
+    assert.equal(usualLargest([10, 11, 12, 12, 1200]), 36);
+    assert.equal(usualLargest([]), 0);
   });
 });

@@ -2,6 +2,9 @@
 
 import type { Sample } from '../messages.ts';
 
+/** Above the middle value. */
+const farBeyond = 3;
+
 export interface Curve {
   readonly x: number[];
   /** null: a gap. */
@@ -68,8 +71,9 @@ export interface StepParts {
   /** Waiting for batches of a pipeline. */
   readonly data: number;
   readonly communication: number;
-  /** Waiting for other ranks. */
+  /** Waiting for other ranks. 0 where no rank knows it: it is a part of communication then. */
   readonly waiting: number;
+  readonly isWaitingKnown: boolean;
 }
 
 /** Of samples in which at least one rank knows how long its steps take. */
@@ -82,10 +86,19 @@ export function stepParts(samples: readonly Sample[], rank?: number): StepParts[
     // What is exposed contains the waiting.
     const exposed = Math.max(waiting, Math.min(step, mean(known.map(({ exposedMs = 0 }) => exposedMs))));
     const data = Math.min(step - exposed, step * (headline.dataShare ?? 0));
-    return [{ at, computing: step - exposed - data, data, communication: exposed - waiting, waiting }];
+    const isWaitingKnown = known.some(({ waitMs }) => waitMs !== undefined);
+    const communication = exposed - waiting;
+    return [{ at, computing: step - exposed - data, data, communication, waiting, isWaitingKnown }];
   });
 }
 
 function mean(values: readonly number[]): number {
   return values.reduce((sum, each) => sum + each, 0) / values.length;
+}
+
+/** What a scale has to reach: the largest value, but not a few that are far beyond all others, such as the first steps. */
+export function usualLargest(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted[Math.floor(sorted.length / 2)] ?? 0;
+  return Math.min(sorted.at(-1) ?? 0, middle * farBeyond);
 }

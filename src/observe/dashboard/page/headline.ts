@@ -21,6 +21,7 @@ export class HeadlineView {
   readonly #head = find('head');
   readonly #figures = new Map<string, { readonly box: HTMLElement; readonly value: HTMLElement }>();
   #announced = '';
+  #announcedTone: Tone | undefined;
   #announcedAt = Number.NEGATIVE_INFINITY;
 
   render(history: History, connection: ConnectionState, now: number): void {
@@ -31,7 +32,7 @@ export class HeadlineView {
     this.#head.dataset['tone'] = tone;
     setText(find('tone'), end?.isSuccess === true ? '✓' : toneSigns[tone]);
     setText(find('headline'), text);
-    this.#announce(`${tone === 'bad' ? 'Problem: ' : ''}${text}`, now);
+    if (latest !== undefined || end !== undefined) this.#announce(tone, text, now);
     this.#showOutcome(history);
     this.#showConnection(connection, history, now);
     setText(find('command'), job?.command ?? '');
@@ -51,9 +52,13 @@ export class HeadlineView {
     return job === undefined ? 'Connecting …' : 'Waiting for the first ranks …';
   }
 
-  #announce(text: string, now: number): void {
+  #announce(tone: Tone, headline: string, now: number): void {
+    const text = `${tone === 'bad' ? 'Problem: ' : ''}${headline}`;
+    // Of the same kind of news, not all.
     const words = text.replaceAll(/[\d.,]+/g, '');
-    if (words === this.#announced || now - this.#announcedAt < announceEveryMs) return;
+    const isSoon = tone === this.#announcedTone && now - this.#announcedAt < announceEveryMs;
+    if (words === this.#announced || isSoon) return;
+    this.#announcedTone = tone;
     this.#announced = words;
     this.#announcedAt = now;
     setText(find('announce'), text);

@@ -30,11 +30,15 @@ export class HostsView {
     const text = JSON.stringify(job ?? null);
     if (text === this.#shown || job === undefined) return;
     this.#shown = text;
-    fill('job-facts', [
+    const facts = [
       { name: 'command', value: job.command },
       { name: 'job', value: job.id },
       { name: 'started', value: `${new Date(job.startedAt).toLocaleDateString()} ${clock(job.startedAt)}` },
-    ]);
+    ];
+    fill(
+      'job-facts',
+      facts.filter(({ value }) => value !== ''),
+    );
     fill('settings', job.settings, 'all as by default');
     fill('versions', job.versions);
     const links = job.links.flatMap(({ title, url }) => {

@@ -2,6 +2,7 @@
 // communication, processors and memory. A selected rank shows more.
 
 import type { RankSample, Sample } from '../messages.ts';
+import { usualLargest } from './curves.ts';
 import { element, find, setChildren, setText, setTitle } from './dom.ts';
 import { bytes, cores, count, metric, milliseconds, rankName, rate } from './figures.ts';
 import { toneSigns } from './headline.ts';
@@ -84,7 +85,7 @@ export class RanksTable {
     );
     this.#showProblems(latest.ranks);
     const recent = samples.slice(-sparkPoints);
-    const longest = Math.max(0, ...recent.flatMap(({ ranks }) => ranks.map(({ stepMs = 0 }) => stepMs)));
+    const longest = usualLargest(recent.flatMap(({ ranks }) => ranks.flatMap(({ stepMs }) => stepMs ?? [])));
     const hosts = [...new Set(shown.map(({ host }) => host))];
     const rows = hosts.flatMap((host) => [
       this.#group(host, latest),

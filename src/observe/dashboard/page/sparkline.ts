@@ -49,7 +49,7 @@ export function pathOf(values: Values, largest: number): string {
       return [];
     }
     const x = values.length < 2 ? width : (at / (values.length - 1)) * width;
-    const y = height - 1 - (value / largest) * (height - 2);
+    const y = height - 1 - Math.min(1, value / largest) * (height - 2);
     const part = `${isOpen ? 'L' : 'M'}${round(x)} ${round(y)}`;
     isOpen = true;
     return [part];
