@@ -13,6 +13,7 @@ import { ExposedTime } from '../observe/status/exposed-time.ts';
 import { pendingList } from '../observe/status/pending-list.ts';
 import { StatusWriter } from '../observe/status/status-writer.ts';
 import { StragglerWatch } from '../observe/stragglers/straggler-watch.ts';
+import { RecordOrders } from '../observe/timeline/record-order.ts';
 import { Timeline } from '../observe/timeline/timeline.ts';
 import type { ContextParts } from './context-parts.ts';
 
@@ -70,6 +71,7 @@ export function createObservers(watched: ObservedRank, parts: ContextParts): Con
   });
   dumper.listen();
   const exposed = new ExposedTime(status);
-  const all = [recorder, status, dumper, stalls, stragglers, exposed, timeline];
+  const orders = new RecordOrders({ rank, timeline, log, controlFd: parts.timelineBlock?.fd });
+  const all = [recorder, status, dumper, stalls, stragglers, exposed, timeline, orders];
   return { recorder, status, timeline, data, all };
 }

@@ -4,6 +4,7 @@
 //   page 0        0 u32 magic   4 u32 ranks   8 u32 failure state (0 none, 1 being written, 2 written)
 //                 16 u32 closed   20 u32 notice   24 u32 generation of an elastic job (0: none)   28 u32 layoutVersion
 //                 32 two words, who collects timelines (observe/timeline/ring-registry.ts)
+//                 40 u32 how far an order to record a timeline is   64 the order (observe/timeline/record-order.ts)
 //                 508 u32 bytes of failure text   512… failure text (JSON of a FailureRecord)
 //   page 1+rank   0 u32 state   4 u32 pid   8 u32 life word   12 u32 exit kind   16 i32 exit value
 //                 20 u32 bytes of last words   24 u32 start ticks   28 u32 pid on another host

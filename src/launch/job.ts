@@ -1,7 +1,8 @@
 // One running job: starts the ranks of all hosts, passes on their output, stops them all when one fails (unless the job
 // is to keep going) or on a signal, and determines the exit code. States: running → ending (a rank failed, or a signal came) → over.
 
-import { type JobView, joinViews } from '../observe/status/job-view.ts';
+import type { JobView } from '../observe/status/job-view.ts';
+import type { RecordOrder, RecordProgress } from '../observe/timeline/record-order.ts';
 import { controlBlockKey } from '../rendezvous/store/keys.ts';
 import type { Store } from '../rendezvous/store/store.ts';
 import { deferred } from './deferred.ts';
@@ -33,6 +34,7 @@ import { type OpenHost, openHosts } from './open-hosts.ts';
 import { createOutputDirectories } from './output/rank-output.ts';
 import { UncaughtErrors } from './output/uncaught-errors.ts';
 import type { RankEnding, StartedRank } from './ranks/host-ranks.ts';
+import { progressOfHosts, viewOfHosts } from './ranks/views.ts';
 import { StartClock } from './start-clock.ts';
 
 /** How long a rank that another one blames may take to end by itself. */
@@ -109,10 +111,27 @@ export class Job {
     return this.#cause;
   }
 
-  /** What the ranks are doing, as far as this machine knows: those of other hosts only if some run here as well. */
+  /** What the ranks are doing. One host knows of all, and one of this machine knows it without asking. */
   look(): JobView | undefined {
-    this.#lastView = joinViews(this.#hosts.map(({ ranks }) => ranks.look())) ?? this.#lastView;
+    this.#lastView =
+      viewOfHosts(
+        this.#hosts.map(({ ranks }) => ranks),
+        this.#request,
+      ) ?? this.#lastView;
     return this.#lastView;
+  }
+
+  /** All ranks record a timeline of the next steps. */
+  record(order: RecordOrder): void {
+    for (const { ranks } of this.#hosts) ranks.record(order);
+  }
+
+  /** As far as rank 0 is on this machine. */
+  recordProgress(number: number): RecordProgress {
+    return progressOfHosts(
+      this.#hosts.map(({ ranks }) => ranks),
+      number,
+    );
   }
 
   /** Passes a signal of horovodrun on to every rank, followed by SIGKILL after a while or on the second signal. */

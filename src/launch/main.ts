@@ -12,7 +12,7 @@ import { settingError } from '../settings/setting.ts';
 import { absoluteLocation } from '../settings/table/absolute-location.ts';
 import { isElastic } from '../settings/table/elastic.ts';
 import { type Settings, settingsTable } from '../settings/table.ts';
-import type { JobDashboard } from './dashboard/job-dashboard.ts';
+import type { JobDashboard, ShownJob } from './dashboard/job-dashboard.ts';
 import { Job } from './job.ts';
 import { jobRequest, type Launch, planHosts } from './job-request.ts';
 import type { ConsoleWriter } from './output/console-writer.ts';
@@ -61,7 +61,7 @@ interface Surroundings extends Pick<Launch, 'stdout' | 'stderr' | 'terminalColum
   readonly onStart: (job: Started) => void;
 }
 
-type Started = Pick<Job, 'interrupt'> & Partial<Pick<Job, 'askForRecords' | 'resizeTerminal' | 'look'>>;
+type Started = Pick<Job, 'interrupt'> & Partial<Pick<Job, 'askForRecords' | 'resizeTerminal'>> & ShownJob;
 
 async function run(argv: readonly string[], surroundings: Surroundings): Promise<number> {
   const parsed = parseCommandLine(argv, processEnvironment());

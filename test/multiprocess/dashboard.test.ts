@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -26,11 +26,17 @@ interface Training {
   stop(): void;
 }
 
-function train(t: TestContext, flags: readonly string[], ranks = 2, script = fixture): Training {
+function train(
+  t: TestContext,
+  flags: readonly string[],
+  ranks = 2,
+  script = fixture,
+  env: NodeJS.ProcessEnv = {},
+): Training {
   const folder = mkdtempSync(join(tmpdir(), 'hvd-dashboard-'));
   const stop = join(folder, 'stop');
   const all = flags.map((flag) => flag.replace('FOLDER', folder));
-  const run = startHorovodrun(['-np', String(ranks), ...all, '--', script, stop]);
+  const run = startHorovodrun(['-np', String(ranks), ...all, '--', script, stop], { env });
   t.after(async () => {
     run.child.kill('SIGKILL');
     await run.ended;
@@ -86,6 +92,9 @@ function linesOf(events: EventReader): string[] {
     return lines.map(({ rank, stream, text }) => `${rank} ${stream} ${text}`);
   });
 }
+
+const newsOf = (events: EventReader) =>
+  events.received.flatMap((one) => (one.event === 'news' ? one.data : []));
 
 const endOf = (events: EventReader) =>
   events.until('the end', (all) => all.flatMap((one) => (one.event === 'end' ? [one.data] : [])).at(0));
@@ -156,6 +165,8 @@ describe('horovodrun --dashboard', () => {
       .flatMap((one) => (one.event === 'news' ? one.data : []))
       .filter(({ kind }) => kind === 'lost');
     assert.match(lost[0]?.text ?? '', /^rank 1 \(localhost, pid \d+\) was killed by SIGKILL, in step \d+$/);
+    const flight = newsOf(events).find(({ text }) => /^Flight report/.test(text));
+    assert.match(flight?.report ?? '', /Culprit: rank 1/);
     assert.equal((await run.ended).exitCode, 137);
   });
 
@@ -175,6 +186,47 @@ describe('horovodrun --dashboard', () => {
     run.child.kill('SIGINT');
     assert.equal((await run.ended).exitCode, 143);
     await again.untilClosed();
+  });
+
+  test('records the next steps, and shows the picture and the file', async (t) => {
+    const temporary = mkdtempSync(join(tmpdir(), 'hvd-dashboard-'));
+    t.after(() => rmSync(temporary, { recursive: true, force: true }));
+    const { run, stop } = train(t, ['--dashboard', '--dashboard-control'], 2, fixture, { TMPDIR: temporary });
+    const { client, events } = await openPage(run);
+    const early = await client.post('record', { steps: 5 });
+    if (early.status !== 202) {
+      assert.match(early.body, /The timeline cannot be recorded: no rank trains at the moment/);
+      await events.sample('ranks', ({ ranks }) => ranks.length === 2 && ranks.every(({ step }) => step > 0));
+      assert.equal((await client.post('record', { steps: 5 })).status, 202);
+    }
+    const second = await client.post('record', { steps: 5 });
+    assert.deepEqual(
+      [second.status, second.body],
+      [409, 'The timeline cannot be recorded: a timeline is being recorded already.\n'],
+    );
+    await events.until('the file', () => newsOf(events).some(({ href }) => href === 'timeline/1.json'));
+    assert.deepEqual(
+      newsOf(events)
+        .filter(({ kind }) => kind === 'timeline')
+        .map(({ tone, href }) => [tone, href]),
+      [
+        ['good', undefined],
+        ['good', 'timeline/1.html'],
+        ['good', 'timeline/1.json'],
+      ],
+    );
+    const file = await client.get('timeline/1.json');
+    assert.match(String(file.headers['content-disposition']), /attachment; filename="timeline-1\.json"/);
+    const trace = JSON.parse(file.body) as { name: string; pid: number }[];
+    const steps = trace.filter(({ name }) => /^step \d+$/.test(name));
+    assert.ok(steps.length >= 2 * 5 && steps.length <= 2 * 10, `${steps.length} steps of both ranks`);
+    assert.equal(new Set(steps.map(({ pid }) => pid)).size, 2);
+    const picture = await client.get('timeline/1.html');
+    assert.match(String(picture.headers['content-security-policy']), /^sandbox/);
+    assert.match(picture.body, /<title>Timeline timeline-1\.json/);
+    stop();
+    assert.equal((await run.ended).exitCode, 0, run.stderr);
+    assert.deepEqual(readdirSync(temporary), [], 'the recordings are gone');
   });
 
   test('leaves nothing when the launcher is killed', async (t) => {

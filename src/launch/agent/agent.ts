@@ -120,6 +120,12 @@ export class Agent {
         this.#host?.useControlBlock(order.path, order.workers);
         for (const rank of this.#endedRanks) this.#reportTestament(rank);
         return;
+      case 'look':
+        this.#reportView();
+        return;
+      case 'record':
+        this.#host?.record(order.order);
+        return;
       case 'notice':
         this.#host?.notice();
         return;
@@ -233,6 +239,15 @@ export class Agent {
   #reportTestament(rank: StartedRank): void {
     const { testament, slot } = rank;
     if (testament !== undefined) this.#report({ op: 'testament', rank: numberOf(slot), testament });
+  }
+
+  #reportView(): void {
+    const view = this.#host?.look();
+    if (view === undefined) return;
+    // JSON has no NaN.
+    const named = (_key: string, value: unknown) =>
+      typeof value === 'number' && !Number.isFinite(value) ? String(value) : value;
+    this.#report({ op: 'view', json: JSON.stringify(view, named) });
   }
 
   #report(report: Report): void {

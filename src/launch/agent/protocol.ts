@@ -7,11 +7,12 @@
 import type { ProcessEnd } from '../../control/process-status.ts';
 import { encodeFrame, FrameReader, ProtocolError, parseObject } from '../../net/frames.ts';
 import type { JobNews } from '../../observe/status/job-news.ts';
+import type { RecordOrder } from '../../observe/timeline/record-order.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 import type { RankTestament } from '../ranks/host-ranks.ts';
 
 /** Both sides must have the same. */
-export const protocolVersion = 4;
+export const protocolVersion = 5;
 export const linePrefix = 'horovod-agent ';
 /** An environment may be large. */
 export const maxFrameBytes: number = 16 * 2 ** 20;
@@ -36,6 +37,10 @@ export type Order =
   | { readonly op: 'signal'; readonly rank: number; readonly signal: NodeJS.Signals }
   /** `workers`: of an elastic job, by rank. */
   | { readonly op: 'control-block'; readonly path: string; readonly workers?: readonly number[] | undefined }
+  /** Answered with a view. */
+  | { readonly op: 'look' }
+  /** The ranks are to record a timeline of the next steps. */
+  | { readonly op: 'record'; readonly order: RecordOrder }
   /** The ranks of an elastic job are to leave their generation together. */
   | { readonly op: 'notice' }
   /** What `horovod status` shows of an elastic job. */
@@ -89,6 +94,8 @@ export type Report =
   | { readonly op: 'stopped'; readonly rank: number; readonly isStopped: boolean }
   | { readonly op: 'hanging'; readonly rank: number }
   | { readonly op: 'remark'; readonly text: string; readonly isImportant: boolean }
+  /** JSON of a JobView, with names for numbers that are not finite. */
+  | { readonly op: 'view'; readonly json: string }
   | { readonly op: 'heartbeat' };
 
 export interface Hello {
@@ -122,10 +129,19 @@ export class MessageReader<T extends Order | Report> {
 }
 
 const operations: ReadonlySet<unknown> = new Set([
-  ...(['prepare', 'start', 'signal', 'control-block', 'notice', 'news'] satisfies Order['op'][]),
+  ...([
+    'prepare',
+    'start',
+    'signal',
+    'control-block',
+    'look',
+    'record',
+    'notice',
+    'news',
+  ] satisfies Order['op'][]),
   ...(['credit', 'terminal', 'heartbeat'] satisfies Order['op'][]),
   ...(['hello', 'started', 'refused', 'output-end'] satisfies Report['op'][]),
-  ...(['ended', 'testament', 'cleared', 'stopped', 'hanging', 'remark'] satisfies Report['op'][]),
+  ...(['ended', 'testament', 'cleared', 'stopped', 'hanging', 'remark', 'view'] satisfies Report['op'][]),
 ]);
 
 function decode(body: Buffer): Order | Report {

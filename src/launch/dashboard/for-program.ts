@@ -31,6 +31,8 @@ export async function startProgramDashboard<T extends Told>(
     hasControl: control,
     ranks: Math.max(settings.maxProcesses ?? 0, options.processes ?? 1),
     flag: `${caller}: dashboard`,
+    flightDirectory: settings.flightDirectory,
+    memoryDirectory: settings.shmDirectory,
   });
   if (plan !== undefined) dashboard.planned(plan.slots);
   const say = (text: string) => {

@@ -40,6 +40,8 @@ export async function dashboardFromFlags(launch: DashboardLaunch): Promise<JobDa
     hasControl: options.dashboardControl,
     ranks: Math.max(settings.maxProcesses ?? 0, options.processes ?? settings.minProcesses ?? 1),
     settings: shownSettings(options, environment),
+    flightDirectory: settings.flightDirectory,
+    memoryDirectory: settings.shmDirectory,
   });
   announce({
     url: dashboard.url,

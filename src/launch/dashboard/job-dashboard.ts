@@ -1,15 +1,19 @@
 // The dashboard of a job, in its launcher: a web server whose page shows what the ranks do and print. Ranks know nothing of it. Starting it may fail, with a message; once it runs, nothing of it can harm the job.
 
+import { defaultMemoryDirectory } from '../../control/memory-file.ts';
 import { Dashboard, type DashboardControl } from '../../observe/dashboard/dashboard.ts';
 import { launcherRank } from '../../observe/dashboard/log-ring.ts';
 import type { JobFacts } from '../../observe/dashboard/messages.ts';
+import { JobSearch } from '../../observe/dashboard/sampler.ts';
 import { DashboardServer } from '../../observe/dashboard/server.ts';
-import type { JobView } from '../../observe/status/job-view.ts';
 import { secondsText } from '../../observe/status/rank-words.ts';
+import { shortJobId } from '../../rendezvous/short-job-id.ts';
 import { packageVersion } from '../../settings/package.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 import type { OutputLine } from '../output/line-reader.ts';
 import { saveDashboard } from './announce.ts';
+import { flightReport } from './flight-report.ts';
+import { type RecordableJob, Recordings } from './recordings.ts';
 
 export interface JobDashboardRequest {
   readonly command: readonly string[];
@@ -24,38 +28,48 @@ export interface JobDashboardRequest {
   /** How many ranks there may be. */
   readonly ranks: number;
   readonly settings?: JobFacts['settings'] | undefined;
+  /** HOROVOD_FLIGHT_DIR */
+  readonly flightDirectory?: string | undefined;
+  /** Where memory files are created. */
+  readonly memoryDirectory?: string | undefined;
   /** What asked for it, for errors. Default: '--dashboard'. */
   readonly flag?: string | undefined;
 }
 
 /** A job that is looked at. Job, ElasticJob and MpirunJob are. */
-export interface ShownJob {
-  look?(): JobView | undefined;
+export interface ShownJob extends RecordableJob {
+  /** Of a job that cannot be looked at by itself: mpirun starts its ranks. */
+  readonly jobId?: string | undefined;
   interrupt(signal: NodeJS.Signals): void;
 }
 
 export class JobDashboard {
+  readonly #request: JobDashboardRequest;
   readonly #dashboard: Dashboard;
   readonly #server: DashboardServer;
   readonly #seen: Seen;
+  readonly #recordings: Recordings;
   readonly #startedAt = Date.now();
   #lastSaid = '';
 
-  private constructor(dashboard: Dashboard, server: DashboardServer, seen: Seen) {
+  private constructor(request: JobDashboardRequest, { dashboard, server, seen, recordings }: Parts) {
+    this.#request = request;
     this.#dashboard = dashboard;
     this.#server = server;
     this.#seen = seen;
+    this.#recordings = recordings;
   }
 
   /** Throws ERR_HVD_SETTING if the port cannot be used. */
   static async start(request: JobDashboardRequest): Promise<JobDashboard> {
     const { command, port, bind, hosts, hasControl, ranks, settings = [], flag = '--dashboard' } = request;
-    const seen: Seen = { job: undefined, onStop: () => undefined };
+    const seen: Seen = { job: undefined, search: undefined, onStop: () => undefined };
     const control: DashboardControl = {
       stop() {
         seen.onStop();
         seen.job?.interrupt('SIGTERM');
       },
+      record: (steps) => recordings.record(steps),
     };
     const dashboard = new Dashboard({
       facts: {
@@ -71,13 +85,18 @@ export class JobDashboard {
         ],
         links: [],
       },
-      look: () => seen.job?.look?.(),
+      look: () => seen.job?.look?.() ?? seen.search?.look(),
       ranks,
       control: hasControl ? control : undefined,
     });
+    const recordings = new Recordings(
+      () => seen.job,
+      (event) => dashboard.note(event),
+    );
     try {
-      const server = await DashboardServer.listen(dashboard, { port, bind, hosts, flag });
-      return new JobDashboard(dashboard, server, seen);
+      const extraFile = (name: string) => recordings.file(name);
+      const server = await DashboardServer.listen(dashboard, { port, bind, hosts, flag, extraFile });
+      return new JobDashboard(request, { dashboard, server, seen, recordings });
     } catch (error) {
       dashboard.close();
       throw error;
@@ -97,6 +116,11 @@ export class JobDashboard {
   show(job: ShownJob, onStop: () => void): void {
     this.#seen.job = job;
     this.#seen.onStop = onStop;
+    const { jobId } = job;
+    if (job.look !== undefined || jobId === undefined) return;
+    const id = shortJobId(jobId);
+    const directory = this.#request.memoryDirectory ?? defaultMemoryDirectory();
+    this.#seen.search = new JobSearch({ directory, isWanted: (view) => view.id === id });
   }
 
   link(title: string, url: string): void {
@@ -129,7 +153,22 @@ export class JobDashboard {
     const text = isSuccess
       ? `All ranks have finished after ${took}.`
       : why || `The job has failed after ${took} with exit code ${exitCode}.`;
+    this.#dashboard.look();
+    if (!isSuccess) this.#noteFlight();
     this.#dashboard.finish({ at: Date.now(), isSuccess, text });
+  }
+
+  #noteFlight(): void {
+    const { flightDirectory: given } = this.#request;
+    const { id: job } = this.#dashboard.facts;
+    const report = flightReport({ given, job, sinceMs: this.#startedAt });
+    if (report === undefined) return;
+    this.#dashboard.note({
+      kind: 'lost',
+      tone: 'bad',
+      text: 'Flight report: what the ranks did last',
+      report,
+    });
   }
 
   /** Writes the page into one file, or says why that cannot be done. */
@@ -139,12 +178,22 @@ export class JobDashboard {
 
   /** Browsers get the last message; then the port is free. */
   async close(): Promise<void> {
+    this.#recordings.close();
+    this.#seen.search?.close();
     await this.#server.close();
     this.#dashboard.close();
   }
 }
 
+interface Parts {
+  readonly dashboard: Dashboard;
+  readonly server: DashboardServer;
+  readonly seen: Seen;
+  readonly recordings: Recordings;
+}
+
 interface Seen {
   job: ShownJob | undefined;
+  search: JobSearch | undefined;
   onStop: () => void;
 }

@@ -2,13 +2,15 @@
 
 import { Readable } from 'node:stream';
 import type { JobNews } from '../../observe/status/job-news.ts';
-import { type JobView, joinViews } from '../../observe/status/job-view.ts';
+import type { JobView } from '../../observe/status/job-view.ts';
+import type { RecordOrder, RecordProgress } from '../../observe/timeline/record-order.ts';
 import type { DriverEvent } from '../../rendezvous/driver/driver-state.ts';
 import { deferred } from '../deferred.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 import { within } from '../job-parts/within.ts';
 import { type HostsRequest, openHost } from '../open-hosts.ts';
 import type { HostRanks, RankEnding, StartedRank } from '../ranks/host-ranks.ts';
+import { progressOfHosts, viewOfHosts } from '../ranks/views.ts';
 import { crowdedHint } from '../spawn/allowed-cores.ts';
 import { CorePinning } from '../spawn/pin-cores.ts';
 import { planGpus } from '../spawn/pin-gpus.ts';
@@ -68,7 +70,15 @@ export class ElasticHosts {
   }
 
   look(): JobView | undefined {
-    return joinViews([...this.#open.values()].map((host) => host.look()));
+    return viewOfHosts([...this.#open.values()], this.#request);
+  }
+
+  record(order: RecordOrder): void {
+    for (const host of this.#open.values()) host.record(order);
+  }
+
+  recordProgress(number: number): RecordProgress {
+    return progressOfHosts([...this.#open.values()], number);
   }
 
   resizeTerminal(columns: number): void {

@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HorovodError } from '../../errors.ts';
 import type { JobView } from '../../observe/status/job-view.ts';
+import type { RecordOrder, RecordProgress } from '../../observe/timeline/record-order.ts';
 import { drive } from '../../rendezvous/driver/driver.ts';
 import {
   type DriverEvent,
@@ -153,6 +154,16 @@ export class ElasticJob {
   look(): JobView | undefined {
     this.#lastView = this.#hosts.look() ?? this.#lastView;
     return this.#lastView;
+  }
+
+  /** All workers record a timeline of the next steps. */
+  record(order: RecordOrder): void {
+    this.#hosts.record(order);
+  }
+
+  /** As far as rank 0 is on this machine. */
+  recordProgress(number: number): RecordProgress {
+    return this.#hosts.recordProgress(number);
   }
 
   /** Calls back for each worker that is started, those of the past included. */

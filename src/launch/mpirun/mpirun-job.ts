@@ -27,6 +27,7 @@ export interface MpirunJobRequest extends Omit<MpirunRequest, 'file' | 'family'>
 }
 
 export class MpirunJob {
+  readonly jobId: string;
   readonly #child: ChildProcess;
   readonly #guardian: Guardian;
   readonly #request: MpirunJobRequest;
@@ -37,6 +38,7 @@ export class MpirunJob {
 
   private constructor(request: MpirunJobRequest, command: MpirunCommand, jobId: string) {
     this.#request = request;
+    this.jobId = jobId;
     this.#guardian = Guardian.start(jobId, request.driverEnvironment['PATH']);
     const child = spawn(command.file, command.args, {
       // In a separate group: Ctrl-C reaches only horovodrun, which passes it on once.

@@ -6,6 +6,7 @@ import type { ErrorRecord, FailureRecord, RankState } from '../../control/contro
 import type { ProcessEnd } from '../../control/process-status.ts';
 import type { JobNews } from '../../observe/status/job-news.ts';
 import type { JobView } from '../../observe/status/job-view.ts';
+import type { RecordOrder, RecordProgress } from '../../observe/timeline/record-order.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 
 /** How a rank ended. */
@@ -53,6 +54,10 @@ export interface HostRanks {
   notice(): void;
   /** What `horovod status` shows of an elastic job: in that control block, and in the next ones. */
   tellNews(news: Omit<JobNews, 'pid'>): void;
+  /** Its ranks record a timeline of the next steps. */
+  record(order: RecordOrder): void;
+  /** How far that is, as rank 0 on this host says; undefined: the host is another machine. */
+  recordProgress(number: number): RecordProgress | undefined;
   /** The job as its control block on this host shows it. Undefined: it is not known yet, or the host is another machine. */
   look(): JobView | undefined;
   /** The terminal has this many columns for rank 0. */

@@ -8,6 +8,12 @@ import { HostReporter } from '../../observe/hosts/host-reporter.ts';
 import type { LocalRank } from '../../observe/hosts/host-sampler.ts';
 import { encodeJobNews, type JobNews } from '../../observe/status/job-news.ts';
 import { type JobView, lookAt } from '../../observe/status/job-view.ts';
+import {
+  type RecordOrder,
+  type RecordProgress,
+  recordProgress,
+  writeRecordOrder,
+} from '../../observe/timeline/record-order.ts';
 import { rankEnvironment } from '../../settings/environment.ts';
 import type { JobSecret } from '../../settings/job-secret.ts';
 import { launcherKillsAfterMs } from '../../transport/native/hands-off.ts';
@@ -112,6 +118,14 @@ export class LocalRanks implements HostRanks {
     if (this.#news === undefined) return;
     const text = encodeJobNews({ ...this.#news, pid: process.pid }, controlLayout.statusBytes);
     this.#controlBlock?.writeNews(++this.#newsWritten, text);
+  }
+
+  record(order: RecordOrder): void {
+    if (this.#controlBlock !== undefined) writeRecordOrder(this.#controlBlock.fd, order);
+  }
+
+  recordProgress(number: number): RecordProgress {
+    return this.#controlBlock === undefined ? 'none' : recordProgress(this.#controlBlock.fd, number);
   }
 
   look(): JobView | undefined {

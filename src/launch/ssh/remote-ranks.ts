@@ -5,6 +5,7 @@ import { Readable } from 'node:stream';
 import { ProtocolError } from '../../net/frames.ts';
 import type { JobNews } from '../../observe/status/job-news.ts';
 import type { JobView } from '../../observe/status/job-view.ts';
+import type { RecordOrder } from '../../observe/timeline/record-order.ts';
 import type { PrepareOrder, Report, StreamName } from '../agent/protocol.ts';
 import { deferred } from '../deferred.ts';
 import { numberOf, type Slot } from '../hosts/plan-slots.ts';
@@ -27,6 +28,7 @@ export class RemoteRanks implements HostRanks {
   readonly #agent: AgentConnection;
   readonly #options: RemoteRanksOptions;
   readonly #ranks = new Map<number, RemoteRank>();
+  #view: JobView | undefined;
   #lost: string | undefined;
   #refusal: string | undefined;
 
@@ -69,8 +71,18 @@ export class RemoteRanks implements HostRanks {
     this.#agent.send({ op: 'news', news });
   }
 
-  look(): JobView | undefined {
+  record(order: RecordOrder): void {
+    this.#agent.send({ op: 'record', order });
+  }
+
+  recordProgress(): undefined {
     return undefined;
+  }
+
+  /** As of the last look, which also asks for the next: it takes a moment. */
+  look(): JobView | undefined {
+    if (this.#lost === undefined) this.#agent.send({ op: 'look' });
+    return this.#view;
   }
 
   resizeTerminal(columns: number): void {
@@ -114,6 +126,9 @@ export class RemoteRanks implements HostRanks {
       case 'remark':
         if (report.isImportant) this.#options.say(`${this.hostname}: ${report.text}`);
         else this.#options.explain(report.text);
+        return;
+      case 'view':
+        this.#view = toForeignView(report.json);
         return;
       case 'hello':
       case 'heartbeat':
@@ -227,5 +242,15 @@ class RemoteStream extends Readable {
     if (this.#unused === 0) return;
     this.#credit(this.#unused);
     this.#unused = 0;
+  }
+}
+
+/** What is local there is not local here. */
+function toForeignView(json: string): JobView | undefined {
+  try {
+    const view = JSON.parse(json) as JobView;
+    return { ...view, ranks: view.ranks.map((rank) => ({ ...rank, isLocal: false })) };
+  } catch {
+    return undefined;
   }
 }

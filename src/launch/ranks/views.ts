@@ -1,0 +1,21 @@
+// What the launcher sees of a job that runs on several hosts.
+
+import { type JobView, joinViews } from '../../observe/status/job-view.ts';
+import type { RecordProgress } from '../../observe/timeline/record-order.ts';
+import type { JobRequest } from '../job-request.ts';
+import type { HostRanks } from './host-ranks.ts';
+
+/** Each host knows of all ranks. Those of this machine can be looked at; where there is none, the first other one is asked. */
+export function viewOfHosts(
+  hosts: readonly HostRanks[],
+  { remote }: Pick<JobRequest, 'remote'>,
+): JobView | undefined {
+  const here = hosts.filter(({ hostname }) => remote?.names.has(hostname) !== true);
+  return here.length > 0 ? joinViews(here.map((host) => host.look())) : hosts[0]?.look();
+}
+
+/** The host of rank 0 says it, if it is this machine. */
+export function progressOfHosts(hosts: readonly HostRanks[], number: number): RecordProgress {
+  const known = hosts.map((host) => host.recordProgress(number));
+  return known.find((progress) => progress !== undefined && progress !== 'none') ?? 'none';
+}
