@@ -4,10 +4,12 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import { type Box, canUseBox, startBox } from '../support/box.ts';
 import { runOnBox, startOnBox } from '../support/box-jobs.ts';
 import { repository, sourcePath } from '../support/repository.ts';
 
+const command = join(repository, 'dist/cli/main.js');
 const skip = canUseBox() ?? false;
 const range = (length: number) => Array.from({ length }, (_, each) => each);
 const env = { HOROVOD_DATA_THREADS: '1' };
@@ -60,4 +62,46 @@ describe('a data service on two hosts', { skip }, () => {
       await box.assertNothingLeft();
     });
   }
+
+  test('goes on when the host of its registry and its dispatcher is cut off, and takes it back later', async () => {
+    const path = join(box.shared, 'cut.json');
+    const loader = pathToFileURL(join(repository, 'dist/launch/typescript/register.js'));
+    const worker = (host: string, rank: string) =>
+      box.start(host, [process.execPath, command, 'compute-worker', '--rank', rank, '--size', '2', path], {
+        cwd: repository,
+        env: { ...env, NODE_OPTIONS: `--import ${loader}` },
+      });
+    const workers = [worker('host1', '0'), worker('host2', '1')];
+    const training = startOnBox(box, sourcePath('data/service-trainer.ts'), {
+      from: 'host3',
+      hosts: 'host3:1',
+      args: [path, JSON.stringify({ count: 400, epochs: 2, pauseAfter: 3, ends: true })],
+      cwd: repository,
+      env,
+    });
+    const [, paused = ''] = await training.waitForOutput(/paused (\d+)/);
+    await box.cut('host1');
+    await box.exec('host3', ['kill', '-USR1', paused]);
+    await training.waitForOutput(/epoch \{"epoch":0/);
+    await workers[1]?.waitForOutput(
+      /the registry of the data service was lost; this process runs the next one/,
+    );
+    await box.heal('host1');
+    const { exitCode, stdout, stderr } = await training.endedWithin(120_000);
+    assert.equal(exitCode, 0, `${stdout}\n${stderr}\n${workers.map((each) => each.stdout + each.stderr)}`);
+    const epochs = [...stdout.matchAll(/epoch (\{.*\})$/gm)].map(
+      (match) => JSON.parse(match[1] as string) as Epoch,
+    );
+    assert.equal(epochs.length, 2);
+    for (const { ids } of epochs)
+      assert.deepEqual(
+        [...ids].sort((x, y) => x - y),
+        range(400),
+      );
+    for (const each of workers) {
+      const ended = await each.endedWithin(60_000);
+      assert.equal(ended.exitCode, 0, `${ended.stdout}\n${ended.stderr}`);
+    }
+    await box.assertNothingLeft();
+  });
 });
