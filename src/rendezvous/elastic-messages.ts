@@ -131,7 +131,7 @@ export function assignmentError(assignment: Assignment, worker: number): Horovod
     case 'removed':
       return new HorovodError(
         'ERR_HVD_REMOVED',
-        `this process (worker ${worker}) is no longer in the job: ${assignment.why}.`,
+        `this process (worker ${worker}) is no longer in the job: ${assignment.why}. Let it end; its exit code does not matter.`,
       );
     case 'failed':
       return new HorovodError(assignment.code, assignment.message);
