@@ -2,6 +2,7 @@
 // are to be added. run-machine.ts says what follows what; here it is done.
 
 import { channel } from 'node:diagnostics_channel';
+import type { Log } from '../console/log.ts';
 import {
   currentGeneration,
   defaultContext,
@@ -12,6 +13,7 @@ import {
 } from '../context/default/default-context.ts';
 import { HorovodError } from '../errors.ts';
 import { allgatherObject } from '../operations/collectives.ts';
+import { stepsText } from '../rendezvous/driver/describe-reset.ts';
 import type { Assignment, Seat } from '../rendezvous/elastic-messages.ts';
 import { isElasticWithoutLauncher } from '../rendezvous/join.ts';
 import { processEnvironment } from '../settings/environment.ts';
@@ -185,7 +187,7 @@ export class Run<R> {
     await this.#side.syncFrom({ root, lacking, shards, place: { generation, rank, hostOf }, steps });
     if (this.#job.verifies) await this.#verify(context, seat);
     await this.#membership.formed(seat.generation, wentBack);
-    if (seat.previousSize > 0) this.#publish(seat, cause);
+    if (seat.previousSize > 0) this.#publish(context.log, seat, cause);
   }
 
   /** All shards are there only of an earlier commit than the last one. Returns how many steps more are done again. */
@@ -197,20 +199,31 @@ export class Run<R> {
     return since;
   }
 
-  /** For the timeline. */
-  #publish({ generation, size, previousSize, lost, joined, workers }: Seat, cause?: HorovodError): void {
-    resets.publish({
-      args: {
-        generation,
-        size,
-        previous_size: previousSize,
-        lost: lost.map(({ rank, host, how }) => `rank ${rank} on ${host} ${how}`).join('; '),
-        joined: joined.map((worker) => workers.indexOf(worker)).join(', '),
-        repeated_steps: this.#repeatedSteps,
-        took_ms: this.#interruptedAt === undefined ? 0 : Math.round(performance.now() - this.#interruptedAt),
-        ...(cause === undefined ? {} : { code: cause.code }),
-      },
-    });
+  /** For the timeline and the log. */
+  #publish(
+    log: Log,
+    { generation, size, previousSize, lost, joined, workers }: Seat,
+    cause?: HorovodError,
+  ): void {
+    const args = {
+      generation,
+      size,
+      previous_size: previousSize,
+      lost: lost
+        .map(({ rank, host, how }) => `rank ${rank} on ${host} ${how.replace(/[.,]$/, '')}`)
+        .join('; '),
+      joined: joined.map((worker) => workers.indexOf(worker)).join(', '),
+      repeated_steps: this.#repeatedSteps,
+      took_ms: this.#interruptedAt === undefined ? 0 : Math.round(performance.now() - this.#interruptedAt),
+      ...(cause === undefined ? {} : { code: cause.code }),
+    };
+    resets.publish({ args });
+    const who =
+      this.#previousRank === undefined ? 'is new' : `was rank ${this.#previousRank} of ${previousSize}`;
+    const text =
+      `generation ${generation} of the job has begun, with ${size} rank${size === 1 ? '' : 's'}; this one ${who}. ` +
+      `Lost: ${args.lost || 'none'}. New: ${args.joined || 'none'}. ${args.took_ms} ms, ${stepsText(args.repeated_steps)}.`;
+    log.write('info', text, { reset: args });
     this.#interruptedAt = undefined;
     this.#repeatedSteps = 0;
   }

@@ -101,7 +101,8 @@ describe('elastic jobs on one host', { concurrency: 2 }, () => {
   test('a rank that is killed, and one that is stopped, are replaced, and the job finishes (test_fault_tolerance_without_scaling)', async (t) => {
     const logs = join(temporaryFolder(t), 'logs');
     const flags = ['--min-np', '1', '--output-filename', logs];
-    const { job, folder, members, finish, hold } = startElastic(t, 2, { flags });
+    const env = { HOROVOD_LOG_LEVEL: 'info' };
+    const { job, folder, members, finish, hold } = startElastic(t, 2, { flags, env });
     const [, second] = await members(1);
     const letReplacementIn = hold();
     process.kill(second?.pid as number, 'SIGKILL');
@@ -117,6 +118,12 @@ describe('elastic jobs on one host', { concurrency: 2 }, () => {
     );
     await job.errorOutput(
       /^horovodrun: rank 1 on localhost has joined; 2 ranks continue after \d+ ms, no steps repeated \(generation 3\)\.$/m,
+    );
+    await job.errorOutput(
+      /generation 2 of the job has begun, with 1 rank; this one was rank 0 of 2\. Lost: rank 1 on localhost was killed by SIGKILL\. New: none\./,
+    );
+    await job.errorOutput(
+      /generation 3 .*; this one is new\. Lost: none\. New: 1\. \d+ ms, no steps repeated\./,
     );
     const shown = await statusOfJob(folder, (view) => view.generation === 3 && view.news?.generation === 3);
     assert.deepEqual([shown.ranks.length, shown.news?.resets, shown.news?.standbys], [2, 2, 0]);
