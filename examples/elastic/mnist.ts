@@ -80,7 +80,7 @@ await hvd.elastic.run(async (state) => {
         verbose: 0,
         callbacks: [
           new hvd.callbacks.MetricAverageCallback(),
-          new hvd.callbacks.ProgressCallback({ unit: 'images' }),
+          new hvd.callbacks.ProgressCallback(),
           ...hvd.elastic.callbacks(state), // ④ count and commit, after every batch
         ],
       });

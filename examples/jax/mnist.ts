@@ -70,7 +70,7 @@ for (let epoch = 0; epoch < epochs; epoch++) {
     if (step % 50 === 0 || step === stepsPerEpoch) {
       const seconds = (performance.now() - reportedAt) / 1000;
       const rate = (hvd.size() * batchSize * (step - reportedStep)) / seconds;
-      say(`Epoch ${epoch + 1} step #${step}\tLoss: ${shown.toFixed(6)}\t${rate.toFixed(0)} images/s`);
+      say(`Epoch ${epoch + 1} step #${step}\tLoss: ${shown.toFixed(6)}\t${rate.toFixed(0)} samples/s`);
       [reportedAt, reportedStep] = [performance.now(), step];
     }
   }

@@ -90,7 +90,7 @@ if (checkpoints !== undefined) {
   );
 }
 if (logDir !== undefined) callbacks.push(new hvd.callbacks.TensorBoard(logDir));
-callbacks.push(new hvd.callbacks.ProgressCallback({ unit: 'images' }));
+callbacks.push(new hvd.callbacks.ProgressCallback());
 
 const { history } = await model.fitDataset(augmentedBatches(), {
   batchesPerEpoch: stepsPerEpoch,

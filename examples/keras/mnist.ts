@@ -88,7 +88,7 @@ const { history } = await model.fit(images, labels, {
       initialLr: learningRate,
       multiplier: (epoch) => (epoch > 0 && epoch >= epochs - 1 ? 0.1 : 1),
     }),
-    new hvd.callbacks.ProgressCallback({ unit: 'images' }), // ⑦ show progress on rank 0
+    new hvd.callbacks.ProgressCallback(), // ⑦ show progress on rank 0
   ],
 });
 

@@ -73,7 +73,7 @@ for (let epoch = 0; epoch < epochs; epoch++) {
       const seconds = (performance.now() - reportedAt) / 1000;
       const rate = (hvd.size() * batchSize * (step - reportedStep)) / seconds;
       say(
-        `Epoch ${epoch + 1} step #${step}\tLoss: ${loss.dataSync()[0]?.toFixed(6)}\t${rate.toFixed(0)} images/s`,
+        `Epoch ${epoch + 1} step #${step}\tLoss: ${loss.dataSync()[0]?.toFixed(6)}\t${rate.toFixed(0)} samples/s`,
       );
       [reportedAt, reportedStep] = [performance.now(), step];
     }

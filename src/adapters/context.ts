@@ -117,6 +117,18 @@ export function showPosition({ epoch, epochs, stepsLeft }: FitPosition): void {
   context?.status.set({ epoch, epochs, stepOf });
 }
 
+/** A rank that the others wait for. */
+export interface LateRank {
+  readonly rank: number;
+  /** In each step. */
+  readonly lateMs: number;
+}
+
+/** Read from the status pages of the ranks, without a message; undefined: no rank is late, or nobody knows yet. */
+export function lateRank(): LateRank | undefined {
+  return openContext()?.stragglers.late();
+}
+
 /** This rank has written a checkpoint. */
 export function showCheckpoint(location: string | URL): void {
   // What follows the path of a URL may be a password or a token.

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { showsInPlace } from '../settings/environment.ts';
 import { disregardUnsizedTerminals, terminalOf } from './terminal.ts';
 
 function streamOf(given: { isTTY?: boolean; columns?: number }) {
@@ -15,6 +16,22 @@ function streamOf(given: { isTTY?: boolean; columns?: number }) {
   };
   return stream;
 }
+
+test('a terminal of CI, or one that cannot, shows nothing in place', () => {
+  const stream = streamOf({ isTTY: true, columns: 80 });
+  assert.equal(terminalOf(stream, undefined, false), undefined);
+  const shows = (env: NodeJS.ProcessEnv) => showsInPlace(env);
+  assert.deepEqual(
+    [
+      shows({ TERM: 'xterm' }),
+      shows({ CI: 'false' }),
+      shows({ CI: 'true' }),
+      shows({ CI: '1' }),
+      shows({ TERM: 'dumb' }),
+    ],
+    [true, true, false, false, false],
+  );
+});
 
 test('a pipe is no terminal, and neither is the pseudo terminal of mpirun, which has no columns', () => {
   assert.equal(terminalOf(streamOf({})), undefined);

@@ -3,7 +3,7 @@
 // columns (HOROVOD_TERMINAL), and shows what ends in a carriage return in place, below the lines of all ranks.
 
 import { readFileSync } from 'node:fs';
-import { processEnvironment } from '../settings/environment.ts';
+import { processEnvironment, showsInPlace } from '../settings/environment.ts';
 import { settingsTable } from '../settings/table.ts';
 
 /** What is needed of process.stdout. */
@@ -26,15 +26,16 @@ export interface Terminal {
 const defaultColumns = 80;
 const eraseLine = '\r\x1b[2K';
 
-/** Undefined: `stream` ends on no terminal. `given`: HOROVOD_TERMINAL. */
+/** Undefined: `stream` ends on no terminal that shows lines in place. `given`: HOROVOD_TERMINAL. */
 export function terminalOf(
   stream: OutputStream,
   given: string | undefined = stream === process.stdout
     ? processEnvironment()[settingsTable.terminal.env as string]
     : undefined,
+  isInPlace: boolean = stream !== process.stdout || showsInPlace(),
 ): Terminal | undefined {
   // mpirun gives ranks a pseudo terminal without columns, whatever its own output is.
-  if (stream.isTTY && stream.columns !== 0) return ownTerminal(stream);
+  if (stream.isTTY && stream.columns !== 0) return isInPlace ? ownTerminal(stream) : undefined;
   return given === undefined || given === '' ? undefined : launcherTerminal(stream, given);
 }
 

@@ -16,6 +16,7 @@ import type { CollectiveRecord } from '../observe/flight-recorder/flight-recorde
 import type { ObservedRank } from '../observe/observed-rank.ts';
 import type { DataWatch } from '../observe/status/data-watch.ts';
 import type { StatusWriter } from '../observe/status/status-writer.ts';
+import type { StragglerWatch } from '../observe/stragglers/straggler-watch.ts';
 import type { Timeline } from '../observe/timeline/timeline.ts';
 import { type AllreduceOptions, type CollectiveOptions, checkOptions } from '../operations/options.ts';
 import type { Members, Plan } from '../operations/plan.ts';
@@ -239,6 +240,11 @@ export class HorovodContext implements QuickRunner {
   /** Learns from pipelines of horovod/data how long training waits for them. */
   get data(): DataWatch {
     return this.#watching.data;
+  }
+
+  /** Knows which rank the others wait for. */
+  get stragglers(): StragglerWatch {
+    return this.#watching.stragglers;
   }
 
   get timeline(): Timeline {

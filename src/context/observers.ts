@@ -23,6 +23,7 @@ export interface ContextObservers {
   readonly status: StatusWriter;
   readonly timeline: Timeline;
   readonly data: DataWatch;
+  readonly stragglers: StragglerWatch;
   readonly all: readonly OperationObserver[];
 }
 
@@ -73,5 +74,5 @@ export function createObservers(watched: ObservedRank, parts: ContextParts): Con
   const exposed = new ExposedTime(status);
   const orders = new RecordOrders({ rank, timeline, log, controlFd: parts.timelineBlock?.fd });
   const all = [recorder, status, dumper, stalls, stragglers, exposed, timeline, orders];
-  return { recorder, status, timeline, data, all };
+  return { recorder, status, timeline, data, stragglers, all };
 }

@@ -6,7 +6,7 @@ import { HorovodError } from '../errors.ts';
 import { isLocal } from '../files/location.ts';
 import { type CommandLine, parseCommandLine } from '../settings/command-line.ts';
 import { typedCommand } from '../settings/command-name.ts';
-import { processEnvironment } from '../settings/environment.ts';
+import { processEnvironment, showsInPlace } from '../settings/environment.ts';
 import { packageVersion } from '../settings/package.ts';
 import { settingError } from '../settings/setting.ts';
 import { absoluteLocation } from '../settings/table/absolute-location.ts';
@@ -31,7 +31,7 @@ export async function main(argv: readonly string[]): Promise<never> {
   let job: Pick<Job, 'interrupt'> | undefined;
   // If the reader of our output has gone (`horovodrun … | head`), we end as other programs do.
   const onBroken = () => job?.interrupt('SIGPIPE');
-  const console = openConsole(onBroken, processEnvironment()['TERM']);
+  const console = openConsole(onBroken, showsInPlace());
   const { stdout, stderr } = console;
   const say = (text: string) => void stderr.write(`horovodrun: ${text}\n`);
   const onStart = (started: Started) => {

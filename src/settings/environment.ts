@@ -8,6 +8,12 @@ export function processEnvironment(): NodeJS.ProcessEnv {
   return process.env;
 }
 
+/** Whether a terminal may show lines in place: not one that cannot (TERM=dumb), nor that of CI, whose logs would keep every update. */
+export function showsInPlace(env: NodeJS.ProcessEnv = process.env): boolean {
+  const { TERM: term, CI: ci = '' } = env;
+  return term !== 'dumb' && (ci === '' || ci === '0' || ci === 'false');
+}
+
 /**
  * Limits how many threads TensorFlow (tfjs-node) starts. Must be called before it is loaded, because it reads these
  * variables once. Variables that the user has set stay.

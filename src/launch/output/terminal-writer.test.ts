@@ -112,7 +112,7 @@ describe('horovodrun on a terminal', () => {
     const command = `stty cols 60; ${job} "$(tty)"`;
     const { stdout, status } = spawnSync('script', ['-qec', command, '/dev/null'], {
       encoding: 'utf8',
-      env: { ...process.env, TERM: 'xterm', ...env },
+      env: { ...process.env, TERM: 'xterm', CI: '', ...env },
     });
     return { text: stdout.replaceAll('\r\n', '\n'), status };
   }

@@ -82,9 +82,10 @@ export interface Console {
   watch(onResize: (columns: number) => void): void;
 }
 
-export function openConsole(onBroken: (error: Error) => void, term: string | undefined): Console {
+/** `isInPlace`: a terminal may show lines in place. */
+export function openConsole(onBroken: (error: Error) => void, isInPlace: boolean): Console {
   const { stdout: out, stderr: error } = process;
-  if (!out.isTTY || !(out.columns > 0) || term === 'dumb') {
+  if (!out.isTTY || !(out.columns > 0) || !isInPlace) {
     const [stdout, stderr] = (['stdout', 'stderr'] as const).map(
       (name) => new ConsoleWriter(ownOutput(name), onBroken),
     ) as [ConsoleWriter, ConsoleWriter];

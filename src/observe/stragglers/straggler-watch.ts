@@ -80,18 +80,23 @@ export class StragglerWatch implements OperationObserver {
     return averages === undefined ? undefined : findStraggler(this.#status.readAll(), averages.stepMs);
   }
 
-  /** For reports: names nobody for less than what the warning asks. */
-  describe(): string | undefined {
+  /** The rank that the others wait for, if it is as late as the warning asks. */
+  late(): Straggler | undefined {
     const found = this.find();
-    if (found === undefined || !isTooLate(found, this.#options.percent)) return undefined;
-    return `Stragglers: ${stragglerText(found)}.`;
+    return found !== undefined && isTooLate(found, this.#options.percent) ? found : undefined;
+  }
+
+  /** For reports. */
+  describe(): string | undefined {
+    const found = this.late();
+    return found === undefined ? undefined : `Stragglers: ${stragglerText(found)}.`;
   }
 
   #check(step: number): void {
-    const { percent, log } = this.#options;
+    const { log } = this.#options;
     this.#status.write();
-    const found = this.find();
-    if (found === undefined || !isTooLate(found, percent)) return;
+    const found = this.late();
+    if (found === undefined) return;
     if (this.#warned?.rank === found.rank && step - this.#warned.step < quietSteps) return;
     this.#warned = { rank: found.rank, step };
     log.write(

@@ -10,6 +10,8 @@ import { invalid } from '../../../operations/check-options.ts';
 import {
   currentContext,
   isInitialized,
+  type LateRank,
+  lateRank,
   logOfRankZero,
   rank,
   showMetrics,
@@ -26,6 +28,7 @@ export type FitLogs = { [metric: string]: number | tf.Scalar };
 export interface Membership {
   rank(): number;
   size(): number;
+  lateRank?(): LateRank | undefined;
 }
 
 /** What the callbacks of one fit() know of each other. */
@@ -66,7 +69,7 @@ export abstract class HorovodCallback extends tf.Callback {
   #epoch = 0;
   #hasModel = true;
 
-  constructor(membership: Membership = { rank, size }) {
+  constructor(membership: Membership = { rank, size, lateRank }) {
     super();
     this.membership = membership;
   }

@@ -36,9 +36,9 @@ async function run(
 
 test('into a pipe: a line every few seconds and one per epoch, with the rate of all ranks', async () => {
   assert.deepEqual((await run({}, { intervalMs: 1000 })).split('\n'), [
-    'Epoch 1/2  2/4  loss 0.5  128 samples/s  ETA 0:01',
+    'Epoch 1/2  step 2 of 4  loss 0.5  128 samples/s  0:03 left',
     'Epoch 1/2  0:02  128 samples/s  loss 0.25  acc 0.875',
-    'Epoch 2/2  2/4  loss 0.5  128 samples/s  ETA 0:01',
+    'Epoch 2/2  step 2 of 4  loss 0.5  128 samples/s  0:01 left',
     'Epoch 2/2  0:02  128 samples/s  loss 0.25  acc 0.875',
     '',
   ]);
@@ -49,23 +49,71 @@ test('a terminal without columns, as mpirun gives its ranks, is a pipe', async (
   assert.equal(await run({ isTTY: true, columns: 0 }, options), await run({}, options));
 });
 
-test('by default a pipe gets a line every five seconds: here only the epochs', async () => {
+test('by default a pipe gets no line between epochs of two seconds', async () => {
   assert.equal((await run({})).split('\n').length, 3);
 });
 
+test('in a pipe, a long epoch gets lines at longer and longer intervals, at least one a minute', async () => {
+  let now = 0;
+  const at: number[] = [];
+  const stream = { write: () => at.push(now / 1000) };
+  const progress = new ProgressCallback({ stream, now: () => now }, { rank: () => 0, size: () => 1 });
+  progress.setParams({ epochs: 1, steps: 1000 } as never);
+  await progress.onEpochBegin(0);
+  for (let batch = 0; batch < 300; batch += 1) {
+    now += 1000;
+    await progress.onBatchEnd(batch, { batch, size: 1 } as FitLogs);
+  }
+  assert.deepEqual(at, [5, 15, 35, 75, 135, 195, 255]);
+});
+
+test('the time left is that of all epochs, with their validation once it is known, without the slow first step', async () => {
+  let now = 0;
+  const lines: string[] = [];
+  const stream = { write: (line: string) => lines.push(/(\S+) left/.exec(line)?.[1] ?? '') };
+  const options = { stream, now: () => now, intervalMs: 0 };
+  const progress = new ProgressCallback(options, { rank: () => 0, size: () => 1 });
+  progress.setParams({ epochs: 3, steps: 4 } as never);
+  for (let epoch = 0; epoch < 2; epoch += 1) {
+    await progress.onEpochBegin(epoch);
+    for (let batch = 0; batch < 4; batch += 1) {
+      now += epoch === 0 && batch === 0 ? 60_000 : 1000;
+      await progress.onBatchEnd(batch, { batch, size: 1 } as FitLogs);
+    }
+    now += 17_000;
+    await progress.onEpochEnd(epoch, {});
+  }
+  // The first epoch took 60 + 3 + 17 s.
+  assert.deepEqual(lines, ['11:00', '0:10', '0:09', '', '1:23', '1:22', '1:21', '']);
+});
+
+test('it names a rank that the others wait for, and looks for one every second', async () => {
+  let looks = 0;
+  const membership: Membership = {
+    rank: () => 0,
+    size: () => 2,
+    lateRank: () => (++looks > 1 ? { rank: 1, lateMs: 42.6 } : undefined),
+  };
+  const lines = (await run({}, { intervalMs: 0 }, membership)).split('\n');
+  assert.equal(lines[0], 'Epoch 1/2  step 1 of 4  loss 0.5  128 samples/s  0:04 left');
+  assert.equal(lines[2], 'Epoch 1/2  step 3 of 4  loss 0.5  128 samples/s  0:03 left  rank 1 is 43 ms late');
+  // At 0.5, 1.5, 2.5 and 3.5 s.
+  assert.equal(looks, 4);
+});
+
 test('on a terminal: one line, written anew, never longer than the terminal is wide', async () => {
-  const text = await run({ isTTY: true, columns: 60 });
+  const text = await run({ isTTY: true, columns: 80 });
   const lines = text.split('\r\x1b[2K').slice(1);
   assert.equal(lines.length, 8);
-  assert.match(lines[1] as string, /^Epoch 1\/2 {2}\[=+> +\] {2}2\/4/);
-  for (const line of lines) assert.ok(line.length < 60);
-  assert.match(lines[1] as string, /ETA 0:01$/);
+  assert.match(lines[1] as string, /^Epoch 1\/2 {2}\[=+> +\] {2}step 2 of 4/);
+  for (const line of lines) assert.ok(line.length < 80);
+  assert.match(lines[1] as string, /0:03 left$/);
   assert.equal(text.split('\n').length, 3);
 });
 
 test('on a narrow terminal the bar is left out before anything else', async () => {
-  const [, line] = (await run({ isTTY: true, columns: 50 })).split('\r\x1b[2K');
-  assert.equal(line, 'Epoch 1/2  1/4  loss 0.5  128 samples/s  ETA 0:02');
+  const [, line] = (await run({ isTTY: true, columns: 59 })).split('\r\x1b[2K');
+  assert.equal(line, 'Epoch 1/2  step 1 of 4  loss 0.5  128 samples/s  0:04 left');
 });
 
 test('metrics of training come before those of validation', async () => {
