@@ -14,10 +14,7 @@ import { StepClock } from '../engine/step-clock.ts';
 import { fromCaller, HorovodError } from '../errors.ts';
 import type { CollectiveRecord } from '../observe/flight-recorder/flight-recorder.ts';
 import type { ObservedRank } from '../observe/observed-rank.ts';
-import type { DataWatch } from '../observe/status/data-watch.ts';
 import type { StatusWriter } from '../observe/status/status-writer.ts';
-import type { StragglerWatch } from '../observe/stragglers/straggler-watch.ts';
-import type { Timeline } from '../observe/timeline/timeline.ts';
 import { type AllreduceOptions, type CollectiveOptions, checkOptions } from '../operations/options.ts';
 import type { Members, Plan } from '../operations/plan.ts';
 import { type PreparedCollective, prepareAllreduceSync } from '../operations/prepared.ts';
@@ -238,16 +235,16 @@ export class HorovodContext implements QuickRunner {
   }
 
   /** Learns from pipelines of horovod/data how long training waits for them. */
-  get data(): DataWatch {
+  get data(): ContextObservers['data'] {
     return this.#watching.data;
   }
 
   /** Knows which rank the others wait for. */
-  get stragglers(): StragglerWatch {
+  get stragglers(): ContextObservers['stragglers'] {
     return this.#watching.stragglers;
   }
 
-  get timeline(): Timeline {
+  get timeline(): ContextObservers['timeline'] {
     return this.#watching.timeline;
   }
 
