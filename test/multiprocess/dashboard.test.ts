@@ -290,6 +290,25 @@ describe('horovodrun --dashboard', () => {
   });
 });
 
+test('run({ dashboard }) prints the URL, shows output that is shown nowhere else, and lets the page stop the job', async (t) => {
+  const child = spawn(process.execPath, [fixturePath('status/run-dashboard.ts')], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  t.after(() => child.kill('SIGKILL'));
+  const exited = once(child, 'exit');
+  const failed = printed({ child }, 'stdout', /run\(\) has failed: (\w+)/);
+  const [, url = ''] = await printed({ child }, 'stderr', urlPattern);
+  const client = await DashboardClient.open(url);
+  const events = client.events();
+  assert.equal((await events.start()).job.command, 'run(train)');
+  await events.sample('two ranks', ({ ranks }) => ranks.length === 2 && ranks.every(({ step }) => step > 0));
+  await events.until('output', () => linesOf(events).includes('1 stdout rank 1 trains'));
+  assert.equal((await client.post('stop', {})).status, 202);
+  assert.equal((await endOf(events)).isSuccess, false);
+  assert.equal((await failed)[1], 'ERR_HVD_RUN');
+  assert.deepEqual(await exited, [0, null]);
+});
+
 describe('horovod dashboard', () => {
   function beside(t: TestContext, args: readonly string[]): ChildProcess {
     const child = spawn(process.execPath, [horovod, 'dashboard', ...args], {

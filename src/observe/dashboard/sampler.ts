@@ -68,6 +68,8 @@ export interface JobSearchOptions {
 
 /** The search takes 20 to 150 ms, depending on how many processes there are. */
 const defaultSearchMs = 5000;
+/** Before it is found. */
+const firstSearchMs = 1000;
 
 /** Looks at a job that another process has started. */
 export class JobSearch {
@@ -82,7 +84,9 @@ export class JobSearch {
   /** Undefined: it is not there yet. */
   look(): JobView | undefined {
     const now = performance.now();
-    if (now - this.#searchedAt >= (this.#options.searchMs ?? defaultSearchMs)) {
+    const { searchMs = this.#sampler.isEmpty ? firstSearchMs : defaultSearchMs } = this.#options;
+    // A timer may fire a little early.
+    if (now - this.#searchedAt >= 0.9 * searchMs) {
       this.#searchedAt = now;
       this.#search();
     }

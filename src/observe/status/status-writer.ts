@@ -117,6 +117,11 @@ export class StatusWriter implements OperationObserver {
     this.write();
   }
 
+  /** What other modules have set. */
+  get extras(): StatusExtras {
+    return this.#extras;
+  }
+
   /** Written with the next page. */
   set(extras: StatusExtras): void {
     this.#extras = { ...this.#extras, ...extras };

@@ -20,6 +20,9 @@ test('the metrics of fit() are shown in horovod status without a call', async ()
     validationData: [x, y],
     callbacks: [new MetricAverageCallback()],
   });
+  const { epoch, epochs, stepOf } = openContext()?.status.extras ?? {};
+  assert.deepEqual([epoch, epochs], [2, 2]);
+  assert.equal(stepOf, (openContext()?.steps.step ?? 0) + 1, 'as known at the beginning of the last epoch');
   const shown = new Map(openContext()?.status.metrics.list);
   assert.deepEqual([...shown.keys()].sort(), ['loss', 'mse', 'val_loss', 'val_mse']);
   assert.equal(shown.get('loss'), history['loss']?.at(-1));
