@@ -1,7 +1,7 @@
 // One running job: starts the ranks of all hosts, passes on their output, stops them all when one fails (unless the job
 // is to keep going) or on a signal, and determines the exit code. States: running → ending (a rank failed, or a signal came) → over.
 
-import type { JobView } from '../observe/status/job-view.ts';
+import type { JobView, RankView } from '../observe/status/job-view.ts';
 import type { RecordOrder, RecordProgress } from '../observe/timeline/record-order.ts';
 import { controlBlockKey } from '../rendezvous/store/keys.ts';
 import type { Store } from '../rendezvous/store/store.ts';
@@ -113,12 +113,19 @@ export class Job {
 
   /** What the ranks are doing. One host knows of all, and one of this machine knows it without asking. */
   look(): JobView | undefined {
-    this.#lastView =
-      viewOfHosts(
-        this.#hosts.map(({ ranks }) => ranks),
-        this.#request,
-      ) ?? this.#lastView;
+    const hosts = this.#hosts.map(({ ranks }) => ranks);
+    const view = viewOfHosts(hosts, this.#request) ?? this.#lastView;
+    this.#lastView = view && { ...view, ranks: view.ranks.map((rank) => this.#asEnded(rank)) };
     return this.#lastView;
+  }
+
+  /** What another host says may be older than what is known here. */
+  #asEnded(view: RankView): RankView {
+    const record = this.#ranks[view.rank];
+    if (record?.ending === undefined || view.presence === 'left' || view.presence === 'lost') return view;
+    return record.started.testament?.state === 'left'
+      ? { ...view, presence: 'left', activity: 'ended' }
+      : { ...view, presence: 'lost', activity: 'ended', end: lossText(record, record.ending) };
   }
 
   /** All ranks record a timeline of the next steps. */

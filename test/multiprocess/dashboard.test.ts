@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import type { DashboardStart } from '../../src/observe/dashboard/messages.ts';
 import { shortJobId } from '../../src/rendezvous/short-job-id.ts';
@@ -167,6 +167,29 @@ describe('horovodrun --dashboard', () => {
     assert.match(lost[0]?.text ?? '', /^rank 1 \(localhost, pid \d+\) was killed by SIGKILL, in step \d+$/);
     const flight = newsOf(events).find(({ text }) => /^Flight report/.test(text));
     assert.match(flight?.report ?? '', /Culprit: rank 1/);
+    assert.equal((await run.ended).exitCode, 137);
+  });
+
+  test('shows a job whose ranks all run on another machine, and a lost one', async (t) => {
+    const shell = join(mkdtempSync(join(tmpdir(), 'hvd-dashboard-')), 'shell');
+    t.after(() => rmSync(dirname(shell), { recursive: true, force: true }));
+    // A machine with another name.
+    writeFileSync(shell, '#!/bin/sh\nshift\nexec /bin/sh -c "$*"\n');
+    chmodSync(shell, 0o755);
+    const { run } = train(t, ['--dashboard', '-H', 'far:2'], 2, fixture, { OMPI_MCA_plm_rsh_agent: shell });
+    const { events } = await openPage(run);
+    const { ranks } = await events.sample(
+      'ranks of the other machine',
+      (sample) =>
+        sample.ranks.length === 2 && sample.ranks.every(({ host, step }) => host === 'far' && step > 0),
+    );
+    await events.until('output', () =>
+      linesOf(events).some((line) => /^0 stdout rank 0 has begun/.test(line)),
+    );
+    process.kill(ranks[1]?.pid ?? 0, 'SIGKILL');
+    const red = await events.sample('a red rank', (sample) => sample.ranks[1]?.tone === 'bad');
+    assert.match(red.headline.text, /^rank 1 on far was killed by SIGKILL/);
+    assert.equal((await endOf(events)).isSuccess, false);
     assert.equal((await run.ended).exitCode, 137);
   });
 

@@ -123,6 +123,8 @@ export class DashboardServer {
     const { pathname, searchParams } = new URL(url, 'http://dashboard');
     const name = pathname.slice(1);
     if (method === 'POST') return this.#order(name, request, response);
+    // It would never end, and have no body.
+    if (method === 'HEAD' && name === 'events') return reply(response, 200, '', 'text/event-stream');
     await this.#show(name, searchParams, response);
   }
 
