@@ -1,9 +1,10 @@
 // Elastic jobs on several hosts: hosts that are added, crash, freeze, come back and are removed, while the others train.
 
 import assert from 'node:assert/strict';
-import { chmodSync, renameSync, writeFileSync } from 'node:fs';
+import { chmodSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import type { FlightDump } from '../../src/observe/flight-recorder/flight-dump.ts';
 import { type Box, type BoxProcess, canUseBox, startBox } from '../support/box.ts';
 import { fixturePath, repository } from '../support/repository.ts';
 
@@ -16,6 +17,8 @@ interface ElasticBoxJob {
   list(...hosts: readonly string[]): void;
   /** Resolves when the launcher has said so. */
   says(pattern: RegExp): Promise<void>;
+  /** Puts a file into the folder that all hosts share, in one piece. */
+  write(name: string, text: string): void;
   /** Lets the ranks finish, and waits for the end of the job. */
   finish(): Promise<void>;
 }
@@ -45,6 +48,7 @@ function startElastic(
   return {
     job,
     list,
+    write,
     async says(pattern) {
       await job.waitForOutput(pattern, 'stderr', patienceMs);
     },
@@ -92,10 +96,20 @@ describe('an elastic job on several hosts', { skip, concurrency: 3 }, () => {
     await box.assertNothingLeft();
   });
 
-  test('if horovodrun is killed, the ranks on all hosts end, and those that are being started', async () => {
+  test('a rank of another host hangs, and is replaced; if horovodrun is killed, all ranks end, and those that are being started', async () => {
     await using box = await startBox({ hosts: 2 });
-    const { job, says } = startElastic(box, 2, ['host1', 'host2'], ['--min-np', '2']);
-    await job.waitForOutput(/"generation":1,.*"size":2/, 'stdout', patienceMs);
+    const records = join(box.shared, 'records');
+    const flags = ['--min-np', '2', '--hang-timeout', '1', '--flight-dir', records];
+    const { job, says, write } = startElastic(box, 2, ['host1', 'host2'], flags, 'one');
+    const [, pid] = await job.waitForOutput(/"generation":1,.*"rank":1,.*"pid":(\d+)/, 'stdout', patienceMs);
+    write('enough', `${pid} hangs`);
+    await says(
+      /rank 1 on host2 was ended by horovodrun .* it used no processor for longer than --hang-timeout/,
+    );
+    // Its agent has asked for it.
+    const { reason } = JSON.parse(readFileSync(join(records, 'rank-1.g1.json'), 'utf8')) as FlightDump;
+    assert.equal(reason, 'asked');
+    await job.waitForOutput(/"generation":2,.*"size":2/, 'stdout', patienceMs);
     const ranks = box.processesOn('host2').filter(({ command }) => command.includes('elastic.'));
     for (const { pid } of ranks) process.kill(pid, 'SIGKILL');
     await says(/1 rank left, and --min-np is 2: waiting for more/);

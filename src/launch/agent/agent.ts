@@ -8,11 +8,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { HorovodError } from '../../errors.ts';
 import { loopbackId } from '../../net/machine.ts';
 import { SilenceDetector } from '../../net/silence.ts';
+import { driverSettings } from '../../settings/command-line.ts';
 import { processEnvironment } from '../../settings/environment.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
 import { packageVersion } from '../../settings/package.ts';
 import { resolveCommand } from '../command.ts';
 import { deferred } from '../deferred.ts';
+import { FlightRecords } from '../failure-report/flight-records.ts';
 import { numberOf, type Slot } from '../hosts/plan-slots.ts';
 import type { StartedRank } from '../ranks/host-ranks.ts';
 import { LocalRanks } from '../ranks/local-ranks.ts';
@@ -185,6 +187,8 @@ export class Agent {
     const corePinning = order.pinCores ? new CorePinning(slotCount, remark(true)) : undefined;
     const hint = order.pinCores ? undefined : crowdedHint(slotCount);
     if (hint !== undefined) remark(true)(hint);
+    const driverEnvironment = receivedEnvironment(own, order.forwarded, existsSync);
+    const { flightDirectory } = driverSettings(driverEnvironment, environment);
     const gpus = order.pinGpus ? planGpus(own['CUDA_VISIBLE_DEVICES'], slotCount) : undefined;
     this.#guardian = Guardian.start(jobId, own['PATH']);
     return new LocalRanks({
@@ -198,19 +202,26 @@ export class Agent {
       gpus,
       terminalColumns: order.terminalColumns,
       command: resolveCommand([program, ...args], { execPath: process.execPath, execArgv }),
-      driverEnvironment: receivedEnvironment(own, order.forwarded, existsSync),
+      driverEnvironment,
       guardian: this.#guardian,
       explain: remark(false),
       warn: remark(true),
-      watch: order.hangTimeoutMs === undefined ? undefined : this.#processWatch(order.hangTimeoutMs),
+      watch:
+        order.hangTimeoutMs === undefined
+          ? undefined
+          : this.#processWatch(order.hangTimeoutMs, new FlightRecords(flightDirectory, jobId, true)),
     });
   }
 
-  #processWatch(hangTimeoutMs: number): ProcessWatchOptions {
+  #processWatch(hangTimeoutMs: number, records: FlightRecords): ProcessWatchOptions {
     return {
       hangTimeoutMs,
       onStopped: (rank, isStopped) => this.#report({ op: 'stopped', rank, isStopped }),
-      onHanging: (rank) => this.#report({ op: 'hanging', rank }),
+      onHanging: (rank, generation) => {
+        // They show what it waits for. horovodrun ends it a moment later.
+        this.#report({ op: 'remark', text: records.ask(generation), isImportant: false });
+        this.#report({ op: 'hanging', rank, generation });
+      },
     };
   }
 

@@ -92,7 +92,7 @@ export type Report =
   | { readonly op: 'testament'; readonly rank: number; readonly testament: RankTestament }
   | { readonly op: 'cleared'; readonly rank: number }
   | { readonly op: 'stopped'; readonly rank: number; readonly isStopped: boolean }
-  | { readonly op: 'hanging'; readonly rank: number }
+  | { readonly op: 'hanging'; readonly rank: number; readonly generation: number }
   | { readonly op: 'remark'; readonly text: string; readonly isImportant: boolean }
   /** JSON of a JobView, with names for numbers that are not finite. */
   | { readonly op: 'view'; readonly json: string }

@@ -114,7 +114,7 @@ export class ElasticJob {
       watch: {
         hangTimeoutMs: request.hangTimeoutMs,
         onStopped: (worker, isStopped) => this.#tell({ kind: 'stopped', worker, isStopped }),
-        onHanging: (worker) => void this.#endHanging(worker),
+        onHanging: (worker, generation) => void this.#endHanging(worker, generation),
       },
     };
     this.#hosts = new ElasticHosts(hostsRequest, request.pinning, (event) => this.#tell(event));
@@ -407,8 +407,8 @@ export class ElasticJob {
   }
 
   /** Flight records first: they show what it waits for. */
-  async #endHanging(worker: number): Promise<void> {
-    this.#request.explain(`worker ${worker} hangs; ${this.#records.ask(this.#state.generation?.number)}`);
+  async #endHanging(worker: number, generation: number): Promise<void> {
+    this.#request.explain(`worker ${worker} hangs; ${this.#records.ask(generation)}`);
     await sleep(recordsMs);
     this.#tell({ kind: 'hanging', worker });
   }

@@ -10,8 +10,8 @@ export interface ProcessWatchOptions {
   readonly hangTimeoutMs: number;
   /** Its process was stopped (state T), or continued. */
   readonly onStopped: (number: number, isStopped: boolean) => void;
-  /** It has used no processor for that long, while all others waited for it. Called once for each. */
-  readonly onHanging: (number: number) => void;
+  /** It has used no processor for that long, while all others of this generation waited for it. Called once for each. */
+  readonly onHanging: (number: number, generation: number) => void;
 }
 
 const stopLookMs = 100;
@@ -66,7 +66,7 @@ export class ProcessWatch {
     const number = block === undefined ? undefined : awaitedRank(pagesOf(block));
     const pid = block === undefined || number === undefined ? 0 : block.pid(number);
     const sample = pid === 0 ? undefined : sampleActivity(pid, now);
-    if (number === undefined || sample === undefined) {
+    if (block === undefined || number === undefined || sample === undefined) {
       this.#suspicion = undefined;
       return;
     }
@@ -77,7 +77,7 @@ export class ProcessWatch {
     this.#suspicion = { number, sample, idleMs };
     if (idleMs < this.#options.hangTimeoutMs) return;
     this.#block = undefined;
-    this.#options.onHanging(this.#workers?.[number] ?? number);
+    this.#options.onHanging(this.#workers?.[number] ?? number, block.generation);
   }
 }
 

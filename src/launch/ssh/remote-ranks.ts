@@ -121,7 +121,7 @@ export class RemoteRanks implements HostRanks {
         this.#options.watch?.onStopped(report.rank, report.isStopped);
         return;
       case 'hanging':
-        this.#options.watch?.onHanging(report.rank);
+        this.#options.watch?.onHanging(report.rank, report.generation);
         return;
       case 'remark':
         if (report.isImportant) this.#options.say(`${this.hostname}: ${report.text}`);
