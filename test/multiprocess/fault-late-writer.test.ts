@@ -46,3 +46,26 @@ test('the launcher kills a stopped writer that others have given up on, and does
     /rank 1 .* was stopped by horovodrun \(SIGKILL\): the job had failed, and it could still write/,
   );
 });
+
+describe('a stopped writer of an elastic job is ended before the others form the next generation', {
+  skip,
+  concurrency: 2,
+}, () => {
+  for (const memory of ['ordinary', 'shared']) {
+    test(`their memory stays as they leave it: ${memory}`, async (t) => {
+      const flags = ['--min-np', '1', '--stopped-timeout', '0', '--cooldown-range', '0', '0'];
+      const job = startFaultJob(t, 2, 'elastic-late-writer.ts', { args: [memory], flags });
+      await job.allSaid([0, 1], 'ready');
+      await stoppedWriter(job);
+      await job.said(0, 'again');
+      assert.throws(() => job.signal(1, 'SIGCONT'), { code: 'ESRCH' });
+      job.signal(0, 'SIGUSR2');
+      assert.equal((await job.said(0, 'checked')).value, true);
+      assert.equal((await job.ended()).exitCode, 0, job.run.stderr);
+      assert.match(
+        job.run.stderr,
+        /rank 1 on localhost was ended by horovodrun \(SIGKILL\): it could still write into the memory of other ranks; 1 rank continues/,
+      );
+    });
+  }
+});

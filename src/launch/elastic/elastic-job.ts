@@ -354,6 +354,8 @@ export class ElasticJob {
   #howLost(worker: number, record: RankRecord, ending: RankEnding): string {
     const why = this.#reasons.get(worker);
     if (ending.spawnError !== undefined) return `could not be started: ${ending.spawnError}`;
+    if (record.started.testament?.wasKilledByFence === true)
+      return 'was ended by horovodrun (SIGKILL): it could still write into the memory of other ranks';
     return why === undefined || !wasEndedByUs({ end: ending.end, endedBy: record.endedBy })
       ? `${lossText(record, ending)}${errorText(record, ending)}`
       : `was ended by horovodrun (${record.endedBy}): ${why}`;
