@@ -3,7 +3,7 @@
 import { defaultMemoryDirectory } from '../../control/memory-file.ts';
 import { announce, saveDashboard } from '../../launch/dashboard/announce.ts';
 import { Dashboard } from '../../observe/dashboard/dashboard.ts';
-import type { JobEnd } from '../../observe/dashboard/messages.ts';
+import type { JobEnd, JobFacts } from '../../observe/dashboard/messages.ts';
 import { DashboardServer } from '../../observe/dashboard/server.ts';
 import type { JobView } from '../../observe/status/job-view.ts';
 import { secondsText } from '../../observe/status/rank-words.ts';
@@ -55,7 +55,7 @@ async function serve(job: FoundJob, options: DashboardOptions, output: CommandOu
       id: job.first.id,
       command: job.first.command,
       startedAt,
-      hosts: [],
+      hosts: hostsOf(job.first),
       settings: [],
       versions: [{ name: 'horovod', value: packageVersion() }],
       links: [],
@@ -103,6 +103,13 @@ async function serve(job: FoundJob, options: DashboardOptions, output: CommandOu
     await server?.close();
     dashboard.close();
   }
+}
+
+function hostsOf({ ranks }: JobView): JobFacts['hosts'] {
+  const counts = new Map<string, number>();
+  for (const { status } of ranks)
+    if (status !== undefined) counts.set(status.host, (counts.get(status.host) ?? 0) + 1);
+  return [...counts].map(([host, slots]) => ({ host, slots }));
 }
 
 const logsMissing =
