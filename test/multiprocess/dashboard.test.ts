@@ -242,8 +242,10 @@ describe('horovodrun --dashboard', () => {
     assert.match(String(file.headers['content-disposition']), /attachment; filename="timeline-1\.json"/);
     const trace = JSON.parse(file.body) as { name: string; pid: number }[];
     const steps = trace.filter(({ name }) => /^step \d+$/.test(name));
-    assert.ok(steps.length >= 2 * 5 && steps.length <= 2 * 10, `${steps.length} steps of both ranks`);
-    assert.equal(new Set(steps.map(({ pid }) => pid)).size, 2);
+    // The ranks are some steps ahead while rank 0 opens the file.
+    const pids = [...new Set(steps.map(({ pid }) => pid))];
+    assert.equal(pids.length, 2);
+    for (const pid of pids) assert.ok(steps.filter((step) => step.pid === pid).length >= 5);
     const picture = await client.get('timeline/1.html');
     assert.match(String(picture.headers['content-security-policy']), /^sandbox/);
     assert.match(picture.body, /<title>Timeline timeline-1\.json/);
