@@ -1,6 +1,8 @@
 // Makes pictures of docs/images that show pages: it runs a real job, opens the page in the browser of the tests, and takes a screenshot.
 //
-//   node scripts/docs-pictures.mjs [timeline] …        default: all; needs `npm run build`, compiled tests and chromium
+//   node scripts/docs-pictures.mjs [timeline] [tensorboard]        default: all
+//
+// It needs `npm run build`, compiled tests, chromium, and for the second one TensorBoard (HVD_TEST_TENSORBOARD=…/bin/tensorboard).
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -26,6 +28,20 @@ const pictures = {
     await page.locator('#picture').focus();
     await page.locator('#keys').evaluate((keys) => keys.remove());
     await page.locator('#viewer').screenshot({ path: inRepository('docs/images/timeline-report.png') });
+  },
+  /** The curves of a job, as the real TensorBoard shows them. */
+  async tensorboard(browser) {
+    const { TensorBoardServer } = await import(inRepository('.dist-test/test/support/tensorboard.js'));
+    const logs = join(folder, 'logs');
+    const training = ['examples/keras/mnist-advanced.ts', '--epochs', '6', '--steps', '60', '--log-dir', join(logs, 'mnist')];
+    await horovod('horovodrun', '-np', '2', ...training);
+    await using server = await TensorBoardServer.start(logs);
+    await server.get('data/runs', (runs) => runs.length >= 2);
+    const { page } = await browser.open(`${server.url}?darkMode=false#timeseries`, { width: 1280, height: 760 });
+    // It is up when it has drawn its cards; their curves are moving for a moment.
+    await page.waitForSelector('scalar-card line-chart svg');
+    await page.waitForTimeout(3000);
+    await page.screenshot({ path: inRepository('docs/images/tensorboard.png') });
   },
 };
 

@@ -129,6 +129,26 @@ export function lateRank(): LateRank | undefined {
   return openContext()?.stragglers.late();
 }
 
+/** How a rank does, from its status page. */
+export interface RankFigures {
+  readonly rank: number;
+  readonly samplesPerSecond: number;
+  readonly rssBytes: number;
+  /** Of each of the last steps; undefined: not known yet. */
+  readonly waitMs: number | undefined;
+  readonly exposedMs: number | undefined;
+}
+
+/** Of all ranks whose pages are here, without a message. */
+export function rankFigures(): RankFigures[] {
+  const pages = openContext()?.status.readAll() ?? [];
+  return pages.flatMap((page) => {
+    if (page === undefined) return [];
+    const { rank: number, rates, rssBytes, waitMsPerStep: waitMs, exposedMsPerStep: exposedMs } = page;
+    return [{ rank: number, samplesPerSecond: rates.samplesPerSecond, rssBytes, waitMs, exposedMs }];
+  });
+}
+
 /** This rank has written a checkpoint. */
 export function showCheckpoint(location: string | URL): void {
   // What follows the path of a URL may be a password or a token.

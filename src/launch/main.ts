@@ -117,6 +117,8 @@ async function runParsed(
     throw settingError('the command to run is missing.');
   await checkNotebook(command, settings, say);
   if (options.keepGoing) checkKeepGoing(settings);
+  if (options.tensorboardKeep && options.tensorboardPort === undefined)
+    throw settingError('--tensorboard-keep needs --tensorboard.');
   const dashboard = await startDashboard({ options, command, environment, settings }, driverEnvironment, say);
   const heard = (text: string) => {
     say(text);
@@ -158,6 +160,12 @@ async function runParsed(
     dashboard?.show(job, () => heard('the page of the dashboard stops the job.'));
     const exitCode = await job.finish();
     if (dashboard !== undefined) await endDashboard(dashboard, exitCode, options, surroundings);
+    // One Ctrl-C ends both.
+    const isKept = options.tensorboardKeep && !(dashboard !== undefined && options.dashboardKeep);
+    if (isKept && tensorboard !== undefined) {
+      const { keepTensorBoard } = await import('./tensorboard/keep.ts');
+      await keepTensorBoard(tensorboard, say, onStart);
+    }
     return exitCode;
   } finally {
     await Promise.all([tensorboard?.stop(), dashboard?.close()]);

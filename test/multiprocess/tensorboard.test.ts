@@ -39,9 +39,9 @@ function fakeTensorBoard(t: TestContext, behaviour: string) {
     }
     return JSON.parse(readFileSync(started as string, 'utf8')) as string[];
   };
-  const run = (flags: readonly string[], args: readonly string[] = []) =>
+  const run = (flags: readonly string[], args: readonly string[] = [], env: NodeJS.ProcessEnv = {}) =>
     startHorovodrun(['-np', '1', ...flags, '--', script as string, ...args], {
-      env: { HOROVOD_TENSORBOARD: program as string },
+      env: { HOROVOD_TENSORBOARD: program as string, ...env },
     });
   return { folder, run, words };
 }
@@ -60,6 +60,50 @@ describe('horovodrun --tensorboard', () => {
     assert.match(job.stderr, new RegExp(`TensorBoard shows ${logs} at http://127.0.0.1:1234/`));
     assert.ok(job.stdout.includes(logs), job.stdout);
     await assertEnded(Number(pid));
+  });
+
+  test('keeps it until Ctrl-C with --tensorboard-keep, and has the exit code of the job', async (t) => {
+    const { run, words } = fakeTensorBoard(t, serves);
+    const job = run(['--tensorboard', '--tensorboard-keep']);
+    const kept = /The job has ended; TensorBoard stays at http:\/\/127\.0\.0\.1:1234\/ until Ctrl-C/;
+    const deadline = Date.now() + patienceMs;
+    while (!kept.test(job.stderr)) {
+      assert.ok(Date.now() < deadline, job.stderr);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    const [pid] = await words();
+    process.kill(Number(pid), 0);
+    job.child.kill('SIGINT');
+    assert.equal((await job.ended).exitCode, 0, job.stderr);
+    await assertEnded(Number(pid));
+  });
+
+  test('does not wait for one that has not started, and --tensorboard-keep alone is a usage error', async (t) => {
+    const { run } = fakeTensorBoard(t, `process.exit(1);`);
+    const job = run(['--tensorboard', '--tensorboard-keep']);
+    assert.equal((await job.ended).exitCode, 0, job.stderr);
+    const alone = run(['--tensorboard-keep']);
+    assert.equal((await alone.ended).exitCode, 2);
+    assert.match(alone.stderr, /--tensorboard-keep needs --tensorboard\./);
+  });
+
+  test('says the path through JupyterHub, and that it cannot read the folder of a server', async (t) => {
+    const { run } = fakeTensorBoard(
+      t,
+      `console.error('ValueError: No recognized filesystem for prefix hdfs'); ${serves}`,
+    );
+    const job = run(['--tensorboard', '--tensorboard-logdir', 'hdfs://nn.invalid/logs'], [], {
+      JUPYTERHUB_SERVICE_PREFIX: '/user/ada/',
+    });
+    assert.equal((await job.ended).exitCode, 0);
+    assert.match(
+      job.stderr,
+      /at http:\/\/127\.0\.0\.1:1234\/, through JupyterHub at \/user\/ada\/proxy\/1234\/\n/,
+    );
+    assert.match(
+      job.stderr,
+      /TensorBoard cannot read hdfs:\/\/nn\.invalid\/logs: it needs the Python package fsspec/,
+    );
   });
 
   test('ends it when the launcher is killed', async (t) => {

@@ -30,9 +30,10 @@ export interface ReadEvent {
   readonly scalars: Readonly<Record<string, number>>;
 }
 
-/** Of the only file in a folder. */
+/** Of the only file in a folder, beside folders. */
 export function readEvents(run: string): ReadEvent[] {
-  const [name, ...others] = readdirSync(run);
+  const entries = readdirSync(run, { withFileTypes: true });
+  const [name, ...others] = entries.filter((entry) => !entry.isDirectory()).map((entry) => entry.name);
   assert.deepEqual(others, []);
   assert.match(name ?? '', /tfevents/);
   return decodeEvents(readFileSync(join(run, name ?? '')));

@@ -41,21 +41,26 @@ export class TensorBoardServer implements AsyncDisposable {
   }
 
   /** The JSON at a path of the API, as soon as `isThere` accepts it. */
-  async get<T>(path: string, isThere: (value: T) => boolean): Promise<T> {
-    const deadline = Date.now() + 60_000;
-    for (;;) {
-      const response = await fetch(new URL(path, this.url));
-      const text = await response.text();
-      const value = response.ok ? (JSON.parse(text) as T) : undefined;
-      if (value !== undefined && isThere(value)) return value;
-      assert.ok(Date.now() < deadline, `${path}: ${response.status} ${text.slice(0, 500)}`);
-      await sleep(200);
-    }
+  get<T>(path: string, isThere: (value: T) => boolean): Promise<T> {
+    return getJson(this.url, path, isThere);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     const gone = once(this.#child, 'exit');
     this.#child.kill();
     await gone;
+  }
+}
+
+/** As get(), of a TensorBoard at this URL. */
+export async function getJson<T>(url: string, path: string, isThere: (value: T) => boolean): Promise<T> {
+  const deadline = Date.now() + 60_000;
+  for (;;) {
+    const response = await fetch(new URL(path, url));
+    const text = await response.text();
+    const value = response.ok ? (JSON.parse(text) as T) : undefined;
+    if (value !== undefined && isThere(value)) return value;
+    assert.ok(Date.now() < deadline, `${path}: ${response.status} ${text.slice(0, 500)}`);
+    await sleep(200);
   }
 }

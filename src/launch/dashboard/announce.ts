@@ -4,6 +4,7 @@ import { spawn } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import type { Dashboard } from '../../observe/dashboard/dashboard.ts';
 import { savedPage } from '../../observe/dashboard/saved-page.ts';
+import { pathThroughJupyterHub } from '../job-parts/jupyter-hub.ts';
 
 export interface Announcement {
   /** With the token. */
@@ -25,10 +26,10 @@ export function announce({ url, port, bind, hasControl, opens, environment, say 
     say(
       `Other machines can reach the dashboard at ${bind}, without encryption: whoever reads along in the network sees what it shows${hasControl ? ', and can stop the job' : ''}.`,
     );
-  const hub = environment['JUPYTERHUB_SERVICE_PREFIX'];
-  if (hub !== undefined)
+  const hubPath = pathThroughJupyterHub(port, environment);
+  if (hubPath !== undefined)
     say(
-      `Behind JupyterHub, with jupyter-server-proxy: ${hub}proxy/${port}/${new URL(url).search}. The name of the hub must be given with --dashboard-host.`,
+      `Behind JupyterHub, with jupyter-server-proxy: ${hubPath}${new URL(url).search}. The name of the hub must be given with --dashboard-host.`,
     );
   if (opens) openBrowser(url, environment, say);
 }

@@ -2,6 +2,7 @@
 
 import { processEnvironment } from '../../settings/environment.ts';
 import type { JobDashboard, ShownJob } from '../dashboard/job-dashboard.ts';
+import { pathThroughJupyterHub } from '../job-parts/jupyter-hub.ts';
 import type { OutputLine } from '../output/line-reader.ts';
 import type { PlannedLaunch } from '../run/plan-launch.ts';
 import { rankElsewhereText } from '../tensorboard/rank-elsewhere.ts';
@@ -101,12 +102,10 @@ async function startTensorBoard(
   });
 }
 
-/** Behind JupyterHub, the browser cannot reach this machine itself; jupyter-server-proxy can. */
-export function tensorBoardLinks(
-  url: string,
-  prefix: string | undefined = processEnvironment()['JUPYTERHUB_SERVICE_PREFIX'],
-): Link[] {
+export function tensorBoardLinks(url: string, environment: NodeJS.ProcessEnv = processEnvironment()): Link[] {
   const direct = { title: 'TensorBoard', url };
-  if (prefix === undefined) return [direct];
-  return [{ title: 'TensorBoard through JupyterHub', url: `${prefix}proxy/${new URL(url).port}/` }, direct];
+  const hubPath = pathThroughJupyterHub(new URL(url).port, environment);
+  return hubPath === undefined
+    ? [direct]
+    : [{ title: 'TensorBoard through JupyterHub', url: hubPath }, direct];
 }

@@ -7,6 +7,8 @@ import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { constants, setPriority } from 'node:os';
 import { delimiter, join } from 'node:path';
+import { deferred } from '../deferred.ts';
+import { pathThroughJupyterHub } from '../job-parts/jupyter-hub.ts';
 import { within } from '../job-parts/within.ts';
 import { Guardian } from '../spawn/guardian.ts';
 
@@ -32,11 +34,14 @@ const stopMs = 2000;
 const keptText = 4096;
 
 export class TensorBoardProcess {
+  /** Its URL, once it is up; undefined: it has ended without. */
+  readonly up: Promise<string | undefined>;
   readonly #child: ChildProcess;
   readonly #guardian: Guardian;
   readonly #exited: Promise<unknown>;
   readonly #timer: NodeJS.Timeout;
   #isStopping = false;
+  #isUnreadable = false;
 
   private constructor(request: TensorBoardRequest) {
     const { dir, port, environment, say, isOptional, onUrl } = request;
@@ -56,14 +61,21 @@ export class TensorBoardProcess {
     }
     let text = '';
     let isUp = false;
+    const up = deferred<string | undefined>();
+    this.up = up.promise;
     const look = (part: string) => {
       text = (text + part).slice(-keptText);
+      this.#tellUnreadable(text, request);
       const url = isUp ? undefined : /TensorBoard \S+ at (http:\/\/\S+)/.exec(text)?.[1];
       if (url === undefined) return;
       isUp = true;
       clearTimeout(this.#timer);
-      say(`TensorBoard shows ${dir} at ${url}`);
+      const hubPath = pathThroughJupyterHub(new URL(url).port, environment);
+      say(
+        `TensorBoard shows ${dir} at ${url}${hubPath === undefined ? '' : `, through JupyterHub at ${hubPath}`}`,
+      );
       onUrl?.(url);
+      up.resolve(url);
     };
     for (const stream of [stdout, stderr]) stream?.setEncoding('utf8').on('data', look);
     this.#timer = setTimeout(() => {
@@ -76,6 +88,7 @@ export class TensorBoardProcess {
       this.#child.once('close', resolve);
     }).then((code) => {
       clearTimeout(this.#timer);
+      up.resolve(undefined);
       if (pid !== undefined) this.#guardian.remove(pid);
       // Ended by us: with SIGTERM, or by itself after it.
       if (this.#isStopping && (code === 0 || code === null)) return;
@@ -87,6 +100,20 @@ export class TensorBoardProcess {
   /** Returns at once; the URL is said as soon as the page is up. */
   static start(request: TensorBoardRequest): TensorBoardProcess {
     return new TensorBoardProcess(request);
+  }
+
+  /** Resolves when it has ended by itself, or by stop(). */
+  get ended(): Promise<unknown> {
+    return this.#exited;
+  }
+
+  /** It goes on without reading anything, and says so in a traceback. */
+  #tellUnreadable(text: string, { dir, say }: TensorBoardRequest): void {
+    if (this.#isUnreadable || !/No recognized filesystem for prefix/.test(text)) return;
+    this.#isUnreadable = true;
+    say(
+      `TensorBoard cannot read ${dir}: it needs the Python package fsspec, and one for that server. Or copy the folder to this host, and start TensorBoard for the copy. Training goes on.`,
+    );
   }
 
   /** Resolves when it has ended. */

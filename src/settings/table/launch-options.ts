@@ -18,6 +18,7 @@ export interface LaunchOptions {
   readonly outputFilename: string | undefined;
   /** Undefined: TensorBoard is not started. */
   readonly tensorboardPort: number | undefined;
+  readonly tensorboardKeep: boolean;
   /** Undefined: there is no dashboard. */
   readonly dashboardPort: number | undefined;
   readonly dashboardBind: string | undefined;
@@ -117,6 +118,12 @@ export const launchTable: SettingsOf<LaunchOptions> = {
       flags: [{ names: ['--tensorboard'], operand: 'PORT', bare: '0' }],
       kind: portOrAny,
       text: 'Start TensorBoard for --tensorboard-logdir on this host, at 127.0.0.1, and print its URL. It ends with the job. Without PORT, a free port is taken.',
+    },
+    tensorboardKeep: {
+      flags: [{ names: ['--tensorboard-keep'], text: '1' }],
+      kind: boolean,
+      default: false,
+      text: 'Let TensorBoard go on when the job has ended, until Ctrl-C.',
     },
     dashboardPort: {
       flags: [{ names: ['--dashboard'], operand: 'PORT', bare: '0' }],
