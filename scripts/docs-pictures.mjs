@@ -33,11 +33,22 @@ const pictures = {
   async tensorboard(browser) {
     const { TensorBoardServer } = await import(inRepository('.dist-test/test/support/tensorboard.js'));
     const logs = join(folder, 'logs');
-    const training = ['examples/keras/mnist-advanced.ts', '--epochs', '6', '--steps', '60', '--log-dir', join(logs, 'mnist')];
+    const training = [
+      'examples/keras/mnist-advanced.ts',
+      '--epochs',
+      '6',
+      '--steps',
+      '60',
+      '--log-dir',
+      join(logs, 'mnist'),
+    ];
     await horovod('horovodrun', '-np', '2', ...training);
     await using server = await TensorBoardServer.start(logs);
     await server.get('data/runs', (runs) => runs.length >= 2);
-    const { page } = await browser.open(`${server.url}?darkMode=false#timeseries`, { width: 1280, height: 760 });
+    const { page } = await browser.open(`${server.url}?darkMode=false#timeseries`, {
+      width: 1280,
+      height: 760,
+    });
     // It is up when it has drawn its cards; their curves are moving for a moment.
     await page.waitForSelector('scalar-card line-chart svg');
     await page.waitForTimeout(3000);

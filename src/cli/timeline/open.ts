@@ -2,15 +2,16 @@
 
 import { closeSync, openSync, readdirSync, readFileSync, readSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { startBrowser } from '../../console/browser.ts';
 import { HorovodError } from '../../errors.ts';
 import { escapeText } from '../../observe/timeline/report/html-charts.ts';
 import { pageOf, readReport } from '../../observe/timeline/report/read-report.ts';
 import { processEnvironment } from '../../settings/environment.ts';
 import { settingError } from '../../settings/setting.ts';
 import type { CommandOutput } from '../subcommand.ts';
-import { startBrowser } from './browser.ts';
 import { aliveScript, PageServer } from './page-server.ts';
 
 export interface OpenRequest {
@@ -36,8 +37,12 @@ export async function openTimeline(request: OpenRequest, output: CommandOutput):
   try {
     output.out(`horovod timeline open: ${file} is at ${server.url} (Ctrl-C ends it)\n`);
     if (startsBrowser) {
-      const problem = startBrowser(server.url, processEnvironment());
-      if (problem !== undefined) output.out(`horovod timeline open: ${problem}\n`);
+      const environment = processEnvironment();
+      startBrowser(server.url, environment, (reason) =>
+        output.out(
+          `horovod timeline open: ${reason}, so open the URL in a browser.${forwardText(server.url, environment)}\n`,
+        ),
+      );
     }
     const stopped = new Promise<'stopped'>((resolve) => {
       if (stopping.signal.aborted) resolve('stopped');
@@ -50,6 +55,14 @@ export async function openTimeline(request: OpenRequest, output: CommandOutput):
     for (const signal of signals) process.off(signal, stop);
     await server.close();
   }
+}
+
+/** For who came here by ssh. */
+function forwardText(url: string, { SSH_CONNECTION: ssh }: NodeJS.ProcessEnv): string {
+  const { port } = new URL(url);
+  return ssh
+    ? ` On your own machine, first forward the port: ssh -L ${port}:127.0.0.1:${port} ${hostname()}`
+    : '';
 }
 
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;

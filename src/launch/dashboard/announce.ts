@@ -1,7 +1,7 @@
 // What users are told about a dashboard that has started, and its page as a file.
 
-import { spawn } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
+import { startBrowser } from '../../console/browser.ts';
 import type { Dashboard } from '../../observe/dashboard/dashboard.ts';
 import { savedPage } from '../../observe/dashboard/saved-page.ts';
 import { pathThroughJupyterHub } from '../job-parts/jupyter-hub.ts';
@@ -31,20 +31,7 @@ export function announce({ url, port, bind, hasControl, opens, environment, say 
     say(
       `Behind JupyterHub, with jupyter-server-proxy: ${hubPath}${new URL(url).search}. The name of the hub must be given with --dashboard-host.`,
     );
-  if (opens) openBrowser(url, environment, say);
-}
-
-/** It ends by itself. */
-function openBrowser(url: string, environment: NodeJS.ProcessEnv, say: (text: string) => void): void {
-  const isMac = process.platform === 'darwin';
-  if (!isMac && !environment['DISPLAY'] && !environment['WAYLAND_DISPLAY']) {
-    say('--open has no effect: there is no display here (DISPLAY and WAYLAND_DISPLAY are not set).');
-    return;
-  }
-  const program = isMac ? 'open' : 'xdg-open';
-  const child = spawn(program, [url], { detached: true, stdio: 'ignore', env: environment });
-  child.once('error', (error) => say(`--open has no effect: ${program} cannot be run (${error.message}).`));
-  child.unref();
+  if (opens) startBrowser(url, environment, (reason) => say(`--open has no effect: ${reason}.`));
 }
 
 /** Writes the page into one file, or says why that cannot be done. */
