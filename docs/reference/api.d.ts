@@ -2881,6 +2881,12 @@ export interface TensorBoardOptions {
     logDir?: string | undefined;
     /** 'epoch' (the default), 'batch', or a number of batches. */
     updateFreq?: 'epoch' | 'batch' | number | undefined;
+    /** Histograms of all weights after each so many epochs. Default: 0, never. */
+    histogramFreq?: number | undefined;
+    /** Hyperparameters for the page HParams: true takes the optimizer, batch size, epochs and ranks; an object adds your own. */
+    writeHparams?: boolean | Readonly<Record<string, HparamValue>> | undefined;
+    /** How the ranks do: samples per second, waiting, communication and memory, whenever metrics are written. Default: false. */
+    writeSystem?: boolean | undefined;
 }
 
 /** Classes by the name they have in model.json. */
@@ -3050,6 +3056,8 @@ export declare abstract class HorovodCallback extends tf.Callback {
     protected invalid(reason: string): HorovodError;
 }
 
+export type HparamValue = string | number | boolean;
+
 /** A rank that the others wait for. */
 export interface LateRank {
     readonly rank: number;
@@ -3122,6 +3130,16 @@ export declare class ProgressCallback extends HorovodCallback {
 
 export declare function rank(): number;
 
+/** How a rank does, from its status page. */
+export interface RankFigures {
+    readonly rank: number;
+    readonly samplesPerSecond: number;
+    readonly rssBytes: number;
+    /** Of each of the last steps; undefined: not known yet. */
+    readonly waitMs: number | undefined;
+    readonly exposedMs: number | undefined;
+}
+
 export declare function sha256(bytes: Uint8Array): string;
 
 /** A dataset of horovod/data, or what tensors() made of it. */
@@ -3131,7 +3149,9 @@ export interface StatefulData {
 
 export declare class TensorBoard extends HorovodCallback {
     #private;
-    constructor(options?: string | TensorBoardOptions, membership?: Membership);
+    /** `readRanks`: of tests. */
+    constructor(options?: string | TensorBoardOptions, membership?: Membership, readRanks?: () => readonly RankFigures[]);
+    onTrainBegin(logs?: FitLogs): Promise<void>;
     onBatchEnd(batch: number, logs?: FitLogs): Promise<void>;
     onEpochEnd(epoch: number, logs?: FitLogs): Promise<void>;
     /** On a server, what was collected is written now. */
