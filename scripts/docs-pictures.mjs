@@ -43,16 +43,20 @@ const pictures = {
       join(logs, 'mnist'),
     ];
     await horovod('horovodrun', '-np', '2', ...training);
-    await using server = await TensorBoardServer.start(logs);
-    await server.get('data/runs', (runs) => runs.length >= 2);
-    const { page } = await browser.open(`${server.url}?darkMode=false#timeseries`, {
-      width: 1280,
-      height: 760,
-    });
-    // It is up when it has drawn its cards; their curves are moving for a moment.
-    await page.waitForSelector('scalar-card line-chart svg');
-    await page.waitForTimeout(3000);
-    await page.screenshot({ path: inRepository('docs/images/tensorboard.png') });
+    const server = await TensorBoardServer.start(logs);
+    try {
+      await server.get('data/runs', (runs) => runs.length >= 2);
+      const { page } = await browser.open(`${server.url}?darkMode=false#timeseries`, {
+        width: 1280,
+        height: 760,
+      });
+      // It is up when it has drawn its cards; their curves are moving for a moment.
+      await page.waitForSelector('scalar-card line-chart svg');
+      await page.waitForTimeout(3000);
+      await page.screenshot({ path: inRepository('docs/images/tensorboard.png') });
+    } finally {
+      await server[Symbol.asyncDispose]();
+    }
   },
 };
 
