@@ -39,7 +39,7 @@ export function dashboardStart(shape: JobShape, more: Partial<DashboardStart> = 
   return {
     job: {
       id: '3f9a1c2e',
-      command: `horovodrun -np ${shape.ranks} -H gpu-a:4,gpu-b:4 --dashboard node train.ts --epochs 10`,
+      command: `horovodrun -np ${shape.ranks} ${shape.ranks > 8 ? '--hostfile hosts' : '-H gpu-a:4,gpu-b:4'} --dashboard train.ts`,
       startedAt,
       hosts: hostNames(shape.ranks).map((host) => ({ host, slots: ranksPerHost })),
       settings: [
@@ -58,6 +58,34 @@ export function dashboardStart(shape: JobShape, more: Partial<DashboardStart> = 
     logs: [],
     hasControl: false,
     ...more,
+  };
+}
+
+/** The same job, in the moment in which this rank is killed. */
+export function killed(start: DashboardStart, rank: number): DashboardStart {
+  const last = start.samples.at(-1) as Sample;
+  const { host = '' } = last.ranks[rank] ?? {};
+  const text = 'was killed by SIGKILL';
+  const ranks = last.ranks.map(
+    (each): RankSample =>
+      each.rank === rank
+        ? { ...each, presence: 'lost', tone: 'bad', text, stepMs: undefined, samplesPerSecond: 0 }
+        : { ...each, tone: 'idle', text: `waits for rank ${rank} in allreduce "block_4/conv/kernel"` },
+  );
+  const headline: Headline = { ...last.headline, tone: 'bad', text: `rank ${rank} on ${host} ${text}` };
+  const event: JobEvent = {
+    id: 100,
+    at: last.at,
+    kind: 'lost',
+    tone: 'bad',
+    rank,
+    text: `Rank ${rank} (${host}, pid 41284) was killed by SIGKILL in step ${last.headline.step + 1}.`,
+    report: 'rank 12 was killed by SIGKILL\n  its last operation: allreduce "block_4/conv/kernel"',
+  };
+  return {
+    ...start,
+    samples: [...start.samples.slice(0, -1), { ...last, headline, ranks }],
+    news: [...start.news, event],
   };
 }
 
@@ -202,10 +230,10 @@ export function logLines(shape: JobShape, count: number, firstId = 1): LogLine[]
   return Array.from({ length: count }, (_, i) => {
     const id = firstId + i;
     const rank = id % shape.ranks;
-    const step = Math.floor(id / shape.ranks) * 10;
+    const step = Math.floor(id / shape.ranks) * 4;
     return {
       id,
-      at: startedAt + 20_000 + id * 150,
+      at: startedAt + 20_000 + Math.floor(id / shape.ranks) * 1000,
       rank,
       stream: 'stdout',
       text: `epoch ${1 + Math.floor(step / 400)}  step ${step}  loss ${(2.3 * Math.exp(-step / 700)).toFixed(4)}`,

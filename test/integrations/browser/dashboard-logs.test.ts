@@ -235,7 +235,7 @@ describe('logs and keys of the dashboard', { skip: 'reason' in found && found.re
     assert.equal(await page.textContent('.line[data-id="41"] .text'), trap.text);
     assert.equal(await page.isVisible('#stop'), false);
     assert.equal(await page.isVisible('#save'), false);
-    await page.fill('#log-search', 'step 50');
+    await page.fill('#log-search', 'step 36');
     await page.waitForFunction(() => document.querySelectorAll('.line').length === 4);
     await page.emulateMedia({ colorScheme: 'dark' });
     assert.deepEqual(
@@ -245,6 +245,13 @@ describe('logs and keys of the dashboard', { skip: 'reason' in found && found.re
       [],
     );
     assert.deepEqual(problems, []);
+
+    const { end: _none, ...running } = start;
+    writeFileSync(file, savedPage(running));
+    await page.reload();
+    await page.waitForSelector('tr.rank');
+    assert.equal(await page.textContent('#connection'), 'saved while it ran');
+    assert.match((await page.textContent('#figures')) ?? '', /elapsed38 s/);
   });
 });
 

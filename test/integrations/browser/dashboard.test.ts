@@ -198,7 +198,7 @@ describe('the page of the dashboard', { skip: 'reason' in found && found.reason 
     assert.equal(await textOf(page, '#outcome'), 'Last line: step 320');
     assert.equal(await textOf(page, '#connection'), 'ended');
     assert.equal(await page.isVisible('#stop'), false);
-    await page.fill('#log-search', 'step 1000');
+    await page.fill('#log-search', 'step 600');
     await page.waitForFunction(() => document.querySelectorAll('.line').length === 4);
     assert.deepEqual(problems, []);
   });

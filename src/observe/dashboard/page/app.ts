@@ -29,29 +29,34 @@ function start(): void {
   const headline = new HeadlineView();
   const logs = new LogsView(new LogSource(saved === undefined));
   const controls = new Controls();
-  const views = [
+  const sampleViews = [
     new MetricsView(theme),
     new RanksTable(selection, (rank) => logs.showRank(rank)),
     new HeatMap(theme, selection),
     new CommunicationView(theme, selection),
-    logs,
-    new EventsView(selection),
     new HostsView(),
-    controls,
   ];
+  const events = new EventsView(selection);
   // Whoever has no mouse scrolls with the keys.
   for (const id of ['ranks-scroll', 'log-lines', 'events-list']) find(id).tabIndex = 0;
   // Clocks of server and browser may differ: times on the page are those of the server.
   let ahead = 0;
-  let connection: ConnectionState = 'connecting';
+  let connection: ConnectionState | 'saved' = 'connecting';
   let isWaiting = false;
+  let drawn = { sampleChanges: 0, newsChanges: 0 };
 
-  const now = () => Date.now() + ahead;
+  // In a saved page, time stands still.
+  const now = () => (saved === undefined ? Date.now() + ahead : (history.latest?.at ?? 0));
   const showHead = () => headline.render(history, connection, now());
   const draw = () => {
     isWaiting = false;
     showHead();
-    for (const view of views) view.render(history);
+    logs.render(history);
+    controls.render(history);
+    const { sampleChanges, newsChanges } = history;
+    if (newsChanges !== drawn.newsChanges) events.render(history);
+    if (sampleChanges !== drawn.sampleChanges) for (const view of sampleViews) view.render(history);
+    drawn = { sampleChanges, newsChanges };
   };
   const drawSoon = () => {
     if (isWaiting) return;
@@ -77,7 +82,7 @@ function start(): void {
 
   if (saved !== undefined) {
     find('save').hidden = true;
-    connection = 'ended';
+    connection = 'saved';
     history.apply('start', { ...saved, hasControl: false });
     draw();
     return;

@@ -9,11 +9,15 @@ import type { ConnectionState } from './stream.ts';
 
 /** Signs that differ in shape, not in colour alone. */
 export const toneSigns: Readonly<Record<Tone, string>> = { good: '▶', slow: '◆', bad: '✕', idle: '○' };
-const connectionWords: Readonly<Record<ConnectionState, string>> = {
+/** 'saved': while the job ran. */
+type Shown = ConnectionState | 'saved';
+
+const connectionWords: Readonly<Record<Shown, string>> = {
   connecting: 'connecting …',
   live: 'live',
   lost: 'no connection',
   ended: 'ended',
+  saved: 'saved while it ran',
 };
 const announceEveryMs = 10_000;
 
@@ -24,7 +28,7 @@ export class HeadlineView {
   #announcedTone: Tone | undefined;
   #announcedAt = Number.NEGATIVE_INFINITY;
 
-  render(history: History, connection: ConnectionState, now: number): void {
+  render(history: History, connection: Shown, now: number): void {
     const { latest, end, job } = history;
     const tone: Tone =
       end !== undefined ? (end.isSuccess ? 'good' : 'bad') : (latest?.headline.tone ?? 'idle');
@@ -71,7 +75,7 @@ export class HeadlineView {
     setText(find('outcome'), more);
   }
 
-  #showConnection(connection: ConnectionState, { end, latest }: History, now: number): void {
+  #showConnection(connection: Shown, { end, latest }: History, now: number): void {
     const chip = find('connection');
     chip.dataset['state'] = connection;
     const since = latest === undefined ? '' : ` since ${duration((now - latest.at) / 1000)}`;

@@ -11,6 +11,7 @@ import type { Theme } from './theme.ts';
 const leftPx = 44;
 const bottomPx = 20;
 const columnPx = 5;
+const shades = 64;
 const scaleSteps = ['--heat-0', '--heat-1', '--heat-2', '--heat-3', '--heat-4'];
 
 export class HeatMap {
@@ -75,10 +76,11 @@ export class HeatMap {
     const pen = this.#prepare(width, height);
     if (pen === null) return;
     const cellPx = (width - leftPx) / columns;
+    const colours = this.#shades();
     const gap = rowPx > 8 ? 1 : 0;
     values.forEach((value, cell) => {
       const [row, column] = [Math.floor(cell / columns), cell % columns];
-      pen.fillStyle = Number.isNaN(value) ? this.#theme.colour('--none') : this.#colourOf(value, cells);
+      pen.fillStyle = Number.isNaN(value) ? this.#theme.colour('--none') : shadeOf(value, cells, colours);
       pen.fillRect(leftPx + column * cellPx, row * rowPx, cellPx + 0.5, rowPx - gap);
     });
     pen.font = '11px system-ui, sans-serif';
@@ -91,7 +93,7 @@ export class HeatMap {
       pen.fillStyle = this.#theme.colour(isSelected ? '--ink' : '--soft');
       pen.textAlign = 'right';
       if (isSelected || (row % every === 0 && !isCrowded))
-        pen.fillText(String(rank), leftPx - 8, row * rowPx + rowPx / 2);
+        pen.fillText(String(rank), leftPx - 8, Math.max(6, row * rowPx + rowPx / 2));
       if (isSelected) this.#outline(pen, leftPx, row * rowPx, width - leftPx, rowPx);
     });
     this.#paintTimes(pen, cells, width, height);
@@ -129,12 +131,10 @@ export class HeatMap {
     }
   }
 
-  #colourOf(value: number, { low, high }: HeatCells): string {
-    const share = high > low ? Math.max(0, Math.min(1, (value - low) / (high - low))) : 0;
-    return mix(
-      scaleSteps.map((name) => this.#theme.colour(name)),
-      share,
-    );
+  /** As many as anybody can tell apart: there are thousands of cells. */
+  #shades(): string[] {
+    const colours = scaleSteps.map((name) => this.#theme.colour(name));
+    return Array.from({ length: shades }, (_, at) => mix(colours, at / (shades - 1)));
   }
 
   #paintScale(): void {
@@ -226,6 +226,11 @@ const emptyCells: HeatCells = {
 
 function within(value: number, size: number): number {
   return Math.max(0, Math.min(size - 1, value));
+}
+
+function shadeOf(value: number, { low, high }: HeatCells, colours: readonly string[]): string {
+  const share = high > low ? Math.max(0, Math.min(1, (value - low) / (high - low))) : 0;
+  return colours[Math.round(share * (colours.length - 1))] as string;
 }
 
 /** Between colours like 'rgb(1, 2, 3)' that are evenly apart. */

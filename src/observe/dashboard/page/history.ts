@@ -43,6 +43,9 @@ export class History {
   end: JobEnd | undefined;
   /** Counts what `start` has replaced: a view that shows anything older begins anew. */
   beginnings = 0;
+  /** Count changes, so that nothing is drawn again for nothing. */
+  sampleChanges = 0;
+  newsChanges = 0;
 
   constructor(limits: Partial<HistoryLimits> = {}) {
     this.#limits = { ...defaultLimits, ...limits };
@@ -54,6 +57,8 @@ export class History {
 
   apply<K extends keyof DashboardEvents>(name: K, event: DashboardEvents[K]): void;
   apply(name: keyof DashboardEvents, event: unknown): void {
+    if (name !== 'news' && name !== 'logs') this.sampleChanges += 1;
+    if (name === 'news' || name === 'start') this.newsChanges += 1;
     if (name === 'start') this.#start(event as DashboardStart);
     else if (name === 'sample') this.#addSample(event as Sample);
     else if (name === 'logs') this.#addLogs(event as readonly LogLine[]);

@@ -15,7 +15,7 @@ function serverOf(kept: readonly LogLine[], asked: string[]): (url: string) => P
     const query = new URL(url, 'http://dashboard/').searchParams;
     const before = Number(query.get('before') ?? Number.POSITIVE_INFINITY);
     const found = kept.filter(({ id, text }) => id < before && text.includes(query.get('search') ?? ''));
-    const limit = Number(query.get('limit'));
+    const limit = Math.min(100, Number(query.get('limit')));
     return { lines: found.slice(-limit), hasMore: found.length > limit };
   };
 }
@@ -53,6 +53,8 @@ describe('older lines', () => {
     const source = new LogSource(true, serverOf(withErrors, asked));
     const found = await source.before(1001, { ...all, errorsOnly: true }, [], 50);
     assert.deepEqual([ids(found.lines), found.hasMore, asked.length], [[930], true, 5]);
+    const further = await source.before(found.oldestId, { ...all, errorsOnly: true }, [], 50);
+    assert.deepEqual(ids(further.lines), [20]);
   });
 
   test('a server that does not answer is told about, and may be asked again', async () => {

@@ -5,12 +5,16 @@ import { type LogFilter, passes } from './log-text.ts';
 
 export interface OlderLines {
   readonly lines: readonly LogLine[];
+  /** Lines from this one on have been looked at. */
+  readonly oldestId: number | undefined;
   readonly hasMore: boolean;
   /** Why there are no more, though there may be some. */
   readonly problem?: string | undefined;
 }
 
 const requestLimit = 5;
+/** Where the page filters itself, it asks for more at a time. */
+const unfilteredLimit = 2000;
 const timeoutMs = 10_000;
 
 export class LogSource {
@@ -32,25 +36,25 @@ export class LogSource {
     const known = memory.filter((line) => id !== undefined && line.id < id && passes(line, filter));
     if (known.length >= limit || !this.#hasServer) {
       const lines = known.slice(-limit);
-      return { lines, hasMore: lines.length < known.length || this.#hasServer };
+      return { lines, oldestId: lines[0]?.id ?? id, hasMore: lines.length < known.length || this.#hasServer };
     }
     let lines: LogLine[] = known;
     let before = memory[0] === undefined || (id !== undefined && id < memory[0].id) ? id : memory[0].id;
     for (let request = 0; request < requestLimit; request++) {
       let page: LogPage;
       try {
-        page = await this.#fetch(urlOf(before, filter, limit));
+        page = await this.#fetch(urlOf(before, filter, filter.errorsOnly ? unfilteredLimit : limit));
       } catch (error) {
         const reason = error instanceof Error ? error.message : String(error);
-        return { lines, hasMore: true, problem: `older ones cannot be loaded: ${reason}` };
+        return { lines, oldestId: before, hasMore: true, problem: `older ones cannot be loaded: ${reason}` };
       }
       lines = [...page.lines.filter((line) => passes(line, filter)), ...lines];
       before = page.lines[0]?.id ?? before;
-      if (!page.hasMore || page.lines.length === 0) return { lines, hasMore: false };
+      if (!page.hasMore || page.lines.length === 0) return { lines, oldestId: before, hasMore: false };
       // The server knows nothing of errors: a page may hold none.
-      if (lines.length >= limit / 2) return { lines, hasMore: true };
+      if (lines.length >= limit / 2) break;
     }
-    return { lines, hasMore: true };
+    return { lines, oldestId: before, hasMore: true };
   }
 
   /** The address of all lines of a rank or of the launcher; undefined in a saved page. */

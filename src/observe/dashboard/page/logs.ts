@@ -31,13 +31,15 @@ export class LogsView {
   readonly #errors = find<HTMLInputElement>('log-errors');
   readonly #follow = find<HTMLInputElement>('log-follow');
   readonly #newer = find<HTMLButtonElement>('log-newer');
+  readonly #older = find<HTMLButtonElement>('log-older');
   readonly #source: LogSource;
   #history: History | undefined;
   #beginning = 0;
   #ranks = '';
   #firstId: number | undefined;
   #lastId = Number.NEGATIVE_INFINITY;
-  #unseen = 0;
+  /** The newest line when the end was in view last. */
+  #seenId = Number.NEGATIVE_INFINITY;
   #isLoading = false;
   #isComplete = false;
   #loadNote = '';
@@ -59,6 +61,7 @@ export class LogsView {
       this.#follow.checked = true;
       this.#toNewest();
     });
+    this.#older.addEventListener('click', () => void this.#loadOlder());
     this.#lines.addEventListener('scroll', () => this.#onScroll());
   }
 
@@ -114,7 +117,6 @@ export class LogsView {
     this.#isLoading = false;
     this.#isComplete = false;
     this.#loadNote = '';
-    this.#unseen = 0;
     this.#lines.replaceChildren();
     const { logs = [] } = this.#history ?? {};
     const filter = this.#filter;
@@ -145,10 +147,8 @@ export class LogsView {
         this.#toEnd();
       } else if (this.#lines.childElementCount + added.length <= maxLines) {
         this.#append(added, filter.search, maxLines);
-        this.#unseen += added.length;
       } else {
         // No room below what is read: they come when the reader goes to the end.
-        this.#unseen += added.length;
         this.#say();
         return;
       }
@@ -170,7 +170,6 @@ export class LogsView {
   #toNewest(): void {
     const last = this.#history?.logs.at(-1)?.id;
     if (last === this.#lastId && this.#lines.childElementCount <= followLines) {
-      this.#unseen = 0;
       this.#toEnd();
       this.#say();
     } else this.#restart();
@@ -185,7 +184,6 @@ export class LogsView {
     const isAtEnd = scrollHeight - scrollTop - clientHeight < edgePx / 4;
     if (this.#follow.checked !== isAtEnd && scrollHeight > clientHeight) {
       this.#follow.checked = isAtEnd;
-      if (isAtEnd) this.#unseen = 0;
       this.#say();
     }
     if (scrollTop < edgePx && scrollHeight > clientHeight) void this.#loadOlder();
@@ -199,7 +197,7 @@ export class LogsView {
     const filter = this.#filter;
     this.#isLoading = true;
     this.#say();
-    const { lines, hasMore, problem } = await this.#source.before(
+    const { lines, oldestId, hasMore, problem } = await this.#source.before(
       this.#firstId,
       filter,
       this.#history.logs,
@@ -208,11 +206,11 @@ export class LogsView {
     if (generation !== this.#generation) return;
     this.#isLoading = false;
     this.#isComplete = !hasMore;
+    this.#firstId = oldestId ?? this.#firstId;
     this.#loadNote = problem ?? '';
     if (lines.length > 0) {
       const fromEnd = this.#lines.scrollHeight - this.#lines.scrollTop;
       this.#lines.prepend(...lines.map((line) => this.#line(line, filter.search)));
-      this.#firstId = lines[0]?.id;
       this.#lines.scrollTop = this.#lines.scrollHeight - fromEnd;
       this.#toEnd();
     }
@@ -269,6 +267,23 @@ export class LogsView {
     link.download = rank === undefined || rank < 0 ? 'launcher.txt' : `rank-${rank}.txt`;
   }
 
+  get #canScroll(): boolean {
+    return this.#lines.scrollHeight > this.#lines.clientHeight;
+  }
+
+  #countUnseen(): number {
+    const { logs = [] } = this.#history ?? {};
+    if (this.#follow.checked) this.#seenId = logs.at(-1)?.id ?? this.#seenId;
+    const filter = this.#filter;
+    let unseen = 0;
+    for (let at = logs.length - 1; at >= 0; at--) {
+      const line = logs[at] as LogLine;
+      if (line.id <= this.#seenId) break;
+      if (passes(line, filter)) unseen += 1;
+    }
+    return unseen;
+  }
+
   #say(): void {
     const shown = this.#lines.childElementCount;
     const missing = this.#history?.logsMissing;
@@ -278,9 +293,11 @@ export class LogsView {
     if (this.#isLoading) parts.push('loading older ones …');
     else if (this.#loadNote !== '') parts.push(this.#loadNote);
     else if (shown + pageLines > maxLines) parts.push('for older ones, search or download');
-    else if (!this.#isComplete && shown > 0) parts.push('scroll up for older ones');
+    else if (!this.#isComplete && this.#canScroll) parts.push('scroll up for older ones');
+    this.#older.hidden = this.#isLoading || this.#isComplete || this.#canScroll || missing !== undefined;
     setText(find('log-note'), parts.join(' · '));
-    this.#newer.hidden = this.#unseen === 0 || this.#follow.checked;
-    setText(this.#newer, `${count(this.#unseen)} new ${this.#unseen === 1 ? 'line' : 'lines'} ↓`);
+    const unseen = this.#countUnseen();
+    this.#newer.hidden = unseen === 0;
+    setText(this.#newer, `${count(unseen)} new ${unseen === 1 ? 'line' : 'lines'} ↓`);
   }
 }

@@ -86,10 +86,13 @@ export class RanksTable {
     this.#showProblems(latest.ranks);
     const recent = samples.slice(-sparkPoints);
     const longest = usualLargest(recent.flatMap(({ ranks }) => ranks.flatMap(({ stepMs }) => stepMs ?? [])));
+    const series = seriesOf(recent);
     const hosts = [...new Set(shown.map(({ host }) => host))];
     const rows = hosts.flatMap((host) => [
       this.#group(host, latest),
-      ...shown.filter((rank) => rank.host === host).flatMap((rank) => this.#rank(rank, recent, longest)),
+      ...shown
+        .filter((rank) => rank.host === host)
+        .flatMap((rank) => this.#rank(rank, series.get(rank.rank) ?? [], longest)),
     ]);
     setChildren(this.#body, rows);
     const known = new Set(latest.ranks.map(({ rank }) => rank));
@@ -148,7 +151,7 @@ export class RanksTable {
     return group.row;
   }
 
-  #rank(sample: RankSample, recent: readonly Sample[], longest: number): HTMLTableRowElement[] {
+  #rank(sample: RankSample, own: Series, longest: number): HTMLTableRowElement[] {
     const row = this.#rows.get(sample.rank) ?? this.#create(sample.rank);
     const isSelected = this.#selection.rank === sample.rank;
     row.row.dataset['tone'] = sample.tone;
@@ -172,7 +175,6 @@ export class RanksTable {
       const cell = row.cells[at];
       if (text !== undefined && cell !== undefined) setText(cell, text);
     });
-    const own = recent.map(({ ranks }) => ranks.find(({ rank }) => rank === sample.rank));
     row.line.show(
       own.map((each) => each?.stepMs),
       own.map((each) => each && measureOf(each, 'work')),
@@ -234,6 +236,24 @@ export class RanksTable {
     log.onclick = () => this.#showLog(rank);
     this.#detailsCell.replaceChildren(element('p', { text: sample.text }), list, log);
   }
+}
+
+/** Of one rank, by sample. */
+type Series = readonly (RankSample | undefined)[];
+
+function seriesOf(samples: readonly Sample[]): Map<number, Series> {
+  const series = new Map<number, (RankSample | undefined)[]>();
+  samples.forEach(({ ranks }, at) => {
+    for (const rank of ranks) {
+      let own = series.get(rank.rank);
+      if (own === undefined) {
+        own = samples.map(() => undefined);
+        series.set(rank.rank, own);
+      }
+      own[at] = rank;
+    }
+  });
+  return series;
 }
 
 function summaryOf(ranks: readonly RankSample[]): string {
