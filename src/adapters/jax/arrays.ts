@@ -81,7 +81,7 @@ function tensorOf(data: DataArray, dtype: jax.DType, shape: readonly number[]): 
 }
 
 function dataOf(data: TypedArray, dtype: jax.DType): DataArray {
-  if (dtype === jax.DType.Bool) return Int32Array.from(data as Uint8Array);
+  if (dtype === jax.DType.Bool) return new Int32Array(data as Uint8Array);
   if (dtype === jax.DType.Uint32)
     return new Uint32Array(data.buffer as ArrayBuffer, data.byteOffset, data.length);
   if (dtype === jax.DType.Float16) {

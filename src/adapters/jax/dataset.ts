@@ -50,7 +50,7 @@ function valuesOf({ data, dtype }: Tensor, name: string): Float32Array | Int32Ar
     case 'float32':
       return data as Float32Array;
     case 'float64':
-      return Float32Array.from(data as Float64Array);
+      return new Float32Array(data as Float64Array);
     case 'float16':
     case 'bfloat16': {
       const wide = new Float32Array(data.length);
@@ -68,7 +68,7 @@ function valuesOf({ data, dtype }: Tensor, name: string): Float32Array | Int32Ar
         );
       });
     default:
-      return Int32Array.from(data as Uint8Array);
+      return new Int32Array(data as Uint8Array);
   }
 }
 
