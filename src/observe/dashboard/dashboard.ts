@@ -178,9 +178,10 @@ export class Dashboard {
     for (const event of this.#finder.look(view, now)) this.note(event);
     // Without a page of a rank, the id is not yet that of the job.
     const isNamed = view.ranks.some(({ status }) => status !== undefined);
-    if (isNamed && (this.#facts.id === '' || this.#facts.command === '')) {
-      this.learn({ id: this.#facts.id || view.id, command: this.#facts.command || view.command });
-    }
+    const { id, command } = this.#facts;
+    // The command of a job in a container is never known.
+    if (isNamed && (id === '' || (command === '' && view.command !== '')))
+      this.learn({ id: id || view.id, command: command || view.command });
     const headline = headlineOf(view, { now, stepsPerSecond: this.#pace(view, now) });
     const first = view.ranks.find(({ status }) => (status?.metrics ?? []).length > 0);
     const sample: Sample = {

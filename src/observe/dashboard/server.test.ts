@@ -174,6 +174,17 @@ describe('the stream', () => {
     events.close();
   });
 
+  test('does not begin anew with each look where the command is never known', async (t) => {
+    const { dashboard, enter } = await open(t, { look: () => jobOf(2, { command: '' }) });
+    const events = (await enter()).events();
+    await events.start();
+    for (let look = 0; look < 3; look++) dashboard.look();
+    await events.until('three samples', (all) => all.filter(({ event }) => event === 'sample').length === 3);
+    // The second has the id.
+    assert.equal(events.received.filter(({ event }) => event === 'start').length, 2);
+    events.close();
+  });
+
   test('brings a link that is known later', async (t) => {
     const { dashboard, enter } = await open(t);
     const events = (await enter()).events();
