@@ -66,9 +66,7 @@ describe('an elastic job on several hosts', { skip, concurrency: 3 }, () => {
     const { job, list, says, finish } = startElastic(box, 2, ['host1', 'host2'], ['--min-np', '1']);
     await job.waitForOutput(/"generation":1,.*"size":2/, 'stdout', patienceMs);
     list('host1', 'host2', 'host3:2');
-    await says(
-      /rank 2 on host3 has joined; rank 3 on host3 has joined; 4 ranks continue after \d+ ms, .* \(generation 2\)\./,
-    );
+    await says(/rank 3 on host3 has joined; 4 ranks continue after \d+ ms, .* \(generation [23]\)\./);
     await box.crash('host2');
     await says(/host2 was lost: no message from its agent for 5 s/);
     await says(/rank 1 on host2 was lost with host2: .*; 3 ranks continue/);

@@ -19,7 +19,7 @@ interface Scope {
   after(fn: () => unknown): void;
 }
 
-async function startService(t: Scope) {
+async function startService(t: Scope, lookMs = 20) {
   const path = join(folder, `compute-${count++}.json`);
   const lines: string[] = [];
   const keeperOf = (index: number, endsService = true) => {
@@ -28,7 +28,7 @@ async function startService(t: Scope) {
       index,
       endsService,
       log: (line) => lines.push(line),
-      lookMs: 20,
+      lookMs,
     });
     t.after(() => keeper.close());
     return keeper;
@@ -71,6 +71,23 @@ test('a registry that does not answer is replaced, and ends when it sees that', 
   assert.equal((await client.status()).isShutDown, false);
   await client.close();
   await second.close();
+  assert.deepEqual(filesOf(path), []);
+});
+
+test('one that is asked to end the service before it has noticed its successor ends that one, too', async (t) => {
+  const { path, keeperOf, place, first } = await startService(t, 60_000);
+  const second = keeperOf(1);
+  second.consider(place, longMs);
+  await until(() => second.isKeeper);
+  assert.equal(first.isKeeper, true);
+  await using client = new TfDataServiceConfig(place).computeClient();
+  const successor = await TfDataServiceConfig.read(path);
+  await using other = successor.computeClient();
+  const ended = other.waitForShutdown();
+  await client.shutdown();
+  await ended;
+  await Promise.all([client.close(), other.close()]);
+  await Promise.all([first.close(), second.close()]);
   assert.deepEqual(filesOf(path), []);
 });
 

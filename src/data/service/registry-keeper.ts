@@ -36,6 +36,7 @@ const claimMs = 10_000;
 const perTakeoverMs = 15_000;
 /** How long the registry stays for those that have not heard of the end yet. */
 const leaveMs = 5000;
+const endSuccessorMs = 5000;
 const defaultLookMs = 3000;
 
 interface Kept {
@@ -70,8 +71,9 @@ export class RegistryKeeper {
       ...service,
       networkInterfaces: readSettings(processEnvironment()).networkInterfaces,
       // Before anybody hears of the end: who looks for the service afterwards finds no file.
-      onShutdown: async () => {
+      onShutdown: async (isAsked) => {
         if (config === undefined) return;
+        if (isAsked) await this.#endSuccessor(config);
         await this.#removeFiles(config).catch((error: unknown) =>
           log(`the config ${path} could not be removed: ${(error as Error).message}`),
         );
@@ -193,6 +195,22 @@ export class RegistryKeeper {
     if (this.#kept === kept) this.#kept = undefined;
     await kept.registry.close();
     await this.#remove(this.#claimOf(kept.config.incarnation)).catch(() => undefined);
+  }
+
+  /**
+   * A registry that was taken for lost may be asked to end the service before it notices its successor, of which those who
+   * ask know nothing either: nobody else would tell that one.
+   */
+  async #endSuccessor({ key, incarnation }: TfDataServiceConfig): Promise<void> {
+    const { log, path } = this.#options;
+    const there = await TfDataServiceConfig.read(this.#location).catch(() => undefined);
+    if (there === undefined || there.key !== key || there.incarnation <= incarnation) return;
+    await using client = clientOf(there, path, { isHasty: true });
+    await client
+      .shutdown({ timeoutMs: endSuccessorMs })
+      .catch((error: unknown) =>
+        log(`the process that runs the registry now did not hear of the end: ${(error as Error).message}`),
+      );
   }
 
   async #removeFiles(config: TfDataServiceConfig): Promise<void> {

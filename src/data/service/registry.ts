@@ -21,8 +21,8 @@ export interface RegistryOptions extends Omit<ServicePlace, 'addresses'> {
   readonly networkInterfaces?: readonly string[] | undefined;
   /** Loopback is for tests. Default: all interfaces. */
   readonly listenOn?: 'loopback' | 'all' | undefined;
-  /** Called once when somebody shuts the service down, before anybody hears of it. */
-  readonly onShutdown?: () => Promise<void>;
+  /** Called once when the service is shut down, before anybody hears of it; `isAsked`: by a client. */
+  readonly onShutdown?: (isAsked: boolean) => Promise<void>;
   /** Default: 10 s. */
   readonly silenceMs?: number | undefined;
 }
@@ -82,11 +82,11 @@ export class Registry {
     return this.#members.isShutDown;
   }
 
-  /** What computeClient().shutdown() does. */
-  shutDown(): Promise<void> {
+  /** What computeClient().shutdown() does, which asks for it. */
+  shutDown(isAsked = false): Promise<void> {
     this.#shutdown ??= (async () => {
       try {
-        await this.#options.onShutdown?.();
+        await this.#options.onShutdown?.(isAsked);
       } finally {
         this.#members.shutDown();
       }
@@ -152,7 +152,7 @@ export class Registry {
       case 'report':
         return members.report(client, call.workers, call.dispatchers);
       case 'shut down':
-        return this.shutDown();
+        return this.shutDown(true);
       case 'wait for the end':
         return members.until(() => (members.isShutDown ? true : undefined), signal);
       case 'status':
