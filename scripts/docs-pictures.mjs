@@ -46,12 +46,16 @@ const pictures = {
     const server = await TensorBoardServer.start(logs);
     try {
       await server.get('data/runs', (runs) => runs.length >= 2);
-      const { page } = await browser.open(`${server.url}?darkMode=false#timeseries`, {
-        width: 1280,
-        height: 760,
+      const pinned = ['epoch_loss', 'epoch_acc'].map((tag) => ({ plugin: 'scalars', tag }));
+      const query = new URLSearchParams({
+        darkMode: 'false',
+        smoothing: '0',
+        pinnedCards: JSON.stringify(pinned),
       });
-      // It is up when it has drawn its cards; their curves are moving for a moment.
+      const { page } = await browser.open(`${server.url}?${query}#timeseries`, { width: 1100, height: 680 });
       await page.waitForSelector('scalar-card line-chart svg');
+      await page.locator('button:has-text("Settings")').first().click();
+      // The cards move to their places.
       await page.waitForTimeout(3000);
       await page.screenshot({ path: inRepository('docs/images/tensorboard.png') });
     } finally {
