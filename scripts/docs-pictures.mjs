@@ -1,13 +1,15 @@
-// Makes pictures of docs/images that show pages: it runs a real job, opens the page in the browser of the tests, and takes a screenshot.
+// Makes pictures of docs/images that show pages: it runs a real job (or takes one that the tests have prepared, for the dashboard),
+// opens the page in the browser of the tests, and takes a screenshot.
 //
-//   node scripts/docs-pictures.mjs [timeline] [tensorboard]        default: all
+//   node scripts/docs-pictures.mjs [timeline] [dashboard] [tensorboard]        default: all
 //
-// It needs `npm run build`, compiled tests, chromium, and for the second one TensorBoard (HVD_TEST_TENSORBOARD=…/bin/tensorboard).
+// It needs `npm run build`, compiled tests, chromium, and for the last one TensorBoard (HVD_TEST_TENSORBOARD=…/bin/tensorboard).
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { takeDashboardPictures } from './lib/dashboard-pictures.mjs';
 import { inRepository, run } from './lib/tools.mjs';
 
 const { findBrowser, startBrowser } = await import(inRepository('.dist-test/test/support/browser.js'));
@@ -29,6 +31,7 @@ const pictures = {
     await page.locator('#keys').evaluate((keys) => keys.remove());
     await page.locator('#viewer').screenshot({ path: inRepository('docs/images/timeline-report.png') });
   },
+  dashboard: takeDashboardPictures,
   /** The curves of a job, as the real TensorBoard shows them. */
   async tensorboard(browser) {
     const { TensorBoardServer } = await import(inRepository('.dist-test/test/support/tensorboard.js'));
