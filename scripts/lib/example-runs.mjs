@@ -67,7 +67,7 @@ const runs = {
     { ranks: 3, args: ['--epochs', '1', '--steps', '1'], shows: [/test accuracy .* of 9999 images/] },
   ],
   'keras/mnist.ts': [
-    { args: ['--epochs', '1', '--steps', '10', ...wasm], shows: [accuracy, /Epoch 1\/1 .*images\/s/] },
+    { args: ['--epochs', '1', '--steps', '10', ...wasm], shows: [accuracy, /Epoch 1\/1 .*samples\/s/] },
   ],
   'keras/mnist-advanced.ts': [
     {
@@ -88,7 +88,7 @@ const runs = {
         ...['--tensorboard-logdir', '{}/logs'],
       ],
       args: [],
-      shows: [accuracy, /Epoch 1\/1 .*images\/s/],
+      shows: [accuracy, /Epoch 1\/1 .*samples\/s/],
     },
   ],
   'tensorflow/mnist.ts': [
