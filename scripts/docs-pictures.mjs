@@ -1,11 +1,11 @@
 // Makes pictures of docs/images that show pages: it runs a real job (or takes one that the tests have prepared, for the dashboard),
 // opens the page in the browser of the tests, and takes a screenshot.
 //
-//   node scripts/docs-pictures.mjs [timeline] [dashboard] [tensorboard]        default: all
+//   node scripts/docs-pictures.mjs [timeline] [dashboard] [tensorboard] [notebook]        default: all
 //
-// It needs `npm run build`, compiled tests, chromium, and for the last one TensorBoard (HVD_TEST_TENSORBOARD=…/bin/tensorboard).
+// It needs `npm run build`, compiled tests, chromium, and for `tensorboard` TensorBoard (HVD_TEST_TENSORBOARD=…/bin/tensorboard).
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -64,6 +64,25 @@ const pictures = {
     } finally {
       await server[Symbol.asyncDispose]();
     }
+  },
+  /** The box in a cell, in the second of three epochs. */
+  async notebook(browser) {
+    const { launch } = await import(inRepository('dist/launch/notebook/index.js'));
+    const boxes = [];
+    await launch(inRepository('examples/notebooks/train.ipynb'), {
+      np: 4,
+      parameters: { epochs: 3, images: 12_000 },
+      dashboard: true,
+      env: { HOROVOD_TENSORBOARD_DIR: join(folder, 'logs') },
+      display: { html: (html) => boxes.push(html) },
+    });
+    const second = boxes.filter((html) => html.includes('epoch 2 of 3'));
+    const file = join(folder, 'box.html');
+    writeFileSync(file, `<!doctype html><meta charset="utf-8"><body>${second.at(-3) ?? boxes.at(-1)}`);
+    const { page } = await browser.open(pathToFileURL(file).href, { width: 720, height: 500 });
+    await page.click('summary');
+    await page.mouse.move(0, 0);
+    await page.locator('body > div').screenshot({ path: inRepository('docs/images/notebook-box.png') });
   },
 };
 

@@ -179,6 +179,8 @@ export declare function cudaBuilt(): boolean;
 export interface DashboardChoice {
     /** Default: any free one. */
     readonly port?: number | undefined;
+    /** More names by which browsers may call it, such as that of a JupyterHub. */
+    readonly hosts?: readonly string[] | undefined;
     /** Whether the page may stop the job and record timelines. Default: false. */
     readonly control?: boolean | undefined;
 }
@@ -733,7 +735,10 @@ export declare function removeProcessSet(set: ProcessSet, options?: {
  * say which rank failed and why. In an elastic job (`minNp` or `discover`), the results are those of the ranks of the last generation.
  */
 export declare function run<A extends readonly unknown[], R>(fn: (...args: A) => R, options?: RunOptions<A>): Promise<Awaited<R>[]>;
-/** The same for the default export of a module (.js, .mjs, .ts …), given by the path of its file. */
+/**
+ * The same for the default export of a module (.js, .mjs, .ts …), given by the path of its file. Of a notebook (.ipynb), the cells run, and
+ * there are no results; launch() of `horovod/notebook` also shows them.
+ */
 export declare function run<R = unknown>(module: string | URL, options?: RunOptions): Promise<R[]>;
 
 export interface RunOptions<A extends readonly unknown[] = readonly unknown[]> extends JobOptions {
@@ -4457,7 +4462,7 @@ export interface SummaryWriterOptions {
 
 // ── horovod/notebook: those of horovod ──
 
-// DiscoveredHost, JobOptions, JobView
+// DashboardChoice, DiscoveredHost, JobOptions, JobView
 
 // ── horovod/notebook: exported ──
 
@@ -4487,8 +4492,8 @@ export interface NotebookOptions extends JobOptions {
     parameters?: Readonly<Record<string, unknown>> | undefined;
     /** The folder for summaries (HOROVOD_TENSORBOARD_DIR), or whether TensorBoard runs beside the job. Default: where it is installed. */
     tensorboard?: boolean | string | undefined;
-    /** Serve a page of the job on this machine, at this port or any free one. Its page can stop the job. */
-    dashboard?: boolean | number | undefined;
+    /** Serve a page of the job on this machine. `control`, which lets it stop the job, is true by default. */
+    dashboard?: boolean | DashboardChoice | undefined;
     /** Where progress is shown. 'auto': a box in the cells of Deno, elsewhere lines of text. For a box in tslab, `tslab.newDisplay()`. */
     display?: 'auto' | 'text' | 'none' | HtmlDisplay | undefined;
     /** Print the output of the ranks. Default: only where there is no box, which shows the last lines. */

@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import { describeNative } from '../../src/transport/native/describe-native.ts';
 import { type Box, canUseBox, startBox } from '../support/box.ts';
 import { runOnBox, startOnBox } from '../support/box-jobs.ts';
-import { fixturePath } from '../support/repository.ts';
+import { fixturePath, sourcePath } from '../support/repository.ts';
 
 const skip = canUseBox() ?? false;
 const path = (name: string) => fixturePath(`${name}`);
@@ -33,6 +33,29 @@ describe('run() and mpirun over hosts', { skip }, () => {
     const { stack, ...rest } = failure;
     assert.deepEqual(rest, { code: 'ERR_HVD_RUN', rank: 3, cause: 'RangeError' });
     assert.match(stack, /RangeError: far away\n\s+at failing/);
+    await box.assertNothingLeft();
+  });
+
+  test('launch() runs a notebook on every host, and an error of another host names its cell', async () => {
+    const script = path('run/notebook-over-hosts.ts');
+    const argv = [process.execPath, script, sourcePath('run/program.ipynb'), 'host1:1,host2:2'];
+    const { exitCode, stdout, stderr } = await box.exec('host1', argv);
+    assert.equal(exitCode, 0, stderr);
+    const { size, logs, failure } = JSON.parse(stdout) as {
+      size: number;
+      logs: string;
+      failure: { rank: number; text: string };
+    };
+    assert.equal(size, 3);
+    const lines = ['host1', 'host2', 'host2'].map(
+      (host, rank) => `[${rank}]<stdout>:3 ranks, here on ${host}`,
+    );
+    assert.deepEqual(logs.trimEnd().split('\n').sort(), lines);
+    assert.equal(failure.rank, 2);
+    assert.match(
+      failure.text,
+      /rank 2 failed in program\.ipynb, cell 3, line 2: RangeError: far away\n\n.*\n> 2 \| if \(hvd\.rank/s,
+    );
     await box.assertNothingLeft();
   });
 

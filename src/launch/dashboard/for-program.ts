@@ -6,6 +6,8 @@ import { JobDashboard } from './job-dashboard.ts';
 export interface DashboardChoice {
   /** Default: any free one. */
   readonly port?: number | undefined;
+  /** More names by which browsers may call it, such as that of a JupyterHub. */
+  readonly hosts?: readonly string[] | undefined;
   /** Whether the page may stop the job and record timelines. Default: false. */
   readonly control?: boolean | undefined;
 }
@@ -21,13 +23,14 @@ type Told = Pick<Launch, 'say' | 'onLine' | 'settings' | 'options'> & { readonly
 /** `title`: what the page calls the job. `caller`: 'run' or 'launch'. Throws ERR_HVD_SETTING if the port cannot be used. */
 export async function startProgramDashboard<T extends Told>(
   launch: T,
-  { port = 0, control = false }: DashboardChoice,
+  { port = 0, hosts, control = false }: DashboardChoice,
   { title, caller }: { readonly title: string; readonly caller: string },
 ): Promise<ProgramDashboard<T>> {
   const { options, settings, plan } = launch;
   const dashboard = await JobDashboard.start({
     command: [title],
     port,
+    hosts,
     hasControl: control,
     ranks: Math.max(settings.maxProcesses ?? 0, options.processes ?? 1),
     flag: `${caller}: dashboard`,

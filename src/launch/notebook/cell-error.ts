@@ -1,5 +1,6 @@
 // The error of a rank of a notebook, as its author needs it: rank, cell and line, and that cell's source with the line marked.
 
+import { basename } from 'node:path';
 import { HorovodError } from '../../errors.ts';
 import { cellName, excerpt, type Notebook, type NotebookCell } from './cells/notebook.ts';
 
@@ -31,10 +32,13 @@ export function programError(
   const frame = lines.findIndex((line) => /^\s+at /.test(line));
   const messageLines = frame < 0 ? lines : lines.slice(0, frame);
   const message = messageLines.join('\n').trim();
-  const place = notebook === undefined ? undefined : placeIn(notebook, lines);
+  const place = notebook && (placeIn(notebook, lines) ?? importPlace(notebook, message));
   const where = place === undefined ? name : `${name}, ${cellName(place.cell)}, line ${place.line}`;
   const quote = place === undefined ? '' : `\n\n${excerpt(place.cell, place.line, place.column)}`;
-  return new HorovodError('ERR_HVD_RUN', `launch: ${who} failed in ${where}: ${message}${quote}`, {
+  const hint = /\b(Deno|tslab) is not defined/.test(message)
+    ? '. Only its kernel has it: give the cell the tag `skip`, which ranks leave out.'
+    : '';
+  return new HorovodError('ERR_HVD_RUN', `launch: ${who} failed in ${where}: ${message}${hint}${quote}`, {
     rank,
     exitCode,
     cause: causeOf(message, lines),
@@ -50,6 +54,25 @@ function placeIn(notebook: Notebook, lines: readonly string[]): CellPlace | unde
     const cell = notebook.cells.find((each) => each.number === Number(number));
     if (cell !== undefined)
       return { cell, line: Number(line), column: column === undefined ? undefined : Number(column) };
+  }
+  return undefined;
+}
+
+/** Node names no line for an import that fails. */
+function importPlace({ cells }: Notebook, message: string): CellPlace | undefined {
+  const [, module] =
+    /(?:Cannot find package|Cannot find module|The requested module) '([^']+)'/.exec(message) ?? [];
+  if (module === undefined) return undefined;
+  // A relative import is reported with its whole path.
+  const name = basename(module);
+  const isImport = (line: string) =>
+    [...line.matchAll(/(?:from|import)\s*\(?\s*(['"])(.*?)\1/g)].some(
+      ([, , specifier = '']) =>
+        specifier === module || (module.startsWith('/') && basename(specifier) === name),
+    );
+  for (const cell of cells) {
+    const line = cell.lines.findIndex(isImport);
+    if (line >= 0) return { cell, line: line + 1, column: undefined };
   }
   return undefined;
 }

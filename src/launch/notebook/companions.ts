@@ -1,9 +1,8 @@
 // What runs beside a job of launch(), and is linked in its box: TensorBoard and the dashboard. Both end with the job.
 
-import { processEnvironment } from '../../settings/environment.ts';
+import type { DashboardChoice } from '../dashboard/for-program.ts';
 import type { JobDashboard, ShownJob } from '../dashboard/job-dashboard.ts';
 import { pathThroughJupyterHub } from '../job-parts/jupyter-hub.ts';
-import type { OutputLine } from '../output/line-reader.ts';
 import type { PlannedLaunch } from '../run/plan-launch.ts';
 import { rankElsewhereText } from '../tensorboard/rank-elsewhere.ts';
 import type { TensorBoardProcess } from '../tensorboard/tensorboard-process.ts';
@@ -11,45 +10,45 @@ import type { Link } from './job-progress.ts';
 
 export interface CompanionsRequest {
   readonly planned: PlannedLaunch;
-  /** How many ranks there are. */
-  readonly size: number;
+  /** `train.ipynb` */
+  readonly title: string;
   /** Undefined: where it is installed. */
   readonly tensorboard: boolean | string | undefined;
-  /** A port: 0 is any free one. */
-  readonly dashboard: boolean | number | undefined;
+  readonly dashboard: boolean | DashboardChoice | undefined;
   readonly say: (text: string) => void;
   readonly onLink: (link: Link) => void;
 }
 
 export class Companions {
+  /** What is to be started: the dashboard hears of it. */
+  readonly planned: PlannedLaunch;
   readonly #dashboard: JobDashboard | undefined;
   readonly #tensorboard: TensorBoardProcess | undefined;
 
-  private constructor(dashboard: JobDashboard | undefined, tensorboard: TensorBoardProcess | undefined) {
+  private constructor(
+    planned: PlannedLaunch,
+    dashboard: JobDashboard | undefined,
+    tensorboard: TensorBoardProcess | undefined,
+  ) {
+    this.planned = planned;
     this.#dashboard = dashboard;
     this.#tensorboard = tensorboard;
   }
 
   /** Throws ERR_HVD_SETTING if the port of the dashboard cannot be used. */
   static async start(request: CompanionsRequest): Promise<Companions> {
-    const dashboard = await startDashboard(request);
-    return new Companions(dashboard, await startTensorBoard(request, dashboard));
+    const { planned, dashboard } = await withDashboard(request);
+    return new Companions(planned, dashboard, await startTensorBoard(request, dashboard));
   }
 
-  show(job: ShownJob): void {
-    this.#dashboard?.show(job, () => this.#dashboard?.said('the page of the dashboard stops the job.'));
+  /** `onStop`: the page of the dashboard is about to stop the job. */
+  show(job: ShownJob, onStop: () => void): void {
+    this.#dashboard?.show(job, onStop);
   }
 
-  line(line: OutputLine): void {
-    this.#dashboard?.line(line);
-  }
-
-  said(text: string): void {
-    this.#dashboard?.said(text);
-  }
-
-  finish(exitCode: number): void {
-    this.#dashboard?.finish(exitCode);
+  /** `error`: why it has failed. */
+  finish(exitCode: number, error?: string): void {
+    this.#dashboard?.finish(exitCode, error);
   }
 
   async close(): Promise<void> {
@@ -57,26 +56,23 @@ export class Companions {
   }
 }
 
-async function startDashboard({
+async function withDashboard({
   planned,
-  size,
+  title,
   dashboard: wanted,
   onLink,
-}: CompanionsRequest): Promise<JobDashboard | undefined> {
-  if (wanted === undefined || wanted === false) return undefined;
-  const { JobDashboard } = await import('../dashboard/job-dashboard.ts');
-  const { command, settings } = planned.launch;
-  const dashboard = await JobDashboard.start({
-    command,
-    port: wanted === true ? 0 : wanted,
-    // Whoever can open the page runs this notebook.
-    hasControl: true,
-    ranks: Math.max(size, settings.maxProcesses ?? 0),
-    flag: 'launch: dashboard',
-  });
-  if (planned.kind === 'fixed') dashboard.planned(planned.launch.plan.slots);
-  onLink({ title: 'Dashboard', url: dashboard.url });
-  return dashboard;
+}: CompanionsRequest): Promise<{ planned: PlannedLaunch; dashboard?: JobDashboard }> {
+  if (wanted === undefined || wanted === false) return { planned };
+  const { startProgramDashboard } = await import('../dashboard/for-program.ts');
+  // Whoever can open the page runs this notebook.
+  const choice = { control: true, ...(wanted === true ? {} : wanted) };
+  const about = { title, caller: 'launch' };
+  const { dashboard, launch } = await startProgramDashboard(planned.launch, choice, about);
+  for (const link of linksTo('Dashboard', dashboard.url, planned.launch.driverEnvironment)) {
+    // It refuses names that it does not know.
+    if (choice.hosts !== undefined || link.url === dashboard.url) onLink(link);
+  }
+  return { planned: { ...planned, launch } as PlannedLaunch, dashboard };
 }
 
 async function startTensorBoard(
@@ -96,16 +92,17 @@ async function startTensorBoard(
     say,
     isOptional: wanted === undefined,
     onUrl(url) {
-      for (const link of tensorBoardLinks(url)) onLink(link);
+      for (const link of linksTo('TensorBoard', url, launch.driverEnvironment)) onLink(link);
       dashboard?.link('TensorBoard', url);
     },
   });
 }
 
-export function tensorBoardLinks(url: string, environment: NodeJS.ProcessEnv = processEnvironment()): Link[] {
-  const direct = { title: 'TensorBoard', url };
-  const hubPath = pathThroughJupyterHub(new URL(url).port, environment);
-  return hubPath === undefined
-    ? [direct]
-    : [{ title: 'TensorBoard through JupyterHub', url: hubPath }, direct];
+/** The address on this machine comes last: behind JupyterHub, the browser cannot reach it. */
+export function linksTo(title: string, url: string, environment: NodeJS.ProcessEnv): Link[] {
+  const { port, search } = new URL(url);
+  const path = pathThroughJupyterHub(port, environment);
+  const direct = { title, url };
+  if (path === undefined) return [direct];
+  return [{ title: `${title} through JupyterHub`, url: `${path}${search}` }, direct];
 }

@@ -1,6 +1,6 @@
 // The face of `horovod/notebook`: jobs that a notebook starts.
 
-export type { DiscoveredHost, JobOptions, JobView } from '../run/run.ts';
+export type { DashboardChoice, DiscoveredHost, JobOptions, JobView } from '../run/run.ts';
 export {
   type HtmlDisplay,
   launch,

@@ -3,13 +3,16 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { notebookText } from '../../../test/support/notebook-file.ts';
 import { repository } from '../../../test/support/repository.ts';
 import { HorovodError } from '../../errors.ts';
+import { run } from '../run/run.ts';
+import { linksTo } from './companions.ts';
 import { launch, type NotebookJob, type NotebookOptions } from './launch.ts';
+import { nodeForRanks } from './node-program.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'hvd-launch-'));
 const path = (name: string) => join(folder, name);
@@ -153,6 +156,26 @@ test('errors without a cell say what is known', deadline, async () => {
   assert.match(missing?.message ?? '', /nobody\.ipynb.*Cannot find package 'no-such-package'/s);
 });
 
+test('run() runs the cells of a notebook, too', deadline, async () => {
+  const lines: string[] = [];
+  const results = await run(path('train.ipynb'), {
+    np: 2,
+    showOutput: false,
+    env: { HOROVOD_NOTEBOOK_PARAMETERS: 'by=4' },
+    onOutput: (_rank, _stream, line) => lines.push(line),
+  });
+  assert.deepEqual(results, [undefined, undefined]);
+  assert.deepEqual(lines.sort(), ['rank 0 <> 1', 'rank 1 <> 1']);
+  const error = await failureOf(
+    run(path('train.ipynb'), {
+      np: 2,
+      showOutput: false,
+      env: { HOROVOD_NOTEBOOK_PARAMETERS: 'fails=true' },
+    }),
+  );
+  assert.match((error.cause as Error).stack ?? '', /RangeError: diverged\n.*train\.ipynb cell 4:2:34/);
+});
+
 test('stop() ends the ranks, and the job rejects', deadline, async () => {
   const shown: string[] = [];
   const { job } = await printed('waiting', {
@@ -206,10 +229,45 @@ test('the box links to the dashboard, and its port cannot be taken twice', deadl
   assert.equal(page.status, 303);
   await page.body?.cancel();
   const { port } = new URL(dashboard);
-  const taken = await failureOf(launch(path('waits.ipynb'), { ...quiet, dashboard: Number(port) }));
+  const taken = await failureOf(launch(path('waits.ipynb'), { ...quiet, dashboard: { port: Number(port) } }));
   assert.equal(taken.code, 'ERR_HVD_SETTING');
   assert.match(taken.message, new RegExp(`launch: dashboard.*${port}`));
   await job.stop();
+});
+
+test('TensorBoard that is missing is said only if it was asked for', deadline, async () => {
+  const boxOf = async (tensorboard: true | undefined) => {
+    let last = '';
+    await launch(path('train.ipynb'), {
+      tensorboard,
+      env: { HOROVOD_TENSORBOARD: path('no-such-tensorboard') },
+      display: { html: (html) => (last = html) },
+    });
+    return last;
+  };
+  const [asked, byDefault] = await Promise.all([boxOf(true), boxOf(undefined)]);
+  assert.match(asked, /TensorBoard is not installed/);
+  assert.doesNotMatch(byDefault, /TensorBoard/);
+});
+
+test('behind JupyterHub, the first link leads through its proxy', () => {
+  const url = 'http://127.0.0.1:38179/?token=ab';
+  const hub = { JUPYTERHUB_SERVICE_PREFIX: '/user/ann/' };
+  assert.deepEqual(
+    linksTo('Dashboard', url, hub).map((link) => [link.title, link.url]),
+    [
+      ['Dashboard through JupyterHub', '/user/ann/proxy/38179/?token=ab'],
+      ['Dashboard', url],
+    ],
+  );
+  assert.deepEqual(linksTo('TensorBoard', url, {}), [{ title: 'TensorBoard', url }]);
+});
+
+test('from Deno, ranks run on the Node of the PATH', () => {
+  assert.equal(nodeForRanks('/nowhere', false), undefined);
+  const own = dirname(process.execPath);
+  assert.deepEqual(nodeForRanks(`/nowhere:${own}`, true), { execPath: join(own, 'node'), execArgv: [] });
+  assert.throws(() => nodeForRanks('/nowhere', true), /there is no `node` in the PATH of this kernel/);
 });
 
 describe('mistakes are found before anything starts', () => {

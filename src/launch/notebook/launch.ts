@@ -1,7 +1,7 @@
 // launch(): a notebook on all ranks, started from another notebook. This file is the public interface; what starts and shows the job is
 // loaded on the first call.
 
-import type { JobOptions, JobView } from '../run/run.ts';
+import type { DashboardChoice, JobOptions, JobView } from '../run/run.ts';
 import type { JobProgress } from './job-progress.ts';
 import type { HtmlDisplay } from './kernel-display.ts';
 
@@ -12,8 +12,8 @@ export interface NotebookOptions extends JobOptions {
   parameters?: Readonly<Record<string, unknown>> | undefined;
   /** The folder for summaries (HOROVOD_TENSORBOARD_DIR), or whether TensorBoard runs beside the job. Default: where it is installed. */
   tensorboard?: boolean | string | undefined;
-  /** Serve a page of the job on this machine, at this port or any free one. Its page can stop the job. */
-  dashboard?: boolean | number | undefined;
+  /** Serve a page of the job on this machine. `control`, which lets it stop the job, is true by default. */
+  dashboard?: boolean | DashboardChoice | undefined;
   /** Where progress is shown. 'auto': a box in the cells of Deno, elsewhere lines of text. For a box in tslab, `tslab.newDisplay()`. */
   display?: 'auto' | 'text' | 'none' | HtmlDisplay | undefined;
   /** Print the output of the ranks. Default: only where there is no box, which shows the last lines. */

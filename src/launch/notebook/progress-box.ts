@@ -138,7 +138,9 @@ function squaresHtml(ranks: readonly RankSquare[], count: number): string {
     return `<span style="color:${colour}" title="rank ${rank}: ${escapeText(cut(text, 60))}">${sign}</span>`;
   });
   const rest = ranks.length - shown.length;
-  return rowOf(`ranks ${shown.join('')}${rest > 0 ? ` and ${rest} more` : ''}${legend(ranks)}`);
+  return rowOf(
+    `ranks <span style="font-size:15px">${shown.join('')}</span>${rest > 0 ? ` and ${rest} more` : ''}${legend(ranks)}`,
+  );
 }
 
 /** '60 at work, 4 late': signs and colours alone are not for everyone. */
@@ -153,9 +155,10 @@ function legend(ranks: readonly RankSquare[]): string {
 }
 
 function problemRows(ranks: readonly RankSquare[]): string[] {
-  const problems = ranks.filter(
-    ({ presence, tone }) => presence === 'lost' || tone === 'bad' || tone === 'slow',
-  );
+  // Of a late rank that trains, the headline says all that is known.
+  const isProblem = ({ presence, tone, text }: RankSquare) =>
+    presence === 'lost' || ((tone === 'bad' || tone === 'slow') && !/^(trains|runs)$/.test(text));
+  const problems = ranks.filter(isProblem);
   const rows = problems.slice(0, shownProblems).map((square) => {
     const { sign, colour } = lookOf(square);
     return rowOf(

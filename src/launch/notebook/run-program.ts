@@ -11,7 +11,7 @@ import { jobRequest } from '../job-request.ts';
 import { JobWatch, lineListener } from '../run/job-watch.ts';
 import { type PlannedLaunch, planLaunch } from '../run/plan-launch.ts';
 import { writerTo } from '../run/writer-to.ts';
-import { type PrintedError, programError } from './cell-error.ts';
+import { programError } from './cell-error.ts';
 import { checkProgram } from './check-program.ts';
 import { Companions } from './companions.ts';
 import { JobProgress } from './job-progress.ts';
@@ -19,6 +19,7 @@ import { openDisplay } from './kernel-display.ts';
 import type { NotebookOptions, NotebookResult } from './launch.ts';
 import { nodeForRanks } from './node-program.ts';
 import { PacedDisplay } from './paced-display.ts';
+import { printedError } from './printed-error.ts';
 import { progressBox } from './progress-box.ts';
 
 /** What a job of any kind can do. */
@@ -37,7 +38,17 @@ export interface ProgramRequest {
   readonly onProgress: (progress: JobProgress) => void;
 }
 
-export async function runProgram({
+export async function runProgram(request: ProgramRequest): Promise<NotebookResult> {
+  try {
+    return await runJob(request);
+  } catch (error) {
+    // Frames of this package say nothing to its users; those of the rank are in the cause.
+    if (HorovodError.is(error)) error.stack = `${error.name}: ${error.message}`;
+    throw error;
+  }
+}
+
+async function runJob({
   program: asked,
   options,
   signal,
@@ -50,7 +61,6 @@ export async function runProgram({
   const note = (text: string) => {
     if (hears.progress === undefined) hears.notes.push(text);
     else hears.progress.note(text);
-    hears.companions?.said(text);
     if (display.kind === 'text') print(`horovod.launch: ${text}`);
   };
   const tellUser = lineListener(options.onOutput, note);
@@ -66,8 +76,7 @@ export async function runProgram({
       say(text) {
         hears.remarks.push(text);
         // The error has it.
-        if (text.startsWith('The job has failed')) hears.companions?.said(text);
-        else note(text);
+        if (!text.startsWith('The job has failed')) note(text);
       },
       variables: {
         ...given('notebookParameters', program.parameters),
@@ -75,7 +84,6 @@ export async function runProgram({
       },
       onLine(line) {
         hears.progress?.logs.add(line.rank, line.stream, line.text);
-        hears.companions?.line(line);
         tellUser?.(line);
       },
     }),
@@ -93,12 +101,13 @@ export async function runProgram({
   });
   const ticker = setInterval(() => shown.changed(), tickMs);
   let job: StartedJob | undefined;
+  let companions: Companions | undefined;
   const stop = new StopRequest(signal, (kind) => job?.interrupt(kind));
   shown.changed();
   try {
-    hears.companions = await Companions.start({
+    companions = await Companions.start({
       planned,
-      size,
+      title: program.name,
       tensorboard: options.tensorboard,
       dashboard: options.dashboard,
       // The box has a link.
@@ -111,20 +120,20 @@ export async function runProgram({
         shown.changed();
       },
     });
-    const started = await start(planned);
+    const started = await start(companions.planned);
     job = started;
     // It may have come while the job was starting.
     if (stop.hasCome) job.interrupt('SIGTERM');
-    hears.companions.show(started);
+    companions.show(started, () => stop.note());
     watch.begin(() => started.look?.());
     const exitCode = await started.finish();
     watch.end();
-    hears.companions.finish(exitCode);
     if (stop.hasCome) throw stopped(signal);
     const report = hears.remarks.at(-1) ?? '';
     if (exitCode !== 0)
-      throw programError(program, printedError(started.failure, progress, size), report, exitCode);
+      throw programError(program, printedError(started.failure, progress.logs, size), report, exitCode);
     progress.end('done', Date.now());
+    companions.finish(0);
     return {
       size: progress.view?.ranks.length ?? size,
       elapsedMs: progress.elapsedMs(Date.now()),
@@ -133,14 +142,13 @@ export async function runProgram({
   } catch (error) {
     watch.end();
     const isStop = HorovodError.is(error) && error.code === 'ERR_HVD_ABORTED';
-    // Frames of this package say nothing to its users; those of the rank are in the cause.
-    if (HorovodError.is(error)) error.stack = `${error.name}: ${error.message}`;
+    companions?.finish(1, textOf(error));
     progress.end(isStop ? 'stopped' : 'failed', Date.now(), isStop ? undefined : textOf(error));
     throw error;
   } finally {
     clearInterval(ticker);
     stop.close();
-    await Promise.all([shown.end(), hears.companions?.close()]);
+    await Promise.all([shown.end(), companions?.close()]);
   }
 }
 
@@ -151,30 +159,34 @@ interface Hears {
   /** All that the launcher has said. */
   readonly remarks: string[];
   progress?: JobProgress;
-  companions?: Companions;
 }
 
-/** A wish to end the job: by job.stop(), by the user's signal, or by Jupyter's Stop button. */
+/** A wish to end the job: by job.stop(), by the user's signal, by Jupyter's Stop button, or by the page of the dashboard. */
 class StopRequest {
   readonly #signal: AbortSignal;
   readonly #onAbort: () => void;
   readonly #onInterrupt: () => void;
-  #wasInterrupted = false;
+  #wasNoted = false;
 
   constructor(signal: AbortSignal, interrupt: (kind: NodeJS.Signals) => void) {
     this.#signal = signal;
     this.#onAbort = () => interrupt('SIGTERM');
     // Without this, tslab would free the cell, and the ranks would go on.
     this.#onInterrupt = () => {
-      this.#wasInterrupted = true;
+      this.note();
       interrupt('SIGINT');
     };
     signal.addEventListener('abort', this.#onAbort, { once: true });
     process.on('SIGINT', this.#onInterrupt);
   }
 
+  /** Somebody else ends it. */
+  note(): void {
+    this.#wasNoted = true;
+  }
+
   get hasCome(): boolean {
-    return this.#wasInterrupted || this.#signal.aborted;
+    return this.#wasNoted || this.#signal.aborted;
   }
 
   close(): void {
@@ -225,32 +237,4 @@ function withTensorBoardFolder<P extends PlannedLaunch>(planned: P): P {
     environment: { ...environment, ...given('tensorboardDir', dir) },
   };
   return { ...planned, launch };
-}
-
-function printedError(
-  failure: RankEnd | undefined,
-  { logs }: JobProgress,
-  size: number,
-): PrintedError | undefined {
-  if (failure !== undefined) {
-    const { rank, name = `rank ${rank}`, uncaught, lastWords } = failure;
-    const lines = uncaught?.stack ?? lastWords?.stack.split('\n') ?? errorIn(logs.linesOf(rank));
-    return lines === undefined || lines.length === 0 ? undefined : { rank, name, lines };
-  }
-  // Of mpirun, it is not known which rank failed first.
-  for (let rank = 0; rank < size; rank++) {
-    const lines = errorIn(logs.linesOf(rank));
-    if (lines !== undefined) return { rank, name: `rank ${rank}`, lines };
-  }
-  return undefined;
-}
-
-/** The last error that was printed with a stack. */
-function errorIn(lines: readonly { readonly text: string }[]): string[] | undefined {
-  const isFrame = (text: string | undefined) => text !== undefined && /^\s+at /.test(text);
-  const first = lines.findLastIndex(({ text }, index) => isFrame(text) && !isFrame(lines[index - 1]?.text));
-  if (first < 1) return undefined;
-  const rest = lines.slice(first).findIndex(({ text }) => !isFrame(text));
-  const end = rest < 0 ? lines.length : first + rest;
-  return lines.slice(first - 1, end).map(({ text }) => text);
 }

@@ -68,11 +68,14 @@ async function load(call: Call): Promise<(...args: readonly unknown[]) => unknow
     });
     return script.runInThisContext() as (...args: readonly unknown[]) => unknown;
   }
-  if (/\.[mc]?ts$/.test(call.path)) await import('../typescript/register.ts');
+  const isNotebook = /\.ipynb$/i.test(call.path);
+  if (isNotebook || /\.[mc]?ts$/.test(call.path)) await import('../typescript/register.ts');
   const module = (await import(pathToFileURL(call.path).href)) as { default?: unknown };
   // In a CommonJS module compiled from ESM, the default export is one level down.
   const inner = module.default as { default?: unknown } | undefined;
   const fn = typeof inner === 'function' ? inner : inner?.default;
   if (typeof fn === 'function') return fn as (...args: readonly unknown[]) => unknown;
+  // Its cells have run.
+  if (isNotebook && module.default === undefined) return () => undefined;
   throw new TypeError(`${call.path} does not export a function as its default`);
 }

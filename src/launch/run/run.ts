@@ -70,7 +70,10 @@ export function run<A extends readonly unknown[], R>(
   fn: (...args: A) => R,
   options?: RunOptions<A>,
 ): Promise<Awaited<R>[]>;
-/** The same for the default export of a module (.js, .mjs, .ts …), given by the path of its file. */
+/**
+ * The same for the default export of a module (.js, .mjs, .ts …), given by the path of its file. Of a notebook (.ipynb), the cells run, and
+ * there are no results; launch() of `horovod/notebook` also shows them.
+ */
 export function run<R = unknown>(module: string | URL, options?: RunOptions): Promise<R[]>;
 export async function run(
   target: ((...args: never[]) => unknown) | string | URL,

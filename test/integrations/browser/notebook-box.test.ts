@@ -1,4 +1,4 @@
-// The box of launch() as a browser shows it in a light and in a dark notebook. HVD_UPDATE_PICTURES=1 keeps the picture for the guide.
+// The box of launch() as a browser shows it in a light and in a dark notebook.
 
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -11,11 +11,9 @@ import { JobProgress } from '../../../src/launch/notebook/job-progress.ts';
 import { progressBox } from '../../../src/launch/notebook/progress-box.ts';
 import type { JobView } from '../../../src/observe/status/job-view.ts';
 import { findBrowser, startBrowser, type TestBrowser } from '../../support/browser.ts';
-import { repository } from '../../support/repository.ts';
 import { statusOf, viewOf } from '../../support/status-examples.ts';
 
 const found = findBrowser();
-const picture = join(repository, 'docs/images/notebook-box.png');
 const startedAt = 1_000_000;
 
 /** Of a job in the middle of its training, in which rank 2 is late. */
@@ -106,9 +104,6 @@ describe('the box in a cell', { skip: 'reason' in found && found.reason }, () =>
       assert.ok(left <= right, `it is ${left - right} pixels too wide`);
       await shown.click('summary');
       assert.match((await shown.textContent('details')) ?? '', /\[2\] a slow disk: <img src="x"> & friends/);
-      await shown.mouse.move(0, 0);
-      if (theme === 'light' && process.env['HVD_UPDATE_PICTURES'] === '1')
-        await shown.locator('body > div').screenshot({ path: picture });
       await shown.close();
     });
   }
