@@ -17,6 +17,8 @@ import { fixturePath, sourcePath } from '../support/repository.ts';
 const everyDtype = fixturePath('mpirun/every-dtype.ts');
 const env = {
   HOROVOD_TRANSPORT: 'mpi',
+  // See docs/guide/mpi.md, "When something goes wrong".
+  UCX_MEM_EVENTS: 'no',
   HOROVOD_TIMEOUT_SECONDS: '60',
   OMPI_ALLOW_RUN_AS_ROOT: '1',
   OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1',
