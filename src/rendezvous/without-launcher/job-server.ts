@@ -176,7 +176,8 @@ export class JobServer {
       return;
     }
     const count = this.#comers.size + 1;
-    await this.#server.store.set(notedKey(ticket), '');
+    // The comer knows that it was noted before anybody reads so: whoever loses this process from then on was one of its job.
+    await this.store.set(notedKey(ticket), '');
     this.#onComer?.(`${nameComer(comer)} has come: ${count} of ${this.#own.size}.`);
     this.#completeIfAll();
   }
