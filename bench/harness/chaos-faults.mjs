@@ -1,4 +1,4 @@
-// The faults of bench/chaos.mjs: a seeded order of kinds, and what each does to a running job.
+// The faults of bench/chaos.mjs: a seeded order of kinds, what each does to a running job, and what it has cost.
 import { writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -6,6 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 export const MIX = { kill: 19, stop: 4, cut: 1, remove: 3, 'during a reset': 3 };
 const CUT_MS = 8000;
 const REMOVED_MS = 4000;
+/** Less than this before and after a fault says too little about the speed without it. */
+const CALM_MS = 1000;
 /** Between the two faults of `during a reset`. */
 const DURING_MS = 60;
 
@@ -53,6 +55,23 @@ export async function inject(kind, job) {
     default:
       throw new Error(`no such fault: ${kind}`);
   }
+}
+
+/**
+ * What each fault has cost, in seconds: the time from one calm to the next, less what its steps would have taken at the speed of both.
+ * @param calms `{ from, to }`, each `{ ms, step }`: one before each fault, and one after the last
+ * @returns undefined for a fault with too little calm around it
+ */
+export function costsOf(calms) {
+  return calms.slice(1).map((after, place) => {
+    const before = calms[place];
+    const both = [before, after];
+    const calmMs = both.reduce((sum, { from, to }) => sum + to.ms - from.ms, 0);
+    const calmSteps = both.reduce((sum, { from, to }) => sum + to.step - from.step, 0);
+    if (calmMs < CALM_MS || calmSteps === 0) return undefined;
+    const steps = after.from.step - before.to.step;
+    return (after.from.ms - before.to.ms - (steps * calmMs) / calmSteps) / 1000;
+  });
 }
 
 async function signalOne(box, { host, pid }, name) {

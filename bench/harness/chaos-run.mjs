@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { generator, inject, planFaults } from './chaos-faults.mjs';
+import { costsOf, generator, inject, planFaults } from './chaos-faults.mjs';
 import { lastWords } from './cluster-jobs.mjs';
 import { jsonLines } from './command.mjs';
 
@@ -23,8 +23,13 @@ const PATIENCE_MS = 60_000;
 const PROGRESS_MS = 60_000;
 /** What a rank writes is read within so many steps. */
 const RECENT_STEPS = 5000;
+/** The first steps of a generation are slower: they belong to the fault. */
+const SETTLED_MS = 1000;
 
-/** @returns `{ seconds, exitCode, steps, ends, injected, stderr }`; steps: by number, the digest of its samples in the last generation that did it. */
+/**
+ * @returns `{ seconds, exitCode, steps, ends, injected, stderr }`; steps: by number, the digest of its samples in the last generation that did it;
+ * injected: what each fault was, and the seconds it has cost.
+ */
 export async function runChaos({
   box,
   root,
@@ -66,35 +71,60 @@ export async function runChaos({
   const journal = new Journal(events);
   const job = { box, hostsFile, random: generator(seed), workers: () => journal.newest() };
   const injected = [];
+  const calms = [];
+  const isWhole = () => journal.newest().length === RANKS;
   const { child } = started;
   const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
   try {
-    await reach(() => journal.newest().length === RANKS);
+    await reach(isWhole);
     const startedAt = Date.now();
     const elapsed = () => (Date.now() - startedAt) / 1000;
+    const faultAt = (place) => ((place + 0.5) * seconds) / faults;
     for (const [place, kind] of planFaults(faults, seed).slice(0, faults).entries()) {
       // Faults are independent of each other: the one before has been overcome.
-      const due = ((place + 0.5) * seconds) / faults;
-      await reach(() => elapsed() >= due && journal.newest().length === RANKS);
+      const from = await settled(() => elapsed() >= faultAt(place));
+      await reach(() => elapsed() >= faultAt(place) && isWhole());
       if (hasEnded()) break;
+      calms.push({ from, to: moment() });
       const { generation } = journal;
       const what = await inject(kind, job);
       injected.push({ kind, step: journal.step, what });
       say(`step ${journal.step}: ${kind}: ${what}`);
       await reach(() => journal.generation > generation, PATIENCE_MS);
     }
-    await reach(() => elapsed() >= seconds && journal.newest().length === RANKS);
+    const from = await settled(() => elapsed() >= seconds);
+    await reach(() => elapsed() >= seconds && isWhole());
+    calms.push({ from, to: moment() });
     if (steps === undefined) writeFileSync(stop, '');
     await reach(() => false);
     const { exitCode, stderr } = await started.endedWithin(PATIENCE_MS);
     journal.read();
     if (exitCode !== 0) throw new Error(`exit code ${exitCode}: ${lastWords(stderr)}`);
     await box.assertNothingLeft(10_000);
-    return { seconds: journal.seconds(), exitCode, ...journal.result(), injected, stderr };
+    const costs = costsOf(calms);
+    return {
+      seconds: journal.seconds(),
+      exitCode,
+      ...journal.result(),
+      injected: injected.map((fault, place) => ({ ...fault, seconds: costs[place] })),
+      stderr,
+    };
   } finally {
     if (!hasEnded()) started.kill('SIGTERM');
     await started.ended;
     rmSync(folder, { recursive: true, force: true });
+  }
+
+  function moment() {
+    return { ms: performance.now(), step: journal.step };
+  }
+
+  /** When all ranks train and have got over it, or `isDue`. */
+  async function settled(isDue) {
+    await reach(isWhole);
+    const since = performance.now();
+    await reach(() => performance.now() - since >= SETTLED_MS || isDue());
+    return moment();
   }
 
   async function reach(isThere, withinMs = Number.POSITIVE_INFINITY) {

@@ -24,7 +24,7 @@ test('ranks are killed and stopped, a host is cut off and removed: every step ha
 }, async () => {
   const folder = mkdtempSync(join(tmpdir(), 'horovod-chaos-'));
   const json = join(folder, 'result.json');
-  const [seconds, faults] = [10, 6];
+  const [seconds, faults] = [10, 8];
   try {
     await promisify(execFile)(
       process.execPath,

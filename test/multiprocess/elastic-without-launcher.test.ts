@@ -2,15 +2,17 @@
 // comes first serves the store and decides who is in.
 
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import type { JobView } from '../../src/observe/status/job-view.ts';
 import { jobless } from '../support/foreign-launchers.ts';
-import { fixturePath } from '../support/repository.ts';
+import { fixturePath, repository } from '../support/repository.ts';
 
 const patienceMs = 60_000;
 
@@ -92,13 +94,25 @@ async function startJob(t: TestContext, size: number, more: NodeJS.ProcessEnv = 
       await until(`generation ${generation} of ${expected}`, () => here().length === expected);
       return here().sort((a, b) => (a.place?.rank ?? 0) - (b.place?.rank ?? 0));
     },
+    /** What `horovod status` shows of the job when it is so. */
+    async shown(what: string, isSo: (view: JobView) => boolean): Promise<JobView> {
+      const command = [join(repository, 'dist/cli/main.js'), 'status', '--json', '--once'];
+      const deadline = performance.now() + patienceMs;
+      for (;;) {
+        const { stdout } = await promisify(execFile)(process.execPath, command);
+        const { jobs } = JSON.parse(stdout) as { jobs: JobView[] };
+        const own = jobs.find((job) => job.command.includes(folder));
+        if (own !== undefined && isSo(own)) return own;
+        if (performance.now() > deadline) assert.fail(`${what} is not shown: ${JSON.stringify(own)}`);
+      }
+    },
     finish: () => writeFileSync(file, ''),
   };
 }
 
 describe('an elastic job without a launcher', { concurrency: 2 }, () => {
   test('goes on without a rank that was killed, takes in a process that is started again, and finishes', async (t) => {
-    const { start, members, until, finish } = await startJob(t, 3);
+    const { start, members, until, shown, finish } = await startJob(t, 3);
     const [first, second] = (await members(1, 3)) as [Started, Started];
     second.child.kill('SIGKILL');
     await members(2, 2);
@@ -111,6 +125,12 @@ describe('an elastic job without a launcher', { concurrency: 2 }, () => {
     start();
     const whole = await members(3, 3);
     await until('the report', () => /rank 2 on \S+ has joined; 3 ranks continue/.test(first.output));
+    const { ranks, news } = await shown('generation 3', (view) => view.news?.generation === 3);
+    assert.deepEqual([ranks.length, news?.resets, news?.standbys, news?.pause], [3, 2, 0, undefined]);
+    const [lost, joined, ...more] = news?.lastResets ?? [];
+    assert.match(lost?.what ?? '', new RegExp(`^rank 1 on \\S+ ${how}$`));
+    assert.match(joined?.what ?? '', /^rank 2 on \S+ has joined$/);
+    assert.deepEqual([lost?.size, joined?.size, more], [2, 3, []]);
     finish();
     assert.deepEqual(await Promise.all(whole.map(({ ended }) => ended)), [0, 0, 0]);
     assert.match(

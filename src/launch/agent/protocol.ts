@@ -6,8 +6,8 @@
 
 import type { ProcessEnd } from '../../control/process-status.ts';
 import { encodeFrame, FrameReader, ProtocolError, parseObject } from '../../net/frames.ts';
-import type { JobNews } from '../../observe/status/job-news.ts';
 import type { RecordOrder } from '../../observe/timeline/record-order.ts';
+import type { JobNews } from '../../rendezvous/driver/job-news.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 import type { RankTestament } from '../ranks/host-ranks.ts';
 

@@ -1,10 +1,10 @@
 // The hosts of an elastic job: each is opened and closed by itself, at any time, and starts workers one by one.
 
 import { Readable } from 'node:stream';
-import type { JobNews } from '../../observe/status/job-news.ts';
 import type { JobView } from '../../observe/status/job-view.ts';
 import type { RecordOrder, RecordProgress } from '../../observe/timeline/record-order.ts';
 import type { DriverEvent } from '../../rendezvous/driver/driver-state.ts';
+import type { JobNews } from '../../rendezvous/driver/job-news.ts';
 import { deferred } from '../deferred.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 import { within } from '../job-parts/within.ts';

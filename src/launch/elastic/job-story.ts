@@ -1,10 +1,8 @@
 // What horovodrun says about the resets of an elastic job: a line for each, a summary at the end, and the report if the job fails.
 
-import { type JobNews, notedResets, type ResetNote } from '../../observe/status/job-news.ts';
-import { describeChange } from '../../rendezvous/driver/describe-reset.ts';
 import type { DriverState, Order } from '../../rendezvous/driver/driver-state.ts';
+import type { JobNews } from '../../rendezvous/driver/job-news.ts';
 import { SurvivedLosses } from '../../rendezvous/driver/survived-losses.ts';
-import { isMember } from '../../rendezvous/driver/transitions.ts';
 import { failureReport } from '../failure-report/report.ts';
 import { exitCodeOf, exitingRank, findRootCause, type RankEnd } from '../failure-report/root-cause.ts';
 import { ranksText } from '../job-parts/rank-record.ts';
@@ -18,7 +16,6 @@ interface EndedWorker {
 export class JobStory {
   readonly #say: (text: string) => void;
   readonly #survived = new SurvivedLosses();
-  readonly #notes: ResetNote[] = [];
   #failure: (Order & { kind: 'fail' }) | undefined;
   /** Since the last reset. */
   #ended: EndedWorker[] = [];
@@ -29,20 +26,8 @@ export class JobStory {
 
   tell(order: Order): void {
     if (order.kind === 'reset') {
-      const line = this.#survived.add(order);
-      const { generation, size, repeatedSteps } = order;
-      const tookMs = Math.round(order.tookMs);
-      this.#notes.push({
-        generation,
-        at: Date.now(),
-        what: describeChange(order),
-        size,
-        tookMs,
-        repeatedSteps,
-      });
-      if (this.#notes.length > notedResets) this.#notes.shift();
+      this.#say(`${this.#survived.add(order)}.`);
       this.#ended = [];
-      this.#say(`${line}.`);
     }
     if (order.kind === 'too-few')
       this.#say(`${ranksText(order.available)} left, and --min-np is ${order.min}: waiting for more.`);
@@ -51,26 +36,7 @@ export class JobStory {
 
   /** What `horovod status` shows. */
   news(state: DriverState): Omit<JobNews, 'pid'> {
-    const { lastFormed, resets, phase, workers } = state;
-    const standbys = [...workers.values()].filter(
-      ({ number, report, leavingSince }) =>
-        report !== undefined && leavingSince === undefined && !isMember(state, number),
-    );
-    const pause =
-      lastFormed === undefined || phase === 'running'
-        ? undefined
-        : phase === 'waiting'
-          ? `waiting for at least ${ranksText(state.limits.min)}`
-          : phase === 'collecting' || phase === 'forming'
-            ? 'in a reset'
-            : 'ending';
-    return {
-      generation: lastFormed?.number ?? 0,
-      resets,
-      standbys: standbys.length,
-      lastResets: [...this.#notes],
-      ...(pause === undefined ? {} : { pause }),
-    };
+    return this.#survived.news(state);
   }
 
   /** `rank`: that it had last. */

@@ -4,9 +4,9 @@
 import type { Readable } from 'node:stream';
 import type { ErrorRecord, FailureRecord, RankState } from '../../control/control-block.ts';
 import type { ProcessEnd } from '../../control/process-status.ts';
-import type { JobNews } from '../../observe/status/job-news.ts';
 import type { JobView } from '../../observe/status/job-view.ts';
 import type { RecordOrder, RecordProgress } from '../../observe/timeline/record-order.ts';
+import type { JobNews } from '../../rendezvous/driver/job-news.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 
 /** How a rank ended. */

@@ -6,7 +6,6 @@ import { ControlBlock, controlLayout } from '../../control/control-block.ts';
 import type { ProcessEnd } from '../../control/process-status.ts';
 import { HostReporter } from '../../observe/hosts/host-reporter.ts';
 import type { LocalRank } from '../../observe/hosts/host-sampler.ts';
-import { encodeJobNews, type JobNews } from '../../observe/status/job-news.ts';
 import { type JobView, lookAt } from '../../observe/status/job-view.ts';
 import {
   type RecordOrder,
@@ -14,6 +13,7 @@ import {
   recordProgress,
   writeRecordOrder,
 } from '../../observe/timeline/record-order.ts';
+import { encodeJobNews, type JobNews } from '../../rendezvous/driver/job-news.ts';
 import { rankEnvironment } from '../../settings/environment.ts';
 import type { JobSecret } from '../../settings/job-secret.ts';
 import { launcherKillsAfterMs } from '../../transport/native/hands-off.ts';

@@ -3,9 +3,9 @@
 
 import { Readable } from 'node:stream';
 import { ProtocolError } from '../../net/frames.ts';
-import type { JobNews } from '../../observe/status/job-news.ts';
 import type { JobView } from '../../observe/status/job-view.ts';
 import type { RecordOrder } from '../../observe/timeline/record-order.ts';
+import type { JobNews } from '../../rendezvous/driver/job-news.ts';
 import type { PrepareOrder, Report, StreamName } from '../agent/protocol.ts';
 import { deferred } from '../deferred.ts';
 import { numberOf, type Slot } from '../hosts/plan-slots.ts';

@@ -3,8 +3,8 @@ import { spawnSync } from 'node:child_process';
 import { describe, type TestContext, test } from 'node:test';
 import { statusOf } from '../../../test/support/status-examples.ts';
 import { ControlBlock, controlLayout } from '../../control/control-block.ts';
+import { encodeJobNews } from '../../rendezvous/driver/job-news.ts';
 import type { FoundBlock } from './find-jobs.ts';
-import { encodeJobNews } from './job-news.ts';
 import { readBlock, readJobs } from './job-view.ts';
 import { encodeRankStatus, type RankStatus } from './rank-status.ts';
 

@@ -4,9 +4,9 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { ControlBlock, describeEnd } from '../../control/control-block.ts';
 import { type Activity, activityOf, sampleActivity } from '../../control/process-activity.ts';
+import { decodeJobNews, type JobNews } from '../../rendezvous/driver/job-news.ts';
 import { decodeHostUse, type HostUse } from '../hosts/host-use.ts';
 import type { FoundBlock } from './find-jobs.ts';
-import { decodeJobNews, type JobNews } from './job-news.ts';
 import { decodeRankStatus, type RankStatus } from './rank-status.ts';
 
 /** 'starting': nothing is known about it yet. */

@@ -1,10 +1,13 @@
-// What an elastic job has been through: counts its resets, and puts them into words at its end.
+// What an elastic job has been through: counts its resets, puts them into words at its end, and tells `horovod status` about the last.
 
-import { describeReset, stepsText } from './describe-reset.ts';
-import type { Reset } from './driver-state.ts';
+import { describeChange, describeReset, stepsText } from './describe-reset.ts';
+import type { DriverState, Reset } from './driver-state.ts';
+import { type JobNews, notedResets, type ResetNote } from './job-news.ts';
+import { isMember } from './transitions.ts';
 
 export class SurvivedLosses {
   readonly #lines: string[] = [];
+  readonly #notes: ResetNote[] = [];
   #lost = 0;
   #tookMs = 0;
   #repeatedSteps = 0;
@@ -16,7 +19,35 @@ export class SurvivedLosses {
     this.#lost += reset.lost.filter(({ isWanted }) => !isWanted).length;
     this.#tookMs += reset.tookMs;
     this.#repeatedSteps += reset.repeatedSteps;
+    const { generation, size, tookMs, repeatedSteps } = reset;
+    const what = describeChange(reset);
+    this.#notes.push({
+      generation,
+      at: Date.now(),
+      what,
+      size,
+      tookMs: Math.round(tookMs),
+      repeatedSteps,
+    });
+    if (this.#notes.length > notedResets) this.#notes.shift();
     return line;
+  }
+
+  /** What `horovod status` shows. */
+  news(state: DriverState): Omit<JobNews, 'pid'> {
+    const { lastFormed, resets, workers } = state;
+    const standbys = [...workers.values()].filter(
+      ({ number, report, leavingSince }) =>
+        report !== undefined && leavingSince === undefined && !isMember(state, number),
+    );
+    const pause = pauseOf(state);
+    return {
+      generation: lastFormed?.number ?? 0,
+      resets,
+      standbys: standbys.length,
+      lastResets: [...this.#notes],
+      ...(pause === undefined ? {} : { pause }),
+    };
   }
 
   /** Of a job that has finished; undefined if it has lost nobody. */
@@ -34,4 +65,11 @@ export class SurvivedLosses {
     if (this.#lines.length === 0) return [];
     return ['Resets before that:', ...this.#lines.map((line) => `  ${line}`)];
   }
+}
+
+/** Why no rank trains; undefined: they do, or have not begun. */
+function pauseOf({ lastFormed, phase, limits: { min } }: DriverState): string | undefined {
+  if (lastFormed === undefined || phase === 'running') return undefined;
+  if (phase === 'waiting') return `waiting for at least ${min} rank${min === 1 ? '' : 's'}`;
+  return phase === 'collecting' || phase === 'forming' ? 'in a reset' : 'ending';
 }

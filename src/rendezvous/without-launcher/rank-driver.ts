@@ -2,7 +2,7 @@
 // themselves, and a connection that ends is a death. It starts nobody, and stops only processes of its own host; who does not answer on
 // another host is given up. Orders are those of horovodrun's driver (src/rendezvous/driver).
 
-import { ControlBlock } from '../../control/control-block.ts';
+import { ControlBlock, controlLayout } from '../../control/control-block.ts';
 import { HorovodError } from '../../errors.ts';
 import { settingError } from '../../settings/setting.ts';
 import type { Settings } from '../../settings/table.ts';
@@ -14,6 +14,7 @@ import {
   type Limits,
   type Order,
 } from '../driver/driver-state.ts';
+import { encodeJobNews } from '../driver/job-news.ts';
 import { SurvivedLosses } from '../driver/survived-losses.ts';
 import {
   type Assignment,
@@ -84,7 +85,11 @@ export class RankDriver {
   #state: DriverState;
   #queue: DriverEvent[] | undefined;
   /** Of this host, in the generation that was assigned last. */
-  #block: Promise<string> | undefined;
+  #block: ControlBlock | undefined;
+  #isNoticed = false;
+  #isStopped = false;
+  #lastNews = '';
+  #newsWritten = 0;
 
   /** `own`: the process that serves. */
   constructor(store: MemoryStore, { limits, say }: ElasticMeeting, own: Comer) {
@@ -116,6 +121,9 @@ export class RankDriver {
 
   stop(): void {
     clearInterval(this.#ticker);
+    this.#isStopped = true;
+    this.#block?.close();
+    this.#block = undefined;
   }
 
   #tell(event: DriverEvent): void {
@@ -129,6 +137,7 @@ export class RankDriver {
         const { state, orders } = drive(this.#state, next);
         this.#state = state;
         for (const order of orders) this.#carryOut(order);
+        if (next.kind !== 'tick') this.#tellNews();
       }
     } finally {
       this.#queue = undefined;
@@ -153,7 +162,7 @@ export class RankDriver {
         return;
       case 'form':
         for (const worker of order.workers) void this.#awaitFormed(order.generation, worker);
-        this.#findBlock(order.generation, order.workers);
+        void this.#useBlock(order.generation, order.workers);
         return;
       case 'close-generation': {
         const text = `generation ${order.generation} is over: ${order.why}.`;
@@ -164,7 +173,9 @@ export class RankDriver {
         return;
       }
       case 'notice':
-        void this.#notice();
+        // The ranks of one host are enough: all ranks ask each other at their commits.
+        this.#isNoticed = true;
+        this.#block?.setNotice();
         return;
       case 'reset':
         this.#say(`${this.#survived.add(order)}.`);
@@ -231,21 +242,35 @@ export class RankDriver {
     }
   }
 
-  #findBlock(generation: number, workers: readonly number[]): void {
+  /** That of this host: its lowest rank makes it. */
+  async #useBlock(generation: number, workers: readonly number[]): Promise<void> {
+    this.#block?.close();
+    this.#block = undefined;
+    this.#isNoticed = false;
     const leader = workers.findIndex((worker) => this.#comers.get(worker)?.host === this.#ownHost);
     const key = `${generationPrefix(generation)}${controlBlockKey(1, leader)}`;
-    this.#block = this.#store.get(key, { from: workers[leader] });
-    this.#block.catch(() => undefined);
+    try {
+      const block = ControlBlock.open(await this.#store.get(key, { from: workers[leader] }));
+      if (this.#isStopped || this.#state.generation?.number !== generation) {
+        block.close();
+        return;
+      }
+      this.#block = block;
+    } catch {
+      return; // The generation is over.
+    }
+    if (this.#isNoticed) this.#block.setNotice();
+    this.#lastNews = '';
+    this.#tellNews();
   }
 
-  /** The ranks of one host are enough: all ranks ask each other at their commits. */
-  async #notice(): Promise<void> {
-    try {
-      const block = ControlBlock.open((await this.#block) ?? '');
-      block.setNotice();
-      block.close();
-    } catch {
-      // The generation is over.
-    }
+  /** For `horovod status`. */
+  #tellNews(): void {
+    if (this.#block === undefined) return;
+    const news = { ...this.#survived.news(this.#state), pid: process.pid };
+    const text = JSON.stringify(news);
+    if (text === this.#lastNews) return;
+    this.#lastNews = text;
+    this.#block.writeNews(++this.#newsWritten, encodeJobNews(news, controlLayout.statusBytes));
   }
 }
