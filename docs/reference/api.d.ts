@@ -210,8 +210,8 @@ export declare class ElasticBatch {
 
 export interface ElasticFile {
     readonly path: string;
-    /** How many records it has. */
-    readonly records: number;
+    /** How many records it has. Where this is missing, `count` finds out. */
+    readonly records?: number | undefined;
 }
 
 /** Deals records of files: `locate(batch)` says which records of which files a batch has. */
@@ -225,6 +225,11 @@ export declare class ElasticFileSampler extends ElasticSampler {
 export interface ElasticFileSamplerOptions extends Omit<ElasticSamplerOptions, 'length' | 'shuffle'> {
     /** The same list on all ranks. */
     readonly files: readonly ElasticFile[];
+    /**
+     * Counts the records of files that come without. elastic.run() calls it on one rank when training begins; the others, and ranks that join later,
+     * get the numbers with the state.
+     */
+    readonly count?: ((path: string) => number | Promise<number>) | undefined;
     /** 'blocks' (default): blocks of records in another order in each epoch. 'files': whole files. false: as listed. */
     readonly shuffle?: 'blocks' | 'files' | false | undefined;
     /** Records in a block. Default: 256. */
@@ -1111,6 +1116,8 @@ export interface SamplerParts {
     take(data: unknown, indices: Int32Array): unknown;
     /** The order of samples in an epoch. */
     order(epoch: number): Int32Array;
+    /** How many there are. */
+    length(): number;
 }
 
 /** Where the shards are of the commit with which the new generation starts. Every rank that has some has gone back to it. */
@@ -3376,8 +3383,8 @@ export declare class ElasticBatch {
 
 export interface ElasticFile {
     readonly path: string;
-    /** How many records it has. */
-    readonly records: number;
+    /** How many records it has. Where this is missing, `count` finds out. */
+    readonly records?: number | undefined;
 }
 
 /** Deals records of files: `locate(batch)` says which records of which files a batch has. */
@@ -3391,6 +3398,11 @@ export declare class ElasticFileSampler extends ElasticSampler {
 export interface ElasticFileSamplerOptions extends Omit<ElasticSamplerOptions, 'length' | 'shuffle'> {
     /** The same list on all ranks. */
     readonly files: readonly ElasticFile[];
+    /**
+     * Counts the records of files that come without. elastic.run() calls it on one rank when training begins; the others, and ranks that join later,
+     * get the numbers with the state.
+     */
+    readonly count?: ((path: string) => number | Promise<number>) | undefined;
     /** 'blocks' (default): blocks of records in another order in each epoch. 'files': whole files. false: as listed. */
     readonly shuffle?: 'blocks' | 'files' | false | undefined;
     /** Records in a block. Default: 256. */

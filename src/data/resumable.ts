@@ -6,6 +6,8 @@ export interface Resumable<P> {
   place(): P;
   /** Collective, before each commit: ranks tell each other what place() has to know of all of them. */
   agree?(): void;
+  /** On the rank whose place the others take over: finds out what it needs for that. */
+  prepare?(): Promise<void>;
   /** Goes there. */
   resumeAt(place: P): void;
 }

@@ -3,6 +3,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { broadcastObject } from '../context/default/default-collectives.ts';
+import { rank } from '../context/default/default-membership.ts';
 import { resumableOf } from '../data/resumable.ts';
 import { HorovodError } from '../errors.ts';
 import { describe } from '../tensor/tensor.ts';
@@ -43,6 +44,7 @@ export class FieldsPart implements StatePart {
   }
 
   async sync(root: number): Promise<void> {
+    if (rank() === root) for (const name of this.#names) await resumableOf(this.#owner[name])?.prepare?.();
     this.#apply(await broadcastObject(this.#current(), root, { name: 'elastic.fields' }));
   }
 

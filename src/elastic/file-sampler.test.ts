@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { resumableOf } from '../data/resumable.ts';
 import { HorovodError } from '../errors.ts';
+import * as hvd from '../index.ts';
 import { ElasticFileSampler, type ElasticFileSamplerOptions, type RecordPlace } from './file-sampler.ts';
 
 const files = [
@@ -61,6 +63,53 @@ describe('ElasticFileSampler', () => {
     assert.notDeepEqual(order, everything);
   });
 
+  test('records that are not given are counted once, by the rank whose state counts, and are part of the state', async (t) => {
+    await hvd.init();
+    t.after(() => hvd.shutdown());
+    const counted: string[] = [];
+    const make = () =>
+      new ElasticFileSampler({
+        files: files.map(({ path, records }) => (path === 'b' ? { path, records } : { path })),
+        count: async (path) => {
+          counted.push(path);
+          return files.find((file) => file.path === path)?.records ?? 0;
+        },
+        shuffle: false,
+        batchSize: 5,
+      });
+    const state = new hvd.elastic.ObjectState({ sampler: make() });
+    assert.throws(() => state.sampler.length, /have not been counted yet.*elastic\.run\(\)/);
+    assert.throws(() => state.sampler.batches().next(), /have not been counted yet/);
+    await hvd.elastic.run(async ({ sampler }) => {
+      const [first] = sampler.batches();
+      assert.deepEqual(sampler.locate(first ?? assert.fail()).map(text), everything.slice(0, 5));
+      sampler.record(first);
+      state.commitSync();
+      sampler.record();
+      state.restore();
+      assert.deepEqual([sampler.length, sampler.position], [12, 5]);
+    }, state);
+    assert.deepEqual(counted, ['a', 'empty', 'c']);
+    // As a rank that joins gets it.
+    const other = make();
+    const { place } = resumableOf(state.sampler) ?? assert.fail();
+    resumableOf(other)?.resumeAt(structuredClone(place()));
+    const [next] = other.batches();
+    assert.deepEqual(other.locate(next ?? assert.fail()).map(text), everything.slice(5, 10));
+    assert.equal(counted.length, 3);
+  });
+
+  test('a count that is no number of records ends run() with an error that names the file', async (t) => {
+    await hvd.init();
+    t.after(() => hvd.shutdown());
+    const sampler = new ElasticFileSampler({ files: [{ path: 'a' }], count: () => -1 });
+    const state = new hvd.elastic.ObjectState({ sampler });
+    await assert.rejects(
+      hvd.elastic.run(() => undefined, state),
+      { code: 'ERR_HVD_INVALID_ARGUMENT', message: /count\(\) has returned -1 for a,/ },
+    );
+  });
+
   test('wrong options are rejected with what was given', () => {
     const reject = (options: object, words: RegExp) =>
       assert.throws(
@@ -70,6 +119,7 @@ describe('ElasticFileSampler', () => {
     reject({ files: 'a' }, /files is a list of \{ path, records \}/);
     reject({ files: [{ path: 'a' }] }, /files\[0\]\.records is the number of records in a, not undefined/);
     reject({ files: [{ records: 1 }] }, /files\[0\]\.path/);
+    reject({ count: 3 }, /count is a function/);
     reject({ shuffle: true }, /shuffle is 'blocks', 'files' or false, not true/);
     reject({ blockRecords: 0 }, /blockRecords/);
     reject({ globalBatchSize: 0 }, /globalBatchSize/);

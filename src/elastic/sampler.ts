@@ -63,6 +63,8 @@ export interface SamplerParts {
   take(data: unknown, indices: Int32Array): unknown;
   /** The order of samples in an epoch. */
   order(epoch: number): Int32Array;
+  /** How many there are. */
+  length(): number;
 }
 
 type Checked = ReturnType<typeof checkedOptions>;
@@ -90,6 +92,7 @@ export class ElasticSampler {
       world: currentWorld,
       take: takeFrom,
       order: (epoch) => orderOf(checked, epoch),
+      length: () => checked.length,
       ...parts,
     };
     becomeResumable(this, {
@@ -99,7 +102,7 @@ export class ElasticSampler {
   }
 
   get length(): number {
-    return this.#options.length;
+    return this.#parts.length();
   }
 
   get epoch(): number {
@@ -191,8 +194,8 @@ export class ElasticSampler {
   }
 
   #dealing({ size }: World): Dealing {
-    const { length, uneven, batchSize = 1, globalBatchSize = batchSize * size } = this.#options;
-    return { length, uneven, size, globalBatchSize };
+    const { uneven, batchSize = 1, globalBatchSize = batchSize * size } = this.#options;
+    return { length: this.length, uneven, size, globalBatchSize };
   }
 
   #orderOfEpoch(): Int32Array {
