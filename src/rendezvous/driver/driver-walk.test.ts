@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { DriverWorld } from '../../../test/support/driver-world.ts';
 import type { Limits, Order } from './driver-state.ts';
 
-const walks = 60;
+const walks = 140;
 const eventsPerWalk = 250;
 
 for (const [name, limits] of [
