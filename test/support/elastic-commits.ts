@@ -134,7 +134,7 @@ export function describeCommits(backend: string): void {
       setup.dispose();
     });
 
-    test('a commit keeps its values although the variables have been assigned others, and once more after that', () => {
+    test('a commit keeps its values although the variables have been assigned others, and once more after that (test_elastic_state)', () => {
       const variable = tf.variable(tf.tensor1d([1, 2, 3]));
       const state = new hvd.elastic.TensorFlowState({ variables: [variable] });
       tf.tidy(() => state.commitSync());

@@ -23,7 +23,7 @@ test('the first generation takes its ranks in the order of hosts and slots', () 
   });
 });
 
-test('survivors keep their ranks, newcomers take those that are free', () => {
+test('survivors keep their ranks, newcomers take those that are free (test_get_host_assignments_elastic)', () => {
   const survivors = [place(0, 0), place(2, 2), place(3, 3)];
   const next = plan({ hosts, survivors, standbys: [place(10)], ...limits });
   assert.deepEqual(next, { kind: 'seats', workers: [0, 10, 2, 3], removed: [] });
