@@ -2,6 +2,8 @@
 // hosts are other machines and how to reach them, and which cores and GPUs each rank gets.
 
 import { listLocalAddresses } from '../net/addresses.ts';
+import type { Identity } from '../net/handshake.ts';
+import type { PlanHost } from '../rendezvous/driver/plan.ts';
 import type { ForwardingRules } from '../settings/environment.ts';
 import { settingError } from '../settings/setting.ts';
 import { slurmAllocation } from '../settings/slurm-allocation.ts';
@@ -9,9 +11,11 @@ import type { LaunchOptions, Settings } from '../settings/table.ts';
 import { parseHosts, readHostfile } from './hosts/host-list.ts';
 import { isLocalHost } from './hosts/local-host.ts';
 import { planSlots, type Slot } from './hosts/plan-slots.ts';
+import type { HostsRequest } from './open-hosts.ts';
 import type { ConsoleWriter } from './output/console-writer.ts';
 import type { OutputLine } from './output/line-reader.ts';
 import type { RankOutputOptions } from './output/rank-output.ts';
+import type { HostRanks } from './ranks/host-ranks.ts';
 import { CorePinning } from './spawn/pin-cores.ts';
 import { planGpus } from './spawn/pin-gpus.ts';
 import { parseRemoteShell, type SshOptions } from './ssh/ssh-command.ts';
@@ -38,6 +42,27 @@ export interface Launch {
   readonly node?: NodeProgram | undefined;
   /** Runs since the start of horovodrun; for --verbose. */
   readonly clock?: StartClock | undefined;
+  /** The ranks run in places that a cluster manager has given to the job. */
+  readonly places?: GivenPlaces | undefined;
+}
+
+/**
+ * Places for ranks that a cluster manager (Spark, Ray) has given to a job. In each of them runs an agent, which has dialed back to the
+ * launcher. places/agent-places.ts is what implements it.
+ */
+export interface GivenPlaces {
+  /** Of the job: the agents have proven it. */
+  readonly identity: Identity;
+  /** The machines on which there are places now, that of the lowest place first. */
+  readonly hosts: readonly PlanHost[];
+  /** The ranks of a machine. An elastic job may ask for it again. */
+  open(request: HostsRequest, host: string, slotCount: number): HostRanks;
+  /** Calls back when `hosts` has changed, for elastic jobs. */
+  onChange(callback: () => void): void;
+  /** What the cluster manager says about places that were lost, for the failure report. Waits for it a moment. */
+  explainLoss(): Promise<string | undefined>;
+  /** Called when the job is over, or could not be started: ends the agents, and whatever has given the places. */
+  close(): Promise<void>;
 }
 
 export interface NodeProgram {
@@ -83,7 +108,9 @@ export interface JobRequest
 
 export interface RemoteHosts {
   readonly names: ReadonlySet<string>;
-  readonly ssh: SshOptions;
+  /** How they are reached: by ssh, or over agents that have dialed back. */
+  readonly ssh?: SshOptions | undefined;
+  readonly places?: GivenPlaces | undefined;
   readonly settings: Pick<
     Settings,
     'startTimeoutMs' | 'peerTimeoutMs' | 'networkInterfaces' | 'pinCores' | 'pinGpus'
@@ -149,8 +176,19 @@ export function jobRequest(launch: Launch): JobRequest {
       isLocal && settings.pinGpus
         ? planGpus(driverEnvironment['CUDA_VISIBLE_DEVICES'], localSize)
         : undefined,
-    remote: remoteNames.size === 0 ? undefined : { names: remoteNames, ssh: sshOptions(launch), settings },
+    remote: remoteNames.size === 0 ? undefined : { names: remoteNames, settings, ...reach(launch) },
   };
+}
+
+/** How the other hosts of a job are reached. */
+export function reach(launch: Launch): Pick<RemoteHosts, 'ssh' | 'places'> {
+  return launch.places === undefined ? { ssh: sshOptions(launch) } : { places: launch.places };
+}
+
+/** All ranks of a job that is not elastic in the places that were given to it. */
+export function planPlaces(processes: number, { hosts }: GivenPlaces): HostPlan {
+  const slots = planSlots(processes, hosts);
+  return { slots, remoteNames: new Set(hosts.map(({ name }) => name)) };
 }
 
 export function outputOf({ options, stdout, stderr, say, onLine }: Launch): JobOutput {

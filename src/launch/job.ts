@@ -96,7 +96,7 @@ export class Job {
       void job.#watchControlBlocks(clock);
       return job;
     } catch (error) {
-      await removeFoundation(foundation);
+      await removeFoundation(foundation, request);
       throw error;
     }
   }
@@ -164,13 +164,15 @@ export class Job {
     const ends = this.#endOrder.map(endOf);
     this.look();
     await Promise.all(this.#hosts.map(({ ranks }) => ranks.close()));
-    await removeFoundation(this.#foundation);
     const { exitCode: interrupted } = this.#interruption;
+    const cause = interrupted === undefined ? findRootCause(ends) : undefined;
+    const why = cause?.lost === undefined ? undefined : await this.#request.remote?.places?.explainLoss();
+    await removeFoundation(this.#foundation, this.#request);
     if (interrupted !== undefined) return interrupted;
-    const cause = findRootCause(ends);
     if (cause === undefined) return 0;
     this.#cause = cause;
-    this.#request.say([failureReport(cause, ends), ...this.#records.pointer()].join('\n'));
+    const report = [failureReport(cause, ends), ...(why === undefined ? [] : [why])];
+    this.#request.say([...report, ...this.#records.pointer()].join('\n'));
     return exitCodeOf(exitingRank(cause, ends).end);
   }
 

@@ -1,5 +1,5 @@
 // Prepares hosts to start ranks: this machine directly, other machines through an agent each (ssh/open-agents.ts, loaded only if
-// there are any). The hosts of a job are opened at the same time; if some cannot be used, all of them are reported together and
+// there are any), or through the agents that have dialed back from there (places/). The hosts of a job are opened at the same time; if some cannot be used, all of them are reported together and
 // nothing is started anywhere. An elastic job opens each host by itself.
 
 import type { TcpStoreServer } from '../rendezvous/store/tcp-store-server.ts';
@@ -37,10 +37,7 @@ export async function openHosts(
 ): Promise<OpenHost[]> {
   const groups = slotsByHost(request.slots);
   const others = [...groups].filter(([name]) => request.remote?.names.has(name));
-  const remote =
-    others.length === 0
-      ? new Map<string, HostRanks>()
-      : await (await openAgents()).openRemoteHosts(request, others);
+  const remote = others.length === 0 ? new Map<string, HostRanks>() : await openOthers(request, others);
   let place = 0;
   return [...groups].map(([name, slots]) => {
     const ranks = remote.get(name);
@@ -59,7 +56,18 @@ export async function openHost(
   onLost: (why: string) => void,
 ): Promise<HostRanks | HostProblem> {
   if (!request.remote?.names.has(name)) return localRanks(request, name);
+  const { places } = request.remote;
+  if (places !== undefined) return places.open(request, name, slotCount);
   return (await openAgents()).openRemoteHost(request, name, slotCount, onLost);
+}
+
+async function openOthers(
+  request: HostsRequest & { readonly clock: StartClock },
+  hosts: readonly (readonly [name: string, slots: readonly Slot[]])[],
+): Promise<Map<string, HostRanks>> {
+  const places = request.remote?.places;
+  if (places === undefined) return (await openAgents()).openRemoteHosts(request, hosts);
+  return new Map(hosts.map(([name, slots]) => [name, places.open(request, name, slots.length)]));
 }
 
 function openAgents(): Promise<typeof import('./ssh/open-agents.ts')> {

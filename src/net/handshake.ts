@@ -25,7 +25,7 @@ export interface Identity {
 }
 
 /** Part of every proof: a connection made for one purpose is good for no other. */
-export type Purpose = 'store' | 'ranks' | 'watch' | 'data';
+export type Purpose = 'store' | 'ranks' | 'watch' | 'data' | 'agents';
 
 export interface Claim {
   readonly purpose: Purpose;

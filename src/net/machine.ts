@@ -26,3 +26,12 @@ export function loopbackId(): string {
   const boot = bootId();
   return boot === '' ? hostname() : `${boot} ${namespaceOf('net')}`;
 }
+
+/** Equal for processes of one user that can open each other's files below /proc, and so share memory. */
+export function machineId(): string {
+  const boot = bootId();
+  const user = process.getuid?.() ?? '';
+  return boot === ''
+    ? `${hostname()} ${user}`
+    : [boot, namespaceOf('pid'), namespaceOf('user'), user].join(' ');
+}

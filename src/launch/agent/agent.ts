@@ -1,12 +1,13 @@
 // The agent. States: waiting for what the ranks have in common → running the ranks of its host → ending. It ends, and stops all its
 // ranks, when its input ends (because horovodrun or ssh has ended), when horovodrun is silent for too long, or on a signal.
-// If the agent itself is killed, its guardian kills the ranks.
+// If the agent itself is killed, its guardian kills the ranks. Its orders come over ssh's pipes (runAgent), or over a socket
+// (dialed-agent.ts).
 
 import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HorovodError } from '../../errors.ts';
-import { loopbackId } from '../../net/machine.ts';
+import { loopbackId, machineId } from '../../net/machine.ts';
 import { SilenceDetector } from '../../net/silence.ts';
 import { driverSettings } from '../../settings/command-line.ts';
 import { processEnvironment } from '../../settings/environment.ts';
@@ -37,6 +38,16 @@ import {
   type StreamName,
 } from './protocol.ts';
 
+/** What an agent knows before its first order. */
+export interface AgentFacts {
+  /** Proven in the handshake; over ssh it comes with `prepare`. */
+  readonly secret?: JobSecret | undefined;
+  /** The launcher's address as this host sees it. */
+  readonly launcherAddress: string | undefined;
+  /** The GPUs of this place, for its rank; undefined: all of the host. */
+  readonly gpus?: string | undefined;
+}
+
 /** Until `prepare` says how long horovodrun may be silent. */
 const firstSilenceMs = 10_000;
 /** Between SIGTERM and SIGKILL when horovodrun has gone. */
@@ -44,18 +55,22 @@ const orphanGraceMs = 1000;
 
 /** Serves one job; resolves with the exit code when nothing is left to do. */
 export async function runAgent(process: NodeJS.Process): Promise<number> {
-  const agent = new Agent((bytes) => void process.stdout.write(bytes));
+  process.stdout.write(`${linePrefix}frames\n`);
+  const reader = new MessageReader<Order>();
+  const agent = new Agent((report) => void process.stdout.write(encodeMessage(report)), {
+    launcherAddress: processEnvironment()['SSH_CONNECTION']?.split(' ')[0],
+  });
   process.stdout.on('error', () => agent.end());
   process.stdin.on('error', () => agent.end());
   process.stdin.on('end', () => agent.end());
-  process.stdin.on('data', (piece: Buffer) => agent.receive(piece));
+  process.stdin.on('data', (piece: Buffer) => agent.receive(() => reader.push(piece)));
   for (const signal of ['SIGTERM', 'SIGHUP', 'SIGINT'] as const) process.on(signal, () => agent.end());
   return agent.finished;
 }
 
 export class Agent {
-  readonly #write: (bytes: Buffer) => void;
-  readonly #reader = new MessageReader<Order>();
+  readonly #report: (report: Report) => void;
+  readonly #facts: AgentFacts;
   readonly #heartbeat: NodeJS.Timeout;
   readonly #pumps = new Map<string, OutputPump>();
   readonly #endedRanks = new Set<StartedRank>();
@@ -66,11 +81,11 @@ export class Agent {
   #isEnding = false;
   readonly #finished = deferred<number>();
 
-  constructor(write: (bytes: Buffer) => void) {
-    this.#write = write;
+  constructor(report: (report: Report) => void, facts: AgentFacts) {
+    this.#report = report;
+    this.#facts = facts;
     this.#silence = this.#detectSilence(firstSilenceMs);
     this.#heartbeat = setInterval(() => this.#report({ op: 'heartbeat' }), heartbeatMs);
-    write(Buffer.from(`${linePrefix}frames\n`));
     this.#report({
       op: 'hello',
       protocol: protocolVersion,
@@ -79,7 +94,9 @@ export class Agent {
       pid: process.pid,
       hostname: hostname(),
       loopback: loopbackId(),
-      launcherAddress: processEnvironment()['SSH_CONNECTION']?.split(' ')[0],
+      machine: machineId(),
+      launcherAddress: facts.launcherAddress,
+      directory: process.cwd(),
     });
   }
 
@@ -87,24 +104,30 @@ export class Agent {
     return this.#finished.promise;
   }
 
-  receive(piece: Buffer): void {
+  /** Something has come. `read` gives the orders in it, and throws if it is not a message of horovodrun. */
+  receive(read: () => readonly Order[]): void {
     this.#silence.heard('launcher');
-    let orders: Order[];
+    let orders: readonly Order[];
     try {
-      orders = this.#reader.push(piece);
+      orders = read();
     } catch {
-      // This is not a message of horovodrun.
-      this.end();
+      this.end(1);
       return;
     }
     for (const order of orders) this.#obey(order);
   }
 
   /** Ends all ranks, and then the agent. */
-  end(): void {
+  end(exitCode = 0): void {
     if (this.#isEnding) return;
     this.#isEnding = true;
-    void this.#endAll();
+    void this.#endAll(exitCode);
+  }
+
+  /** Ends all ranks, which are lost with this place. `why` completes 'host2: …'. */
+  leave(why: string): void {
+    if (!this.#isEnding) this.#report({ op: 'leaving', why });
+    this.end(1);
   }
 
   #obey(order: Order): void {
@@ -168,7 +191,7 @@ export class Agent {
   }
 
   #detectSilence(limitMs: number): SilenceDetector<'launcher'> {
-    const silence = new SilenceDetector<'launcher'>(limitMs, () => this.end());
+    const silence = new SilenceDetector<'launcher'>(limitMs, () => this.end(1));
     silence.heard('launcher');
     return silence;
   }
@@ -179,7 +202,7 @@ export class Agent {
       order;
     const remark = (isImportant: boolean) => (text: string) =>
       this.#report({ op: 'remark', text, isImportant });
-    const secret = JobSecret.fromHex(order.secret);
+    const secret = this.#facts.secret ?? JobSecret.fromHex(order.secret ?? '');
     if (secret === undefined) throw new HorovodError('ERR_HVD_RENDEZVOUS', 'the job has no secret.');
     const [file = '', ...args] = words;
     // Node may be at another path here than on the machine of horovodrun.
@@ -191,9 +214,10 @@ export class Agent {
     const { flightDirectory } = driverSettings(driverEnvironment, environment);
     const gpus = order.pinGpus ? planGpus(own['CUDA_VISIBLE_DEVICES'], slotCount) : undefined;
     this.#guardian = Guardian.start(jobId, own['PATH']);
+    const ofPlace = this.#facts.gpus === undefined ? {} : { CUDA_VISIBLE_DEVICES: this.#facts.gpus };
     return new LocalRanks({
       hostname,
-      environment,
+      environment: { ...ofPlace, ...environment },
       secret,
       jobId,
       rendezvousAddress,
@@ -261,11 +285,7 @@ export class Agent {
     this.#report({ op: 'view', json: JSON.stringify(view, named) });
   }
 
-  #report(report: Report): void {
-    this.#write(encodeMessage(report));
-  }
-
-  async #endAll(): Promise<void> {
+  async #endAll(exitCode: number): Promise<void> {
     this.#silence.stop();
     const ranks = [...this.#ranks.values()];
     for (const rank of ranks) if (!this.#endedRanks.has(rank)) rank.signal('SIGTERM');
@@ -278,6 +298,6 @@ export class Agent {
     await this.#host?.close();
     if (isClear) await this.#guardian?.dismiss();
     clearInterval(this.#heartbeat);
-    this.#finished.resolve(0);
+    this.#finished.resolve(exitCode);
   }
 }

@@ -1,8 +1,9 @@
-// What horovodrun and its agent on another host say to each other, over the agent's stdin and stdout. First lines of
-// text, since a login shell may print whatever it likes before: `horovod-agent <word> …`. After the line
-// `horovod-agent frames` come frames: 4 bytes of length, 1 byte of type, then JSON (type 0), or rank, stream and bytes of
-// a rank's output (type 1). A stream of output has a window: only so many bytes are under way until the other side
-// has used some (`credit`), so that a slow reader stops the rank that writes, and neither heartbeats nor other ranks.
+// What horovodrun and its agent on another host say to each other. A message is 1 byte of type, then JSON (type 0), or rank,
+// stream and bytes of a rank's output (type 1). Over ssh, messages travel on the agent's stdin and stdout: first lines of text, since
+// a login shell may print whatever it likes before (`horovod-agent <word> …`), and after the line `horovod-agent frames` frames with
+// 4 bytes of length. On a socket on which the agent has dialed back, they travel in sealed frames (net/sealed-frames.ts). A stream
+// of output has a window: only so many bytes are under way until the other side has used some (`credit`), so that a slow
+// reader stops the rank that writes, and neither heartbeats nor other ranks.
 
 import type { ProcessEnd } from '../../control/process-status.ts';
 import { encodeFrame, FrameReader, ProtocolError, parseObject } from '../../net/frames.ts';
@@ -12,7 +13,7 @@ import type { Slot } from '../hosts/plan-slots.ts';
 import type { RankTestament } from '../ranks/host-ranks.ts';
 
 /** Both sides must have the same. */
-export const protocolVersion = 5;
+export const protocolVersion = 6;
 export const linePrefix = 'horovod-agent ';
 /** An environment may be large. */
 export const maxFrameBytes: number = 16 * 2 ** 20;
@@ -52,7 +53,8 @@ export type Order =
 /** What all ranks of the host have in common. Ranks are known by their numbers (`numberOf`). */
 export interface PrepareOrder {
   readonly jobId: string;
-  readonly secret: string;
+  /** Only over ssh: an agent that has dialed back knows it. */
+  readonly secret?: string | undefined;
   /** The name of the host in the job. */
   readonly hostname: string;
   /** How many ranks share its cores and GPUs. */
@@ -94,6 +96,8 @@ export type Report =
   | { readonly op: 'stopped'; readonly rank: number; readonly isStopped: boolean }
   | { readonly op: 'hanging'; readonly rank: number; readonly generation: number }
   | { readonly op: 'remark'; readonly text: string; readonly isImportant: boolean }
+  /** Its place is taken away, so it ends its ranks and itself. `why` completes 'host2: …'. */
+  | { readonly op: 'leaving'; readonly why: string }
   /** JSON of a JobView, with names for numbers that are not finite. */
   | { readonly op: 'view'; readonly json: string }
   | { readonly op: 'heartbeat' };
@@ -106,17 +110,25 @@ export interface Hello {
   readonly hostname: string;
   /** Equal if this host reaches the launcher at 127.0.0.1. */
   readonly loopback: string;
-  /** The launcher's address as this host sees it, from SSH_CONNECTION. */
+  /** Equal for agents whose ranks can share memory: one machine, one container, one user. */
+  readonly machine: string;
+  /** The launcher's address as this host sees it: from SSH_CONNECTION, or the one that the agent has dialed. */
   readonly launcherAddress?: string | undefined;
+  readonly directory: string;
 }
 
+/** A message in a frame. */
 export function encodeMessage(message: Order | Report): Buffer {
-  if (message.op !== 'output') return encodeFrame(`\0${JSON.stringify(message)}`, maxFrameBytes);
+  return encodeFrame(encodeBody(message), maxFrameBytes);
+}
+
+export function encodeBody(message: Order | Report): Buffer {
+  if (message.op !== 'output') return Buffer.from(`\0${JSON.stringify(message)}`);
   const head = Buffer.alloc(6);
   head.writeUInt8(outputType, 0);
   head.writeUInt32BE(message.rank, 1);
   head.writeUInt8(streamNames.indexOf(message.stream), 5);
-  return encodeFrame(Buffer.concat([head, message.bytes]), maxFrameBytes);
+  return Buffer.concat([head, message.bytes]);
 }
 
 /** Cuts a stream of bytes, in whatever pieces it comes, into messages. */
@@ -124,7 +136,7 @@ export class MessageReader<T extends Order | Report> {
   readonly #frames = new FrameReader(maxFrameBytes);
 
   push(piece: Buffer): T[] {
-    return this.#frames.push(piece).map((body) => decode(body) as T);
+    return this.#frames.push(piece).map((body) => decodeBody(body) as T);
   }
 }
 
@@ -141,10 +153,20 @@ const operations: ReadonlySet<unknown> = new Set([
   ] satisfies Order['op'][]),
   ...(['credit', 'terminal', 'heartbeat'] satisfies Order['op'][]),
   ...(['hello', 'started', 'refused', 'output-end'] satisfies Report['op'][]),
-  ...(['ended', 'testament', 'cleared', 'stopped', 'hanging', 'remark', 'view'] satisfies Report['op'][]),
+  ...([
+    'ended',
+    'testament',
+    'cleared',
+    'stopped',
+    'hanging',
+    'remark',
+    'leaving',
+    'view',
+  ] satisfies Report['op'][]),
 ]);
 
-function decode(body: Buffer): Order | Report {
+/** Throws a ProtocolError. */
+export function decodeBody(body: Buffer): Order | Report {
   const type = body.readUInt8(0);
   if (type === outputType) {
     const stream = body.length < 6 ? undefined : streamNames[body.readUInt8(5)];

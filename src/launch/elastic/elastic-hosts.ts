@@ -1,15 +1,14 @@
 // The hosts of an elastic job: each is opened and closed by itself, at any time, and starts workers one by one.
 
-import { Readable } from 'node:stream';
 import type { JobView } from '../../observe/status/job-view.ts';
 import type { RecordOrder, RecordProgress } from '../../observe/timeline/record-order.ts';
 import type { DriverEvent } from '../../rendezvous/driver/driver-state.ts';
 import type { JobNews } from '../../rendezvous/driver/job-news.ts';
-import { deferred } from '../deferred.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 import { within } from '../job-parts/within.ts';
 import { type HostsRequest, openHost } from '../open-hosts.ts';
-import type { HostRanks, RankEnding, StartedRank } from '../ranks/host-ranks.ts';
+import type { HostRanks, StartedRank } from '../ranks/host-ranks.ts';
+import { lostRank } from '../ranks/lost-rank.ts';
 import { progressOfHosts, viewOfHosts } from '../ranks/views.ts';
 import { crowdedHint } from '../spawn/allowed-cores.ts';
 import { CorePinning } from '../spawn/pin-cores.ts';
@@ -51,7 +50,8 @@ export class ElasticHosts {
   /** A worker that cannot be started counts as ended. */
   async start(host: string, slot: Slot): Promise<StartedRank> {
     const [started] = (await this.#open.get(host)?.start([slot])) ?? [];
-    return started ?? neverStarted(slot);
+    // Its host was lost just before.
+    return started ?? lostRank(slot, `${slot.hostname} cannot be reached`);
   }
 
   useControlBlock(host: string, path: string, workers: readonly number[]): void {
@@ -136,21 +136,4 @@ export class ElasticHosts {
     if (hint !== undefined) say(hint);
     return { gpus };
   }
-}
-
-/** Its host was lost just before. */
-function neverStarted(slot: Slot): StartedRank {
-  const ended = deferred<RankEnding>();
-  ended.resolve({ end: { code: 1 }, lost: `${slot.hostname} cannot be reached` });
-  return {
-    slot,
-    pid: undefined,
-    stdout: Readable.from([]),
-    stderr: Readable.from([]),
-    endsItsStreams: true,
-    ended: ended.promise,
-    cleared: Promise.resolve(),
-    testament: undefined,
-    signal: () => undefined,
-  };
 }

@@ -129,7 +129,7 @@ export class ElasticJob {
       await request.hosts.start((hosts) => job.#tell({ kind: 'hosts', hosts }));
     } catch (error) {
       clearInterval(job.#ticker);
-      await removeFoundation(foundation);
+      await removeFoundation(foundation, request);
       throw error;
     }
     return job;
@@ -199,12 +199,14 @@ export class ElasticJob {
       this.#request.say(`the last output of ranks on ${[...missing].join(', ')} may be missing.`);
     this.look();
     await this.#hosts.close();
-    await removeFoundation(this.#foundation);
     const { exitCode: interrupted } = this.#interruption;
-    if (interrupted !== undefined) return interrupted;
     const { exitCode, report, cause } = this.#story.ending(this.#exitCode);
+    const isFailed = interrupted === undefined && exitCode !== 0;
+    const why = isFailed ? await this.#request.remote?.places?.explainLoss() : undefined;
+    await removeFoundation(this.#foundation, this.#request);
+    if (interrupted !== undefined) return interrupted;
     this.#failure = cause;
-    const pointer = exitCode === 0 ? [] : this.#records.pointer();
+    const pointer = exitCode === 0 ? [] : [...(why === undefined ? [] : [why]), ...this.#records.pointer()];
     if (report !== undefined) this.#request.say([report, ...pointer].join('\n'));
     return exitCode;
   }

@@ -7,7 +7,14 @@ import { settingError } from '../../settings/setting.ts';
 import { slurmAllocation } from '../../settings/slurm-allocation.ts';
 import { type LaunchOptions, type Settings, settingsTable } from '../../settings/table.ts';
 import { isLocalHost } from '../hosts/local-host.ts';
-import { forwardingRules, type Launch, listedHosts, outputOf, sshOptions } from '../job-request.ts';
+import {
+  forwardingRules,
+  type GivenPlaces,
+  type Launch,
+  listedHosts,
+  outputOf,
+  reach,
+} from '../job-request.ts';
 import { CorePinning } from '../spawn/pin-cores.ts';
 import { functionFinder, HostDiscovery, scriptFinder } from './discovery.ts';
 import type { ElasticRequest } from './elastic-job.ts';
@@ -74,7 +81,7 @@ export async function elasticRequest(launch: ElasticLaunch): Promise<ElasticRequ
     remote:
       remoteNames === undefined
         ? undefined
-        : { names: remoteNames, ssh: sshOptions({ ...launch, settings } as Launch), settings },
+        : { names: remoteNames, settings, ...reach({ ...launch, settings } as Launch) },
   };
 }
 
@@ -107,9 +114,10 @@ function adapted(
 
 /** `remoteNames`: undefined if all hosts are this machine. It is filled as hosts are found. */
 async function findHosts(
-  { options, settings, say, discover, driverEnvironment }: ElasticLaunch,
+  { options, settings, say, discover, driverEnvironment, places }: ElasticLaunch,
   { np, max, spares }: Limits,
 ): Promise<{ hosts: HostSource; remoteNames: Set<string> | undefined }> {
+  if (places !== undefined) return hostsOfPlaces(places);
   const { hostDiscoveryScript, startTimeoutMs, slotsPerHost } = settings;
   const listed = listedHosts(options);
   if (hostDiscoveryScript !== undefined && listed !== undefined)
@@ -145,4 +153,24 @@ async function findHosts(
   const areLocal = await Promise.all(hosts.map(({ name }) => isLocalHost(name, startTimeoutMs)));
   const others = hosts.filter((_, index) => !areLocal[index]).map(({ name }) => name);
   return { hosts: fixedHosts(hosts), remoteNames: others.length === 0 ? undefined : new Set(others) };
+}
+
+/** Machines come and go with their places. */
+function hostsOfPlaces(places: GivenPlaces): { hosts: HostSource; remoteNames: Set<string> } {
+  const remoteNames = new Set<string>();
+  let isStopped = false;
+  const hosts: HostSource = {
+    async start(onHosts) {
+      const tell = () => {
+        for (const { name } of places.hosts) remoteNames.add(name);
+        if (!isStopped) onHosts(places.hosts);
+      };
+      places.onChange(tell);
+      tell();
+    },
+    stop() {
+      isStopped = true;
+    },
+  };
+  return { hosts, remoteNames };
 }

@@ -1,6 +1,7 @@
 // What every job of horovodrun stands on: its identity, the store through which its ranks meet, and the guardian.
 
 import { randomBytes } from 'node:crypto';
+import type { Identity } from '../../net/handshake.ts';
 import { TcpStoreServer } from '../../rendezvous/store/tcp-store-server.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
 import type { JobRequest } from '../job-request.ts';
@@ -14,6 +15,10 @@ export interface Foundation {
   readonly guardian: Guardian;
 }
 
+export function newIdentity(): Identity {
+  return { secret: JobSecret.generate(), jobId: randomBytes(8).toString('hex') };
+}
+
 /** `numbers`: the store serves clients with numbers below this one. */
 export async function layFoundation(
   request: Pick<JobRequest, 'driverEnvironment' | 'remote' | 'isEncrypted' | 'explain'>,
@@ -22,7 +27,7 @@ export async function layFoundation(
 ): Promise<Foundation> {
   const { driverEnvironment, remote, explain } = request;
   const interfaces = remote?.settings.networkInterfaces;
-  const identity = { secret: JobSecret.generate(), jobId: randomBytes(8).toString('hex') };
+  const identity = remote?.places?.identity ?? newIdentity();
   const guardian = Guardian.start(identity.jobId, driverEnvironment['PATH']);
   try {
     const server = await TcpStoreServer.start({
@@ -35,15 +40,15 @@ export async function layFoundation(
     explain(`job ${identity.jobId}: ${ranksText(size)}, rendezvous at ${server.address}${encryption}`);
     return { ...identity, server, guardian };
   } catch (error) {
-    await guardian.dismiss();
+    await Promise.all([guardian.dismiss(), remote?.places?.close()]);
     throw error;
   }
 }
 
-/** When nothing of the job is running any more. */
-export async function removeFoundation({
-  server,
-  guardian,
-}: Pick<Foundation, 'server' | 'guardian'>): Promise<void> {
-  await Promise.all([server.close(), guardian.dismiss()]);
+/** When nothing of the job is running any more. Places are given back with it. */
+export async function removeFoundation(
+  { server, guardian }: Pick<Foundation, 'server' | 'guardian'>,
+  { remote }: Pick<JobRequest, 'remote'>,
+): Promise<void> {
+  await Promise.all([server.close(), guardian.dismiss(), remote?.places?.close()]);
 }

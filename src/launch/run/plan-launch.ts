@@ -12,6 +12,7 @@ import { settingsTable } from '../../settings/table.ts';
 import { describe } from '../../tensor/tensor.ts';
 import type { ElasticLaunch } from '../elastic/elastic-request.ts';
 import { type Launch, listedHosts, planHosts } from '../job-request.ts';
+import { type PlaceGiver, planInPlaces } from '../places/place-giver.ts';
 import { runNameVariable } from '../tensorboard/run-name.ts';
 import type { JobOptions } from './run.ts';
 
@@ -22,13 +23,15 @@ export interface ProgramLaunch
   readonly options: JobOptions;
   /** For the ranks, in addition to those of the options. */
   readonly variables?: Readonly<Record<string, string>> | undefined;
+  /** A cluster manager that gives the job its places. */
+  readonly givePlaces?: PlaceGiver | undefined;
 }
 
 export type PlannedLaunch =
   | { readonly kind: 'elastic'; readonly launch: ElasticLaunch }
   | { readonly kind: 'fixed'; readonly launch: Launch };
 
-/** Throws ERR_HVD_SETTING for wrong options, and ERR_HVD_RUN in a rank. */
+/** Throws ERR_HVD_SETTING for wrong options, and ERR_HVD_RUN in a rank. With `givePlaces`, `launch.places` have to be closed if no job is started. */
 export async function planLaunch(request: ProgramLaunch): Promise<PlannedLaunch> {
   const { caller, options, command, node, stdout, stderr, say, onLine, variables } = request;
   const driverEnvironment = processEnvironment();
@@ -50,8 +53,10 @@ export async function planLaunch(request: ProgramLaunch): Promise<PlannedLaunch>
   const isElasticLaunch = isElastic(settings) || discover !== undefined;
   if (options.maxNp !== undefined && !isElasticLaunch)
     throw settingError(`${caller}: maxNp is for elastic jobs. Add minNp or discover, or remove it.`);
-  const processes = options.np ?? (isElasticLaunch ? options.minNp : undefined) ?? slotsOf(options);
-  if (!Number.isSafeInteger(processes) || processes < 1) {
+  const { givePlaces } = request;
+  const asked = options.np ?? (isElasticLaunch ? options.minNp : undefined);
+  const processes = asked ?? (givePlaces === undefined ? slotsOf(options) : undefined);
+  if (processes !== undefined && (!Number.isSafeInteger(processes) || processes < 1)) {
     throw settingError(`${caller}: np is ${processes}; expected an integer ≥ 1.`);
   }
   const launch: Omit<Launch, 'plan'> = {
@@ -76,6 +81,10 @@ export async function planLaunch(request: ProgramLaunch): Promise<PlannedLaunch>
     say,
     onLine,
   };
+  if (givePlaces !== undefined) {
+    const { signal } = options;
+    return planInPlaces(launch, isElasticLaunch, (wanted) => givePlaces({ ...wanted, signal }));
+  }
   if (isElasticLaunch) {
     const asked = typeof discover === 'function' ? discover : undefined;
     return { kind: 'elastic', launch: { ...launch, discover: asked } };

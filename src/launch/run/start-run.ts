@@ -13,6 +13,7 @@ import type { JobDashboard } from '../dashboard/job-dashboard.ts';
 import type { ElasticJob } from '../elastic/elastic-job.ts';
 import { Job } from '../job.ts';
 import { jobRequest, type Launch } from '../job-request.ts';
+import type { PlaceGiver } from '../places/place-giver.ts';
 import { encodeCall } from './call.ts';
 import { type Collection, collectElastic } from './collect-elastic.ts';
 import { aborted, failureOf, type RankOutcome, withoutResult } from './failures.ts';
@@ -39,12 +40,17 @@ interface RunJob {
   finish(): Promise<number>;
 }
 
-export async function startRun(target: unknown, options: RunOptions): Promise<unknown[]> {
+/** `givePlaces`: a cluster manager that gives the job its places. */
+export async function startRun(
+  target: unknown,
+  options: RunOptions,
+  givePlaces?: PlaceGiver,
+): Promise<unknown[]> {
   const { signal } = options;
   if (signal?.aborted) throw aborted(signal);
   const call = encodeCall(target, options.args ?? []);
   const remarks: string[] = [];
-  const { job, dashboard } = await startJob(options, remarks, titleOf(target));
+  const { job, dashboard } = await startJob(options, remarks, titleOf(target), givePlaces);
   const onAbort = () => job.interrupt('SIGTERM');
   signal?.addEventListener('abort', onAbort, { once: true });
   // The signal may have come while the job was starting.
@@ -71,7 +77,12 @@ interface Begun {
   readonly dashboard: JobDashboard | undefined;
 }
 
-async function startJob(options: RunOptions, remarks: string[], title: string): Promise<Begun> {
+async function startJob(
+  options: RunOptions,
+  remarks: string[],
+  title: string,
+  givePlaces: PlaceGiver | undefined,
+): Promise<Begun> {
   const say = (text: string) => {
     remarks.push(text);
     if (options.verbose === true) process.stderr.write(`horovod.run: ${text}\n`);
@@ -84,15 +95,18 @@ async function startJob(options: RunOptions, remarks: string[], title: string): 
     stderr: writerTo('stderr', options),
     say,
     onLine: lineListener(options.onOutput, warn),
+    givePlaces,
   });
   const { dashboard: wanted = false } = options;
   if (wanted === false) return { job: await startPlanned(planned), dashboard: undefined };
   const { startProgramDashboard } = await import('../dashboard/for-program.ts');
   const about = { title, caller: 'run' };
-  const { dashboard, launch } = await startProgramDashboard(
-    planned.launch,
-    wanted === true ? {} : wanted,
-    about,
+  const choice = wanted === true ? {} : wanted;
+  const { dashboard, launch } = await startProgramDashboard(planned.launch, choice, about).catch(
+    async (error) => {
+      await planned.launch.places?.close();
+      throw error;
+    },
   );
   try {
     warn(`Dashboard: ${dashboard.url}`);
@@ -105,7 +119,16 @@ async function startJob(options: RunOptions, remarks: string[], title: string): 
   }
 }
 
-async function startPlanned({ kind, launch }: PlannedLaunch): Promise<RunJob | ElasticJob> {
+async function startPlanned(planned: PlannedLaunch): Promise<RunJob | ElasticJob> {
+  try {
+    return await startAsPlanned(planned);
+  } catch (error) {
+    await planned.launch.places?.close();
+    throw error;
+  }
+}
+
+async function startAsPlanned({ kind, launch }: PlannedLaunch): Promise<RunJob | ElasticJob> {
   if (kind === 'elastic') {
     const { startElasticJob } = await import('../elastic/start.ts');
     return startElasticJob(launch);

@@ -3,21 +3,27 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { HorovodError } from '../../errors.ts';
-import { formatAddress, withoutLoopback } from '../../net/addresses.ts';
-import { loopbackId } from '../../net/machine.ts';
 import { packageVersion } from '../../settings/package.ts';
-import { environmentForOtherHosts } from '../agent/forwarded-environment.ts';
-import type { PrepareOrder } from '../agent/protocol.ts';
-import { nodeOptionsForRanks } from '../command.ts';
+import { AgentConnection } from '../agent/agent-connection.ts';
+import { prepareOrder } from '../agent/prepare-order.ts';
+import { protocolVersion } from '../agent/protocol.ts';
+import { RemoteRanks } from '../agent/remote-ranks.ts';
 import { HostProgress } from '../host-progress.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 import { nodeOf, type RemoteHosts } from '../job-request.ts';
 import type { HostsRequest } from '../open-hosts.ts';
 import type { HostRanks } from '../ranks/host-ranks.ts';
 import type { StartClock } from '../start-clock.ts';
-import { AgentConnection } from './agent-connection.ts';
-import { describeProblems, type HostProblem } from './host-problem.ts';
-import { RemoteRanks } from './remote-ranks.ts';
+import { describeProblems, type HostProblem, hostProblem, versionProblem } from './host-problem.ts';
+import { SshChannel } from './ssh-channel.ts';
+import type { SshOptions } from './ssh-command.ts';
+
+/** An agent, and how long the parts of its start took in milliseconds. */
+interface OpenAgent {
+  readonly agent: AgentConnection;
+  readonly shellMs: number;
+  readonly helloMs: number;
+}
 
 /** All hosts, by name, or an error that reports every one that cannot be used. */
 export async function openRemoteHosts(
@@ -43,10 +49,10 @@ export async function openRemoteHost(
   slotCount: number,
   onLost: (why: string) => void,
 ): Promise<HostRanks | HostProblem> {
-  const agent = await AgentConnection.open(agentOptions(request, name));
-  if (!(agent instanceof AgentConnection)) return agent;
-  request.explain(describeAgent(agent));
-  return remoteRanks(request, agent, slotCount, onLost);
+  const opened = await openAgent(request, name);
+  if (!('agent' in opened)) return opened;
+  request.explain(describeAgent(opened));
+  return remoteRanks(request, opened.agent, slotCount, onLost);
 }
 
 function remoteRanks(
@@ -55,45 +61,18 @@ function remoteRanks(
   slotCount: number,
   onLost?: (why: string) => void,
 ): RemoteRanks {
-  const { server, say, explain, watch } = request;
-  const { settings } = request.remote as RemoteHosts;
-  const { launcherAddress, loopback } = agent.hello;
-  // The address from which this host was logged into leads back here even through NAT. It is not used if the user has
-  // chosen interfaces, perhaps to keep the job off that network.
-  const seen =
-    launcherAddress === undefined || settings.networkInterfaces !== undefined
-      ? []
-      : [formatAddress({ host: launcherAddress, port: server.port })];
-  const addresses = [...new Set([...seen, ...server.addresses])];
-  const isHere = loopback === loopbackId();
-  const { execPath, execArgv } = nodeOf(request);
-  const order: PrepareOrder = {
-    jobId: request.jobId,
-    secret: request.secret.revealForEnvironment(),
-    hostname: agent.host,
-    slotCount,
-    words: request.command,
-    execPath,
-    execArgv: nodeOptionsForRanks(execArgv),
-    forwarded: environmentForOtherHosts(request.driverEnvironment, request.forwarding),
-    environment: request.environment,
-    rendezvousAddress: (isHere ? addresses : withoutLoopback(addresses)).join(','),
-    terminalColumns: request.terminalColumns,
-    pinCores: settings.pinCores,
-    pinGpus: settings.pinGpus,
-    graceMs: request.graceMs,
-    silenceMs: settings.peerTimeoutMs,
-    hangTimeoutMs: watch?.hangTimeoutMs,
-  };
+  const { say, explain, watch, secret } = request;
+  const order = { ...prepareOrder(request, agent, slotCount), secret: secret.revealForEnvironment() };
   return new RemoteRanks(agent, { order, say, explain, onLost, watch });
 }
 
-function agentOptions(request: HostsRequest, host: string): Parameters<typeof AgentConnection.open>[0] {
+async function openAgent(request: HostsRequest, host: string): Promise<OpenAgent | HostProblem> {
   const { guardian, driverEnvironment, remote } = request;
-  const { ssh, settings } = remote as RemoteHosts;
+  const { ssh, settings } = remote as RemoteHosts & { readonly ssh: SshOptions };
+  const { startTimeoutMs, peerTimeoutMs: silenceMs } = settings;
   const directory = process.cwd();
   const agentPath = fileURLToPath(new URL('../agent/main.js', import.meta.url));
-  return {
+  const channel = new SshChannel({
     host,
     ssh,
     guardian,
@@ -102,11 +81,21 @@ function agentOptions(request: HostsRequest, host: string): Parameters<typeof Ag
       node: nodeOf(request).execPath,
       agents: [agentPath, join(directory, 'node_modules/horovod/dist/launch/agent/main.js')],
     },
-    version: packageVersion(),
-    startTimeoutMs: settings.startTimeoutMs,
-    silenceMs: settings.peerTimeoutMs,
+    startTimeoutMs,
     environment: driverEnvironment,
-  };
+  });
+  const agent = await AgentConnection.open({ host, channel, startTimeoutMs, silenceMs });
+  if (!(agent instanceof AgentConnection)) {
+    const problem = hostProblem(channel.evidence(agent.kind === 'time up'));
+    channel.kill();
+    return problem;
+  }
+  const own = { version: packageVersion(), protocol: protocolVersion };
+  const mismatch = versionProblem(host, own, agent.hello);
+  if (mismatch === undefined)
+    return { agent, shellMs: channel.shellMs, helloMs: performance.now() - channel.startedAt };
+  await agent.close();
+  return mismatch;
 }
 
 async function connectAgents(
@@ -116,28 +105,24 @@ async function connectAgents(
   const { say, explain, clock } = request;
   const progress = new HostProgress(hosts, say);
   const outcomes = await Promise.all(
-    hosts.map((host) =>
-      AgentConnection.open(agentOptions(request, host)).finally(() => progress.answered(host)),
-    ),
+    hosts.map((host) => openAgent(request, host).finally(() => progress.answered(host))),
   ).finally(() => progress.end());
-  const agents = outcomes.filter((outcome) => outcome instanceof AgentConnection);
-  const problems = outcomes.filter(
-    (outcome): outcome is HostProblem => !(outcome instanceof AgentConnection),
-  );
+  const opened = outcomes.filter((outcome): outcome is OpenAgent => 'agent' in outcome);
+  const problems = outcomes.filter((outcome): outcome is HostProblem => !('agent' in outcome));
   if (problems.length > 0) {
-    await Promise.all(agents.map((agent) => agent.close()));
+    await Promise.all(opened.map(({ agent }) => agent.close()));
     throw new HorovodError('ERR_HVD_HOST', describeProblems(problems, outcomes.length));
   }
-  const slowest = agents.reduce((a, b) => (a.times.helloMs >= b.times.helloMs ? a : b));
-  clock.add('ssh', slowest.times.shellMs);
+  const slowest = opened.reduce((a, b) => (a.helloMs >= b.helloMs ? a : b));
+  clock.add('ssh', slowest.shellMs);
   clock.mark('hello');
-  for (const agent of agents) explain(describeAgent(agent));
-  return new Map(agents.map((agent) => [agent.host, agent]));
+  for (const each of opened) explain(describeAgent(each));
+  return new Map(opened.map(({ agent }) => [agent.host, agent]));
 }
 
-function describeAgent({ host, hello, times }: AgentConnection): string {
+function describeAgent({ agent: { host, hello }, shellMs, helloMs }: OpenAgent): string {
   return (
     `agent on ${host} (${hello.hostname}, pid ${hello.pid}, Node ${hello.node}): ` +
-    `ssh ${Math.round(times.shellMs)} ms, hello ${Math.round(times.helloMs - times.shellMs)} ms`
+    `ssh ${Math.round(shellMs)} ms, hello ${Math.round(helloMs - shellMs)} ms`
   );
 }

@@ -6,17 +6,19 @@ import { ProtocolError } from '../../net/frames.ts';
 import type { JobView } from '../../observe/status/job-view.ts';
 import type { RecordOrder } from '../../observe/timeline/record-order.ts';
 import type { JobNews } from '../../rendezvous/driver/job-news.ts';
-import type { PrepareOrder, Report, StreamName } from '../agent/protocol.ts';
 import { deferred } from '../deferred.ts';
 import { numberOf, type Slot } from '../hosts/plan-slots.ts';
 import type { HostRanks, RankEnding, RankTestament, StartedRank } from '../ranks/host-ranks.ts';
 import type { ProcessWatchOptions } from '../ranks/process-watch.ts';
 import type { AgentConnection } from './agent-connection.ts';
+import type { PrepareOrder, Report, StreamName } from './protocol.ts';
 
 export interface RemoteRanksOptions {
   readonly order: PrepareOrder;
   /** The connection is lost. The ends of its ranks follow. */
   readonly onLost?: ((why: string) => void) | undefined;
+  /** Its place is taken away: its ranks end, and it takes no others. */
+  readonly onLeaving?: (() => void) | undefined;
   readonly watch?: ProcessWatchOptions | undefined;
   /** Prints a message of the agent. */
   readonly say: (text: string) => void;
@@ -31,6 +33,7 @@ export class RemoteRanks implements HostRanks {
   #view: JobView | undefined;
   #lost: string | undefined;
   #refusal: string | undefined;
+  #leaving: string | undefined;
 
   constructor(agent: AgentConnection, options: RemoteRanksOptions) {
     this.#agent = agent;
@@ -112,7 +115,15 @@ export class RemoteRanks implements HostRanks {
         this.#rank(report.rank).testament = report.testament;
         return;
       case 'ended':
-        this.#rank(report.rank).end({ end: report.end, spawnError: report.spawnError });
+        this.#rank(report.rank).end({
+          end: report.end,
+          spawnError: report.spawnError,
+          lost: this.#leaving,
+        });
+        return;
+      case 'leaving':
+        this.#leaving = report.why;
+        this.#options.onLeaving?.();
         return;
       case 'cleared':
         this.#rank(report.rank).clear();
