@@ -29,6 +29,8 @@ export interface TestServiceOptions {
   readonly forgetAfterMs?: number;
   /** HOROVOD_… of the workers. */
   readonly environment?: Readonly<Record<string, string>>;
+  /** Default: trainers copy batches from the memory of workers, where the addon is there. */
+  readonly sharesMemory?: boolean;
 }
 
 export interface TrainerOptions {
@@ -161,7 +163,7 @@ export class TestService {
       depth,
       gather,
       openHost: (job, consumer) => {
-        const { timeoutMs = 10_000, silenceMs, isEncrypted = false } = this.#options;
+        const { timeoutMs = 10_000, silenceMs, isEncrypted = false, sharesMemory = true } = this.#options;
         const host = new InlineHost({
           identity: { secret, jobId: 'test' },
           isEncrypted,
@@ -171,6 +173,7 @@ export class TestService {
           consumer,
           timeoutMs,
           maxBatchBytes: 2 ** 24,
+          sharing: sharesMemory ? {} : undefined,
           silenceMs,
         });
         this.hosts.push(host);

@@ -26,3 +26,11 @@ export function slow(value: number): number {
 export function wideRow(value: number): { row: Tensor; id: Tensor } {
   return { row: tensor(new Uint8Array(8192).fill(value % 251)), id: tensor(Int32Array.of(value), []) };
 }
+
+let calls = 0;
+
+/** Its results depend on how often it was called. */
+export function remembers(value: number): { x: number; id: number } {
+  calls += 1;
+  return { x: calls, id: value };
+}

@@ -11,6 +11,7 @@
 #include "../reduce/reduce.h"
 #include "cross-transport-object.h"
 #include "lossy-functions.h"
+#include "peer-arena-functions.h"
 #include "record-functions.h"
 #include "tensor-exchange.h"
 
@@ -67,7 +68,7 @@ napi_value stop_at_touch(napi_env env, napi_callback_info info) {
 }
 
 // Increased whenever the exports change; src/transport/native/addon.ts has the same number.
-constexpr int interface_version = 9;
+constexpr int interface_version = 10;
 
 // openArena() → arena
 napi_value open_arena(napi_env env, napi_callback_info) {
@@ -217,6 +218,7 @@ NAPI_MODULE_INIT() {
   set_function(env, exports, "useInstructionSet", use_instruction_set, nullptr);
   add_lossy_functions(env, exports);
   add_record_functions(env, exports);
+  add_peer_arena_functions(env, exports);
   add_tensor_exchange(env, exports);
   if (add_cross_transport) add_cross_transport(env, exports);
   napi_value value;

@@ -19,7 +19,7 @@ import {
 await run(workerData as ComputeThreadData);
 
 async function run(data: ComputeThreadData): Promise<void> {
-  const { source, columns, seed, main, reader } = data;
+  const { source, columns, seed, checksRepeats, main, reader } = data;
   const counter = new Int32Array(data.counter);
   const ask = (done: number | undefined) => reader.postMessage({ done } satisfies ComputeRequest);
 
@@ -38,6 +38,7 @@ async function run(data: ComputeThreadData): Promise<void> {
       functions,
       seed,
       allocate,
+      checksRepeats,
     });
   } catch (error) {
     report(main, counter, { type: 'failed', number: undefined, error: plainError(error) });

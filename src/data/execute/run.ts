@@ -168,11 +168,7 @@ export async function openRun(request: RunRequest): Promise<Run> {
   const local = await stagesOf(request, from, isGrouped ? plan.batchAt : plan.stages.length);
   const afterBatch = isGrouped ? await stagesOf(request, plan.batchAt + 1, plan.stages.length) : undefined;
   const cache = isCached ? request.cache.open(readerOf(request, order, true)) : undefined;
-  const { batchAt } = plan;
-  const memory = new BatchMemory(
-    batchAt >= 0 && !plan.stages.some((stage, place) => place > batchAt && 'fn' in stage),
-    batchAt === 0,
-  );
+  const memory = new BatchMemory(ownsBatches(plan), plan.batchAt === 0);
   const opened = await openFeed(request, order, memory);
   const endWatch = meter.begin(request.watch, adviceFor(request));
   const feed = alsoClosing(opened, () => {
@@ -183,6 +179,13 @@ export async function openRun(request: RunRequest): Promise<Run> {
   const stages = { local, afterBatch, beforeCache };
   const options = { steps, feed, ...stages, cache, meter, memoryBytes, cursor, onTaken, onDamaged };
   return { iteration: new Iteration(options), feed, release: (batch) => memory.release(batch) };
+}
+
+/** Nothing in the pipeline can keep a batch: neither a function that gets it, nor a cache. */
+export function ownsBatches({ stages, batchAt }: Plan): boolean {
+  return (
+    batchAt >= 0 && !stages.some((stage, at) => at > batchAt && ('fn' in stage || stage.node === 'cache'))
+  );
 }
 
 /** How the pipeline runs, for advice on its stages. */
@@ -240,6 +243,7 @@ export async function openFeed(
     seed: plan.seed,
     // Records without batches share memory, which nobody gives back.
     allocate: plan.batch === undefined ? allocatePlain : memory.allocate,
+    checksRepeats: request.settings.dataCheck,
   });
   return new InlineFeed(readerOf(request, order, false), computing);
 }
@@ -278,7 +282,14 @@ async function startThreads(
       fileSettings: fileSystems.settings,
       registrations: fileSystems.registrations,
     },
-    compute: { source, stages, columns, known: files[0]?.columns, seed },
+    compute: {
+      source,
+      stages,
+      columns,
+      known: files[0]?.columns,
+      seed,
+      checksRepeats: settings.dataCheck,
+    },
   });
 }
 

@@ -20,6 +20,8 @@ export interface SharedRunRequest {
   readonly settings: Settings;
   readonly fileSystems: Files;
   readonly cache: CacheStore;
+  /** Memory for batches. Default: ordinary memory. */
+  readonly allocate?: ((bytes: number) => ArrayBuffer) | undefined;
 }
 
 export interface PartRequest {
@@ -67,7 +69,7 @@ export class SharedRun {
       afterBatch: isGrouped ? await stagesOf(opening, plan.batchAt + 1, plan.stages.length) : undefined,
     };
     const cache = cacheAt >= 0 ? request.cache.open(readerOf(opening, order, true)) : undefined;
-    const feed = await openFeed(opening, order, { allocate: allocatePlain });
+    const feed = await openFeed(opening, order, { allocate: request.allocate ?? allocatePlain });
     return new SharedRun(request, new SharedFeed(feed), stages, cache);
   }
 

@@ -10,6 +10,7 @@ import { keyOf, randomFractions } from '../order/random.ts';
 import { describeReference, type ElementFunction, isReference } from '../plan/function-reference.ts';
 import type { ArrayColumn, FunctionNode, StageNode } from '../plan/nodes.ts';
 import { BusyTimes, type StageTimes } from './busy-times.ts';
+import { computeTwice, isComputedTwice } from './compute-twice.ts';
 import { isPromise, type Steps } from './maybe-async.ts';
 import { RecordCopies } from './record-copies.ts';
 import { type Allocate, arrayFor, stackElements } from './stack.ts';
@@ -32,6 +33,8 @@ export interface StagesOptions {
   readonly functions: readonly (ElementFunction | undefined)[];
   readonly seed: number;
   readonly allocate: Allocate;
+  /** HOROVOD_DATA_CHECK. Default: false. */
+  readonly checksRepeats?: boolean | undefined;
 }
 
 /** A value on its way, with the row of the item it comes from. */
@@ -55,7 +58,14 @@ export class Stages {
     this.#options = options;
   }
 
-  *compute(read: ReadItem): Steps<Computed> {
+  compute(read: ReadItem): Steps<Computed> {
+    const { checksRepeats, seed, stages } = this.#options;
+    if (checksRepeats !== true || !isComputedTwice(seed, read)) return this.#compute(read);
+    const functions = stages.filter((stage) => 'fn' in stage).map(nameOfStage);
+    return computeTwice((each) => this.#compute(each), read, functions);
+  }
+
+  *#compute(read: ReadItem): Steps<Computed> {
     const { stages, rows, allocate } = this.#options;
     const startedAt = performance.now();
     const place = { epoch: read.item.epoch, positions: read.item.positions, origins: read.origins };

@@ -34,6 +34,7 @@ export interface ComputeThreadData {
   /** What the index says of columns. */
   readonly known: unknown;
   readonly seed: number;
+  readonly checksRepeats: boolean;
   readonly main: MessagePort;
   readonly reader: MessagePort;
   readonly counter: SharedArrayBuffer;

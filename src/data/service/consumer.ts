@@ -5,19 +5,19 @@
 import { HorovodError } from '../../errors.ts';
 import type { Identity } from '../../net/handshake.ts';
 import { inSeconds } from '../../net/wait.ts';
+import type { NativeSearch } from '../../transport/native/load.ts';
 import { BufferPool } from '../execute/buffer-pool.ts';
 import { errorOf, plainError } from '../execute/thread-messages.ts';
 import type { ValueLayout } from './batch-bytes.ts';
 import type { ConsumerEvent, ConsumerOrder } from './consumer-messages.ts';
 import { dispatcherChannel } from './dispatcher.ts';
-import { nameOf } from './job.ts';
 import type { BatchId, Cut, LedgerEvent } from './ledger-state.ts';
 import { dialLink, type Link } from './link.ts';
 import type { JobRequest, Message, ToConsumer, WireReport, WorkerPlace } from './messages.ts';
 import { including, type Ranges } from './ranges.ts';
 import type { DispatcherSource } from './service-parts.ts';
 import { TrainerWaits } from './trainer-waits.ts';
-import { workerChannel } from './worker.ts';
+import { WorkerConnections } from './worker-connections.ts';
 
 export interface ConsumerOptions {
   readonly identity: Identity;
@@ -29,6 +29,8 @@ export interface ConsumerOptions {
   /** For a dispatcher or a worker that is not there. */
   readonly timeoutMs: number;
   readonly maxBatchBytes: number;
+  /** With which addon batches are copied from the memory of workers on this host. Undefined: they all come over connections. */
+  readonly sharing: NativeSearch | undefined;
   readonly silenceMs?: number | undefined;
   /** Opens a compute worker here, instead of failing, when there has been none for the timeout. */
   readonly work?: (() => void) | undefined;
@@ -46,18 +48,10 @@ interface Held {
 
 type Arrival = Omit<Held, 'isGranted'> & { readonly era: number };
 
-interface WorkerConnection {
-  readonly place: WorkerPlace;
-  readonly controller: AbortController;
-  link: Link | undefined;
-}
-
-const redialMs = 200;
-
 export class Consumer {
   readonly #options: ConsumerOptions;
   readonly #closing = new AbortController();
-  readonly #workers = new Map<string, WorkerConnection>();
+  readonly #workers: WorkerConnections;
   #dispatcher: Link | undefined;
   #job: string | undefined;
   #request: JobRequest;
@@ -85,6 +79,12 @@ export class Consumer {
     this.#options = options;
     this.#request = options.request;
     this.#memory = new BufferPool((bytes) => new ArrayBuffer(bytes), options.request.depth + 1);
+    this.#workers = new WorkerConnections({
+      ...options,
+      allocate: (bytes) => this.#memory.take(bytes),
+      onBatch: ({ id, era, round, value }, payload) => this.#arrive({ id, era, round, value, payload }),
+      onFailed: (error) => this.#fail(error),
+    });
     void this.#run();
   }
 
@@ -128,7 +128,7 @@ export class Consumer {
     const error = new HorovodError('ERR_HVD_DATA_SERVICE', 'closed');
     this.#isOver = true;
     this.#dispatcher?.fail(error);
-    for (const { link } of this.#workers.values()) link?.fail(error);
+    this.#workers.fail(error);
     this.#end();
   }
 
@@ -138,11 +138,7 @@ export class Consumer {
     this.#waits.close();
     this.#closing.abort();
     this.#dispatcher?.close();
-    for (const { controller, link } of this.#workers.values()) {
-      controller.abort();
-      link?.close();
-    }
-    this.#workers.clear();
+    this.#workers.close();
     this.#ring.clear();
   }
 
@@ -187,6 +183,7 @@ export class Consumer {
         this.#lastLoss = error.detail;
         this.#dispatcher = undefined;
         this.#job = undefined;
+        this.#workers.introduce(undefined);
       }
     } catch (error) {
       if (!this.#isOver) this.#fail(error);
@@ -208,7 +205,7 @@ export class Consumer {
         if (this.#restoring !== undefined) this.#tell({ ...this.#restoring, consumer: 0 });
         for (const { id, isGranted } of this.#ring.values()) if (!isGranted) this.#claim(id);
         this.#sendMark();
-        if (isNew) for (const each of this.#workers.values()) this.#introduce(each);
+        if (isNew) this.#workers.introduce(message.job);
         return;
       }
       case 'workers':
@@ -366,20 +363,7 @@ export class Consumer {
 
   #setWorkers(places: readonly WorkerPlace[], lastLoss: string): void {
     if (lastLoss !== '') this.#lastLoss = lastLoss;
-    const known = new Set(places.map(({ token }) => token));
-    for (const [token, each] of this.#workers) {
-      if (known.has(token)) continue;
-      // What it has sent may still arrive.
-      each.controller.abort();
-      this.#workers.delete(token);
-      setTimeout(() => each.link?.close(), redialMs).unref();
-    }
-    for (const place of places) {
-      if (this.#workers.has(place.token)) continue;
-      const connection = { place, controller: new AbortController(), link: undefined };
-      this.#workers.set(place.token, connection);
-      void this.#connect(connection);
-    }
+    this.#workers.set(places);
     clearTimeout(this.#waiting);
     if (places.length > 0) {
       this.#post({ kind: 'state', text: `for a batch of ${places.length} compute workers` });
@@ -401,62 +385,6 @@ export class Consumer {
         ),
       );
     }, timeoutMs);
-  }
-
-  async #connect(connection: WorkerConnection): Promise<void> {
-    const { identity, isEncrypted, consumer, timeoutMs, maxBatchBytes, silenceMs } = this.#options;
-    const { place, controller } = connection;
-    const { signal } = controller;
-    while (!signal.aborted) {
-      let onLost: () => void = () => {};
-      const ended = new Promise<void>((resolve) => {
-        onLost = resolve;
-      });
-      try {
-        connection.link = await dialLink(
-          {
-            identity,
-            from: consumer,
-            to: 0,
-            channel: workerChannel(place.token, isEncrypted),
-            addresses: place.addresses,
-            timeoutMs,
-            signal,
-          },
-          {
-            name: nameOf(place),
-            isEncrypted,
-            maxPayloadBytes: maxBatchBytes,
-            silenceMs,
-            allocate: (bytes) => this.#memory.take(bytes),
-            onMessage: (message, payload) => {
-              if (message.kind !== 'batch') return;
-              const { id, era, round, value } = message;
-              this.#arrive({ id, era, round, value, payload });
-            },
-            onLost: (error) => {
-              connection.link = undefined;
-              // Tampered, or too large: it would be so again.
-              const isOfLink = error.code === 'ERR_HVD_TAMPERED' || /there is room for/.test(error.detail);
-              if (isOfLink) this.#fail(error);
-              onLost();
-            },
-          },
-        );
-      } catch (error) {
-        // The dispatcher reaches it, and this trainer does not.
-        if (!signal.aborted) this.#fail(error);
-        return;
-      }
-      this.#introduce(connection);
-      await ended;
-      if (!signal.aborted) await new Promise((resolve) => setTimeout(resolve, redialMs));
-    }
-  }
-
-  #introduce({ link }: WorkerConnection): void {
-    if (this.#job !== undefined)
-      link?.send({ kind: 'receive', job: this.#job, consumer: this.#options.consumer });
   }
 
   #post(event: ConsumerEvent): void {

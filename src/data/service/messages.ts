@@ -5,6 +5,7 @@
 import { ProtocolError } from '../../net/frames.ts';
 import type { PlainError } from '../execute/thread-messages.ts';
 import type { Json } from '../plan/function-reference.ts';
+import type { ArenaPieces, ArenaPlace } from './batch-arena.ts';
 import type { ValueLayout } from './batch-bytes.ts';
 import type { JobPlan } from './job-plan.ts';
 import type { Layout } from './layout.ts';
@@ -106,7 +107,12 @@ export type Message =
   /** How much of its time the loop waits, from 0 to 1; null: it does not run. */
   | { readonly kind: 'starved'; readonly share: number | null }
   // Consumer and worker
-  | { readonly kind: 'receive'; readonly job: string; readonly consumer: number }
+  /** `shares`: it would copy batches from the worker's memory. */
+  | { readonly kind: 'receive'; readonly job: string; readonly consumer: number; readonly shares: boolean }
+  | { readonly kind: 'arena'; readonly place: ArenaPlace }
+  | { readonly kind: 'arena-opened'; readonly id: number; readonly isOpen: boolean }
+  /** A batch that was shared may be written over. */
+  | { readonly kind: 'copied'; readonly number: number }
   | {
       readonly kind: 'batch';
       readonly id: BatchId;
@@ -114,6 +120,8 @@ export type Message =
       readonly round: number | null;
       /** Undefined: nothing is left of the batch, its records are damaged. */
       readonly value?: ValueLayout;
+      /** Where its payload lies in the worker's arena; else it follows this message, if there is any. */
+      readonly shared?: { readonly number: number; readonly pieces: ArenaPieces };
     };
 
 type Kind = Message['kind'];
@@ -145,6 +153,7 @@ const shaped =
 const isId = shaped({ epoch: isWhole, group: isWhole, ordinal: isWhole });
 const isCut = shaped({ epoch: isWhole, done: listOf(areRanges) });
 const isLayout = shaped({ lanes: isWhole, groups: isWhole, isByLane: isBoolean, copies: isWhole });
+const isPiece: Check = (value) => Array.isArray(value) && value.length === 2 && value.every(isWhole);
 const isError = shaped({ text: isText });
 const place = { number: isWhole, addresses: listOf(isText), token: isText, host: isText, pid: isWhole };
 const isPlan = shaped({ nodes: listOf(isObject), modules: isObject, project: isText, seed: isWhole });
@@ -217,8 +226,19 @@ const messages: Readonly<Record<Kind, Check>> = {
   answer: shaped({ message: isObject }),
   leave: () => true,
   starved: shaped({ share: orNull(isShare) }),
-  receive: shaped({ job: isText, consumer: isWhole }),
-  batch: shaped({ id: isId, era: isWhole, round: orNull(isWhole), value: optional(isObject) }),
+  receive: shaped({ job: isText, consumer: isWhole, shares: isBoolean }),
+  arena: shaped({
+    place: shaped({ pid: isWhole, descriptor: isWhole, id: isWhole, proofAt: isWhole, proof: isText }),
+  }),
+  'arena-opened': shaped({ id: isWhole, isOpen: isBoolean }),
+  copied: shaped({ number: isWhole }),
+  batch: shaped({
+    id: isId,
+    era: isWhole,
+    round: orNull(isWhole),
+    value: optional(isObject),
+    shared: optional(shaped({ number: isWhole, pieces: listOf(isPiece) })),
+  }),
 };
 
 /** Throws a ProtocolError for anything else. */

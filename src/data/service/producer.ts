@@ -13,7 +13,7 @@ import type { Iteration } from '../execute/iteration.ts';
 import { type CacheStore, MemoryCache } from '../execute/memory-cache.ts';
 import { partFiles } from '../execute/module-parts.ts';
 import { type IndexedFile, memoryFile } from '../execute/pieces.ts';
-import { orderOf } from '../execute/run.ts';
+import { orderOf, ownsBatches } from '../execute/run.ts';
 import { SharedRun } from '../execute/shared-run.ts';
 import { formatOf } from '../execute/source-formats.ts';
 import type { Cursor, Step } from '../execute/steps.ts';
@@ -44,6 +44,8 @@ export interface ProducerOptions {
   readonly workers: number;
   readonly settings: Settings;
   readonly fileSystems: Files;
+  /** Memory for batches. Default: ordinary memory. */
+  readonly allocate?: ((bytes: number) => ArrayBuffer) | undefined;
 }
 
 export interface LeaseWork {
@@ -127,6 +129,11 @@ export class Producer {
       ? Array.from({ length: copies }, () => [...new Array<null>(groups).fill(null), 0]).flat()
       : groupLengths(this.layout, this.#counted);
     this.index = fingerprintOfFiles(files).digests;
+  }
+
+  /** Nobody else keeps its batches: their memory may be used again. */
+  get ownsBatches(): boolean {
+    return ownsBatches(this.#plan);
   }
 
   /** The batches of a lease. Ends early without an error when the signal aborts. */
@@ -302,6 +309,7 @@ export class Producer {
         settings,
         fileSystems,
         cache: this.#cacheStore(),
+        allocate: this.#options.allocate,
       });
       this.#runs.set(copy, run);
       // Whoever waits for it gets the error.

@@ -32,6 +32,8 @@ export interface SendToDataServiceOptions {
   jobName?: string | undefined;
   /** What happens when all compute workers are lost, and none comes back within the timeout. 'local': the trainers do their work. Default: 'fail'. */
   whenLost?: 'fail' | 'local' | undefined;
+  /** 'auto': batches of compute workers on the same host go through memory. 'tcp': all of them over connections. Default: 'auto'. */
+  transport?: 'auto' | 'tcp' | undefined;
 }
 
 /** Where a dispatcher of the data service listens; `${address}` is host:port. */
@@ -62,6 +64,7 @@ const sendOptions = [
   'roundRobin',
   'jobName',
   'whenLost',
+  'transport',
 ] as const;
 
 /** Of sendToDataService(). */
@@ -70,8 +73,11 @@ export function sendRequest(config: TfDataServiceConfig, options: SendToDataServ
   checkConfig(config, call);
   checkNames(options, sendOptions, call);
   const { rank, size, processingMode, jobName = 'job', whenLost = 'fail' } = options;
+  const { transport = 'auto' } = options;
   if (whenLost !== 'fail' && whenLost !== 'local')
     throw invalid(call, `whenLost is 'fail' or 'local', not ${describe(whenLost)}`);
+  if (transport !== 'auto' && transport !== 'tcp')
+    throw invalid(call, `transport is 'auto' or 'tcp', not ${describe(transport)}`);
   const reuses = readFlag(options, 'reuseDataset', false, call);
   const isRoundRobin = readFlag(options, 'roundRobin', false, call);
   if (config.dispatcherSide === 'training') {
@@ -89,6 +95,7 @@ export function sendRequest(config: TfDataServiceConfig, options: SendToDataServ
     isRoundRobin,
     isParallel: checkedMode(processingMode, call) === 'parallel_epochs',
     worksWhenLost: whenLost === 'local',
+    sharesMemory: transport === 'auto',
   });
 }
 
@@ -119,9 +126,11 @@ function requestOf(
   place: TrainerPlace,
   choice: Pick<ServiceRequest, 'call' | 'jobName' | 'isRoundRobin' | 'isParallel'> & {
     readonly worksWhenLost?: boolean;
+    readonly sharesMemory?: boolean;
   },
 ): ServiceRequest {
   const settings = readSettings(processEnvironment());
+  const { native, nativePath } = settings;
   // With several dispatchers each trainer has one of its own, and with it a job.
   const jobName = config.dispatchers > 1 ? undefined : choice.jobName;
   return {
@@ -148,6 +157,7 @@ function requestOf(
         isEncrypted: settings.encrypt,
         worksWhenLost: choice.worksWhenLost === true,
         maxBatchBytes: settings.dataMemoryMb * 2 ** 20,
+        sharing: choice.sharesMemory === false ? undefined : { native, nativePath },
       }),
   };
 }

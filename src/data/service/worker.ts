@@ -18,6 +18,7 @@ import type { Message } from './messages.ts';
 import { Producer } from './producer.ts';
 import type { WorkerFigures } from './reports.ts';
 import type { DispatcherPlace } from './service-parts.ts';
+import { Payload, Sharing } from './sharing.ts';
 
 export interface WorkerOptions {
   readonly identity: Identity;
@@ -42,7 +43,7 @@ interface Made {
   readonly id: { readonly epoch: number; readonly group: number; readonly ordinal: number };
   readonly lease: number;
   readonly value: ValueLayout | undefined;
-  readonly payload: readonly Uint8Array[];
+  readonly payload: Payload;
   /** To whom it is to be sent. */
   order: Extract<LedgerMessage, { kind: 'send' }> | undefined;
   isSent: boolean;
@@ -77,6 +78,7 @@ export class Worker {
   #madeBytes = 0;
   /** Of jobs that have ended. */
   readonly #pastTimes = new BusyTimes();
+  readonly #sharing: Sharing;
 
   static async open(options: WorkerOptions): Promise<Worker> {
     const token = randomBytes(12).toString('hex');
@@ -100,6 +102,13 @@ export class Worker {
     this.#options = options;
     this.#listener = listener;
     this.#token = token;
+    const { native, nativePath } = options.settings;
+    this.#sharing = new Sharing({ native, nativePath });
+  }
+
+  /** How many trainers on this host have copied or copy from its memory. */
+  get sharedBatches(): number {
+    return this.#sharing.count;
   }
 
   get addresses(): string[] {
@@ -117,7 +126,7 @@ export class Worker {
       // How full its memory is.
       share: Math.min(
         1,
-        held.reduce((sum, { payload }) => sum + bytesOf(payload), 0) / this.#options.memoryBytes,
+        held.reduce((sum, { payload }) => sum + payload.bytes, 0) / this.#options.memoryBytes,
       ),
       busy: this.#busyTimes(jobs).read(),
     };
@@ -185,6 +194,8 @@ export class Worker {
       silenceMs,
       onMessage: (message) => {
         if (message.kind === 'receive') this.#addConsumer(link, message);
+        else if (message.kind === 'arena-opened') this.#sharing.opened(link, message);
+        else if (message.kind === 'copied') this.#sharing.copied(link, message.number);
         else link.fail(new HorovodError('ERR_HVD_DATA_SERVICE', `${link.name} sent "${message.kind}".`));
       },
       onLost: () => this.#loseConsumer(link),
@@ -200,6 +211,7 @@ export class Worker {
     for (const link of this.#links) link.close();
     await this.#listener.close();
     for (const job of [...this.#jobs.values()]) await this.#forget(job);
+    this.#sharing.close();
   }
 
   /** For tests: as if the process had been killed. */
@@ -261,6 +273,7 @@ export class Worker {
         workers,
         settings,
         fileSystems,
+        allocate: this.#sharing.allocate,
       });
       if (job.isOver) {
         await producer.close();
@@ -287,11 +300,11 @@ export class Worker {
             job.leases.delete(lease);
           }
         if (order.lease !== null) return;
-        job.made.clear();
+        this.#dropAll(job);
         job.producer?.forget();
         return;
       case 'release':
-        job.made.delete(madeKey(order.lease, order.id));
+        this.#drop(job, madeKey(order.lease, order.id));
         return;
       case 'send': {
         const made = job.made.get(madeKey(order.lease, order.id));
@@ -321,7 +334,7 @@ export class Worker {
         }
         const id = { epoch, group, ordinal: product.ordinal };
         const encoded = product.value === undefined ? undefined : encodeValue(product.value);
-        const payload = encoded?.payload ?? [];
+        const payload = new Payload(encoded?.payload ?? [], producer.ownsBatches);
         job.made.set(madeKey(lease, id), {
           id,
           lease,
@@ -330,7 +343,7 @@ export class Worker {
           order: undefined,
           isSent: false,
         });
-        this.#count(job, bytesOf(payload));
+        this.#count(job, payload.bytes);
         const { behind } = product as { behind?: unknown };
         this.#tell(job, { kind: 'made', worker: 0, lease, id, ...(behind === undefined ? {} : { behind }) });
       }
@@ -362,10 +375,34 @@ export class Worker {
     if (link === undefined) return;
     made.isSent = true;
     const { era, round } = order;
-    link.send({ kind: 'batch', id, era, round, ...(value === undefined ? {} : { value }) }, payload);
+    const message = { kind: 'batch', id, era, round, ...(value === undefined ? {} : { value }) } as const;
+    const shared = this.#sharing.share(link, payload);
+    if (shared !== undefined) {
+      link.send({ ...message, shared });
+      return;
+    }
+    payload.goesOverConnection();
+    link.send(message, payload.pieces);
   }
 
-  #addConsumer(link: Link, { job: id, consumer }: { job: string; consumer: number }): void {
+  /** The dispatcher says that nobody needs it any more. */
+  #drop(job: WorkerJob, key: string): void {
+    const made = job.made.get(key);
+    if (made === undefined) return;
+    job.made.delete(key);
+    made.payload.done();
+    this.#sharing.free(made.payload);
+  }
+
+  #dropAll(job: WorkerJob): void {
+    for (const key of [...job.made.keys()]) this.#drop(job, key);
+  }
+
+  #addConsumer(
+    link: Link,
+    { job: id, consumer, shares }: { job: string; consumer: number; shares: boolean },
+  ): void {
+    if (shares) this.#sharing.offerTo(link);
     const job = this.#jobs.get(id);
     if (job === undefined) {
       this.#early.set(link, { job: id, consumer });
@@ -374,15 +411,21 @@ export class Worker {
     const before = job.consumers.get(consumer);
     job.consumers.set(consumer, link);
     if (before !== undefined && before !== link) {
-      before.close();
-      this.#links.delete(before);
+      this.#closeLink(before);
       this.#giveBack(job, consumer);
     }
     for (const made of job.made.values()) if (made.order?.consumer === consumer) this.#send(job, made);
   }
 
+  #closeLink(link: Link): void {
+    link.close();
+    this.#links.delete(link);
+    this.#sharing.lose(link);
+  }
+
   #loseConsumer(link: Link): void {
     this.#links.delete(link);
+    this.#sharing.lose(link);
     this.#early.delete(link);
     for (const job of this.#jobs.values())
       for (const [consumer, each] of job.consumers) {
@@ -411,11 +454,8 @@ export class Worker {
     job.isOver = true;
     this.#jobs.delete(job.id);
     for (const controller of job.leases.values()) controller.abort();
-    job.made.clear();
-    for (const link of job.consumers.values()) {
-      link.close();
-      this.#links.delete(link);
-    }
+    this.#dropAll(job);
+    for (const link of job.consumers.values()) this.#closeLink(link);
     if (job.producer === undefined) return;
     this.#pastTimes.addAll(job.producer.busyTimes().read());
     await job.producer.close();
@@ -431,8 +471,4 @@ export class Worker {
 
 function madeKey(lease: number, id: { readonly group: number; readonly ordinal: number }): string {
   return `${lease} ${keyOf(id)}`;
-}
-
-function bytesOf(payload: readonly Uint8Array[]): number {
-  return payload.reduce((sum, { byteLength }) => sum + byteLength, 0);
 }

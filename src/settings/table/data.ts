@@ -2,7 +2,7 @@
 
 import { resolve } from 'node:path';
 import type { JobSecret } from '../job-secret.ts';
-import { anyText, integer, secretKey } from '../kinds.ts';
+import { anyText, boolean, integer, secretKey } from '../kinds.ts';
 import { inGroup, type SettingsOf } from '../setting.ts';
 
 export interface DataSettings {
@@ -10,6 +10,7 @@ export interface DataSettings {
   readonly dataThreads: number | undefined;
   readonly dataMemoryMb: number;
   readonly dataCache: string | undefined;
+  readonly dataCheck: boolean;
   /** Of a data service; undefined: its config file has it. */
   readonly dataServiceKey: JobSecret | undefined;
 }
@@ -35,6 +36,12 @@ export const dataSettings: SettingsOf<DataSettings> = inGroup('Files', {
     kind: anyText,
     defaultText: 'beside the data',
     text: 'Folder for the indexes of data files (where their records are). By default they are written beside the files, if that is possible.',
+  },
+  dataCheck: {
+    env: 'HOROVOD_DATA_CHECK',
+    kind: boolean,
+    default: false,
+    text: 'Computes one batch in a hundred twice and compares the results, to find functions of a pipeline that give other results when a batch is made again. For debugging.',
   },
   dataServiceKey: {
     env: 'HOROVOD_DATA_SERVICE_KEY',

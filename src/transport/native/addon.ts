@@ -4,12 +4,15 @@ import type { CompressionKernels } from '../../tensor/compression/kernels.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
 
 /** Increased whenever the addon's exports change; native/src/node/addon.cc has the same number. */
-export const interfaceVersion = 9;
+export const interfaceVersion = 10;
 
 /** A mapped control block with this process's life word. */
 export type NativeControl = { readonly brand: 'control' };
 /** Memory that alloc() hands out. */
 export type NativeArena = { readonly brand: 'arena' };
+
+/** The arena of another process on this host. */
+export type NativePeerArena = { readonly brand: 'peer arena' };
 
 /** What a member offers to the others before a cross transport opens. */
 export type NativeCrossTransportOffer = { readonly brand: 'cross transport offer' };
@@ -48,6 +51,16 @@ export interface NativeAddon {
   alloc(arena: NativeArena, bytes: number): ArrayBuffer | undefined | null;
   /** Moves the pages of this memory into the arena; false if that is impossible. Whole pages, which must not be freed. */
   adopt(arena: NativeArena, memory: ArrayBuffer): boolean;
+  /** The descriptor of its file in this process, and a number that tells it from other arenas of this machine. */
+  arenaFile(arena: NativeArena): [descriptor: number, id: number];
+  /** Where the array lies in the file; −1: not in this arena. */
+  arenaOffset(arena: NativeArena, array: Uint8Array): number;
+  /** Opens nothing yet. */
+  openPeerArena(pid: number, descriptor: number, id: number): NativePeerArena;
+  /** False: that part of the arena cannot be reached; it is of another user or machine, or its process is gone. */
+  copyFromPeer(peer: NativePeerArena, offset: number, target: Uint8Array): boolean;
+  /** Twice is fine. */
+  closePeerArena(peer: NativePeerArena): void;
   /** A group of members on this host. */
   openGroup(options: NativeGroupOptions): NativeGroup;
   /** A group whose members are connected by sockets; if hierarchical, those of one host by shared memory as well. */

@@ -1,10 +1,13 @@
 // Batches of the core as tensors of TensorFlow.js, which has fewer dtypes: integers become int32, floats float32, byte strings and
-// texts string tensors. The values of a batch belong to nobody else, so a backend that keeps the array (cpu, tfjs-node) may.
+// texts string tensors. wasm gets them in its heap, with one copy. The values of a batch belong to nobody else, so a backend that keeps
+// the array (cpu, tfjs-node) may.
 
 import * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../../errors.ts';
+import type { TypedArray } from '../../../tensor/dtype.ts';
 import { widen } from '../../../tensor/half-float.ts';
 import type { Tensor } from '../../../tensor/tensor.ts';
+import { blankTensor, liveView, makeTensor } from '../tensor-access.ts';
 
 /** What tensors() makes of a value. */
 export type Materialised<T> = T extends Tensor | readonly string[] | readonly Uint8Array[]
@@ -36,11 +39,17 @@ export function materialise(value: unknown): tf.TensorContainer {
   }
 }
 
-/** The columns of a batch that materialise() has converted into arrays of their own. A backend may keep the arrays of the others. */
+/**
+ * The columns of a batch whose values materialise() has copied: into the heap of wasm, or into arrays of their own. Other backends
+ * may keep the arrays of the others.
+ */
 export function copiedColumns(batch: unknown): Record<string, unknown> {
   if (!isPlainObject(batch)) return {};
+  const isHeap = tf.getBackend() === 'wasm';
   return Object.fromEntries(
-    Object.entries(batch).filter(([, each]) => isCoreTensor(each) && !keptAsTheyAre.has(each.dtype)),
+    Object.entries(batch).filter(
+      ([, each]) => isCoreTensor(each) && (isHeap || !keptAsTheyAre.has(each.dtype)),
+    ),
   );
 }
 
@@ -57,29 +66,40 @@ function tensorOf(value: unknown, name: string): tf.Tensor | undefined {
   return undefined;
 }
 
-// new Int32Array(data), not Int32Array.from(data): that goes through a list of numbers, which takes much longer.
 function fromCore({ data, shape, dtype }: Tensor, name: string): tf.Tensor {
-  const dimensions = [...shape];
   switch (dtype) {
     case 'float32':
-      return tf.tensor(data as Float32Array, dimensions, 'float32');
-    case 'int32':
-      return tf.tensor(data as Int32Array, dimensions, 'int32');
-    case 'bool':
-      return tf.tensor(data as Uint8Array, dimensions, 'bool');
     case 'float64':
-      return tf.tensor(new Float32Array(data as Float64Array), dimensions, 'float32');
+      return filled(data, shape, 'float32', Float32Array);
+    case 'bool':
+      return filled(data, shape, 'bool', Uint8Array);
     case 'float16':
     case 'bfloat16': {
       const wide = new Float32Array(data.length);
       widen(dtype, data as Uint16Array, wide);
-      return tf.tensor(wide, dimensions, 'float32');
+      return filled(wide, shape, 'float32', Float32Array);
     }
     case 'int64':
-      return tf.tensor(narrowIntegers(data as BigInt64Array, name), dimensions, 'int32');
+      return filled(narrowIntegers(data as BigInt64Array, name), shape, 'int32', Int32Array);
     default:
-      return tf.tensor(new Int32Array(data as Uint8Array), dimensions, 'int32');
+      return filled(data, shape, 'int32', Int32Array);
   }
+}
+
+/** Converted straight into the heap of wasm; on other backends into an array, unless it is one of this kind. */
+function filled(
+  data: TypedArray,
+  shape: readonly number[],
+  dtype: 'float32' | 'int32' | 'bool',
+  Kind: Float32ArrayConstructor | Int32ArrayConstructor | Uint8ArrayConstructor,
+): tf.Tensor {
+  const blank = blankTensor([...shape], dtype);
+  if (blank === undefined) {
+    // new Kind(data), not Kind.from(data): that goes through a list of numbers, which takes much longer.
+    return makeTensor(data instanceof Kind ? data : new Kind(data as Uint8Array), shape, dtype);
+  }
+  (liveView(blank) as Float32Array).set(data as Uint8Array);
+  return blank;
 }
 
 function narrowIntegers(data: BigInt64Array, name: string): Int32Array {
