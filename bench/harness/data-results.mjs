@@ -142,7 +142,7 @@ export function dataNotes({ results, service, checked, options, idleness, isPinn
     `Checksums: ${crc32c}. *By processor time* is the same ratio with the processor time of both sides in place of the time that passed: other programs on the machine change it less.`,
     'Records are taken in batches on both sides, which are given back. *One by one* is a loop over single records, each with memory of its own, against the same batches of the peer. The rows *codec alone* leave out the order of samples and new memory for each batch.',
     'For 10 times `tfrecord-stream` with its addon, checksums would have to be computed faster than the instruction of the processor does it.',
-    'Trainer and compute workers of one host use a connection as those of several do; no memory is shared.',
+    'Batches of 16 MiB: the compute worker copies each into the memory that it shares, because the function of this pipeline makes them elsewhere; the trainer copies them from there. The peer has them there already.',
   ];
   if (checked.length > 0) {
     const records = checked.reduce((sum, file) => sum + file.records, 0);

@@ -8,12 +8,16 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Contestant, pinned, spreadOf } from './contestant.mjs';
 import { watchProcessor } from './machine.mjs';
+import { withBox } from './with-box.mjs';
 
 const bench = path.join(import.meta.dirname, '..');
 const command = path.join(bench, '../dist/cli/main.js');
 const trainer = path.join(bench, 'peers/data-service-trainer.mjs');
 const blockBytes = 2 ** 24;
 const startMs = 60_000;
+/** The address of host1 of a box, and the speed of the line between its hosts. */
+const firstHost = '10.77.0.1';
+const rate = '10gbit';
 /** Multiplications for each sample: about 10 ms for a batch of 128. */
 const turns = 60_000;
 export const workers = Math.min(2, os.availableParallelism());
@@ -29,6 +33,14 @@ export const serviceTopics = [
     name: 'batches of 16 MiB, over a connection (loopback)',
     peer: 'a plain TCP stream',
     limit: 'tcp',
+    transport: 'tcp',
+    target: 0.8,
+  },
+  {
+    name: 'batches of 16 MiB, between two hosts, 10 Gbit/s',
+    peer: 'a plain TCP stream',
+    limit: 'tcp',
+    hosts: 2,
     target: 0.8,
   },
   {
@@ -50,60 +62,118 @@ export async function measureService(topics, { folder, rounds, seconds, samples,
       continue;
     }
     const isBlocks = topic.limit !== undefined;
-    // Blocks are ready: no thread has to copy them. Else each worker has a core, and what it has by default.
-    const service = await Service.start(path.join(folder, 'compute.json'), isBlocks ? 1 : workers, {
-      isBound: !isBlocks,
-      flags: isBlocks ? ['--threads', '0'] : [],
-    });
-    const ours = new Contestant('trainer', process.execPath, [trainer], {
-      env: { HOROVOD_DATA_THREADS: '0' },
-    });
-    const theirs = isBlocks
-      ? undefined
-      : new Contestant('threads', process.execPath, [trainer], {
-          env: { HOROVOD_DATA_THREADS: String(workers) },
-        });
-    const task = isBlocks
-      ? { task: 'blocks', bytes: blockBytes }
-      : { task: 'mapped', file: path.join(folder, '3k.tfrecord'), turns };
+    const measure = topic.hosts === undefined ? measureHere : measureBetweenHosts;
     try {
-      const config = service.config;
-      const peer = (length) =>
-        isBlocks
-          ? JSON.parse(runLimit(limits.program, topic.limit, length))
-          : theirs.run({ ...task, ...length });
-      if (!isBlocks) {
-        // A whole epoch of both: the same samples with the same values.
-        const [a, b] = [await ours.run({ ...task, config, samples }), await peer({ samples })];
-        if (a.sum !== b.sum || a.samples !== b.samples)
-          throw new Error(`${topic.name}: ${JSON.stringify(a)} against ${JSON.stringify(b)}`);
-      }
-      results.push({ ...topic, ...(await compared(rounds)) });
-      async function compared(count) {
-        const [own, other, ratios, foreignShares] = [[], [], [], []];
-        for (let round = -1; round < count; round++) {
-          const shares = watchProcessor();
-          const a = rateOf(await ours.run({ ...task, config, seconds }), isBlocks);
-          const b = rateOf(await peer({ seconds }), isBlocks);
-          if (round < 0) continue;
-          own.push(a);
-          other.push(b);
-          ratios.push(a / b);
-          foreignShares.push(shares().foreign);
-        }
-        const { median: ratio, quartiles } = spreadOf(ratios);
-        const unit = isBlocks ? 'MB/s' : 'samples/s';
-        const [mine, peers] = [spreadOf(own).median, spreadOf(other).median];
-        return { unit, ours: mine, theirs: peers, ratio, quartiles, ratios, foreignShares };
-      }
+      results.push({
+        ...topic,
+        ...(await measure(topic, { folder, rounds, seconds, samples, isBlocks, program: limits.program })),
+      });
       say(`${topic.name} against ${topic.peer}: ${results.at(-1).ratio.toFixed(2)}`);
-    } finally {
-      ours.close();
-      theirs?.close();
-      await service.end();
+    } catch (error) {
+      if (!(error instanceof NoBox)) throw error;
+      results.push({ ...topic, skipped: error.message });
+      say(`${topic.name}: skipped, ${error.message}`);
     }
   }
   return results;
+}
+
+async function measureHere(topic, { folder, rounds, seconds, samples, isBlocks, program }) {
+  // Blocks are ready: no thread has to copy them. Else each worker has a core, and what it has by default.
+  const service = await Service.start(path.join(folder, 'compute.json'), isBlocks ? 1 : workers, {
+    isBound: !isBlocks,
+    flags: isBlocks ? ['--threads', '0'] : [],
+  });
+  const ours = new Contestant('trainer', process.execPath, [trainer], {
+    env: { HOROVOD_DATA_THREADS: '0' },
+  });
+  const theirs = isBlocks
+    ? undefined
+    : new Contestant('threads', process.execPath, [trainer], {
+        env: { HOROVOD_DATA_THREADS: String(workers) },
+      });
+  const task = isBlocks
+    ? { task: 'blocks', bytes: blockBytes }
+    : { task: 'mapped', file: path.join(folder, '3k.tfrecord'), turns };
+  const own = { ...task, config: service.config, transport: topic.transport };
+  const peer = (length) =>
+    isBlocks
+      ? runLimit(program, [topic.limit, blockBytes, length.seconds])
+      : theirs.run({ ...task, ...length });
+  try {
+    if (!isBlocks) {
+      // A whole epoch of both: the same samples with the same values.
+      const [a, b] = [await ours.run({ ...own, samples }), await peer({ samples })];
+      if (a.sum !== b.sum || a.samples !== b.samples)
+        throw new Error(`${topic.name}: ${JSON.stringify(a)} against ${JSON.stringify(b)}`);
+    }
+    return await compared(rounds, isBlocks, [() => ours.run({ ...own, seconds }), () => peer({ seconds })]);
+  } finally {
+    ours.close();
+    theirs?.close();
+    await service.end();
+  }
+}
+
+class NoBox extends Error {}
+
+/** A worker on one host of a box, the trainer on the other. */
+async function measureBetweenHosts(topic, { rounds, seconds, isBlocks, program }) {
+  if (!existsSync(path.join(bench, '../.dist-test'))) throw new NoBox('tests are not compiled');
+  const { canUseBox } = await import('../../.dist-test/test/support/box.js');
+  const reason = canUseBox();
+  if (reason !== undefined) throw new NoBox(reason);
+  return await withBox(topic.hosts, async (box) => {
+    for (const host of box.hosts) await box.rate(host, rate);
+    const config = path.join(box.shared, 'compute.json');
+    const root = path.join(bench, '..');
+    const words = ['compute-worker', config, '--rank', '0', '--size', '1', '--threads', '0'];
+    const [from, to] = box.hosts;
+    const worker = box.start(from, [process.execPath, command, ...words], { cwd: root });
+    const run = async (host, argv) => {
+      const { exitCode, stdout, stderr } = await box.exec(host, argv, {
+        cwd: root,
+        env: { HOROVOD_DATA_THREADS: '0' },
+        timeoutMs: startMs + 1000 * seconds,
+      });
+      if (exitCode !== 0) throw new Error(`${topic.name}: ${stderr}`);
+      return JSON.parse(stdout);
+    };
+    const task = { task: 'blocks', bytes: blockBytes, config, seconds };
+    let port = 5000;
+    const ours = () => run(to, [process.execPath, trainer, JSON.stringify(task)]);
+    const theirs = async () => {
+      port += 1;
+      const sender = box.start(from, [program, 'send', String(port), String(blockBytes)]);
+      const figures = await run(to, [program, 'receive', firstHost, port, blockBytes, seconds].map(String));
+      await sender.endedWithin(startMs);
+      return figures;
+    };
+    try {
+      return await compared(rounds, isBlocks, [ours, theirs]);
+    } finally {
+      worker.kill('SIGTERM');
+      await worker.endedWithin(startMs);
+    }
+  });
+}
+
+async function compared(rounds, isBlocks, [ours, theirs]) {
+  const [own, other, ratios, foreignShares] = [[], [], [], []];
+  for (let round = -1; round < rounds; round++) {
+    const shares = watchProcessor();
+    const a = rateOf(await ours(), isBlocks);
+    const b = rateOf(await theirs(), isBlocks);
+    if (round < 0) continue;
+    own.push(a);
+    other.push(b);
+    ratios.push(a / b);
+    foreignShares.push(shares().foreign);
+  }
+  const { median: ratio, quartiles } = spreadOf(ratios);
+  const unit = isBlocks ? 'MB/s' : 'samples/s';
+  const [mine, peers] = [spreadOf(own).median, spreadOf(other).median];
+  return { unit, ours: mine, theirs: peers, ratio, quartiles, ratios, foreignShares };
 }
 
 function rateOf({ bytes, samples, seconds }, isBlocks) {
@@ -151,9 +221,8 @@ function buildLimits(folder) {
     : { why: `block-limit.c cannot be compiled: ${error?.message ?? stderr}` };
 }
 
-function runLimit(program, kind, { seconds }) {
-  const words = [kind, String(blockBytes), String(seconds)];
-  const { status, stdout, stderr } = spawnSync(program, words, { encoding: 'utf8' });
-  if (status !== 0) throw new Error(`block-limit ${kind} failed: ${stderr}`);
-  return stdout;
+function runLimit(program, words) {
+  const { status, stdout, stderr } = spawnSync(program, words.map(String), { encoding: 'utf8' });
+  if (status !== 0) throw new Error(`block-limit ${words[0]} failed: ${stderr}`);
+  return JSON.parse(stdout);
 }

@@ -1,8 +1,10 @@
 // What a batch that goes from one process to another on this machine costs at least: a process has blocks of BYTES, another one copies
 // them to memory of its own. `memory`: the blocks lie in memory that both have, and are copied by memcpy. `tcp`: they go through a
 // connection over loopback, with plain send() and recv(). Runs for SECONDS after a warm-up and prints {"bytes": …, "seconds": …}.
-// Usage: block-limit memory|tcp BYTES SECONDS
+// `send` and `receive` are the same between hosts: the one that has the blocks listens, and ends with its connection.
+// Usage: block-limit memory|tcp BYTES SECONDS  |  block-limit send PORT BYTES  |  block-limit receive ADDRESS PORT BYTES SECONDS
 #include <arpa/inet.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -55,12 +57,49 @@ static void connected_pair(int is_tcp, int pair[2]) {
   for (int i = 0; i < 2; i++) setsockopt(pair[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
+static void send_blocks(int port, size_t bytes) {
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((unsigned short)port)};
+  int listener = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+  setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (bind(listener, (void *)&address, sizeof address) || listen(listener, 1)) fail("listen");
+  int fd = accept(listener, 0, 0);
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  char *blocks = malloc(slots * bytes);
+  memset(blocks, 7, slots * bytes);
+  for (int block = 0;; block++) whole_write(fd, blocks + (size_t)(block % slots) * bytes, bytes);
+}
+
+static int receive_blocks(const char *host, int port, size_t bytes, double seconds) {
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((unsigned short)port)};
+  inet_pton(AF_INET, host, &address.sin_addr);
+  int fd = -1;
+  for (int tries = 0; fd < 0; tries++) {
+    fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (!connect(fd, (void *)&address, sizeof address)) break;
+    if (tries == 500) fail("connect");
+    close(fd), fd = -1;
+    usleep(20000);
+  }
+  char *own = malloc(bytes);
+  memset(own, 1, bytes);
+  for (int block = 0; block < warm_blocks; block++) whole_read(fd, own, bytes);
+  double start = now(), total = 0;
+  do whole_read(fd, own, bytes), total += (double)bytes;
+  while (now() - start < seconds);
+  if (own[0] != 7 || own[bytes - 1] != 7) return 1;
+  printf("{\"bytes\": %.0f, \"seconds\": %.6f}\n", total, now() - start);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   if (argc < 4) return 2;
+  signal(SIGPIPE, SIG_IGN);
+  if (!strcmp(argv[1], "send")) return send_blocks(atoi(argv[2]), strtoull(argv[3], 0, 10)), 0;
+  if (!strcmp(argv[1], "receive"))
+    return argc < 6 ? 2 : receive_blocks(argv[2], atoi(argv[3]), strtoull(argv[4], 0, 10), atof(argv[5]));
   int is_tcp = !strcmp(argv[1], "tcp");
   size_t bytes = strtoull(argv[2], 0, 10);
   double seconds = atof(argv[3]);
-  signal(SIGPIPE, SIG_IGN);
   char *shared = mmap(0, slots * bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) fail("mmap");
   memset(shared, 7, slots * bytes);

@@ -1,6 +1,7 @@
 // A trainer of bench/data.mjs: reads a task per line and prints its figure. `blocks`: batches of one size that compute workers have
 // ready, from a data service. `mapped`: a pipeline with work in map(), made by a data service (`config`) or by threads of this process.
-// Each pipeline stays open between tasks. What was made ahead meanwhile is taken first, and does not count.
+// Each pipeline stays open between tasks. What was made ahead meanwhile is taken first, and does not count. With a task as its argument
+// it does that one.
 import { createInterface } from 'node:readline';
 import {
   exported,
@@ -44,19 +45,20 @@ const sums = {
 
 const open = new Map();
 
-async function opened({ task, config, ...options }) {
+async function opened({ task, config, transport = 'auto', ...options }) {
   if (!open.has(task)) {
     let data = pipelines[task](options).repeat();
     if (config !== undefined) {
       const service = await TfDataServiceConfig.read(config, { waitForFileCreation: true });
-      data = data.sendToDataService(service, 0, 1);
+      data = data.sendToDataService(service, 0, 1, { transport });
     }
     open.set(task, data.iterator());
   }
   return open.get(task);
 }
 
-for await (const line of createInterface({ input: process.stdin })) {
+const [, , given] = process.argv;
+for await (const line of given === undefined ? createInterface({ input: process.stdin }) : [given]) {
   const { seconds, samples, ...task } = JSON.parse(line);
   const batches = await opened(task);
   const total = { samples: 0, bytes: 0, sum: 0, batches: 0, seconds: 0 };

@@ -1454,6 +1454,8 @@ export interface SendToDataServiceOptions {
     jobName?: string | undefined;
     /** What happens when all compute workers are lost, and none comes back within the timeout. 'local': the trainers do their work. Default: 'fail'. */
     whenLost?: 'fail' | 'local' | undefined;
+    /** 'auto': batches of compute workers on the same host go through memory. 'tcp': all of them over connections. Default: 'auto'. */
+    transport?: 'auto' | 'tcp' | undefined;
 }
 
 /**
@@ -2565,6 +2567,8 @@ export interface StagesOptions {
     readonly functions: readonly (ElementFunction | undefined)[];
     readonly seed: number;
     readonly allocate: Allocate;
+    /** HOROVOD_DATA_CHECK. Default: false. */
+    readonly checksRepeats?: boolean | undefined;
 }
 
 /** Milliseconds by stage. */

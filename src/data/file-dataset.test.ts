@@ -368,7 +368,6 @@ describe('release()', () => {
           [records.batch(10), true],
           [keeping.batch(10), false],
           [records.cache().batch(10), false],
-          [records.batch(10).cache(), false],
         ] as const) {
           for (let epoch = 0; epoch < 2; epoch += 1) {
             const iterator = data.iterator();

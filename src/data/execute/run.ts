@@ -181,11 +181,9 @@ export async function openRun(request: RunRequest): Promise<Run> {
   return { iteration: new Iteration(options), feed, release: (batch) => memory.release(batch) };
 }
 
-/** Nothing in the pipeline can keep a batch: neither a function that gets it, nor a cache. */
+/** No function of the pipeline gets the batches, and could keep one. */
 export function ownsBatches({ stages, batchAt }: Plan): boolean {
-  return (
-    batchAt >= 0 && !stages.some((stage, at) => at > batchAt && ('fn' in stage || stage.node === 'cache'))
-  );
+  return batchAt >= 0 && !stages.some((stage, at) => at > batchAt && 'fn' in stage);
 }
 
 /** How the pipeline runs, for advice on its stages. */

@@ -80,7 +80,7 @@ for (const backend of ['cpu', 'wasm'] as const)
       };
       const kept: tf.Tensor[][] = [];
       await tensors(arrayDataset(values).batch(4)).forEachAsync(({ a, b }) => {
-        kept.push([a as tf.Tensor, b as tf.Tensor]);
+        kept.push([tf.keep(a as tf.Tensor), tf.keep(b as tf.Tensor)]);
       });
       const all = kept.map(([a, b]) => [[...(a as tf.Tensor).dataSync()], [...(b as tf.Tensor).dataSync()]]);
       const expected = kept.map((_, at) => [0, 1, 2, 3].map((row) => at * 4 + row));
