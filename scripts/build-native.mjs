@@ -4,11 +4,12 @@
 //   native/build/horovod-mpi-<family>.node  if there is an MPI compiler (mpicxx, or HOROVOD_MPICXX): openmpi, mpich
 //   native/build/horovod-gloo.node          if libgloo is installed
 //
-// They share their object files. HOROVOD_WITH_MPI=0 and HOROVOD_WITH_GLOO=0 leave an addon out. If an addon cannot be built, the
-// script prints a message; with the value 1 it fails. Without a compiler, or on a system other than Linux, the script prints a
-// message and exits with 0, and the portable transport is used.
+// They share their object files. --without-mpi (HOROVOD_WITHOUT_MPI=1, HOROVOD_WITH_MPI=0) and the same for Gloo leave an addon out. If
+// an addon cannot be built, the script prints a message; with --mpi (HOROVOD_WITH_MPI=1) or --gloo it fails. Without a compiler, or
+// on a system other than Linux, the script prints a message and exits with 0, and the portable transport is used; with --required
+// it exits with 1. It is part of the package: `horovod build` runs it.
 //
-//   node scripts/build-native.mjs [--debug] [--out folder]
+//   node scripts/build-native.mjs [--debug] [--required] [--mpi] [--gloo] [--without-mpi] [--without-gloo] [--out folder]
 
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -19,12 +20,26 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { findCommand } from './lib/tools.mjs';
 
-const { values: options } = parseArgs({ options: { debug: { type: 'boolean' }, out: { type: 'string' } } });
+const { values: options } = parseArgs({
+  options: {
+    debug: { type: 'boolean' },
+    required: { type: 'boolean' },
+    mpi: { type: 'boolean' },
+    gloo: { type: 'boolean' },
+    'without-mpi': { type: 'boolean' },
+    'without-gloo': { type: 'boolean' },
+    out: { type: 'string' },
+  },
+});
 const root = path.resolve(import.meta.dirname, '..');
 const source = path.join(root, 'native/src');
 const output = path.resolve(options.out ?? path.join(root, 'native/build'));
 
 function skip(reason) {
+  if (options.required) {
+    console.error(`horovod: the native addon cannot be built: ${reason}.`);
+    process.exit(1);
+  }
   console.log(`horovod: native addon not built (${reason}); the portable transport will be used.`);
   process.exit(0);
 }
@@ -33,7 +48,8 @@ if (process.platform !== 'linux')
   skip(`the shared-memory transport is for Linux, this is ${process.platform}`);
 const compiler = process.env.CXX ?? 'g++';
 const version = spawnSync(compiler, ['--version'], { encoding: 'utf8' });
-if (version.status !== 0) skip(`no C++ compiler: ${compiler} does not run`);
+if (version.status !== 0)
+  skip(`no C++ compiler: ${compiler} does not run (Debian, Ubuntu: apt-get install g++; or set CXX)`);
 const [compilerVersion] = version.stdout.split('\n');
 let headers;
 try {
@@ -83,16 +99,34 @@ function say(what) {
 /** The other addons: { name, tool, file, flags, env } if it can be built here, else { name, reason }. */
 function transports() {
   const list = [];
-  if (process.env.HOROVOD_WITH_MPI !== '0') list.push(...mpiTransports());
-  if (process.env.HOROVOD_WITH_GLOO !== '0') list.push(glooTransport());
+  if (!isLeftOut('mpi')) list.push(...mpiTransports());
+  if (!isLeftOut('gloo')) list.push(glooTransport());
   return list;
+}
+
+function isLeftOut(transport) {
+  const name = transport.toUpperCase();
+  const { [`HOROVOD_WITH_${name}`]: wanted, [`HOROVOD_WITHOUT_${name}`]: unwanted } = process.env;
+  if (options[transport]) return false;
+  return options[`without-${transport}`] === true || wanted === '0' || unwanted === '1';
+}
+
+function isDemanded(transport) {
+  return options[transport] === true || process.env[`HOROVOD_WITH_${transport.toUpperCase()}`] === '1';
 }
 
 function mpiTransports() {
   const given = process.env.HOROVOD_MPICXX;
   const wrappers = given ? [given] : ['mpicxx', 'mpicxx.openmpi', 'mpicxx.mpich', 'mpic++'];
   const found = wrappers.filter((name) => name.includes('/') || findCommand(name) !== undefined);
-  if (found.length === 0) return [{ name: 'MPI', setting: 'HOROVOD_WITH_MPI', reason: 'no mpicxx on PATH' }];
+  if (found.length === 0)
+    return [
+      {
+        name: 'MPI',
+        setting: 'mpi',
+        reason: 'no mpicxx on PATH (Debian, Ubuntu: libopenmpi-dev or libmpich-dev)',
+      },
+    ];
   const families = new Map();
   const env = { ...process.env, OMPI_CXX: compiler, MPICH_CXX: compiler };
   let reason;
@@ -110,10 +144,10 @@ function mpiTransports() {
     const family = /^#define OPEN_MPI 1/m.test(macros.stdout) ? 'openmpi' : 'mpich';
     if (!families.has(family)) families.set(family, tool);
   }
-  if (families.size === 0) return [{ name: 'MPI', setting: 'HOROVOD_WITH_MPI', reason }];
+  if (families.size === 0) return [{ name: 'MPI', setting: 'mpi', reason }];
   return [...families].map(([family, tool]) => ({
     name: `MPI (${family})`,
-    setting: 'HOROVOD_WITH_MPI',
+    setting: 'mpi',
     folder: 'mpi',
     file: `horovod-mpi-${family}.node`,
     objects: `mpi-${family}`,
@@ -129,14 +163,14 @@ function glooTransport() {
   if (found.status !== 0) {
     return {
       name: 'Gloo',
-      setting: 'HOROVOD_WITH_GLOO',
+      setting: 'gloo',
       reason: 'libgloo is not installed (Debian, Ubuntu: libgloo-dev)',
     };
   }
   // libgloo throws exceptions into our code, so both must use the same C++ runtime.
   return {
     name: 'Gloo',
-    setting: 'HOROVOD_WITH_GLOO',
+    setting: 'gloo',
     folder: 'gloo',
     file: 'horovod-gloo.node',
     objects: 'gloo',
@@ -170,9 +204,9 @@ async function buildTransport(transport, objects) {
       reason = `${transport.tool} failed; see above`;
     }
   }
-  const isDemanded = process.env[transport.setting] === '1';
-  if (isDemanded) process.exitCode = 1;
-  if (isDemanded || transport.reason === undefined) {
+  const isWanted = isDemanded(transport.setting);
+  if (isWanted) process.exitCode = 1;
+  if (isWanted || transport.reason === undefined) {
     console.error(`horovod: addon for ${transport.name} not built: ${reason}`);
   }
 }

@@ -19,6 +19,12 @@ export const subcommands: readonly Subcommand[] = [
       return (await import('./compute-worker/command.ts')).computeWorkerCommand;
     },
   ),
+  lazy('doctor', 'Check this installation, with two ranks over each transport', async () => {
+    return (await import('./doctor/command.ts')).doctorCommand;
+  }),
+  lazy('build', 'Compile the native transports on this machine, with MPI and Gloo', async () => {
+    return (await import('./build/command.ts')).buildCommand;
+  }),
   lazy('timeline', 'Show where the time in a timeline went', async () => {
     return (await import('./timeline/command.ts')).timelineCommand;
   }),

@@ -3,12 +3,12 @@
 #include <array>
 #include <cstring>
 
+#include "../processor/instructions.h"
+
 #if defined(__x86_64__)
 #include <nmmintrin.h>
 #elif defined(__aarch64__) && defined(__linux__)
 #include <arm_acle.h>
-#include <asm/hwcap.h>
-#include <sys/auxv.h>
 #endif
 
 namespace hvd {
@@ -86,16 +86,20 @@ uint32_t shifted(uint32_t crc) {
 }
 
 #if defined(__x86_64__)
+#if defined(__clang__)
+#define HVD_CRC_TARGET __attribute__((target("sse4.2,crc32")))
+#else
 #define HVD_CRC_TARGET __attribute__((target("sse4.2")))
+#endif
 HVD_CRC_TARGET inline uint64_t step(uint64_t crc, uint64_t word) { return _mm_crc32_u64(crc, word); }
 HVD_CRC_TARGET inline uint32_t step_byte(uint32_t crc, uint8_t byte) { return _mm_crc32_u8(crc, byte); }
-bool has_instruction() { return __builtin_cpu_supports("sse4.2"); }
+bool has_instruction() { return instructions().sse42; }
 constexpr const char* instruction_name = "sse4.2";
 #else
 #define HVD_CRC_TARGET __attribute__((target("+crc")))
 HVD_CRC_TARGET inline uint64_t step(uint64_t crc, uint64_t word) { return __crc32cd(static_cast<uint32_t>(crc), word); }
 HVD_CRC_TARGET inline uint32_t step_byte(uint32_t crc, uint8_t byte) { return __crc32cb(crc, byte); }
-bool has_instruction() { return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0; }
+bool has_instruction() { return instructions().crc32; }
 constexpr const char* instruction_name = "armv8";
 #endif
 

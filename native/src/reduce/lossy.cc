@@ -6,6 +6,7 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "../processor/loops.h"
 #include "reduce.h"
 
 namespace hvd::lossy {
@@ -54,18 +55,31 @@ namespace baseline {
 }
 
 #if defined(__x86_64__)
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
+#else
 #pragma GCC push_options
 #pragma GCC target("avx2")
+#endif
 namespace avx2 {
 #include "lossy.inc"
 }
+#if defined(__clang__)
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))), apply_to = function)
+#else
 #pragma GCC pop_options
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
+#endif
 namespace avx512 {
 #include "lossy.inc"
 }
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
 #pragma GCC pop_options
+#endif
 #endif
 
 const Kernels& chosen() {

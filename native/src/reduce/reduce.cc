@@ -7,6 +7,9 @@
 #include <initializer_list>
 #include <type_traits>
 
+#include "../processor/instructions.h"
+#include "../processor/loops.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -65,18 +68,31 @@ namespace baseline {
 
 #if defined(__x86_64__)
 #define HVD_F16C 1
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,f16c"))), apply_to = function)
+#else
 #pragma GCC push_options
 #pragma GCC target("avx2,f16c")
+#endif
 namespace avx2 {
 #include "kernels.inc"
 }
+#if defined(__clang__)
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c"))), apply_to = function)
+#else
 #pragma GCC pop_options
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,f16c,prefer-vector-width=512")
+#endif
 namespace avx512 {
 #include "kernels.inc"
 }
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
 #pragma GCC pop_options
+#endif
 #endif
 
 struct Table {
@@ -105,12 +121,8 @@ Table make_table(const char* name, ReduceLookup reduce_kernel, ScaleLookup scale
 }
 
 bool supports(const char* name) {
-#if defined(__x86_64__)
-  if (std::strcmp(name, "avx512") == 0)
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("f16c");
-  if (std::strcmp(name, "avx2") == 0) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
-#endif
+  if (std::strcmp(name, "avx512") == 0) return instructions().avx512 && instructions().f16c;
+  if (std::strcmp(name, "avx2") == 0) return instructions().avx2 && instructions().f16c;
   return std::strcmp(name, "baseline") == 0;
 }
 

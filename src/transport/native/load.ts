@@ -1,14 +1,13 @@
 // Finds and loads the native addon, or explains why there is none. There are three kinds with the same exports: the main
 // one, and those of mpi and gloo, which are linked with the library of that name. A process uses one of them.
-// An explicit path (HOROVOD_NATIVE_PATH; the others lie beside it) comes first, then the build inside this package, which
-// `npm pack` of a built checkout includes.
+// An explicit path (HOROVOD_NATIVE_PATH; the others lie beside it) comes before the places of places.ts.
 
 import { existsSync, readdirSync } from 'node:fs';
 import { createRequire, Module } from 'node:module';
 import { constants } from 'node:os';
 import path from 'node:path';
-import { packageRoot } from '../../settings/package.ts';
 import { interfaceVersion, type NativeAddon } from './addon.ts';
+import { buildCommand, findMainAddon, lackOfAddon } from './places.ts';
 
 const glooAddon = 'horovod-gloo.node';
 
@@ -35,14 +34,9 @@ export type Found = { readonly file: string; readonly isMain: boolean } | { read
 
 export function findNative(search: NativeSearch): Found {
   if (search.native === false) return { reason: 'HOROVOD_NATIVE=0' };
-  const main = search.nativePath ?? builtAddonPath();
-  if (!existsSync(main)) {
-    const reason =
-      search.nativePath === undefined
-        ? `it was not built for this platform (${process.platform} ${process.arch})`
-        : `HOROVOD_NATIVE_PATH names ${main}, which does not exist`;
-    return { reason };
-  }
+  const main = search.nativePath ?? findMainAddon();
+  if (main === undefined) return { reason: lackOfAddon() };
+  if (!existsSync(main)) return { reason: `HOROVOD_NATIVE_PATH names ${main}, which does not exist` };
   const { transport } = search;
   if (transport === 'mpi') return findMpi(path.dirname(main), search.launcher?.kind);
   if (transport === 'gloo') return findGloo(path.dirname(main));
@@ -89,13 +83,13 @@ export function doesNotLoad(file: string, why: string): string {
 function findMpi(folder: string, launcher: string | undefined): Found {
   const families = readdirSync(folder).flatMap((name) => /^horovod-mpi-(\w+)\.node$/.exec(name)?.[1] ?? []);
   if (families.length === 0) {
-    return { reason: 'there was no mpicxx when Horovod was built; HOROVOD_WITH_MPI=1 npm run build' };
+    return { reason: `there was no mpicxx when Horovod was built; ${buildCommand('mpi')}` };
   }
   const wanted = launcher === 'open-mpi' ? 'openmpi' : launcher === 'pmi' ? 'mpich' : undefined;
   if (wanted !== undefined && !families.includes(wanted)) {
     const reason =
       `this process was started by ${wanted === 'openmpi' ? 'Open MPI' : 'MPICH'}, and Horovod was built ` +
-      `with ${families.includes('mpich') ? 'MPICH' : 'Open MPI'}; HOROVOD_MPICXX=<its mpicxx> HOROVOD_WITH_MPI=1 npm run build`;
+      `with ${families.includes('mpich') ? 'MPICH' : 'Open MPI'}; HOROVOD_MPICXX=<its mpicxx> ${buildCommand('mpi')}`;
     return { reason };
   }
   const family = wanted ?? (families.includes('openmpi') ? 'openmpi' : families[0]);
@@ -105,9 +99,5 @@ function findMpi(folder: string, launcher: string | undefined): Found {
 function findGloo(folder: string): Found {
   const file = path.join(folder, glooAddon);
   if (existsSync(file)) return { file, isMain: false };
-  return { reason: 'libgloo was not installed when Horovod was built; HOROVOD_WITH_GLOO=1 npm run build' };
-}
-
-function builtAddonPath(): string {
-  return path.join(packageRoot(), 'native/build/horovod.node');
+  return { reason: `libgloo was not installed when Horovod was built; ${buildCommand('gloo')}` };
 }
