@@ -43,8 +43,8 @@ export async function packRelease({ only, log = console.log }) {
 }
 
 /** Packs the checkout, and packs what it contains again without its addons and with the optional dependencies. */
-async function packMain(main) {
-  const staging = join(releaseFolder, 'horovod');
+export async function packMain(main, folder = releaseFolder) {
+  const staging = join(folder, 'horovod');
   rmSync(staging, { recursive: true, force: true });
   mkdirSync(staging, { recursive: true });
   const whole = await pack(inRepository(), { destination: staging });
@@ -63,11 +63,11 @@ async function packMain(main) {
   if ((await runTool('publint', 'publint', [staging, '--strict'], { output: 'stderr' })) !== 0) {
     throw new Error('publint found problems; they are above');
   }
-  return pack(staging);
+  return pack(staging, { destination: folder });
 }
 
 /** Resolves to the path of the tarball. */
-async function pack(folder, { destination = releaseFolder } = {}) {
+export async function pack(folder, { destination = releaseFolder } = {}) {
   const { text } = await succeed(
     'npm',
     ['pack', '--json', '--loglevel=error', '--pack-destination', destination],

@@ -115,10 +115,14 @@ export const stages = [
   },
   {
     name: 'package',
-    about: 'the packed tarball in a separate project',
+    about: 'the packed tarball, and a release with packages for platforms, in separate projects',
     takesFilter: true,
     inputs: new RegExp(`${publicFaces.source}|^(test/package|native/src)/`),
-    run: ({ filter }) => runTests(['test/package/consumer.test.mjs'], { filter, concurrency: 1 }),
+    run: ({ filter }) =>
+      runTests(
+        ['consumer', 'release'].map((name) => `test/package/${name}.test.mjs`),
+        { filter, concurrency: 1 },
+      ),
   },
   {
     name: 'example',

@@ -111,9 +111,16 @@ describe('the tarball', () => {
 
   test('contains no tests, no sources, no build leftovers', () => {
     const unwanted = packedPaths.filter((path) =>
-      /\.test\.|(^|\/)test\/|^src\/|\.map$|\.cc$|\.o$|^scripts\/|^bench\/|^\.ci|^dist\/house\//.test(path),
+      /\.test\.|(^|\/)test\/|^src\/|\.map$|\.o$|^bench\/|^\.ci|^dist\/house\//.test(path),
     );
     assert.deepEqual(unwanted, []);
+  });
+
+  test('contains what horovod build needs, and no other script', () => {
+    const scripts = packedPaths.filter((path) => path.startsWith('scripts/'));
+    assert.deepEqual(scripts.sort(), ['scripts/build-native.mjs', 'scripts/lib/tools.mjs']);
+    assert.ok(packedPaths.includes('native/src/node/addon.cc'));
+    assert.ok(packedPaths.includes('native/src/reduce/kernels.inc'));
   });
 
   test('has of horovod/testing only what users may import, and what that needs', () => {

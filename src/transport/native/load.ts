@@ -7,7 +7,7 @@ import { createRequire, Module } from 'node:module';
 import { constants } from 'node:os';
 import path from 'node:path';
 import { interfaceVersion, type NativeAddon } from './addon.ts';
-import { buildCommand, findMainAddon, lackOfAddon } from './places.ts';
+import { buildCommand, findMainAddon, lackOfAddon, lackOfTransport } from './places.ts';
 
 const glooAddon = 'horovod-gloo.node';
 
@@ -83,7 +83,7 @@ export function doesNotLoad(file: string, why: string): string {
 function findMpi(folder: string, launcher: string | undefined): Found {
   const families = readdirSync(folder).flatMap((name) => /^horovod-mpi-(\w+)\.node$/.exec(name)?.[1] ?? []);
   if (families.length === 0) {
-    return { reason: `there was no mpicxx when Horovod was built; ${buildCommand('mpi')}` };
+    return { reason: `${lackOfTransport('mpi')}; ${buildCommand('mpi')}` };
   }
   const wanted = launcher === 'open-mpi' ? 'openmpi' : launcher === 'pmi' ? 'mpich' : undefined;
   if (wanted !== undefined && !families.includes(wanted)) {
@@ -99,5 +99,5 @@ function findMpi(folder: string, launcher: string | undefined): Found {
 function findGloo(folder: string): Found {
   const file = path.join(folder, glooAddon);
   if (existsSync(file)) return { file, isMain: false };
-  return { reason: `libgloo was not installed when Horovod was built; ${buildCommand('gloo')}` };
+  return { reason: `${lackOfTransport('gloo')}; ${buildCommand('gloo')}` };
 }

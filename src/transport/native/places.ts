@@ -84,6 +84,14 @@ export function lackOfAddon(given: Places = places()): string {
   return `the package ${name} is not installed; run npm install without --omit=optional, or npx horovod build`;
 }
 
+/** Why there is no addon for mpi or gloo. Packages for platforms never have them. */
+export function lackOfTransport(transport: 'mpi' | 'gloo', given: Pick<Places, 'root'> = places()): string {
+  if (projectFolder(given) !== undefined) return 'it is built on your machine, and has not been yet';
+  return transport === 'mpi'
+    ? 'there was no mpicxx when Horovod was built'
+    : 'libgloo was not installed when Horovod was built';
+}
+
 /** The command that builds the addon for mpi or gloo. */
 export function buildCommand(transport: 'mpi' | 'gloo', given: Places = places()): string {
   return projectFolder(given) === undefined
