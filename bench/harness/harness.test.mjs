@@ -8,6 +8,7 @@ import { jsonLines, runCommand } from './command.mjs';
 import { watchProcessor } from './machine.mjs';
 import { notes } from './notes.mjs';
 import { benchOptions, KiB, MiB, parseBytes } from './options.mjs';
+import { comparePairs } from './pairs.mjs';
 import { rotate, runRounds, summarize } from './rounds.mjs';
 import { buildTables, formatBytes, formatUs, renderTable } from './tables.mjs';
 import { judge, TARGETS, targetFor } from './targets.mjs';
@@ -266,4 +267,16 @@ test('training: what is not installed is not run, and the tables say which targe
   assert.match(text, /2 ranks\*\* \| +64 \| +64 … 64 \| +2000\.0 \| +0\.500/);
   assert.match(text, /25\.0 %/);
   assert.match(text, /tfjs-node: scaling efficiency +\| +≥ 0\.93 \| +not measured/);
+});
+
+test('two builds are compared within pairs, and a slow moment is in both of a pair', () => {
+  const pairs = Array.from({ length: 21 }, (_, pair) => {
+    const load = pair % 3 === 0 ? 4 : 1;
+    return [10 * load, 11 * load];
+  });
+  const { other, ours, ratio, low, high } = comparePairs(pairs);
+  assert.deepEqual([other, ours].map(Math.round), [10, 11]);
+  for (const each of [ratio, low, high]) assert.ok(Math.abs(each - 1.1) < 1e-9, String(each));
+  const noisy = comparePairs(pairs.map(([a, b], pair) => [a, pair % 2 === 0 ? b : 0.5 * b]));
+  assert.ok(noisy.low < noisy.ratio && noisy.ratio <= noisy.high);
 });

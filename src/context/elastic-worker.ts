@@ -7,7 +7,7 @@ import { StepClock } from '../engine/step-clock.ts';
 import { HorovodError } from '../errors.ts';
 import { dynamicFile, TimelineHistory } from '../observe/timeline/timeline.ts';
 import { isChosen, markAbsent, ProcessSet } from '../operations/process-set.ts';
-import type { Seat } from '../rendezvous/elastic-messages.ts';
+import { generationPrefix, type Seat } from '../rendezvous/elastic-messages.ts';
 import { type JoinedJob, joinJob } from '../rendezvous/join.ts';
 import { seatedJob } from '../rendezvous/seated-job.ts';
 import type { Store } from '../rendezvous/store/store.ts';
@@ -113,6 +113,7 @@ export class ElasticWorker {
     this.#timelines.enter(seat.generation);
     const seating = {
       seat,
+      prefix: generationPrefix(seat.generation),
       job,
       number: this.number,
       memory: this.#memory,

@@ -153,7 +153,7 @@ export function jobRequest(launch: Launch): JobRequest {
   const { plan, command, options, settings, environment, driverEnvironment, say, clock } = launch;
   const { slots, remoteNames } = plan;
   // Throws if none of them is here. On one host nobody else would notice: its ranks use loopback only.
-  listLocalAddresses(settings.networkInterfaces);
+  if (settings.networkInterfaces !== undefined) listLocalAddresses(settings.networkInterfaces);
   const localSlots = slots.filter(({ hostname }) => !remoteNames.has(hostname));
   const localSize = Math.max(0, ...localSlots.map((slot) => slot.localSize));
   const isLocal = localSize > 0;

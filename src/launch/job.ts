@@ -59,6 +59,7 @@ export class Job {
   #isEnding = false;
   #cause: RankEnd | undefined;
   #lastView: JobView | undefined;
+  #isLookedAt = false;
 
   private constructor(request: JobRequest, { foundation, hosts, records }: JobParts) {
     this.#request = request;
@@ -113,6 +114,7 @@ export class Job {
 
   /** What the ranks are doing. One host knows of all, and one of this machine knows it without asking. */
   look(): JobView | undefined {
+    this.#isLookedAt = true;
     const hosts = this.#hosts.map(({ ranks }) => ranks);
     const view = viewOfHosts(hosts, this.#request) ?? this.#lastView;
     this.#lastView = view && { ...view, ranks: view.ranks.map((rank) => this.#asEnded(rank)) };
@@ -162,7 +164,7 @@ export class Job {
     await Promise.all(this.#ranks.map((rank) => this.#watch(rank)));
     await Promise.all(this.#ranks.map(outputFinished));
     const ends = this.#endOrder.map(endOf);
-    this.look();
+    if (this.#isLookedAt) this.look();
     await Promise.all(this.#hosts.map(({ ranks }) => ranks.close()));
     const { exitCode: interrupted } = this.#interruption;
     const cause = interrupted === undefined ? findRootCause(ends) : undefined;

@@ -20,7 +20,6 @@ import type { OutputLine } from './output/line-reader.ts';
 import { openConsole } from './output/terminal-writer.ts';
 import { crowdedHint } from './spawn/allowed-cores.ts';
 import { StartClock } from './start-clock.ts';
-import { rankElsewhereText } from './tensorboard/rank-elsewhere.ts';
 import { runNameVariable } from './tensorboard/run-name.ts';
 import type { TensorBoardProcess } from './tensorboard/tensorboard-process.ts';
 
@@ -210,9 +209,11 @@ async function startJob(
   const plan = await planHosts(options, settings.startTimeoutMs, driverEnvironment);
   clock.mark('resolve');
   dashboard?.planned(plan.slots);
-  const elsewhere =
-    options.tensorboardPort === undefined ? undefined : rankElsewhereText(plan, settings.tensorboardDir);
-  if (elsewhere !== undefined) say(elsewhere);
+  if (options.tensorboardPort !== undefined) {
+    const { rankElsewhereText } = await import('./tensorboard/rank-elsewhere.ts');
+    const elsewhere = rankElsewhereText(plan, settings.tensorboardDir);
+    if (elsewhere !== undefined) say(elsewhere);
+  }
   // --pin-cores has a warning of its own, and mpirun counts cores itself.
   const isOurs = settings.transport !== 'mpi' && !settings.pinCores;
   const localRanks = plan.slots.filter(({ hostname }) => !plan.remoteNames.has(hostname)).length;

@@ -30,7 +30,12 @@ export function parseAddress(text: string): Address | undefined {
 }
 
 export function formatAddress({ host, port }: Address): string {
-  return isIPv6(host) ? `[${host}]:${port}` : `${host}:${port}`;
+  return isV6(host) ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+/** Most have no colon: the expression of Node, which takes a millisecond to compile, is not needed for these. */
+function isV6(address: string): boolean {
+  return address.includes(':') && isIPv6(address);
 }
 
 /** A list with commas, as HOROVOD_RENDEZVOUS_ADDR is one; undefined if one of them is no address. */
@@ -63,9 +68,9 @@ export function listLocalAddresses(
     );
   }
   const loopback = found.filter((each) => each.internal).map(({ address }) => address);
-  const inner = loopback.find((address) => !isIPv6(address)) ?? loopback[0] ?? '127.0.0.1';
+  const inner = loopback.find((address) => !isV6(address)) ?? loopback[0] ?? '127.0.0.1';
   const unique = new Set(wanted.map(({ address }) => address));
-  return [...[...unique].sort((a, b) => Number(isIPv6(a)) - Number(isIPv6(b))), inner];
+  return [...[...unique].sort((a, b) => Number(isV6(a)) - Number(isV6(b))), inner];
 }
 
 /** The same with a port, as text to be published. */

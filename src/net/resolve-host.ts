@@ -1,7 +1,6 @@
 // The addresses of a host's name. The system's resolver has deadlines of its own, of up to half a minute; whoever
 // starts a job has another one.
 
-import { lookup } from 'node:dns/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** None where nobody knows the name, or has said so in time. */
@@ -22,6 +21,8 @@ export async function resolveHost(
   }
 }
 
-function resolveBySystem(name: string): Promise<{ address: string }[]> {
+async function resolveBySystem(name: string): Promise<{ address: string }[]> {
+  // Few processes look up names.
+  const { lookup } = await import('node:dns/promises');
   return lookup(name, { all: true });
 }

@@ -7,7 +7,6 @@ import type { WaitOptions } from '../net/wait.ts';
 import { JobSecret } from '../settings/job-secret.ts';
 import type { LauncherEnvironment } from '../settings/launcher-environment.ts';
 import type { Settings } from '../settings/table.ts';
-import { MemoryStore } from './store/memory-store.ts';
 import type { StoreChannel } from './store/messages.ts';
 import type { Store } from './store/store.ts';
 import { TcpStore } from './store/tcp-store.ts';
@@ -92,7 +91,8 @@ async function joinLauncher(
   return { store, rank, size, secret, jobId, launcher: 'horovodrun', close: () => store.close() };
 }
 
-function alone(launcher: LauncherEnvironment['kind']): JoinedJob {
+async function alone(launcher: LauncherEnvironment['kind']): Promise<JoinedJob> {
+  const { MemoryStore } = await import('./store/memory-store.ts');
   const store = new MemoryStore();
   const secret = JobSecret.generate();
   return { store, rank: 0, size: 1, secret, jobId: 'alone', launcher, close: () => store.close() };

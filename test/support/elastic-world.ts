@@ -3,7 +3,7 @@
 
 import { createLog } from '../../src/console/log.ts';
 import { HorovodContext } from '../../src/context/context.ts';
-import { Run } from '../../src/elastic/run.ts';
+import { Run } from '../../src/elastic/run-loop.ts';
 import type { ElasticRunner, Reset } from '../../src/elastic/runner.ts';
 import type { RunSide, Source } from '../../src/elastic/state.ts';
 import { HorovodError } from '../../src/errors.ts';

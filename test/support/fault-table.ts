@@ -12,7 +12,7 @@ import type { HorovodContext } from '../../src/context/context.ts';
 import { ElasticWorker } from '../../src/context/elastic-worker.ts';
 import { HostWatch } from '../../src/context/host-watch/host-watch.ts';
 import { ControlBlock } from '../../src/control/control-block.ts';
-import { Run } from '../../src/elastic/run.ts';
+import { Run } from '../../src/elastic/run-loop.ts';
 import { HorovodError } from '../../src/errors.ts';
 import { ProcessSet } from '../../src/operations/process-set.ts';
 import { drive } from '../../src/rendezvous/driver/driver.ts';

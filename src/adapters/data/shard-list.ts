@@ -7,8 +7,7 @@ import { invalid } from '../../operations/check-options.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
 import { describe } from '../../tensor/tensor.ts';
 import { currentContext } from '../context.ts';
-import { digestOfList } from '../divergence/data-notes.ts';
-import { notesOf } from '../divergence/divergence-guard.ts';
+import { digestOfList, notesOf } from '../divergence/data-notes.ts';
 
 /** This rank's part of a typed array or list. */
 export function shard<A extends TypedArray>(data: A, options?: ShardOptions): A;

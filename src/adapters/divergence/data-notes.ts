@@ -1,6 +1,7 @@
 // What shard() and its siblings were given on this rank, as digests. These functions are synchronous and may be called on some
 // ranks only, so they compare nothing themselves: the notes travel with the next comparison of weights (divergence-guard.ts).
 
+import type { AdapterContext } from '../context.ts';
 import { combineDigests, digestOf, digestOfText, strideOf } from './digest.ts';
 import { type Split, splitBy } from './split.ts';
 
@@ -48,6 +49,15 @@ export class DataNotes {
     });
   }
 }
+
+/** The data of this rank that is not compared yet. */
+export function notesOf(context: AdapterContext): DataNotes {
+  const known = notes.get(context) ?? new DataNotes();
+  notes.set(context, known);
+  return known;
+}
+
+const notes = new WeakMap<AdapterContext, DataNotes>();
 
 const maxSamples = 256;
 

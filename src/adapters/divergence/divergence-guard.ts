@@ -9,7 +9,7 @@ import { HorovodError } from '../../errors.ts';
 import type { ProcessSet } from '../../operations/process-set.ts';
 import { type BothForms, runSync, wait } from '../both-forms.ts';
 import { type AdapterContext, currentContext, globalProcessSet } from '../context.ts';
-import { type DataDifference, DataNotes } from './data-notes.ts';
+import { type DataDifference, notesOf } from './data-notes.ts';
 import { type Difference, firstDifference, machineWith, type Report, type WeightSummary } from './report.ts';
 import { describeSplit } from './split.ts';
 
@@ -171,13 +171,6 @@ export class DivergenceGuard {
   }
 }
 
-/** The data of this rank that is not compared yet. */
-export function notesOf(context: AdapterContext): DataNotes {
-  const known = notes.get(context) ?? new DataNotes();
-  notes.set(context, known);
-  return known;
-}
-
 /** Weights were broadcast to all ranks of the context, or of this set: guards of these ranks count their steps anew. */
 export function broadcastEnded(context: AdapterContext, processSet: ProcessSet | undefined): void {
   const key = processSet === undefined || processSet === globalProcessSet ? context : processSet;
@@ -191,7 +184,6 @@ function broadcastsIn(context: AdapterContext, processSet: ProcessSet | undefine
 }
 
 const broadcastsEnded = new WeakMap<AdapterContext | ProcessSet, number>();
-const notes = new WeakMap<AdapterContext, DataNotes>();
 
 /** After 1, 2, 4 … 1024 steps, then every 1024. */
 function isDue(steps: number): boolean {

@@ -5,12 +5,12 @@
 
 import type { ControlBlock } from '../../control/control-block.ts';
 import { RingReader, RingWriter, sessionIn } from '../../observe/timeline/ring.ts';
+import { RingFilter } from '../../observe/timeline/ring-filter.ts';
 import {
   collectedSession,
   collectingHere,
   publishedRing,
   publishRing,
-  RingFilter,
   ringHolders,
   setCollecting,
 } from '../../observe/timeline/ring-registry.ts';

@@ -1,16 +1,12 @@
-// How a process becomes a rank: with others as join-ranks.ts says, or alone, in memory.
+// How a process becomes a rank: with others as join-ranks.ts says, or alone, as alone.ts does.
 
-import { createLog, type Log } from '../../console/log.ts';
+import { createLog } from '../../console/log.ts';
 import { HorovodError } from '../../errors.ts';
 import type { ProcessSet } from '../../operations/process-set.ts';
 import type { Settings } from '../../settings/table.ts';
 import { describe } from '../../tensor/tensor.ts';
-import { MemoryHub } from '../../transport/memory/memory-transport.ts';
 import { HorovodContext } from '../context.ts';
-import type { ContextParts } from '../context-parts.ts';
-import { openAloneStatus } from './alone-status.ts';
-import { announcer, type CommonParts, checkRanks, flightPlace } from './common-parts.ts';
-import { HostMap } from './hosts.ts';
+import { announcer, type CommonParts, checkRanks } from './common-parts.ts';
 import { joinRanks } from './join-ranks.ts';
 import type { Seating } from './seating.ts';
 
@@ -54,6 +50,7 @@ export async function createContext(
     checkRanks(options.ranks, settings.rank, settings.size);
     const log = createLog(settings, settings.rank);
     if (settings.autotune) announcer(settings, 0)('has nothing to do in a job of one rank.');
+    const { aloneParts } = await import('./alone.ts');
     return HorovodContext.create(aloneParts(common, log, settings), { ...wait, ...sets });
   }
   const { ranks } = options;
@@ -70,22 +67,4 @@ export async function createContext(
   } finally {
     joined.endStart();
   }
-}
-
-function aloneParts(common: CommonParts, log: Log, settings: Settings): ContextParts {
-  const hub = new MemoryHub(1);
-  const own = openAloneStatus(settings);
-  return {
-    ...common,
-    log,
-    world: new HostMap([{ hostname: 'localhost', machine: '' }]).worldOf(0),
-    transport: hub.transport(0),
-    members: [0],
-    exchange: async (text) => [text],
-    failJob: (error) => hub.fail(error),
-    // There is nobody to compare with: only for those who ask for it.
-    flight:
-      settings.flightDirectory === undefined ? undefined : flightPlace(settings, `alone-${process.pid}`),
-    ...own,
-  };
 }

@@ -4,16 +4,10 @@
 
 import { createLog, type Log, type LogTopic } from '../../console/log.ts';
 import { ControlBlock, toError, toFailureRecord } from '../../control/control-block.ts';
-import { GroupTunables } from '../../engine/autotune/group-tunables.ts';
-import {
-  autotuneWord,
-  hierarchyOf,
-  jobShape,
-  savedValues,
-  settledValues,
-} from '../../engine/autotune/word.ts';
+import type { AutotuneWord } from '../../engine/autotune/word.ts';
 import type { HorovodError } from '../../errors.ts';
 import type { WaitOptions } from '../../net/wait.ts';
+import type { HostReporter } from '../../observe/hosts/host-reporter.ts';
 import { ControlBlockBoard } from '../../observe/status/status-board.ts';
 import { type JoinedJob, joinJob } from '../../rendezvous/join.ts';
 import { shortJobId } from '../../rendezvous/short-job-id.ts';
@@ -27,12 +21,12 @@ import type { ContextParts } from '../context-parts.ts';
 import { checkVersions, ownBuild } from './check-versions.ts';
 import { decideTransport, type Introduction, type TransportDecision } from './choose-transport.ts';
 import { announcer, type CommonParts, checkRanks, flightPlace } from './common-parts.ts';
-import { reportHost } from './host-report.ts';
 import { HostMap, whereabouts } from './hosts.ts';
 import { type OpenedTransport, openTransport } from './open-transport.ts';
 import { prefixOf, type Seating } from './seating.ts';
 import { StartProgress } from './start-progress.ts';
 import { asStartFailure, eitherOf, StartWatch } from './start-watch.ts';
+import type { Tuning } from './tuning.ts';
 
 export interface JoinRequest {
   readonly settings: Settings;
@@ -63,16 +57,14 @@ export async function joinRanks(common: CommonParts, request: JoinRequest): Prom
     const hosts = new HostMap(introductions);
     const decision = start.chooseTransport(introductions, hosts);
     const block = await start.openControlBlock(introductions, hosts);
-    const tuning = start.planTuning(introductions, hosts, decision);
+    const tuning = await start.planTuning(introductions, hosts, decision);
     const opened = await start.openTransport({ introductions, hosts, decision, block, tuning });
-    return start.finish(common, { hosts, block, opened, tuning });
+    const reporter = await start.reportHost(hosts, block);
+    return start.finish(common, { hosts, block, opened, tuning, reporter });
   } catch (error) {
     throw await start.abandon(error);
   }
 }
-
-/** What rank 0 said about autotune, and what follows from it for this job. */
-type Tuning = Pick<Autotune, 'word' | 'shape'> & { readonly saved: ReturnType<typeof savedValues> };
 
 class Start {
   readonly #request: JoinRequest;
@@ -127,17 +119,23 @@ class Start {
 
   /** The ranks tell each other where they are and what they can. By place in the list of members. */
   async introduce(): Promise<Introduction[]> {
-    const { settings, seating } = this.#request;
-    const warn = (text: string) => this.#log.write('warning', text);
     const introduction = {
-      ...introductionOf(settings),
-      autotune: autotuneWord(settings, this.#place === 0, warn, seating?.tuning),
+      ...introductionOf(this.#request.settings),
+      autotune: await this.#autotuneWord(),
     };
     const onMissing = this.#progress.gathering(this.#members, this.#place, this.#log);
     const texts = await this.#gather('introduction', JSON.stringify(introduction), onMissing);
     const introductions = texts.map((text) => JSON.parse(text) as Introduction);
     checkVersions(introductions, this.#members);
     return introductions;
+  }
+
+  async #autotuneWord(): Promise<AutotuneWord | undefined> {
+    const { settings, seating } = this.#request;
+    if (!settings.autotune) return undefined;
+    const { autotuneWord } = await import('./tuning.ts');
+    const warn = (text: string) => this.#log.write('warning', text);
+    return autotuneWord(settings, this.#place === 0, warn, seating?.tuning);
   }
 
   chooseTransport(introductions: readonly Introduction[], hosts: HostMap): TransportDecision {
@@ -175,15 +173,15 @@ class Start {
     return this.#block;
   }
 
-  planTuning(
+  async planTuning(
     introductions: readonly Introduction[],
     hosts: HostMap,
     { transport }: TransportDecision,
-  ): Tuning | undefined {
+  ): Promise<Tuning | undefined> {
     const word = introductions[0]?.autotune;
     if (word === undefined) return undefined;
-    const shape = jobShape(transport, hosts.hostOf);
-    return { word, shape, saved: settledValues(word, shape) ?? savedValues(word, shape) };
+    const { Tuning } = await import('./tuning.ts');
+    return new Tuning(word, transport, hosts);
   }
 
   async openTransport({
@@ -201,8 +199,7 @@ class Start {
   }): Promise<OpenedTransport> {
     const { settings, generation, wait } = this.#request;
     this.#opened = await openTransport({
-      // What a transport is opened with cannot change later.
-      settings: { ...settings, ...hierarchyOf(tuning?.saved) },
+      settings: { ...settings, ...tuning?.hierarchy },
       job: this.#job,
       block,
       hosts,
@@ -225,6 +222,14 @@ class Start {
     return this.#opened;
   }
 
+  /** Undefined: this is the task of another process. */
+  async reportHost(hosts: HostMap, block: ControlBlock): Promise<HostReporter | undefined> {
+    const { launcher } = this.#request.settings;
+    if (launcher.kind === 'horovodrun' || hosts.hosts > 1 || this.#place !== 0) return undefined;
+    const { reportHost } = await import('./host-report.ts');
+    return reportHost({ hosts, block, members: this.#members, log: this.#log });
+  }
+
   finish(
     common: CommonParts,
     {
@@ -232,22 +237,21 @@ class Start {
       block,
       opened,
       tuning,
+      reporter,
     }: {
       readonly hosts: HostMap;
       readonly block: ControlBlock;
       readonly opened: OpenedTransport;
       readonly tuning: Tuning | undefined;
+      readonly reporter: HostReporter | undefined;
     },
   ): JoinedParts {
     const { settings, seating } = this.#request;
     const { rank, jobId } = this.#job;
     const members = this.#members;
     const { transport } = opened;
-    const groupTunables =
-      tuning === undefined ? undefined : groupTunablesOf(tuning, transport, hosts, settings);
+    const groupTunables = tuning?.groupTunables(transport, hosts, settings);
     const forgetLastWords = rememberLastWords(block, rank);
-    const place = this.#place;
-    const reporter = reportHost({ settings, hosts, block, members, place, log: this.#log });
     let failureTold: Promise<HorovodError> | undefined;
     let isStarting = true;
     let groups = 0;
@@ -301,7 +305,8 @@ class Start {
     return {
       parts,
       autotune: tuning && {
-        ...tuning,
+        word: tuning.word,
+        shape: tuning.shape,
         settings,
         groupTunables,
         settled: seating?.tuning,
@@ -369,20 +374,6 @@ function introductionOf(settings: Settings): Introduction {
   const lack = transport === 'portable' ? 'HOROVOD_TRANSPORT=portable' : native.built ? '' : native.reason;
   const givenName = launcher.kind === 'horovodrun' ? hostname : undefined;
   return { ...whereabouts(givenName), ...ownBuild(), pid: process.pid, wish, lack, encrypt };
-}
-
-function groupTunablesOf(
-  { word, saved }: Tuning,
-  transport: OpenedTransport['transport'],
-  hosts: HostMap,
-  settings: Settings,
-): GroupTunables {
-  const defaults = {
-    allreduce: settings.hierarchicalAllreduce ?? true,
-    allgather: settings.hierarchicalAllgather ?? true,
-  };
-  const fixed = saved === undefined ? word.given : ['hierarchicalAllreduce', 'hierarchicalAllgather'];
-  return GroupTunables.of(transport, hosts.hostOf, defaults, fixed);
 }
 
 /** An uncaught error is about to end this process: other ranks and the launcher learn which one. */

@@ -9,7 +9,6 @@ import { waitingPeriodMs } from '../../engine/observer.ts';
 import { HorovodError } from '../../errors.ts';
 import { parseAddress, withoutLoopback } from '../../net/addresses.ts';
 import type { Identity } from '../../net/handshake.ts';
-import { nearInterfaces } from '../../net/near-interfaces.ts';
 import type { WaitOptions } from '../../net/wait.ts';
 import type { JoinedJob } from '../../rendezvous/join.ts';
 import { limitMpiInterfaces } from '../../settings/environment.ts';
@@ -100,7 +99,7 @@ export async function openTransport(request: TransportRequest): Promise<OpenedTr
     const texts = await request.exchange(JSON.stringify(own));
     const addresses = texts.map((text, member) => reachable(JSON.parse(text) as Addresses, request, member));
     if (decision.transport === 'mpi')
-      tellMpiItsWay(otherHosts(request).map(({ place }) => addresses[place]?.mesh ?? []));
+      await tellMpiItsWay(otherHosts(request).map(({ place }) => addresses[place]?.mesh ?? []));
     const clusterOptions = {
       ...options,
       listener,
@@ -156,7 +155,8 @@ function reachable(addresses: Addresses, { loopbacks, place }: TransportRequest,
 }
 
 /** MPI tries every interface it finds, also those that lead nowhere. `others`: the candidates of each other host. */
-function tellMpiItsWay(others: readonly (readonly string[])[]): void {
+async function tellMpiItsWay(others: readonly (readonly string[])[]): Promise<void> {
+  const { nearInterfaces } = await import('../../net/near-interfaces.ts');
   const near = nearInterfaces(others.map((list) => list.flatMap((text) => parseAddress(text)?.host ?? [])));
   if (near !== undefined) limitMpiInterfaces(near, existsSync('/sys/class/infiniband'));
 }

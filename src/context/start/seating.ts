@@ -3,13 +3,15 @@
 import type { SettledResults } from '../../engine/autotune/settled-results.ts';
 import type { StepClock } from '../../engine/step-clock.ts';
 import type { TimelineHistory } from '../../observe/timeline/timeline.ts';
-import { generationPrefix, type Seat } from '../../rendezvous/elastic-messages.ts';
+import type { Seat } from '../../rendezvous/elastic-messages.ts';
 import type { JoinedJob } from '../../rendezvous/join.ts';
 import type { ReachableMemory } from '../../transport/native/reachable-memory.ts';
 import type { KeptWatch } from '../host-watch/host-watch.ts';
 
 export interface Seating {
   readonly seat: Pick<Seat, 'generation' | 'rank' | 'size'>;
+  /** Of every key by which the workers of the generation find each other. */
+  readonly prefix: string;
   /** The job as this generation sees it. */
   readonly job: JoinedJob;
   /** Of this process, in all generations. */
@@ -29,6 +31,6 @@ export function prefixOf({
   readonly seating?: Seating | undefined;
   readonly ranks: readonly number[] | undefined;
 }): string {
-  if (seating !== undefined) return generationPrefix(seating.seat.generation);
+  if (seating !== undefined) return seating.prefix;
   return ranks === undefined ? '' : `ranks ${ranks.join(',')}/`;
 }

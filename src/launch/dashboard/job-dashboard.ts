@@ -116,6 +116,7 @@ export class JobDashboard {
   show(job: ShownJob, onStop: () => void): void {
     this.#seen.job = job;
     this.#seen.onStop = onStop;
+    this.#dashboard.look();
     const { jobId } = job;
     if (job.look !== undefined || jobId === undefined) return;
     const id = shortJobId(jobId);

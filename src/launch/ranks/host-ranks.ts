@@ -58,8 +58,11 @@ export interface HostRanks {
   record(order: RecordOrder): void;
   /** How far that is, as rank 0 on this host says; undefined: the host is another machine. */
   recordProgress(number: number): RecordProgress | undefined;
-  /** The job as its control block on this host shows it. Undefined: it is not known yet, or the host is another machine. */
-  look(): JobView | undefined;
+  /**
+   * The job as its control block on this host shows it. Undefined: it is not known yet, or the host is another machine. `known`: as
+   * that of another name of this machine shows it, for hosts of this machine.
+   */
+  look(known?: JobView): JobView | undefined;
   /** The terminal has this many columns for rank 0. */
   resizeTerminal(columns: number): void;
   /** Called after all ranks have ended; frees everything. */

@@ -4,15 +4,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ControlBlock, controlLayout } from '../../control/control-block.ts';
 import type { ProcessEnd } from '../../control/process-status.ts';
-import { HostReporter } from '../../observe/hosts/host-reporter.ts';
 import type { LocalRank } from '../../observe/hosts/host-sampler.ts';
-import { type JobView, lookAt } from '../../observe/status/job-view.ts';
-import {
-  type RecordOrder,
-  type RecordProgress,
-  recordProgress,
-  writeRecordOrder,
-} from '../../observe/timeline/record-order.ts';
+import type { JobView } from '../../observe/status/job-view.ts';
+import type { RecordOrder, RecordProgress } from '../../observe/timeline/record-order.ts';
 import { encodeJobNews, type JobNews } from '../../rendezvous/driver/job-news.ts';
 import { rankEnvironment } from '../../settings/environment.ts';
 import type { JobSecret } from '../../settings/job-secret.ts';
@@ -22,11 +16,14 @@ import type { Guardian } from '../spawn/guardian.ts';
 import type { CorePinning } from '../spawn/pin-cores.ts';
 import { type RankCommand, RankProcess } from '../spawn/rank-process.ts';
 import { TerminalFile } from '../spawn/terminal-file.ts';
+import type { HostObserver } from './host-observer.ts';
 import type { HostRanks, RankEnding, RankTestament, StartedRank } from './host-ranks.ts';
-import { ProcessWatch, type ProcessWatchOptions } from './process-watch.ts';
+import type { ProcessWatch, ProcessWatchOptions } from './process-watch.ts';
 
 /** How often the control block is looked at for a fence. */
 const fenceLookMs = 100;
+/** After this time, how busy the host is is written down. Before, ranks start, and short jobs end. */
+const observeAfterMs = 1000;
 
 export interface LocalRanksOptions {
   readonly hostname: string;
@@ -68,19 +65,24 @@ export class LocalRanks implements HostRanks {
   readonly #testaments = new Map<number, RankTestament>();
   #terminal: TerminalFile | undefined;
   #fenceWatch: NodeJS.Timeout | undefined;
-  readonly #processWatch: ProcessWatch | undefined;
-  readonly #reporter: HostReporter;
+  /** Of an elastic job. */
+  #processWatch: ProcessWatch | undefined;
+  #observer: HostObserver | undefined;
+  #observing: Promise<void> | undefined;
+  #observeLater: NodeJS.Timeout | undefined;
+  #isClosed = false;
 
   constructor(options: LocalRanksOptions) {
     this.#options = options;
     this.hostname = options.hostname;
-    const { watch, hostname, warn } = options;
-    this.#reporter = new HostReporter({ host: hostname, onLowMemory: warn });
-    this.#processWatch = watch && new ProcessWatch(() => this.#running(), watch);
   }
 
   async start(slots: readonly Slot[]): Promise<readonly StartedRank[]> {
-    const { terminalColumns } = this.#options;
+    const { terminalColumns, watch } = this.#options;
+    if (watch !== undefined && this.#processWatch === undefined) {
+      const { ProcessWatch } = await import('./process-watch.ts');
+      this.#processWatch ??= new ProcessWatch(() => this.#running(), watch);
+    }
     if (terminalColumns !== undefined && slots.some(({ rank }) => rank === 0)) {
       this.#terminal ??= TerminalFile.create(terminalColumns);
     }
@@ -102,7 +104,27 @@ export class LocalRanks implements HostRanks {
     this.#writeNews();
     this.#watchFence(opened);
     this.#processWatch?.useControlBlock(opened, workers);
-    this.#reporter.use(opened, () => [...this.#attachedRanks(opened)]);
+    this.#observer?.use(opened);
+    this.#observeLater ??= setTimeout(() => void this.#observe(), observeAfterMs).unref();
+  }
+
+  /** Watching changes nothing: without it, ranks go on. */
+  #observe(): Promise<void> {
+    this.#observing ??= this.#loadObserver().catch(() => undefined);
+    return this.#observing;
+  }
+
+  async #loadObserver(): Promise<void> {
+    const { HostObserver } = await import('./host-observer.ts');
+    if (this.#isClosed) return;
+    const { hostname, jobId, warn } = this.#options;
+    this.#observer = new HostObserver({
+      hostname,
+      jobId,
+      warn,
+      ranks: (block) => this.#attachedRanks(block),
+    });
+    if (this.#controlBlock !== undefined) this.#observer.use(this.#controlBlock);
   }
 
   notice(): void {
@@ -121,16 +143,16 @@ export class LocalRanks implements HostRanks {
   }
 
   record(order: RecordOrder): void {
-    if (this.#controlBlock !== undefined) writeRecordOrder(this.#controlBlock.fd, order);
+    this.#observer?.record(order);
   }
 
   recordProgress(number: number): RecordProgress {
-    return this.#controlBlock === undefined ? 'none' : recordProgress(this.#controlBlock.fd, number);
+    return this.#observer?.recordProgress(number) ?? 'none';
   }
 
-  look(): JobView | undefined {
-    const block = this.#controlBlock;
-    return block === undefined ? undefined : lookAt(block, this.#options.jobId);
+  look(known?: JobView): JobView | undefined {
+    void this.#observe();
+    return this.#observer === undefined ? known : this.#observer.look(known);
   }
 
   resizeTerminal(columns: number): void {
@@ -138,9 +160,12 @@ export class LocalRanks implements HostRanks {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     clearInterval(this.#fenceWatch);
+    clearTimeout(this.#observeLater);
     this.#processWatch?.close();
-    this.#reporter.close();
+    this.#observer?.close();
+    this.#observer = undefined;
     this.#controlBlock?.close();
     this.#controlBlock = undefined;
     this.#terminal?.close();
@@ -201,6 +226,8 @@ export class LocalRanks implements HostRanks {
     });
     const cleared = ended.then(async () => {
       await this.#endGroup(process);
+      // Whoever looks at the job once it is over sees its end.
+      await this.#observing;
       if (process.pid !== undefined) guardian.remove(process.pid);
     });
     const testament = () => this.#testamentOf(number);

@@ -1,6 +1,6 @@
 // What the launcher sees of a job that runs on several hosts.
 
-import { type JobView, joinViews } from '../../observe/status/job-view.ts';
+import type { JobView } from '../../observe/status/job-view.ts';
 import type { RecordProgress } from '../../observe/timeline/record-order.ts';
 import type { JobRequest } from '../job-request.ts';
 import type { HostRanks } from './host-ranks.ts';
@@ -11,7 +11,8 @@ export function viewOfHosts(
   { remote }: Pick<JobRequest, 'remote'>,
 ): JobView | undefined {
   const here = hosts.filter(({ hostname }) => remote?.names.has(hostname) !== true);
-  return here.length > 0 ? joinViews(here.map((host) => host.look())) : hosts[0]?.look();
+  if (here.length === 0) return hosts[0]?.look();
+  return here.reduce((known: JobView | undefined, host) => host.look(known), undefined);
 }
 
 /** The host of rank 0 says it, if it is this machine. */

@@ -27,6 +27,7 @@ export class JobWatch {
   /** `look`: at the job. */
   begin(look: () => JobView | undefined): void {
     this.#look = look;
+    this.#once();
     this.#timer = setInterval(() => this.#once(), lookMs);
   }
 

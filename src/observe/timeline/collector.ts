@@ -5,7 +5,8 @@ import { existsSync } from 'node:fs';
 import { type MemoryFile, openMemoryFile } from '../../control/memory-file.ts';
 import { RecordReader } from './records.ts';
 import { fileIn, RingReader, sessionOf } from './ring.ts';
-import { collectingHere, publishedRing, RingFilter, ringHolders, setCollecting } from './ring-registry.ts';
+import { RingFilter } from './ring-filter.ts';
+import { collectingHere, publishedRing, ringHolders, setCollecting } from './ring-registry.ts';
 import { openingEvent, RankEvents, type TraceOrigin } from './trace-events.ts';
 import { TraceFile, type Write } from './trace-file.ts';
 

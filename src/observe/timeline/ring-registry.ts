@@ -5,7 +5,6 @@
 import { readSync, writeSync } from 'node:fs';
 import { controlLayout } from '../../control/control-block.ts';
 import { processStatus } from '../../control/process-status.ts';
-import { sessionIn } from './ring.ts';
 
 const pathAt = 320;
 const pathLimit = 184;
@@ -57,25 +56,6 @@ export function collectedSession(controlFd: number): number {
   const word = Buffer.alloc(4);
   readSync(controlFd, word, 0, 4, collectingAt + 4);
   return word.readUInt32LE(0);
-}
-
-/** How long a ring of another session must exist before it is read. */
-const foreignMs = 1000;
-
-/**
- * Decides which rings belong to a timeline: those of its session. A ring of another session belongs to the next timeline, or to a
- * rank that was given another file name; the latter is read too, after a while.
- */
-export class RingFilter {
-  readonly #foreign = new Map<string, number>();
-
-  accepts(path: string, session: number, isFinishing: boolean): boolean {
-    if (sessionIn(path) === session) return true;
-    const now = performance.now();
-    const since = this.#foreign.get(path) ?? now;
-    this.#foreign.set(path, since);
-    return now - since >= foreignMs && !isFinishing;
-  }
 }
 
 export function collectingHere(controlFd: number): Collecting {

@@ -11,10 +11,10 @@ import type { StepMark } from '../../engine/step-clock.ts';
 import { HorovodError } from '../../errors.ts';
 import { packageVersion } from '../../settings/package.ts';
 import type { TraceBeginning } from './collector.ts';
-import { CollectorThread } from './collector-thread.ts';
-import { defaultOperationsPerSecond, TimelineRecorder } from './recorder.ts';
+import type { CollectorThread } from './collector-thread.ts';
+import type { TimelineRecorder } from './recorder.ts';
 import type { Hello } from './records.ts';
-import { RingWriter, sessionOf } from './ring.ts';
+import type { RingWriter } from './ring.ts';
 import { isRingRead, publishRing } from './ring-registry.ts';
 import type { TraceOrigin } from './trace-events.ts';
 
@@ -226,6 +226,9 @@ export class Timeline implements OperationObserver {
 
   async #start(file: string, markCycles: boolean): Promise<void> {
     const { rank, worker, size, host, pid, transport, shmDirectory, block, log, history } = this.#place;
+    // Few ranks write a timeline, and modules are a large part of what starting a rank costs.
+    const [{ RingWriter, sessionOf }, { CollectorThread }, { defaultOperationsPerSecond, TimelineRecorder }] =
+      await Promise.all([import('./ring.ts'), import('./collector-thread.ts'), import('./recorder.ts')]);
     const { operationsPerSecond = defaultOperationsPerSecond } = this.#place;
     let ring: RingWriter;
     try {
