@@ -9,6 +9,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { fixturePath, repository } from '../../test/support/repository.ts';
 import { spawnRanks, startHorovodrun } from '../testing/spawn-ranks.ts';
+import { allowedCores } from './spawn/allowed-cores.ts';
 
 const fixture = (name: string) => fixturePath(`launch/${name}`);
 
@@ -72,6 +73,14 @@ test('any command can be run, also one that knows nothing of Horovod', async () 
   ]);
   assert.equal(exitCode, 0);
   assert.deepEqual(stdout.split('\n').sort(), ['', '[0]<stdout>:0 of 2', '[1]<stdout>:1 of 2']);
+});
+
+test('more ranks than cores: horovodrun says so once, and as many as there are is nothing to say', async () => {
+  const cores = allowedCores();
+  const crowded = await horovodrun(['-np', String(cores + 1), 'true']);
+  assert.equal(crowded.exitCode, 0, crowded.stderr);
+  assert.match(crowded.stderr, new RegExp(`^horovodrun: ${cores + 1} ranks share ${cores} cores?\\. .*\n$`));
+  assert.equal((await horovodrun(['-np', String(cores), 'true'])).stderr, '');
 });
 
 test('stdout and stderr stay apart, each with its prefix', async () => {

@@ -14,6 +14,7 @@ import {
   runCommand,
   saidIn,
 } from '../support/foreign-launchers.ts';
+import { repository, sourcePath } from '../support/repository.ts';
 
 const node = process.execPath;
 const who = clusterFixture('who.ts');
@@ -37,6 +38,14 @@ for (const { name, argv, version } of launchers) {
       const result = await runCommand([...argv, '3', node, who, 'again'], { ...limits, ...asRoot });
       assert.equal(result.exitCode, 0, describeResult(result));
       assertOneHost([result], 3, 2);
+    });
+
+    test('TypeScript runs with the loader that the guide names', async () => {
+      const loader = ['--import', 'horovod/typescript'];
+      const command = ['env', '-C', repository, ...argv, '2', node, ...loader, sourcePath('cluster/who.ts')];
+      const result = await runCommand(command, { ...limits, ...asRoot });
+      assert.equal(result.exitCode, 0, describeResult(result));
+      assertOneHost([result], 2);
     });
 
     test('one process is rank 0 of 1', async () => {
