@@ -58,7 +58,7 @@ export async function joinJob(
   const elastic = isElasticWithoutLauncher(settings)
     ? elasticMeeting(settings, launcher.size, (text) => createLog(settings, 0).tell(text))
     : undefined;
-  const noisy = { ...place, onComer, elastic };
+  const noisy = { ...place, jobId: idOfLauncher(settings), onComer, elastic };
   const { store, rank, jobId } =
     place.signpost === undefined
       ? await meet(noisy, { signal, timeoutMs })
@@ -89,6 +89,12 @@ async function joinLauncher(
   }
   const store = await TcpStore.connect({ address, secret, jobId, rank, channel, signal, timeoutMs });
   return { store, rank, size, secret, jobId, launcher: 'horovodrun', close: () => store.close() };
+}
+
+/** horovodrun --mpi gives its job an id, by which it finds it again. Users may set a word there, which names one job after another. */
+function idOfLauncher({ launcher, jobId = '' }: Settings): string | undefined {
+  const canBe = launcher.kind === 'open-mpi' || launcher.kind === 'pmi';
+  return canBe && /^[0-9a-f]{16}$/.test(jobId) ? jobId : undefined;
 }
 
 async function alone(launcher: LauncherEnvironment['kind']): Promise<JoinedJob> {

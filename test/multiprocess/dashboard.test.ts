@@ -1,14 +1,14 @@
 // The dashboard of whole jobs: in their launcher and beside them, seen by a client that does what a browser does.
 
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
-import type { DashboardStart } from '../../src/observe/dashboard/messages.ts';
+import type { DashboardStart, Sample } from '../../src/observe/dashboard/messages.ts';
 import { shortJobId } from '../../src/rendezvous/short-job-id.ts';
 import { type HorovodrunProcess, startHorovodrun } from '../../src/testing/spawn-ranks.ts';
 import { DashboardClient, type EventReader } from '../support/dashboard-client.ts';
@@ -137,6 +137,13 @@ describe('horovodrun --dashboard', () => {
     const end = await endOf(events);
     assert.equal(end.isSuccess, true);
     assert.match(end.text, /^All ranks have finished after/);
+    assert.deepEqual(
+      newsOf(events)
+        .filter(({ kind }) => kind === 'end')
+        .map(({ report }) => report),
+      [undefined],
+      'there is no more to say',
+    );
     assert.ok(linesOf(events).includes('0 stdout rank 0 has finished'));
     const { exitCode } = await run.ended;
     assert.equal(exitCode, 0, run.stderr);
@@ -167,7 +174,8 @@ describe('horovodrun --dashboard', () => {
     assert.ok(late.length <= 2, `${late.length} looks later`);
     const end = await endOf(events);
     assert.equal(end.isSuccess, false);
-    assert.match(end.text, /rank 1 .*was killed by SIGKILL/);
+    // The cause is the headline, with what horovodrun reports below it.
+    assert.match(end.text, /^rank 1 on localhost \(pid \d+\) was killed by SIGKILL\n.*\nOther ranks:/s);
     const lost = events.received
       .flatMap((one) => (one.event === 'news' ? one.data : []))
       .filter(({ kind }) => kind === 'lost');
@@ -375,6 +383,31 @@ describe('horovod dashboard', () => {
     assert.ok(linesOf(events).includes('0 stdout rank 0 has finished'));
     assert.deepEqual(await exited, [0, null]);
     assert.match(readFileSync(join(folder, 'run.html'), 'utf8'), /rank 0 has finished/);
+  });
+
+  const hasMpirun = spawnSync('mpirun', ['--version']).status === 0;
+
+  test('shows a job that mpirun has started, like the dashboard of horovodrun --mpi', {
+    skip: !hasMpirun && 'no mpirun (Debian: apt-get install openmpi-bin)',
+  }, async (t) => {
+    const { folder, run, stop } = train(t, ['--mpi', '--dashboard']);
+    const inside = await openPage(run);
+    const trains = ({ ranks }: Sample) => ranks.length === 2 && ranks.every(({ step }) => step > 0);
+    await inside.events.sample('ranks, in the launcher', trains);
+    const [job] = await inside.events.until('its id', (all) =>
+      all.flatMap((one) => (one.event === 'start' && one.data.job.id !== '' ? [[one.data.job]] : [])).at(-1),
+    );
+    const child = beside(t, ['--job', job?.id ?? '', '--save', join(folder, 'run.html')]);
+    const exited = once(child, 'exit');
+    const { events, start } = await openPage(child);
+    assert.match(start.job.command, /train/);
+    assert.match(start.logsMissing ?? '', /--output-filename/);
+    await events.sample('ranks, beside it', trains);
+    stop();
+    assert.equal((await endOf(events)).isSuccess, true);
+    assert.equal((await endOf(inside.events)).isSuccess, true);
+    assert.deepEqual(await exited, [0, null]);
+    assert.equal((await run.ended).exitCode, 0, run.stderr);
   });
 
   test('says that there is no such job, and how a job gets logs', async (t) => {

@@ -28,6 +28,8 @@ export interface JobServerOptions
   readonly secret: JobSecret;
   /** The process that serves; it is rank 0. */
   readonly own: Arrival;
+  /** By which horovodrun --mpi knows its job. Default: a random one, because names of jobs are used again and again. */
+  readonly jobId?: string | undefined;
   /** Of an elastic job: this process drives it. */
   readonly elastic?: ElasticMeeting | undefined;
   /** Called for every process that is accepted. */
@@ -59,7 +61,7 @@ export class JobServer {
   readonly #comers = new Map<number, Arrival>();
   readonly #ranks = new Map<number, number>();
   readonly #complete: Promise<Membership>;
-  readonly #jobId: string = randomBytes(8).toString('hex');
+  readonly #jobId: string;
   #server!: TcpStoreServer;
   #finish!: (membership: Membership) => void;
   #fail!: (error: HorovodError) => void;
@@ -69,8 +71,9 @@ export class JobServer {
   #timer: NodeJS.Timeout | undefined;
   #goodbyeUntil = 0;
 
-  private constructor({ own, onComer, elastic }: JobServerOptions) {
+  private constructor({ own, jobId = randomBytes(8).toString('hex'), onComer, elastic }: JobServerOptions) {
     this.#own = own;
+    this.#jobId = jobId;
     this.#elastic = elastic;
     this.#onComer = onComer;
     this.#complete = new Promise((resolve, reject) => {

@@ -115,6 +115,20 @@ describe('processes that meet at an address', () => {
     t.diagnostic([...jobs].join(' '));
   });
 
+  test('a job of horovodrun --mpi has the id that horovodrun knows', async (t) => {
+    const port = await freePort();
+    const given = { jobId: '0123456789abcdef' };
+    const both = await Promise.all(
+      [0, 1].map((rank) =>
+        closing(t, meet({ ...placeOf(port, { rank }, rank === 0 ? 'yes' : 'no'), ...given }, { timeoutMs })),
+      ),
+    );
+    assert.deepEqual(
+      both.map(({ jobId }) => jobId),
+      [given.jobId, given.jobId],
+    );
+  });
+
   test('a process that comes to a full job says so, and waits for its end', async (t) => {
     const port = await freePort();
     const first = await Promise.all(

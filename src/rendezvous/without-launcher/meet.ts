@@ -17,6 +17,8 @@ import type { ElasticMeeting } from './rank-driver.ts';
 export interface MeetingPlace extends Pick<TcpStoreServerOptions, 'listenOn' | 'networkInterfaces'> {
   readonly secret: JobSecret;
   readonly own: Arrival;
+  /** Of a job that horovodrun has started with mpirun: no other job has this id. */
+  readonly jobId?: string | undefined;
   /** Whether this process serves: 'if first' where any process of the machine may. */
   readonly serves: 'yes' | 'no' | 'if first';
   /** Tried in turn by the one that serves. */
@@ -74,10 +76,19 @@ export async function meet(place: MeetingPlace, wait: WaitOptions & { timeoutMs:
 
 /** Undefined if somebody else listens there. */
 async function tryToServe(place: MeetingPlace): Promise<JobServer | undefined> {
-  const { own, secret, onComer, elastic, listenOn = 'all', networkInterfaces = [] } = place;
+  const { own, jobId, secret, onComer, elastic, listenOn = 'all', networkInterfaces = [] } = place;
   for (const port of place.ports) {
     try {
-      return await JobServer.start({ own, secret, onComer, elastic, listenOn, networkInterfaces, port });
+      return await JobServer.start({
+        own,
+        jobId,
+        secret,
+        onComer,
+        elastic,
+        listenOn,
+        networkInterfaces,
+        port,
+      });
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
       if (code === 'EADDRINUSE') continue;
