@@ -4489,7 +4489,7 @@ export interface HtmlDisplay {
 
 /**
  * Runs the cells of a notebook, or a script, on every rank, and shows them in this cell: `await launch('train.ipynb', { np: 4 })`.
- * Ranks run on Node, whatever the kernel is. Throws nothing: every mistake rejects the job.
+ * Ranks run on Node, whatever the kernel is, unless `runtime` says otherwise. Throws nothing: every mistake rejects the job.
  */
 export declare function launch(program: string | URL, options?: NotebookOptions): NotebookJob;
 
@@ -4512,6 +4512,8 @@ export interface NotebookOptions extends JobOptions {
     dashboard?: boolean | DashboardChoice | undefined;
     /** Where progress is shown. 'auto': a box in the cells of Deno, elsewhere lines of text. For a box in tslab, `tslab.newDisplay()`. */
     display?: 'auto' | 'text' | 'none' | HtmlDisplay | undefined;
+    /** What runs the ranks. 'deno': a script in the kernel of Deno, by the same Deno. Default: 'node', as found in the PATH. */
+    runtime?: 'node' | 'deno' | undefined;
     /** Print the output of the ranks. Default: only where there is no box, which shows the last lines. */
     showOutput?: boolean | undefined;
 }

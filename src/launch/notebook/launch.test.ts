@@ -12,7 +12,7 @@ import { HorovodError } from '../../errors.ts';
 import { run } from '../run/run.ts';
 import { linksTo } from './companions.ts';
 import { launch, type NotebookJob, type NotebookOptions } from './launch.ts';
-import { nodeForRanks } from './node-program.ts';
+import { programOfRanks } from './node-program.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'hvd-launch-'));
 const path = (name: string) => join(folder, name);
@@ -263,11 +263,22 @@ test('behind JupyterHub, the first link leads through its proxy', () => {
   assert.deepEqual(linksTo('TensorBoard', url, {}), [{ title: 'TensorBoard', url }]);
 });
 
-test('from Deno, ranks run on the Node of the PATH', () => {
-  assert.equal(nodeForRanks('/nowhere', false), undefined);
+test('from Deno, ranks run on the Node of the PATH, or scripts on Deno if asked for', () => {
+  const [script, notebook] = [{ isNotebook: false }, { isNotebook: true }];
   const own = dirname(process.execPath);
-  assert.deepEqual(nodeForRanks(`/nowhere:${own}`, true), { execPath: join(own, 'node'), execArgv: [] });
-  assert.throws(() => nodeForRanks('/nowhere', true), /there is no `node` in the PATH of this kernel/);
+  assert.equal(programOfRanks({ ...notebook, path: '/nowhere', isDeno: false }), undefined);
+  assert.deepEqual(programOfRanks({ ...notebook, path: `/nowhere:${own}`, isDeno: true }), {
+    execPath: join(own, 'node'),
+    execArgv: [],
+  });
+  // Undefined: this process, which is Deno.
+  assert.equal(programOfRanks({ ...script, runtime: 'deno', path: own, isDeno: true }), undefined);
+  const missing = /there is no `node` in the PATH of this kernel.*finds it\.$/;
+  assert.throws(() => programOfRanks({ ...notebook, path: '/nowhere', isDeno: true }), missing);
+  const other = /, or pass runtime: 'deno'\.$/;
+  assert.throws(() => programOfRanks({ ...script, path: '/nowhere', isDeno: true }), other);
+  const unable = { ...notebook, runtime: 'deno', path: own, isDeno: true };
+  assert.throws(() => programOfRanks(unable), /Deno cannot load a notebook as a module/);
 });
 
 describe('mistakes are found before anything starts', () => {
@@ -357,6 +368,20 @@ describe('mistakes are found before anything starts', () => {
       { np: 0 },
       'ERR_HVD_SETTING',
       /launch: np is 0; expected an integer ≥ 1/,
+    ],
+    [
+      'another runtime',
+      path('early.ts'),
+      { runtime: 'bun' as 'deno' },
+      'ERR_HVD_SETTING',
+      /runtime is 'bun'/,
+    ],
+    [
+      'Deno where there is none',
+      path('early.ts'),
+      { runtime: 'deno' },
+      'ERR_HVD_SETTING',
+      /needs the kernel of Deno, and this process is Node/,
     ],
     [
       'hosts twice',

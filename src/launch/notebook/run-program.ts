@@ -17,7 +17,7 @@ import { Companions } from './companions.ts';
 import { JobProgress } from './job-progress.ts';
 import { openDisplay } from './kernel-display.ts';
 import type { NotebookOptions, NotebookResult } from './launch.ts';
-import { nodeForRanks } from './node-program.ts';
+import { programOfRanks } from './node-program.ts';
 import { PacedDisplay } from './paced-display.ts';
 import { printedError } from './printed-error.ts';
 import { progressBox } from './progress-box.ts';
@@ -56,6 +56,11 @@ async function runJob({
 }: ProgramRequest): Promise<NotebookResult> {
   if (signal.aborted) throw stopped(signal);
   const program = checkProgram(asked, options.parameters);
+  const node = programOfRanks({
+    runtime: options.runtime,
+    isNotebook: program.notebook !== undefined,
+    path: processEnvironment()['PATH'],
+  });
   const display = openDisplay(options.display ?? 'auto', print);
   const hears: Hears = { notes: [], remarks: [] };
   const note = (text: string) => {
@@ -70,7 +75,7 @@ async function runJob({
       caller: 'launch',
       options,
       command: [program.path],
-      node: nodeForRanks(processEnvironment()['PATH']),
+      node,
       stdout: writerTo('stdout', output),
       stderr: writerTo('stderr', output),
       say(text) {

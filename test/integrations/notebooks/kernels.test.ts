@@ -50,6 +50,16 @@ if (fails && hvd.rank() === 1) throw new RangeError('no data');`,
   'await hvd.shutdown();',
 ]);
 
+/** A script that launch() runs on Deno. */
+const script = `import * as hvd from 'horovod';
+await hvd.init();
+const isDeno: boolean = process.versions.deno !== undefined;
+console.log('rank ' + hvd.rank() + ' runs on Deno: ' + isDeno);
+await hvd.shutdown();`;
+const onDeno = `const onDeno = launch('script.ts', { np: 2, runtime: 'deno', tensorboard: false });
+await onDeno;
+console.log(onDeno.logs(1));`;
+
 const waiting = notebookText([
   { tags: ['parameters'], source: 'const kernel: number = 0;' },
   `import { appendFileSync } from 'node:fs';
@@ -66,6 +76,16 @@ const launchers = {
 
 const hasMpirun = spawnSync('mpirun', ['--version']).status === 0;
 
+/** Command lines as Horovod's documentation has them, in a cell. */
+const horovodrunLine = 'npx horovodrun -np 2 -H localhost:2 train.ipynb';
+const mpirunLine =
+  'mpirun -np 2 -H localhost:2 -bind-to none -map-by slot -x NCCL_DEBUG=INFO -x LD_LIBRARY_PATH -x PATH ' +
+  '-mca pml ob1 -mca btl ^openib node --import horovod/typescript train.ipynb';
+// Open MPI otherwise wants a flag for root, as CI is.
+const cellOf = (line: string) => `const done = spawnSync('${line}', { shell: true, encoding: 'utf8', env: {
+  ...process.env, LD_LIBRARY_PATH: '', OMPI_ALLOW_RUN_AS_ROOT: '1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1' } });
+console.log(done.status === 0 ? done.stdout : done.stderr);`;
+
 for (const kernel of ['deno', 'tslab'] as const satisfies readonly Kernel[]) {
   describe(`in ${kernel}`, { skip: kernelSkip(kernel) }, () => {
     const { imports, display } = launchers[kernel];
@@ -76,6 +96,7 @@ for (const kernel of ['deno', 'tslab'] as const satisfies readonly Kernel[]) {
       writeFileSync(join(folder, 'train.ts'), module);
       writeFileSync(join(folder, 'train.ipynb'), program);
       writeFileSync(join(folder, 'waits.ipynb'), waiting);
+      writeFileSync(join(folder, 'script.ts'), script);
       const ofError = (call: string) => `try { ${call} } catch (error) { console.log(String(error)); }`;
       // After an error, tslab runs no further cell.
       const cells = await executeCells(kernel, folder, [
@@ -89,9 +110,13 @@ const { size, metrics } = await job;
 console.log(JSON.stringify({ size, metrics }), job.logs(1));`,
         ofError(`await launch('train.ipynb', { np: 2, parameters: { fails: true }, ${options} });`),
         ofError(`await launch('train.ipynb', { np: 2, parameters: { step: 3 }, ${options} });`),
+        `import { spawnSync } from 'node:child_process';\n{ ${cellOf(horovodrunLine)} }`,
+        hasMpirun ? `{ ${cellOf(mpirunLine)} }` : '',
+        kernel === 'deno' ? onDeno : '',
         `await launch('waits.ipynb', { np: 2, parameters: { kernel: process.pid }, ${options} });`,
       ]);
-      const [first, ofFunction, ofModule, failed, launched, failing, unknown, stopped] = cells;
+      const [first, ofFunction, ofModule, failed, launched, failing, unknown] = cells;
+      const [byHorovodrun, byMpirun, ofDeno, stopped] = cells.slice(7);
       assert.equal(first?.stdout, 'init is a function\n', `${first?.error}${first?.stderr}`);
       for (const cell of [ofFunction, ofModule]) {
         assert.equal(cell?.error, '');
@@ -114,6 +139,21 @@ console.log(JSON.stringify({ size, metrics }), job.logs(1));`,
       assert.match(failing?.stdout ?? '', quoted);
       assert.match(failing?.displays[0]?.html ?? '', /failed.*cell 3, line 7: RangeError: no data/s);
       assert.match(unknown?.stdout ?? '', /has no parameter step\. Did you mean steps\?/);
+      const lines = (cell: CellResult | undefined) =>
+        (cell?.stdout ?? '').split('\n').filter((line) => line.includes(' at <step> 2'));
+      assert.deepEqual(
+        lines(byHorovodrun).sort(),
+        ['[0]<stdout>:rank 0 at <step> 2', '[1]<stdout>:rank 1 at <step> 2'],
+        JSON.stringify(byHorovodrun),
+      );
+      if (hasMpirun)
+        assert.deepEqual(
+          lines(byMpirun).sort(),
+          ['rank 0 at <step> 2', 'rank 1 at <step> 2'],
+          JSON.stringify(byMpirun),
+        );
+      if (kernel === 'deno')
+        assert.equal(ofDeno?.stdout, 'rank 1 runs on Deno: true\n\n', JSON.stringify(ofDeno));
       const why = kernel === 'tslab' ? /Interrupted asynchronously/ : /launch: the job was stopped/;
       assert.match(`${stopped?.error}${stopped?.stderr}`, why);
       for (const pid of pidsIn(folder)) await assertEnded(pid);
@@ -130,8 +170,10 @@ await launch('waits.ipynb', { np: 2, ${options} });`,
       ]);
       await until(() => pidsIn(folder).length === 3, 'both ranks run');
       const [kernelPid, ...ranks] = pidsIn(folder);
+      const killedAt = performance.now();
       process.kill(kernelPid as number, 'SIGKILL');
       for (const rank of ranks) await assertEnded(rank);
+      t.diagnostic(`the ranks ended ${Math.round(performance.now() - killedAt)} ms after their kernel`);
       await ended;
     });
   });
