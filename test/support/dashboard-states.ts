@@ -169,6 +169,10 @@ function rankView({
     waitMs: slowest - ms,
     exposedMs: slowest - ms + transferMs,
     samplesPerSecond: (32 / stepMs) * 1000,
+    bytesPerSecond: (102e6 / stepMs) * 1000,
+    ...(isSlowest ? { late: `${Math.round(slowest - slowest / 1.55)} ms/step` } : {}),
+    last: 'allreduce DistributedOptimizer.1.0.0',
+    dataShare: 0.04,
     busyCores: 0.97 + noise(rank, at + 5) * 0.03,
     rssBytes: (1.31 + rank * 0.013 + noise(rank, at) * 0.002) * gibi,
   };

@@ -4,6 +4,7 @@ import { defaultMemoryDirectory } from '../../control/memory-file.ts';
 import { announce, saveDashboard } from '../../launch/dashboard/announce.ts';
 import { Dashboard } from '../../observe/dashboard/dashboard.ts';
 import type { JobEnd, JobFacts } from '../../observe/dashboard/messages.ts';
+import { lostRanks } from '../../observe/dashboard/rank-sample.ts';
 import { DashboardServer } from '../../observe/dashboard/server.ts';
 import type { JobView } from '../../observe/status/job-view.ts';
 import { secondsText } from '../../observe/status/rank-words.ts';
@@ -143,16 +144,13 @@ function whenOver(job: FoundJob): { readonly promise: Promise<false>; forget(): 
 }
 
 function endOf({ ranks, failure }: JobView, tookMs: number): JobEnd {
-  const lost = ranks.filter(({ presence }) => presence === 'lost');
+  const lost = lostRanks({ ranks, failure });
   const at = Date.now();
   if (lost.length === 0) {
     const text = `All ranks have shut down. They were watched for ${secondsText(tookMs)}.`;
     return { at, isSuccess: true, text };
   }
+  // The headline of the page is the first line.
   const lines = lost.map(({ rank, end = 'has ended' }) => `rank ${rank} ${end}`);
-  return {
-    at,
-    isSuccess: false,
-    text: ['The job has failed.', failure ?? [], lines].flat().flat().join('\n'),
-  };
+  return { at, isSuccess: false, text: [...lines, failure ?? []].flat().join('\n') };
 }

@@ -153,7 +153,7 @@ export class JobDashboard {
     const isSuccess = exitCode === 0;
     const text = isSuccess
       ? `All ranks have finished after ${took}.`
-      : why || `The job has failed after ${took} with exit code ${exitCode}.`;
+      : causeFirst(why) || `The job has failed after ${took} with exit code ${exitCode}.`;
     this.#dashboard.look();
     if (!isSuccess) this.#noteFlight();
     this.#dashboard.finish({ at: Date.now(), isSuccess, text });
@@ -184,6 +184,16 @@ export class JobDashboard {
     await this.#server.close();
     this.#dashboard.close();
   }
+}
+
+/** The first line of a failure report becomes the headline of the page: it names the rank and its error. */
+export function causeFirst(report: string): string {
+  const [title = '', cause, ...rest] = report.split('\n');
+  if (cause === undefined || !title.endsWith('First failure:')) return report;
+  const [error] = rest
+    .slice(0, 2)
+    .flatMap((line) => /^\s+(\w*(?:Error|Exception)\b.*)/.exec(line)?.[1] ?? []);
+  return [error === undefined ? cause.trim() : `${cause.trim()}: ${error}`, ...rest].join('\n');
 }
 
 interface Parts {

@@ -130,7 +130,7 @@ export class Dashboard {
       kind: 'end',
       tone: end.isSuccess ? 'good' : 'bad',
       text: firstLine(end.text),
-      report: end.text,
+      ...(end.text.includes('\n') ? { report: end.text } : {}),
     });
     this.#tellLines();
     this.#tell('end', end);

@@ -167,6 +167,19 @@ describe('a rank in the table', () => {
     assert.deepEqual(tones(waiting(31_000, 1), {}), ['idle', 'bad']);
   });
 
+  test('is the cause if it has taken other ranks along', () => {
+    const failed = { view: { presence: 'lost', end: 'exited with code 1' } as const };
+    const causes = (given: Partial<JobView>, ...ranks: readonly Given[]) =>
+      rankSamples(jobOf(training(...ranks), given), now).map(({ isCause = false }) => isCause);
+    assert.deepEqual(causes({}, failed, lost, failed), [false, true, false]);
+    assert.deepEqual(causes({ failure: 'rank 2 exited with code 1' }, failed, failed, failed), [
+      false,
+      false,
+      true,
+    ]);
+    assert.deepEqual(causes({}, {}, lost), [false, false], 'alone, it needs no mark');
+  });
+
   test('is yellow when others wait for it, and grey when it waits itself', () => {
     assert.deepEqual(tones(waiting(3000, 1), {}), ['idle', 'slow']);
     assert.deepEqual(tones({ waitMsPerStep: 20 }, { waitMsPerStep: 2 }), ['good', 'slow']);
@@ -184,6 +197,29 @@ describe('a rank in the table', () => {
         'not connected yet',
       ],
     );
+  });
+
+  test('has its lateness, newest collective, bytes and waiting for data, as horovod status shows them', () => {
+    const last = {
+      sequence: 7,
+      kind: 'allreduce',
+      name: 'gradients',
+      state: 'done',
+      bytes: 8,
+      atMs: now,
+    } as const;
+    const rates = { ...noRates(), bytesPerSecond: 2_000_000 };
+    const view = jobOf(
+      training({ waitMsPerStep: 22 }, { waitMsPerStep: 2, last, rates, data: { share: 0.34 } }, lost),
+    );
+    const [first, late, gone] = rankSamples(view, now);
+    assert.deepEqual([first?.late, first?.dataShare], [undefined, undefined]);
+    const { late: by, last: newest, bytesPerSecond, dataShare } = late ?? {};
+    assert.deepEqual(
+      { by, newest, bytesPerSecond, dataShare },
+      { by: '20 ms/step', newest: 'allreduce gradients', bytesPerSecond: 2_000_000, dataShare: 0.34 },
+    );
+    assert.deepEqual([gone?.late, gone?.bytesPerSecond, gone?.dataShare], [undefined, 0, undefined]);
   });
 
   test('has numbers of its step, and metrics with NaN and infinity as texts', () => {

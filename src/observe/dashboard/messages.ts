@@ -81,6 +81,8 @@ export interface RankSample {
   readonly pid: number;
   readonly presence: 'starting' | 'here' | 'left' | 'lost';
   readonly tone: Tone;
+  /** Of several lost ranks, the one that has taken the others along. */
+  readonly isCause?: true | undefined;
   /** 'trains', 'waits for rank 3 in allreduce "dense/kernel"', 'was killed by SIGKILL' */
   readonly text: string;
   readonly step: number;
@@ -89,6 +91,14 @@ export interface RankSample {
   readonly waitMs?: number | undefined;
   readonly exposedMs?: number | undefined;
   readonly samplesPerSecond: number;
+  /** That it passes to collectives. */
+  readonly bytesPerSecond: number;
+  /** '25 s': others wait for it; '20 ms/step': how much later than they it arrives. */
+  readonly late?: string | undefined;
+  /** Its newest collective: 'allreduce "gradients"' */
+  readonly last?: string | undefined;
+  /** Waiting for data, from 0 to 1; undefined: no pipeline. */
+  readonly dataShare?: number | undefined;
   readonly busyCores?: number | undefined;
   readonly rssBytes: number;
   readonly metrics: Readonly<Record<string, number | 'NaN' | 'Infinity' | '-Infinity'>>;

@@ -1,7 +1,15 @@
 // Ranks as the page shows them: a row of its table, and a colour. Pure: from one look at the job. Words are those of `horovod status`.
 
 import type { JobView, RankView } from '../status/job-view.ts';
-import { ageOf, freshRate, minWaitMs, staleAfterMs, stateText } from '../status/rank-words.ts';
+import {
+  ageOf,
+  freshRate,
+  lastText,
+  lateText,
+  minWaitMs,
+  staleAfterMs,
+  stateText,
+} from '../status/rank-words.ts';
 import type { RankSample, Sample, Tone } from './messages.ts';
 
 /** Others that have waited for so long are a reason to look. */
@@ -10,24 +18,33 @@ export const slowWaitMs = 2000;
 export const badWaitMs = 30_000;
 
 /** `straggler`: who arrives last in each step. */
-export function rankSamples({ ranks }: JobView, now: number, straggler?: number): RankSample[] {
+export function rankSamples({ ranks, failure }: JobView, now: number, straggler?: number): RankSample[] {
+  const [cause, ...others] = lostRanks({ ranks, failure });
   const awaited = awaitedSince(ranks, now);
   return ranks.map((view) => {
     const { rank, presence, status } = view;
     const tone = toneOf(view, now, { waitedMs: awaited.get(rank) ?? 0, isStraggler: rank === straggler });
     const stepsPerSecond = stepRate(view, now);
+    const late = lateText(view, ranks);
+    const last = status === undefined ? '' : lastText(status);
+    const hasData = status?.data !== undefined && presence === 'here';
     return {
       rank,
       host: status?.host ?? '',
       pid: status?.pid ?? 0,
       presence,
       tone,
+      ...(rank === cause?.rank && others.length > 0 ? { isCause: true as const } : {}),
       text: stateText(view, now) || workText(view),
       step: status?.step ?? 0,
       ...(stepsPerSecond > 0 ? { stepMs: rounded(1000 / stepsPerSecond) } : {}),
       ...(status?.waitMsPerStep === undefined ? {} : { waitMs: status.waitMsPerStep }),
       ...(status?.exposedMsPerStep === undefined ? {} : { exposedMs: status.exposedMsPerStep }),
       samplesPerSecond: rounded(freshRate(view, now, 'samplesPerSecond')),
+      bytesPerSecond: rounded(freshRate(view, now, 'bytesPerSecond')),
+      ...(late === '' ? {} : { late }),
+      ...(last === '' ? {} : { last }),
+      ...(hasData ? { dataShare: status.data?.share } : {}),
       ...(status?.busyCores === undefined ? {} : { busyCores: status.busyCores }),
       rssBytes: status?.rssBytes ?? 0,
       metrics: metricsOf(view),

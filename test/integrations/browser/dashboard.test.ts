@@ -85,6 +85,15 @@ describe('the page of the dashboard', { skip: 'reason' in found && found.reason 
     );
     assert.equal(await page.locator('#hosts-list article').count(), 1);
     assert.match(await textOf(page, '#settings'), /--fusion-threshold-mb32/);
+    // As horovod status shows them: the slow rank is late, and more of it is below its row.
+    const late = page.locator('tr.rank').nth(3).locator('td').nth(4);
+    assert.match((await late.textContent()) ?? '', /^\d+ ms\/step$/);
+    await page.click('tr.rank:nth-child(5) button');
+    const details = (await page.locator('tr.details').textContent()) ?? '';
+    assert.match(
+      details,
+      /late\d+ ms\/step.*waits for data4 %.*last collectiveallreduce Dist.*reduces[\d.]+ MiB\/s/,
+    );
     assert.deepEqual(problems, []);
   });
 
@@ -101,7 +110,13 @@ describe('the page of the dashboard', { skip: 'reason' in found && found.reason 
         {
           ...sample,
           headline: { ...sample.headline, text: markup },
-          ranks: sample.ranks.map((rank) => ({ ...rank, text: markup, host: markup })),
+          ranks: sample.ranks.map((rank) => ({
+            ...rank,
+            text: markup,
+            host: markup,
+            last: markup,
+            late: markup,
+          })),
           metrics: { [markup]: 1 },
         },
       ],
@@ -119,6 +134,8 @@ describe('the page of the dashboard', { skip: 'reason' in found && found.reason 
     ]) {
       assert.ok((await textOf(page, place)).includes(markup), place);
     }
+    await page.click('tr.rank');
+    assert.equal((await textOf(page, 'tr.details')).split(markup).length, 5, 'state, host, late, collective');
     assert.equal(await page.locator('main img, main script, main a[href^="javascript"]').count(), 0);
     assert.doesNotMatch(await page.title(), /^taken/);
     assert.deepEqual(problems, []);
@@ -156,6 +173,51 @@ describe('the page of the dashboard', { skip: 'reason' in found && found.reason 
     assert.match(await textOf(page, '#announce'), /^Problem: Rank 1 on gpu-a/);
     await page.check('#problems-only');
     assert.deepEqual(await textsOf(page, 'tr.rank th'), ['1', '3']);
+  });
+
+  test('of several lost ranks, the cause comes first', async (t) => {
+    const { page, server } = await show(t);
+    const next = sampleAt(shape, 40);
+    const lost = { presence: 'lost', tone: 'bad', text: 'exited with code 1' } as const;
+    server.send('sample', {
+      ...next,
+      ranks: next.ranks.map((rank) => ({ ...rank, ...lost, ...(rank.rank === 2 ? { isCause: true } : {}) })),
+    });
+    await page.waitForSelector('#ranks-problems button:nth-child(4)');
+    const names = (await textsOf(page, '#ranks-problems button')).map((text) => /rank \d/.exec(text)?.[0]);
+    assert.deepEqual(names, ['rank 2', 'rank 0', 'rank 1', 'rank 3']);
+  });
+
+  test('before there is anything to see, each part says what it waits for', async (t) => {
+    const server = await FakeDashboard.open(dashboardStart({ ...shape, samples: 0 }));
+    t.after(() => server[Symbol.asyncDispose]());
+    const { page, problems } = await browser.open(server.url, wide);
+    t.after(() => page.close());
+    await waitForText(page, '#headline', 'Waiting for the first ranks');
+    for (const [place, text] of [
+      ['#no-metrics', /^No metrics yet\. .*hvd\.logMetrics\(/],
+      ['#no-ranks', /^No rank has called hvd\.init\(\) yet/],
+      ['#slowest', /^Step times appear here with the first/],
+      ['#no-steps', /^No training step has ended yet\. .*hvd\.markStep\(\)/],
+      ['#log-note', /^No output yet/],
+      ['#no-events', /^Nothing has happened yet/],
+      ['#hosts-list', /Nothing known yet/],
+    ] as const) {
+      assert.equal(await page.isVisible(place), true, place);
+      assert.match(await textOf(page, place), text);
+    }
+    // Nothing is drawn of nothing: no axes, no scale of colours, no head of a table.
+    for (const place of ['#communication-chart', '#heat-scale', '#heat-map', '#ranks-table'])
+      assert.equal(await page.isVisible(place), false, place);
+    const { ranks, ...sample } = sampleAt(shape, 0);
+    server.send('sample', { ...sample, ranks });
+    server.send('logs', logLines(shape, 3));
+    await page.waitForSelector('tr.rank');
+    for (const place of ['#communication-chart', '#heat-scale', '#heat-map'])
+      await page.waitForSelector(place, { state: 'visible' });
+    await waitForText(page, '#log-note', '3 lines');
+    assert.equal(await page.isVisible('#no-steps'), false);
+    assert.deepEqual(problems, []);
   });
 
   test('connects again after the stream broke, and keeps what it knows', async (t) => {
@@ -246,7 +308,12 @@ describe('the page of the dashboard', { skip: 'reason' in found && found.reason 
       const long = { id: 1, at: 0, rank: 0, stream: 'stdout' as const, text: 'x'.repeat(500) };
       const start = dashboardStart(
         { ...shape, ranks },
-        { logs: [long], news: eventsOf(shape), hasControl: true, canRecord: true },
+        {
+          logs: [long, { ...long, id: 2, rank: -1, text: 'The job has failed.' }],
+          news: eventsOf(shape),
+          hasControl: true,
+          canRecord: true,
+        },
       );
       const { page } = await show(t, start, { width: 400, height: 800 });
       await page.click('tr.rank');
@@ -260,6 +327,12 @@ describe('the page of the dashboard', { skip: 'reason' in found && found.reason 
         return scrollWidth - clientWidth;
       });
       assert.ok(table <= 0, `the table is ${table} pixels too wide`);
+      const gap = await page.evaluate(() => {
+        const side = (part: string) =>
+          document.querySelector(`.line[data-id="2"] ${part}`)?.getBoundingClientRect();
+        return (side('.text')?.left ?? 0) - (side('.from')?.right ?? 0);
+      });
+      assert.ok(gap >= 4, `the name of the launcher is ${gap} pixels from its line`);
     });
   }
 

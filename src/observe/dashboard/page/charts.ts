@@ -86,7 +86,7 @@ export class Chart {
       {
         width: Math.max(50, this.#place.clientWidth),
         height,
-        padding: [8, 10, 0, 0],
+        padding: [8, x === 'time' ? 26 : 12, 0, 0],
         legend: { show: false },
         cursor: { sync: { key: x }, points: { show: false }, y: false },
         scales: {
@@ -170,8 +170,10 @@ function isTooMany(value: number, splits: readonly number[], isLog: boolean): bo
   return first !== 1 && (splits.length > 30 || (first !== 2 && first !== 5));
 }
 
-function paddedRange(low: number, high: number, fromZero: boolean): [number, number] {
+export function paddedRange(low: number, high: number, fromZero: boolean): [number, number] {
   const from = fromZero ? Math.min(0, low) : low;
-  const margin = (high - from) * 0.06 || Math.abs(high) * 0.1 || 1;
+  // An average of equal values may differ from them in the last digit: that is a flat line, too.
+  const isFlat = high - from <= Math.abs(high) * 1e-9;
+  const margin = isFlat ? Math.abs(high) * 0.1 || 1 : (high - from) * 0.06;
   return [fromZero && low >= 0 ? 0 : from - margin, high + margin];
 }

@@ -63,6 +63,12 @@ export class CommunicationView {
     const { rank } = this.#selection;
     const { samples = [], latest } = this.#history ?? {};
     this.#parts = stepParts(samples, rank);
+    find('communication').classList.toggle('empty', this.#parts.length === 0);
+    find('no-steps').hidden = this.#parts.length > 0;
+    if (this.#parts.length === 0) {
+      setText(find('communication-of'), '');
+      return;
+    }
     const ranks = latest?.ranks.length ?? 0;
     setText(
       find('communication-of'),

@@ -38,6 +38,19 @@ describe('curves of metrics', () => {
     );
   });
 
+  test('a value that stays has a beginning and an end, whatever the number of samples', () => {
+    const values = [0.6, 0.6, 0.6, 0.6, 0.2, 0.2, 0.2, Number.NaN, 0.1];
+    const [curve] = metricCurves(
+      values.map((value, step) => ({
+        ...base,
+        headline: { ...base.headline, step },
+        metrics: { val_loss: Number.isNaN(value) ? 'NaN' : value },
+      })),
+    );
+    assert.deepEqual(curve?.x, [0, 3, 4, 6, 7, 8]);
+    assert.deepEqual(curve?.y, [0.6, 0.6, 0.2, 0.2, null, 0.1]);
+  });
+
   test('what is no number is a gap, and it is known since when', () => {
     const samples = [sampleOf(1, { loss: 3 }), sampleOf(2, { loss: 'NaN' }), sampleOf(3, { loss: 'NaN' })];
     const [broken] = metricCurves(samples);
@@ -61,12 +74,14 @@ describe('smoothing', () => {
 });
 
 describe('parts of a step', () => {
-  const rank: RankSample = { ...(base.ranks[0] as RankSample), stepMs: 100, waitMs: 20, exposedMs: 30 };
-  const sampleWith = (ranks: readonly RankSample[]): Sample => ({
-    ...base,
-    ranks,
-    headline: { ...base.headline, dataShare: 0.1 },
-  });
+  const rank: RankSample = {
+    ...(base.ranks[0] as RankSample),
+    stepMs: 100,
+    waitMs: 20,
+    exposedMs: 30,
+    dataShare: 0.1,
+  };
+  const sampleWith = (ranks: readonly RankSample[]): Sample => ({ ...base, ranks });
 
   test('together are the step: waiting is a part of what is exposed', () => {
     const [parts] = stepParts([sampleWith([rank])]);
@@ -81,11 +96,13 @@ describe('parts of a step', () => {
   });
 
   test('are those of the chosen rank, or an average', () => {
-    const other = { ...rank, rank: 1, waitMs: 0, exposedMs: 10 };
+    const other = { ...rank, rank: 1, waitMs: 0, exposedMs: 10, dataShare: 0.3 };
     const sample = sampleWith([rank, other]);
     assert.equal(stepParts([sample])[0]?.waiting, 10);
     assert.equal(stepParts([sample], 1)[0]?.waiting, 0);
     assert.equal(stepParts([sample], 1)[0]?.communication, 10);
+    assert.equal(stepParts([sample])[0]?.data, 20);
+    assert.equal(stepParts([sample], 1)[0]?.data, 30);
   });
 
   test('figures that do not fit together never make a part negative', () => {

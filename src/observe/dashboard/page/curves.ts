@@ -40,8 +40,14 @@ function metricCurve(name: string, samples: readonly Sample[]): MetricCurve {
       x.pop();
       y.pop();
     }
+    const last = typeof value === 'number' ? value : null;
+    // A value that stays, as those of validation do for an epoch, has a beginning and an end: more of it would weigh on the average.
+    if (y.length > 1 && y.at(-1) === last && y.at(-2) === last) {
+      x.pop();
+      y.pop();
+    }
     x.push(headline.step);
-    y.push(typeof value === 'number' ? value : null);
+    y.push(last);
     if (typeof value === 'number') brokenSince = undefined;
     else brokenSince ??= headline.step;
     latest = value;
@@ -78,14 +84,17 @@ export interface StepParts {
 
 /** Of samples in which at least one rank knows how long its steps take. */
 export function stepParts(samples: readonly Sample[], rank?: number): StepParts[] {
-  return samples.flatMap(({ at, ranks, headline }) => {
+  return samples.flatMap(({ at, ranks }) => {
     const known = ranks.filter((each) => each.stepMs !== undefined && (rank ?? each.rank) === each.rank);
     if (known.length === 0) return [];
     const step = mean(known.map(({ stepMs = 0 }) => stepMs));
     const waiting = Math.min(step, mean(known.map(({ waitMs = 0 }) => waitMs)));
     // What is exposed contains the waiting.
     const exposed = Math.max(waiting, Math.min(step, mean(known.map(({ exposedMs = 0 }) => exposedMs))));
-    const data = Math.min(step - exposed, step * (headline.dataShare ?? 0));
+    const data = Math.min(
+      step - exposed,
+      mean(known.map(({ stepMs = 0, dataShare = 0 }) => stepMs * dataShare)),
+    );
     const isWaitingKnown = known.some(({ waitMs }) => waitMs !== undefined);
     const communication = exposed - waiting;
     return [{ at, computing: step - exposed - data, data, communication, waiting, isWaitingKnown }];

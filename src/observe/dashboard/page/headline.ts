@@ -115,7 +115,10 @@ export class HeadlineView {
         head?.secondsLeft === undefined || end !== undefined ? undefined : duration(head.secondsLeft),
       ],
       ['elapsed', job && duration((until - job.startedAt) / 1000)],
-      ['samples/s', head && rate(head.samplesPerSecond)],
+      [
+        'samples/s',
+        head === undefined || head.samplesPerSecond === 0 ? undefined : rate(head.samplesPerSecond),
+      ],
       ['step time', stepTime(latest?.ranks)],
       [
         'exposed communication',

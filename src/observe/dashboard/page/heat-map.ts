@@ -56,6 +56,12 @@ export class HeatMap {
 
   #draw(): void {
     const samples = this.#history?.samples ?? [];
+    const isKnown = samples.some(({ ranks }) => ranks.some(({ stepMs }) => stepMs !== undefined));
+    find('heat').classList.toggle('empty', !isKnown);
+    if (!isKnown) {
+      setText(find('slowest'), 'Step times appear here with the first training steps.');
+      return;
+    }
     const width = this.#canvas.parentElement?.clientWidth ?? 0;
     if (width === 0) return;
     const columns = Math.max(10, Math.min(240, Math.floor((width - leftPx) / columnPx)));
@@ -71,7 +77,7 @@ export class HeatMap {
 
   #paint(cells: HeatCells, width: number): void {
     const { ranks, columns, values } = cells;
-    const rowPx = Math.max(5, Math.min(22, Math.floor(300 / Math.max(1, ranks.length))));
+    const rowPx = rowPxOf(ranks.length);
     const height = Math.max(1, ranks.length) * rowPx + bottomPx;
     const pen = this.#prepare(width, height);
     if (pen === null) return;
@@ -212,6 +218,13 @@ export class HeatMap {
     }
     event.preventDefault();
   }
+}
+
+/** Few ranks have high rows, so that colours are easy to see; many fit. */
+function rowPxOf(ranks: number): number {
+  const count = Math.max(1, ranks);
+  const largest = Math.max(22, Math.min(44, Math.floor(180 / count)));
+  return Math.max(5, Math.min(largest, Math.floor(300 / count)));
 }
 
 const emptyCells: HeatCells = {

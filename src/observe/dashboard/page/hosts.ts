@@ -52,9 +52,8 @@ export class HostsView {
         ),
       ];
     });
-    find('links').replaceChildren(
-      ...(links.length > 0 ? links : [element('li', { class: 'soft', text: 'none' })]),
-    );
+    find('links').replaceChildren(...links);
+    find('links-place').hidden = links.length === 0;
   }
 }
 

@@ -287,9 +287,10 @@ export class LogsView {
   #say(): void {
     const shown = this.#lines.childElementCount;
     const missing = this.#history?.logsMissing;
-    const parts = [
-      shown === 0 && missing !== undefined ? missing : `${count(shown)} ${shown === 1 ? 'line' : 'lines'}`,
-    ];
+    const hasNone = shown === 0 && (this.#history?.logs.length ?? 0) === 0;
+    this.#lines.classList.toggle('none', hasNone);
+    const lines = hasNone ? 'No output yet.' : `${count(shown)} ${shown === 1 ? 'line' : 'lines'}`;
+    const parts = [shown === 0 && missing !== undefined ? missing : lines];
     if (this.#isLoading) parts.push('loading older ones …');
     else if (this.#loadNote !== '') parts.push(this.#loadNote);
     else if (shown + pageLines > maxLines) parts.push('for older ones, search or download');

@@ -4,7 +4,7 @@
 import type { RankSample, Sample } from '../messages.ts';
 import { usualLargest } from './curves.ts';
 import { element, find, setChildren, setText, setTitle } from './dom.ts';
-import { bytes, cores, count, metric, milliseconds, rankName, rate } from './figures.ts';
+import { bytes, cores, count, metric, milliseconds, percent, rankName, rate } from './figures.ts';
 import { toneSigns } from './headline.ts';
 import { measureOf } from './heat-cells.ts';
 import type { History } from './history.ts';
@@ -32,6 +32,11 @@ const columns: readonly { readonly name: string; readonly class: string; readonl
   { name: 'Step', class: 'number minor' },
   { name: 'Step time', class: 'number' },
   { name: 'Last minute', class: 'spark', title: 'Step time; filled: without waiting for other ranks' },
+  {
+    name: 'Late',
+    class: 'number minor',
+    title: 'How much later than the others it arrives, or how long they wait for it',
+  },
   { name: 'Waits', class: 'number', title: 'Waiting for other ranks, per step' },
   { name: 'Exposed', class: 'number minor', title: 'Communication that computing does not hide, per step' },
   { name: 'Samples/s', class: 'number minor' },
@@ -77,6 +82,9 @@ export class RanksTable {
 
   #draw(): void {
     const { latest, samples = [] } = this.#history ?? {};
+    const isEmpty = (latest?.ranks ?? []).length === 0;
+    find('no-ranks').hidden = !isEmpty;
+    find('ranks-scroll').hidden = isEmpty;
     if (latest === undefined) return;
     setText(find('ranks-summary'), summaryOf(latest.ranks));
     const shown = latest.ranks.filter(
@@ -114,7 +122,8 @@ export class RanksTable {
   /** Above the table, because it may be long. */
   #showProblems(ranks: readonly RankSample[]): void {
     const found = ranks.filter(({ tone }) => tone === 'bad' || tone === 'slow');
-    found.sort((a, b) => Number(b.tone === 'bad') - Number(a.tone === 'bad') || a.rank - b.rank);
+    const order = ({ isCause, tone }: RankSample) => (isCause ? 0 : tone === 'bad' ? 1 : 2);
+    found.sort((a, b) => order(a) - order(b) || a.rank - b.rank);
     const text = found.map(({ rank, tone, text }) => `${rank} ${tone} ${text}`).join('\n');
     const place = find('ranks-problems');
     place.hidden = found.length === 0;
@@ -165,6 +174,7 @@ export class RanksTable {
       count(sample.step),
       milliseconds(sample.stepMs),
       undefined,
+      sample.late ?? '–',
       milliseconds(sample.waitMs),
       milliseconds(sample.exposedMs),
       rate(sample.samplesPerSecond),
@@ -217,7 +227,14 @@ export class RanksTable {
       ['process', pid === 0 ? '–' : String(pid)],
       ['presence', presence],
       ['step', count(sample.step)],
+      ['late', sample.late ?? '–'],
+      ['waits for others', milliseconds(sample.waitMs)],
       ['exposed communication', milliseconds(sample.exposedMs)],
+      ...(sample.dataShare === undefined
+        ? []
+        : [['waits for data', percent(sample.dataShare)] satisfies [string, string]]),
+      ['last collective', sample.last ?? '–'],
+      ['reduces', sample.bytesPerSecond === 0 ? '–' : `${bytes(sample.bytesPerSecond)}/s`],
       ['samples/s', rate(sample.samplesPerSecond)],
       ['busy cores', cores(sample.busyCores)],
       ['memory', bytes(sample.rssBytes === 0 ? undefined : sample.rssBytes)],
