@@ -129,8 +129,9 @@ function notAMemoryFile(path: string, why: string): HorovodError {
   );
 }
 
-function hasDescriptorPaths(): boolean {
-  return existsSync('/proc/self/fd');
+/** Whether a file without a name can be opened by others. Wine shows /proc of the system below it, but opens nothing there. */
+export function hasDescriptorPaths(): boolean {
+  return process.platform === 'linux' && existsSync('/proc/self/fd');
 }
 
 function held(fd: number, path: string, unlinkAtClose?: string): MemoryFile {

@@ -2,9 +2,9 @@
 // well. Where there can be none, the job goes without.
 
 import { randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { ControlBlock } from '../../control/control-block.ts';
+import { hasDescriptorPaths } from '../../control/memory-file.ts';
 import { ControlBlockBoard } from '../../observe/status/status-board.ts';
 import type { StatusPlace } from '../../observe/status/status-writer.ts';
 import type { Settings } from '../../settings/table.ts';
@@ -31,7 +31,7 @@ export function openAloneStatus(settings: Pick<Settings, 'shmDirectory'>): Alone
 
 function createBlock(directory: string | undefined): ControlBlock | undefined {
   // Without /proc it would have a name, which a killed process leaves behind.
-  if (!existsSync('/proc/self/fd')) return undefined;
+  if (!hasDescriptorPaths()) return undefined;
   try {
     const block = ControlBlock.create(1, { directory });
     block.attach(0);

@@ -10,8 +10,10 @@ import type { Writable } from 'node:stream';
  */
 export function ownOutput(name: 'stdout' | 'stderr'): Writable {
   const stream = process[name];
+  // Its descriptors cannot always be asked.
+  if (process.platform === 'win32') return stream;
   const kind = fstatSync(stream.fd);
-  if (kind.isFIFO() || kind.isSocket() || process.platform === 'win32') return stream;
+  if (kind.isFIFO() || kind.isSocket()) return stream;
   return createWriteStream('', { fd: stream.fd, autoClose: false });
 }
 

@@ -56,9 +56,10 @@ export function openFlightDirectory({ path, parent }: FlightDirectory): void {
   makeDirectory(parent, 0o700);
   // The temporary directory is everybody's: somebody else may have been there first, with plans for our files.
   const found = lstatSync(parent);
-  const isOurs = found.isDirectory() && (process.getuid === undefined || found.uid === process.getuid());
-  if (!isOurs || (found.mode & 0o022) !== 0)
-    throw new Error(`${parent} is not a directory of this user alone`);
+  // Windows has neither owners nor modes that Node shows, and a temporary directory for each user.
+  const isOurs =
+    process.getuid === undefined || (found.uid === process.getuid() && (found.mode & 0o022) === 0);
+  if (!found.isDirectory() || !isOurs) throw new Error(`${parent} is not a directory of this user alone`);
   if (makeDirectory(path, 0o700)) prune(parent, path);
 }
 
