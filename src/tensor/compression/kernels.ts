@@ -74,26 +74,20 @@ export interface CompressionKernels {
   ): void;
 }
 
-function add(target: Float32Array, values: Float32Array): void {
+const add: CompressionKernels['add'] = (target, values) => {
   for (let i = 0; i < target.length; i++) (target[i] as number) += values[i] as number;
-}
+};
 
-function scale(target: Float32Array, source: Float32Array, factor: number): void {
+const scale: CompressionKernels['scale'] = (target, source, factor) => {
   scaleInto(target, source, 'float32', factor);
-}
+};
 
 const notFinite = -128;
 /** Adding and subtracting this rounds a double of moderate size to the nearest whole number, ties to even. */
 const roundingBias = 1.5 * 2 ** 52;
 const isLittleEndian = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1;
 
-function quantize(
-  values: Float32Array,
-  blockSize: number,
-  packet: Uint8Array,
-  scalesAt: number,
-  codesAt: number,
-): void {
+const quantize: CompressionKernels['quantize'] = (values, blockSize, packet, scalesAt, codesAt) => {
   const { scales, codes } = packetOf(packet, scalesAt, codesAt);
   for (let from = 0, block = 0; from < values.length; from += blockSize, block++) {
     const to = Math.min(from + blockSize, values.length);
@@ -109,7 +103,7 @@ function quantize(
       else codes[i] = code < 0 ? -127 : 127;
     }
   }
-}
+};
 
 function scaleOf(values: Float32Array, from: number, to: number): number {
   let largest = 0;
@@ -123,14 +117,14 @@ function scaleOf(values: Float32Array, from: number, to: number): number {
   return isTooLarge ? Math.fround(scale * (1 - 2 ** -23)) : scale;
 }
 
-function dequantize(
-  target: Float32Array,
-  blockSize: number,
-  packet: Uint8Array,
-  scalesAt: number,
-  codesAt: number,
-  isAdded: boolean,
-): void {
+const dequantize: CompressionKernels['dequantize'] = (
+  target,
+  blockSize,
+  packet,
+  scalesAt,
+  codesAt,
+  isAdded,
+) => {
   const { scales, codes } = packetOf(packet, scalesAt, codesAt);
   for (let from = 0, block = 0; from < target.length; from += blockSize, block++) {
     const to = Math.min(from + blockSize, target.length);
@@ -143,17 +137,17 @@ function dequantize(
       for (let i = from; i < to; i++) target[i] = meaning(codes[i] as number, scale);
     }
   }
-}
+};
 
-function keepRest(
-  residual: Float32Array,
-  values: Float32Array,
-  blockSize: number,
-  packet: Uint8Array,
-  scalesAt: number,
-  codesAt: number,
-  isAdded: boolean,
-): void {
+const keepRest: CompressionKernels['keepRest'] = (
+  residual,
+  values,
+  blockSize,
+  packet,
+  scalesAt,
+  codesAt,
+  isAdded,
+) => {
   const { scales, codes } = packetOf(packet, scalesAt, codesAt);
   for (let from = 0, block = 0; from < values.length; from += blockSize, block++) {
     const to = Math.min(from + blockSize, values.length);
@@ -165,7 +159,7 @@ function keepRest(
       residual[i] = isAdded ? (residual[i] as number) + rest : rest;
     }
   }
-}
+};
 
 function meaning(code: number, scale: number): number {
   return code === notFinite ? Number.NaN : Math.fround(code * scale);
@@ -184,7 +178,7 @@ function packetOf(
 }
 
 /** Two passes that count and one that picks: no sorting, and deterministic. */
-function chooseLargest(data: Float32Array, places: Uint32Array, values: Float32Array): void {
+const chooseLargest: CompressionKernels['chooseLargest'] = (data, places, values) => {
   const count = places.length;
   const patterns = new Uint32Array(data.buffer, data.byteOffset, data.length);
   // Without the sign, patterns are ordered like magnitudes. First the high half, then the low half within one high half.
@@ -198,7 +192,7 @@ function chooseLargest(data: Float32Array, places: Uint32Array, values: Float32A
     places[k] = i;
     values[k++] = data[i] as number;
   }
-}
+};
 
 /** The largest key such that at least `count` patterns are as large or larger, and how many are larger. */
 function cut(
@@ -227,14 +221,7 @@ function cut(
 // Four columns at a time: each value of the big matrix is read once for all of them, and the sums are independent. Missing
 // columns are zeros, and their results are dropped.
 
-function multiply(
-  m: Float32Array,
-  rows: number,
-  columns: number,
-  q: Float32Array,
-  p: Float32Array,
-  rank: number,
-): void {
+const multiply: CompressionKernels['multiply'] = (m, rows, columns, q, p, rank) => {
   for (let k = 0; k < rank; k += 4) {
     const [a, b, c, d] = fourColumns(q, columns, k, rank);
     for (let i = 0; i < rows; i++) {
@@ -253,16 +240,9 @@ function multiply(
       if (k + 3 < rank) p[(k + 3) * rows + i] = sumD;
     }
   }
-}
+};
 
-function multiplyTransposed(
-  m: Float32Array,
-  rows: number,
-  columns: number,
-  p: Float32Array,
-  q: Float32Array,
-  rank: number,
-): void {
+const multiplyTransposed: CompressionKernels['multiplyTransposed'] = (m, rows, columns, p, q, rank) => {
   const sums = Array.from({ length: 4 }, () => new Float64Array(columns));
   const [sumsA, sumsB, sumsC, sumsD] = sums as [Float64Array, Float64Array, Float64Array, Float64Array];
   for (let k = 0; k < rank; k += 4) {
@@ -288,16 +268,9 @@ function multiplyTransposed(
       q.set(sums[each] as Float64Array, (k + each) * columns);
     }
   }
-}
+};
 
-function expand(
-  p: Float32Array,
-  q: Float32Array,
-  rows: number,
-  columns: number,
-  rank: number,
-  target: Float32Array,
-): void {
+const expand: CompressionKernels['expand'] = (p, q, rows, columns, rank, target) => {
   const sums = new Float64Array(columns);
   const qs = Array.from({ length: Math.ceil(rank / 4) }, (_, i) => fourColumns(q, columns, 4 * i, rank));
   for (let i = 0; i < rows; i++) {
@@ -319,7 +292,7 @@ function expand(
     }
     target.set(sums, i * columns);
   }
-}
+};
 
 type Four = readonly [Float32Array, Float32Array, Float32Array, Float32Array];
 

@@ -1,7 +1,7 @@
 // The main results of a timeline, from its summary: shares of time, the slowest rank, the largest tensors.
 
-import type { OperationSummary, RankSummary, TraceSummary } from './summary.ts';
-import { inTime } from './units.ts';
+import type { RankSummary, TraceSummary } from './summary.ts';
+import { inBytes, inTime } from './units.ts';
 
 export interface RankShares {
   readonly rank: RankSummary;
@@ -111,11 +111,40 @@ export function count(number: number, what: string): string {
   return `${number} ${what}${number === 1 ? '' : 's'}`;
 }
 
-export function largestTensors(summary: TraceSummary, most: number): OperationSummary[] {
-  return summary.operations
+export interface FindingsTable {
+  readonly head: readonly string[];
+  readonly rows: readonly (readonly string[])[];
+}
+
+/** The operations that took longest. */
+export function longestOperations({ operations }: TraceSummary, most: number): FindingsTable {
+  const rows = operations
+    .slice(0, most)
+    .map((each) => [
+      each.name,
+      each.kind,
+      String(each.count),
+      inTime(each.totalUs),
+      inTime(each.totalUs / each.count),
+      inPercent(each.waitUs, each.totalUs),
+      inBytes(each.bytes / each.count),
+    ]);
+  return { head: ['operation', 'kind', 'count', 'total', 'each', 'waiting', 'bytes each'], rows };
+}
+
+export function largestTensors({ operations }: TraceSummary, most: number): FindingsTable {
+  const rows = operations
     .filter(({ mostBytes }) => mostBytes > 0)
     .sort((a, b) => b.mostBytes - a.mostBytes)
-    .slice(0, most);
+    .slice(0, most)
+    .map((each) => [
+      each.name,
+      inBytes(each.mostBytes),
+      each.dtype,
+      each.shape,
+      inTime(each.totalUs / each.count),
+    ]);
+  return { head: ['operation', 'bytes', 'dtype', 'shape', 'each'], rows };
 }
 
 export function inPercent(part: number, whole: number): string {

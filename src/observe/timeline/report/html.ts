@@ -1,6 +1,15 @@
 // The report as an HTML page in a single file.
 
-import { adviceOn, count, inPercent, largestTensors, type RankShares, sharesOf } from './findings.ts';
+import {
+  adviceOn,
+  count,
+  type FindingsTable,
+  inPercent,
+  largestTensors,
+  longestOperations,
+  type RankShares,
+  sharesOf,
+} from './findings.ts';
 import { escapeText, legend, mostDrawnRanks, shareBars, stepChart, strips } from './html-charts.ts';
 import { styleSheet } from './html-style.ts';
 import { contentPolicy, timelineScript, timelineSection } from './html-timeline.ts';
@@ -54,9 +63,9 @@ ${timelineSection(data)}
 ${ranksTable(shares)}
 <h2>Operations that took longest</h2>
 <p class="soft">All ranks together.</p>
-${operationsTable(summary)}
+${table(longestOperations(summary, 20))}
 <h2>Largest tensors</h2>
-${tensorsTable(summary)}
+${table(largestTensors(summary, 20))}
 ${scripts.map((script) => `<script type="module">${script}</script>`).join('\n')}
 </body>
 </html>
@@ -102,20 +111,10 @@ function advice(shares: readonly RankShares[]): string {
 }
 
 function ranksTable(shares: readonly RankShares[]): string {
-  return table(
-    [
-      'rank',
-      'time',
-      'compute',
-      'exposed comm.',
-      'waiting',
-      'operations',
-      'bytes',
-      'steps',
-      'step',
-      'longest step',
-    ],
-    shares.map(({ rank, spanUs, computeUs, exposedUs, waitingUs }) => [
+  const head = ['rank', 'time', 'compute', 'exposed comm.', 'waiting', 'operations', 'bytes'];
+  return table({
+    head: [...head, 'steps', 'step', 'longest step'],
+    rows: shares.map(({ rank, spanUs, computeUs, exposedUs, waitingUs }) => [
       rank.name,
       inTime(spanUs),
       computeUs === undefined ? 'unknown' : inPercent(computeUs, spanUs),
@@ -127,40 +126,10 @@ function ranksTable(shares: readonly RankShares[]): string {
       rank.steps === 0 ? '–' : inTime(rank.stepUs / rank.steps),
       rank.steps === 0 ? '–' : inTime(rank.longestStepUs),
     ]),
-  );
+  });
 }
 
-function operationsTable({ operations }: TraceSummary): string {
-  return table(
-    ['operation', 'kind', 'count', 'total', 'each', 'waiting', 'bytes each'],
-    operations
-      .slice(0, 20)
-      .map((each) => [
-        each.name,
-        each.kind,
-        String(each.count),
-        inTime(each.totalUs),
-        inTime(each.totalUs / each.count),
-        inPercent(each.waitUs, each.totalUs),
-        inBytes(each.bytes / each.count),
-      ]),
-  );
-}
-
-function tensorsTable(summary: TraceSummary): string {
-  return table(
-    ['operation', 'bytes', 'dtype', 'shape', 'each'],
-    largestTensors(summary, 20).map((each) => [
-      each.name,
-      inBytes(each.mostBytes),
-      each.dtype,
-      each.shape,
-      inTime(each.totalUs / each.count),
-    ]),
-  );
-}
-
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+function table({ head, rows }: FindingsTable): string {
   if (rows.length === 0) return '<p>None.</p>';
   const cells = (row: readonly string[], tag: string) =>
     row.map((text) => `<${tag}>${escapeText(text)}</${tag}>`).join('');

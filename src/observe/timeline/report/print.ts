@@ -4,8 +4,10 @@ import { plain } from '../../../console/terminal-text.ts';
 import {
   adviceOn,
   count,
+  type FindingsTable,
   inPercent,
   largestTensors,
+  longestOperations,
   type RankShares,
   sharesOf,
   slowestRank,
@@ -27,38 +29,9 @@ export function printReport(summary: TraceSummary): string {
   lines.push(...rankTable(shares));
   lines.push('', ...adviceOn(shares), ...verdicts(shares));
   lines.push('', 'Operations that took longest (all ranks together):');
-  lines.push(
-    ...table([
-      ['operation', 'kind', 'count', 'total', 'each', 'waiting', 'bytes each'],
-      ...summary.operations
-        .slice(0, mostRows)
-        .map((each) => [
-          each.name,
-          each.kind,
-          String(each.count),
-          inTime(each.totalUs),
-          inTime(each.totalUs / each.count),
-          inPercent(each.waitUs, each.totalUs),
-          inBytes(each.bytes / each.count),
-        ]),
-    ]),
-  );
+  lines.push(...table(longestOperations(summary, mostRows)));
   const largest = largestTensors(summary, mostRows);
-  if (largest.length > 0) {
-    lines.push('', 'Largest tensors:');
-    lines.push(
-      ...table([
-        ['operation', 'bytes', 'dtype', 'shape', 'each'],
-        ...largest.map((each) => [
-          each.name,
-          inBytes(each.mostBytes),
-          each.dtype,
-          each.shape,
-          inTime(each.totalUs / each.count),
-        ]),
-      ]),
-    );
-  }
+  if (largest.rows.length > 0) lines.push('', 'Largest tensors:', ...table(largest));
   return `${lines.join('\n')}\n`;
 }
 
@@ -78,7 +51,7 @@ function rankTable(shares: readonly RankShares[]): string[] {
     ]);
   const head = ['', 'time', 'compute', 'exposed comm.', 'waiting', 'other', 'operations', 'bytes', 'step'];
   const rest = shares.length > mostRanks ? [`… and ${shares.length - mostRanks} more ranks`] : [];
-  return [...table([head, ...rows]), ...rest];
+  return [...table({ head, rows }), ...rest];
 }
 
 /** What the figures mean. */
@@ -105,9 +78,9 @@ export function verdicts(shares: readonly RankShares[]): string[] {
 }
 
 /** Aligns the first column left and the others right. Long texts are truncated. */
-function table(rows: readonly (readonly string[])[]): string[] {
+function table({ head, rows }: FindingsTable): string[] {
   const cut = (text: string) => (text.length > 48 ? `${text.slice(0, 47)}…` : text);
-  const cells = rows.map((row) => row.map((text) => cut(plain(text))));
+  const cells = [head, ...rows].map((row) => row.map((text) => cut(plain(text))));
   const widths = (cells[0] ?? []).map((_, column) =>
     Math.max(...cells.map((row) => (row[column] ?? '').length)),
   );
