@@ -114,6 +114,13 @@ export const stages = [
     run: referencePages,
   },
   {
+    name: 'site',
+    about: 'the documentation as a web site: dead links, requests to other hosts',
+    inputs: /^(site|docs|examples)\/|^[A-Z]+\.md$|^src\/(\w+|testing\/index)\.ts$/,
+    fetch: fetchSiteTools,
+    run: site,
+  },
+  {
     name: 'package',
     about: 'the packed tarball, and a release with packages for platforms, in separate projects',
     takesFilter: true,
@@ -232,6 +239,24 @@ async function referencePages() {
   for (const [name] of stale)
     console.log(`✖ docs/reference/${name}: run node scripts/generate-reference.mjs`);
   return { passed: 2 - stale.length, failed: stale.length, skipped: 0 };
+}
+
+/** What the site is built with is in a package of its own. */
+async function fetchSiteTools() {
+  const flags = ['--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error'];
+  const { code, text } = await capture('npm', ['ci', ...flags], {
+    cwd: inRepository('site'),
+    timeoutMs: 300_000,
+  });
+  return code === 0
+    ? {}
+    : { reason: `npm could not install the tools of the site: ${text.trim().split('\n')[0] ?? ''}` };
+}
+
+async function site({ fetched }) {
+  const { reason } = await fetched;
+  if (reason !== undefined) return skip(reason);
+  return fromCode(await runTool(null, inRepository('site/build.mjs'), []));
 }
 
 // The binaries of Node are published as npm packages. Not a dependency, because they take about 200 MB.
