@@ -1,4 +1,4 @@
-// What the tests in test/integrations need beside npm's packages: Hadoop, TensorBoard, and the kernels of notebooks. Each is fetched by
+// What the tests in test/integrations need beside npm's packages: Hadoop, TensorBoard, schemas of Kubernetes, and the kernels of notebooks. Each is fetched by
 // name into .cache, once, and handed to the tests in a variable; a variable that is set already is left as it is. Tests whose part is
 // missing are skipped.
 
@@ -8,8 +8,8 @@ import { ensureHadoop } from './hadoop.mjs';
 import { ensurePip, installOnCi } from './system-packages.mjs';
 import { capture, inRepository } from './tools.mjs';
 
-/** nbclient runs notebooks without a browser. */
-const pythonPackages = ['tensorboard==2.21.0', 'nbclient==0.11.0'];
+/** nbclient runs notebooks without a browser; kubernetes-validate has the schemas of Kubernetes. */
+const pythonPackages = ['tensorboard==2.21.0', 'nbclient==0.11.0', 'kubernetes-validate==1.37.0'];
 const denoVersion = '2.9.6';
 const tslabVersion = '1.0.22';
 const timeoutMs = 600_000;
