@@ -295,6 +295,20 @@ describe('sources of files', () => {
     await assert.rejects(all(data), { code, message: /a\/1\.png: has 5 bytes/ });
   });
 
+  test('a folder of Parquet files is read as Spark has written it', async () => {
+    const columns = { id: 'int64' } as const;
+    const ids = await all(parquetDataset(sourcePath('spark/store/intermediate_train_data'), { columns }));
+    assert.deepEqual(
+      ids.map(({ id }) => numbers(id)[0]),
+      range(240),
+    );
+    mkdirSync(at('empty'), { recursive: true });
+    await assert.rejects(all(parquetDataset(at('empty'), { columns })), {
+      code: 'ERR_HVD_DATA_FILE',
+      message: /no file \*\.parquet/,
+    });
+  });
+
   test('wrong arguments are rejected at once', () => {
     const wrong = { code: 'ERR_HVD_INVALID_ARGUMENT' };
     const columns = { x: 'float32' } as const;

@@ -128,7 +128,10 @@ export interface ParquetDatasetOptions<C extends ColumnTypes = ColumnTypes> exte
   columns: C;
 }
 
-/** The rows of Parquet files. Needs the package hyparquet. */
+/**
+ * The rows of Parquet files, or of folders of them, as Spark writes them. Ranks divide the row groups, as far as there are enough of
+ * them. Needs the package hyparquet.
+ */
 export function parquetDataset<const C extends ColumnTypes>(
   paths: string | readonly string[],
   options: ParquetDatasetOptions<C>,

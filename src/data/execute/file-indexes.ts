@@ -8,9 +8,10 @@ import { writeFileAtomically } from '../../files/atomic-write.ts';
 import { problemOf } from '../../files/file-system.ts';
 import { expandPatterns } from '../../files/glob.ts';
 import { isHttp, joinLocation, shownLocation } from '../../files/location.ts';
-import { readFile } from '../../files/read-file.ts';
+import { readFile, statusOf } from '../../files/read-file.ts';
 import type { Files } from '../../files/registry.ts';
 import type { FileIndex } from '../formats/format.ts';
+import { parquetFilesIn } from '../formats/parquet/parquet-files.ts';
 import {
   encodeIndex,
   type FileVersion,
@@ -63,9 +64,26 @@ export async function shareIndex(
 async function locate({ source, files }: IndexRequest): Promise<string[]> {
   // One rank looks at a gathered source.
   if (isGathered(source)) return [source.paths.join(', ')];
-  const locations = await expandPatterns(files, source.paths);
+  const found = await expandPatterns(files, source.paths);
+  const isParquet = source.node === 'parquetDataset';
+  const locations = isParquet ? await filesOfFolders(found, files) : found;
   if (locations.length > 0) return locations;
   throw new HorovodError('ERR_HVD_INVALID_ARGUMENT', `${source.node}(): there is no file.`);
+}
+
+/** What Spark calls a Parquet file is a folder. */
+async function filesOfFolders(locations: readonly string[], files: Files): Promise<string[]> {
+  const lists = await Promise.all(
+    locations.map(async (location) => {
+      const status = await statusOf(files, location);
+      // A missing file has its error when it is opened.
+      if (status?.kind !== 'folder') return [location];
+      const found = await parquetFilesIn(files, location);
+      if (found.length > 0) return found;
+      throw new HorovodError('ERR_HVD_DATA_FILE', `${location}: this folder has no file *.parquet.`);
+    }),
+  );
+  return lists.flat();
 }
 
 const parallelFiles = 8;

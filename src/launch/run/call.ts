@@ -8,23 +8,30 @@ import { deserialize, serialize } from 'node:v8';
 import { Script } from 'node:vm';
 import { HorovodError } from '../../errors.ts';
 
-export type Call =
-  | { readonly kind: 'function'; readonly expression: string; readonly args: readonly unknown[] }
+/** What is called. */
+export type Callee =
+  | { readonly kind: 'function'; readonly expression: string }
   /** `path` of a file on every host. */
-  | { readonly kind: 'module'; readonly path: string; readonly args: readonly unknown[] };
+  | { readonly kind: 'module'; readonly path: string };
+
+export type Call = Callee & { readonly args: readonly unknown[] };
 
 /** Throws ERR_HVD_INVALID_ARGUMENT for values that cannot be sent. */
 export function encodeCall(target: unknown, args: readonly unknown[]): Buffer {
   if (!Array.isArray(args)) throw wrong(`args must be an array, not ${inspect(args, { depth: 0 })}`);
-  const call: Call =
-    typeof target === 'function'
-      ? { kind: 'function', expression: functionExpression(target), args }
-      : { kind: 'module', path: modulePath(target), args };
+  const call: Call = { ...calleeOf(target), args };
   try {
     return serialize(call);
   } catch (error) {
     throw wrong(`args cannot be sent to the ranks: ${(error as Error).message}`, error);
   }
+}
+
+/** Throws ERR_HVD_INVALID_ARGUMENT for functions without source text, and modules that do not exist. */
+export function calleeOf(target: unknown): Callee {
+  return typeof target === 'function'
+    ? { kind: 'function', expression: functionExpression(target) }
+    : { kind: 'module', path: modulePath(target) };
 }
 
 export function decodeCall(bytes: Buffer): Call {

@@ -2,9 +2,6 @@
 // then thrown again, so that it ends this process and reaches the other ranks as in any script. It is not printed: the caller
 // of run() gets it, with its stack, and may catch it.
 
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
-import { constants, Script } from 'node:vm';
 import { joinJob } from '../../rendezvous/join.ts';
 import type { Store } from '../../rendezvous/store/store.ts';
 import { TcpStore } from '../../rendezvous/store/tcp-store.ts';
@@ -12,7 +9,7 @@ import { processEnvironment } from '../../settings/environment.ts';
 import { readSettings } from '../../settings/read-settings.ts';
 import type { Settings } from '../../settings/table.ts';
 import { type Call, decodeCall } from './call.ts';
-import { defineCompilerHelpers } from './compiler-helpers.ts';
+import { loadCallee } from './load-callee.ts';
 import { type EncodedOutcome, encodeError, encodeValue } from './outcome.ts';
 import { callKey, getBytes, outcomeKey, putBytes, runJobId } from './store-bytes.ts';
 
@@ -51,31 +48,9 @@ async function connect(
 
 async function outcomeOf(call: Call): Promise<EncodedOutcome> {
   try {
-    const fn = await load(call);
+    const fn = await loadCallee(call);
     return encodeValue(await fn(...call.args));
   } catch (error) {
     return { bytes: encodeError(error), failure: { error } };
   }
-}
-
-async function load(call: Call): Promise<(...args: readonly unknown[]) => unknown> {
-  if (call.kind === 'function') {
-    defineCompilerHelpers(globalThis, call.expression);
-    // As if it were in a file of the working directory, where its imports are resolved.
-    const script = new Script(call.expression, {
-      filename: join(process.cwd(), 'hvd.run'),
-      importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
-    });
-    return script.runInThisContext() as (...args: readonly unknown[]) => unknown;
-  }
-  const isNotebook = /\.ipynb$/i.test(call.path);
-  if (isNotebook || /\.[mc]?ts$/.test(call.path)) await import('../typescript/register.ts');
-  const module = (await import(pathToFileURL(call.path).href)) as { default?: unknown };
-  // In a CommonJS module compiled from ESM, the default export is one level down.
-  const inner = module.default as { default?: unknown } | undefined;
-  const fn = typeof inner === 'function' ? inner : inner?.default;
-  if (typeof fn === 'function') return fn as (...args: readonly unknown[]) => unknown;
-  // Its cells have run.
-  if (isNotebook && module.default === undefined) return () => undefined;
-  throw new TypeError(`${call.path} does not export a function as its default`);
 }
