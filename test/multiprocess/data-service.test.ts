@@ -155,6 +155,31 @@ test('with --keep-going the service outlives workers, and the one that runs regi
   assert.deepEqual(readdirSync(service.folder), []);
 });
 
+test('in an elastic job, horovodrun replaces workers, also the one that runs registry and dispatcher', async (t) => {
+  const service = startService(t, 3, [], ['--min-np', '1']);
+  const { path, run } = service;
+  await run.waitForOutput(/the data service is ready/);
+  const training = startHorovodrun(
+    ['-np', '1', '--', trainer, path, JSON.stringify({ count: 80, pauseAfter: 3, ends: true })],
+    { env, cwd: repository },
+  );
+  t.after(() => training.child.kill('SIGKILL'));
+  const [, paused] = await training.waitForOutput(/paused (\d+)/);
+  const pids = workersOf(path);
+  process.kill(pids[0] as number, 'SIGKILL');
+  await run.waitForOutput(/compute worker \d+ on \S+ \(pid \d+\) is there/);
+  const now = workersOf(path);
+  assert.equal(now.length, 3);
+  assert.equal(now.filter((pid) => pids.includes(pid)).length, 2);
+  process.kill(Number(paused), 'SIGUSR1');
+  const { exitCode } = await training.ended;
+  assert.equal(exitCode, 0, `${training.stdout}\n${training.stderr}\n${run.stdout}\n${run.stderr}`);
+  assert.deepEqual(sorted(epochsOf(training.stdout)[0]?.ids ?? []), range(80));
+  assert.equal((await run.ended).exitCode, 0, `${run.stdout}\n${run.stderr}`);
+  assert.match(run.stderr, /was killed by SIGKILL; 2 ranks continue/);
+  assert.deepEqual(readdirSync(service.folder), []);
+});
+
 /** Process ids of the workers that the registry knows, by number. */
 function workersOf(path: string): number[] {
   const { stdout } = spawnSync(process.execPath, [command, 'status', path, '--json'], { encoding: 'utf8' });

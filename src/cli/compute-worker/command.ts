@@ -5,6 +5,7 @@ import { runComputeWorker, runDispatcher } from '../../data/service/worker-proce
 import { HorovodError } from '../../errors.ts';
 import { processEnvironment } from '../../settings/environment.ts';
 import type { CommandOutput, Subcommand } from '../subcommand.ts';
+import { workInElasticJob } from './in-elastic-job.ts';
 import { type ComputeWorkerCommand, computeWorkerHelp, parseComputeWorker } from './options.ts';
 
 export const computeWorkerCommand: Pick<Subcommand, 'run'> = {
@@ -50,6 +51,10 @@ async function work(
       runComputeWorker({ ...part, ...own }),
     runDispatcher,
   };
-  if (joins) await joinService({ path: command.path, signal, parts, log });
-  else await runComputeJob({ ...command, signal, parts, log });
+  const join = (until: AbortSignal) => joinService({ path: command.path, signal: until, parts, log });
+  const runRank = (rank: number, size: number, until: AbortSignal) =>
+    runComputeJob({ ...command, rank, size, signal: until, parts, log });
+  if (joins) await join(signal);
+  else if (command.isElastic) await workInElasticJob({ runRank, join }, signal);
+  else await runRank(command.rank, command.size, signal);
 }

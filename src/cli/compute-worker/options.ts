@@ -20,6 +20,8 @@ export interface ComputeWorkerCommand {
   /** An absolute path. */
   readonly modules: string;
   readonly joins: boolean;
+  /** Part of an elastic job. */
+  readonly isElastic: boolean;
 }
 
 export const computeWorkerHelp = `Usage: horovodrun -np N horovod compute-worker FILE [options]
@@ -30,7 +32,7 @@ service. It is written when the service starts and removed when it ends, so it m
 which can be HDFS. The service ends with SIGTERM or Ctrl-C, or when a training process calls computeClient().shutdown().
 
 Works with horovodrun, mpirun and srun, or with --rank and --size in each process. With horovodrun --keep-going, the service goes on
-when a worker is lost.
+when a worker is lost; in an elastic job (horovodrun --min-np), lost workers are also replaced.
 
 Options:
   --dispatchers N          Number of dispatchers, a divisor of the number of workers (default 1)
@@ -88,6 +90,7 @@ export function parseComputeWorker(
     memoryBytes: integer('--memory-mb', values['memory-mb'] ?? String(settings.dataMemoryMb), 1) * 2 ** 20,
     modules: folder(values.modules ?? '.'),
     joins,
+    isElastic: settings.worker !== undefined && values.rank === undefined,
   };
 }
 
