@@ -160,13 +160,17 @@ describe('compute workers', { timeout: 240_000 }, () => {
     }
   });
 
-  test('the service goes on when a training job has ended', async () => {
+  test('the service goes on when a training job has ended; batches come through memory, or over connections', async () => {
     await using job = await ComputeJob.start(1, 'compute', 2);
-    for (let run = 0; run < 2; run++) {
-      const dataset = datasetOf().sendToDataService(job.config, 0, 1);
+    for (const transport of ['auto', 'tcp'] as const) {
+      const dataset = datasetOf().sendToDataService(job.config, 0, 1, { transport });
       const [taken] = await train([dataset as Dataset]);
       assert.deepEqual(sorted(taken ?? []), upTo(samples));
     }
+    assert.throws(() => datasetOf().sendToDataService(job.config, 0, 1, { transport: 'shm' as never }), {
+      code: 'ERR_HVD_INVALID_ARGUMENT',
+      message: /transport is 'auto' or 'tcp'/,
+    });
   });
 
   test('errors have the texts of Python Horovod where it has any', async () => {
