@@ -18,6 +18,7 @@ import { createRequire } from 'node:module';
 import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { flagsOf } from './lib/compute-flags.mjs';
 import { findCommand } from './lib/tools.mjs';
 
 const { values: options } = parseArgs({
@@ -215,18 +216,23 @@ async function buildTransport(transport, objects) {
 async function compileAll(tool, names, folder, flags, env = process.env) {
   const objects = path.join(output, 'objects', options.debug ? 'debug' : 'release', folder);
   mkdirSync(objects, { recursive: true });
-  const command = [tool, compilerVersion, ...compileFlags, ...flags];
-  const work = names.map((name) => ({
-    input: path.join(source, name),
-    object: path.join(objects, `${name.replaceAll(path.sep, '-')}.o`),
-  }));
-  const queue = work.filter(({ object }) => !isFresh(object, recordOf(object), command));
+  const work = names.map((name) => {
+    const ownFlags = [...compileFlags, ...flags, ...flagsOf(name)];
+    return {
+      input: path.join(source, name),
+      object: path.join(objects, `${name.replaceAll(path.sep, '-')}.o`),
+      ownFlags,
+      command: [tool, compilerVersion, ...ownFlags],
+    };
+  });
+  const queue = work.filter(({ object, command }) => !isFresh(object, recordOf(object), command));
   const next = async () => {
     for (let item = queue.shift(); item !== undefined; item = queue.shift()) {
       const part = `${item.object}.${process.pid}`;
       const files = ['-MMD', '-MF', `${part}.d`, '-c', item.input, '-o', part];
-      await run(tool, [...compileFlags, ...flags, ...files], env);
-      keep(part, item.object, recordOf(item.object), command, contentsOf(dependenciesIn(`${part}.d`)));
+      await run(tool, [...item.ownFlags, ...files], env);
+      const inputs = contentsOf(dependenciesIn(`${part}.d`));
+      keep(part, item.object, recordOf(item.object), item.command, inputs);
       rmSync(`${part}.d`);
     }
   };

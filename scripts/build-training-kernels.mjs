@@ -15,7 +15,9 @@ const output = join(folder, 'training-kernels.wasm');
 try {
   const compile = '--target=wasm32 -O3 -msimd128 -mbulk-memory -ffreestanding -Wall -Wextra -Werror -c';
   const link = '--target=wasm32 -nostdlib -Wl,--no-entry,--import-memory,--strip-all';
-  const sources = ['training-kernels', 'convolution', 'winograd'];
+  const sources = readdirSync(join(repository, 'native/wasm')).flatMap((name) =>
+    name.endsWith('.c') ? [name.slice(0, -2)] : [],
+  );
   const objects = sources.map((name) => join(folder, `${name}.o`));
   const run = (...parameters) => execFileSync('clang', parameters, { cwd: repository, stdio: 'inherit' });
   for (const [i, name] of sources.entries()) {

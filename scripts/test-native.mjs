@@ -7,6 +7,7 @@ import { mkdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
+import { flagsOf } from './lib/compute-flags.mjs';
 import { findCompiler } from './lib/system-packages.mjs';
 import { capture, filesBelow, findCommand, inRepository } from './lib/tools.mjs';
 
@@ -47,7 +48,7 @@ export async function testNative(
   const everything = [...sources, 'native/test/check-main.cc', ...testFiles];
   const broken = new Set();
   const compile = async (path) => {
-    const { code, text } = await runCompiler([...flags, '-c', path, '-o', objectOf(path)]);
+    const { code, text } = await runCompiler([...flags, ...flagsOf(path), '-c', path, '-o', objectOf(path)]);
     if (code === 0) return;
     broken.add(path);
     print(`  FAIL ${path} does not compile (${flavour})\n${text}`);

@@ -6,77 +6,58 @@
 
 #include "product.h"
 
-enum {
-  fewOutChannels = 8, // with fewer, most of a tile would be padding: lines are multiplied and added without packing
-  pixelsAtOnce = 96,  // so that their products stay in the cache
-  productStep = 528,  // from one row of products to the next; not a power of two, because rows would share cache sets
-  windowsAtOnce = 16,
-  windowStep = blockRows + 16,
-};
-
-static inline size smaller(size a, size b) { return a < b ? a : b; }
+#define fewOutChannels 8u // with fewer, most of a tile would be padding: lines are multiplied and added without packing
+#define pixelsAtOnce 96u  // so that their products stay in the cache; in panels of 4, 6 or 8
+#define productStep 528u  // from one row of products to the next; not a power of two, because rows would share cache sets
+#define windowsAtOnce 16u
+#define windowStep (blockRows + 16)
 
 /** The floats [from, to) of a line lie inside the image; none if to <= from. */
-static inline int insideFrom(int x0, int channels) { return x0 < 0 ? -x0 * channels : 0; }
-static inline int insideTo(int x0, int width, int channels, int line) {
+INLINE int insideFrom(int x0, int channels) { return x0 < 0 ? -x0 * channels : 0; }
+INLINE int insideTo(int x0, int width, int channels, int line) {
   const int rest = (width - x0) * channels;
   return rest < line ? rest : line;
 }
 
-static inline void copy(float *to, const float *from, int count) {
-  if (count < 4) {
-    for (int i = 0; i < count; i++) to[i] = from[i];
-    return;
-  }
-  for (int i = 0; i + 4 <= count; i += 4) wasm_v128_store(to + i, wasm_v128_load(from + i));
-  wasm_v128_store(to + count - 4, wasm_v128_load(from + count - 4));
-}
-
-static inline void add(float *to, const float *from, int count) {
-  int i = 0;
-  for (; i + 4 <= count; i += 4) wasm_v128_store(to + i, wasm_f32x4_add(wasm_v128_load(to + i), wasm_v128_load(from + i)));
-  for (; i < count; i++) to[i] += from[i];
-}
-
-/** to += a · from */
-static inline void addScaled(float *to, const float *from, int count, float a) {
-  const v128_t a4 = wasm_f32x4_splat(a);
-  int i = 0;
-  for (; i + 4 <= count; i += 4)
-    wasm_v128_store(to + i, wasm_f32x4_add(wasm_v128_load(to + i), wasm_f32x4_mul(a4, wasm_v128_load(from + i))));
-  for (; i < count; i++) to[i] += a * from[i];
-}
-
-static inline float sumOf(v128_t v) {
-  return (wasm_f32x4_extract_lane(v, 0) + wasm_f32x4_extract_lane(v, 1)) +
-         (wasm_f32x4_extract_lane(v, 2) + wasm_f32x4_extract_lane(v, 3));
-}
-
 /** to += the sum of four sources, `step` floats apart, scaled by a[0], a[aStep], … */
-static inline void addFourScaled(float *to, const float *from, int step, int count, const float *a, size aStep) {
+INLINE void addFourScaled(float *to, const float *from, int step, int count, const float *a, size aStep) {
   const float *from1 = from + step, *from2 = from1 + step, *from3 = from2 + step;
   const float a0 = a[0], a1 = a[aStep], a2 = a[2 * aStep], a3 = a[3 * aStep];
-  const v128_t v0 = wasm_f32x4_splat(a0), v1 = wasm_f32x4_splat(a1), v2 = wasm_f32x4_splat(a2), v3 = wasm_f32x4_splat(a3);
   int i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const Vector sum = (splat(a0) * load(from + i) + splat(a1) * load(from1 + i)) +
+                       (splat(a2) * load(from2 + i) + splat(a3) * load(from3 + i));
+    store(to + i, load(to + i) + sum);
+  }
   for (; i + 4 <= count; i += 4) {
-    const v128_t p0 = wasm_f32x4_mul(v0, wasm_v128_load(from + i)), p1 = wasm_f32x4_mul(v1, wasm_v128_load(from1 + i));
-    const v128_t p2 = wasm_f32x4_mul(v2, wasm_v128_load(from2 + i)), p3 = wasm_f32x4_mul(v3, wasm_v128_load(from3 + i));
-    const v128_t sum = wasm_f32x4_add(wasm_f32x4_add(p0, p1), wasm_f32x4_add(p2, p3));
-    wasm_v128_store(to + i, wasm_f32x4_add(wasm_v128_load(to + i), sum));
+    const Four sum = (splatFour(a0) * loadFour(from + i) + splatFour(a1) * loadFour(from1 + i)) +
+                     (splatFour(a2) * loadFour(from2 + i) + splatFour(a3) * loadFour(from3 + i));
+    storeFour(to + i, loadFour(to + i) + sum);
   }
   for (; i < count; i++) to[i] += (a0 * from[i] + a1 * from1[i]) + (a2 * from2[i] + a3 * from3[i]);
 }
 
-/** Floats [first, first + count) of a window, with zeros outside of the image. */
+/**
+ * Floats [first, first + count) of a window, with zeros outside of the image. The window consists of lines of `line` floats; line i
+ * begins at row y0 + i / across · downStep, column x0 + i % across · acrossStep. `across` is 1 unless columns are dilated.
+ */
 static inline void gatherWindow(float *out, const float *image, int height, int width, int channels, int y0, int x0,
-                                int line, int first, int count) {
-  const int from = insideFrom(x0, channels), to = insideTo(x0, width, channels, line), end = first + count;
-  for (int kh = first / line, at = first; at < end; kh++) {
-    const int y = y0 + kh, start = kh * line, stop = start + line < end ? start + line : end;
+                                int line, int across, int downStep, int acrossStep, int first, int count) {
+  int from = insideFrom(x0, channels), to = insideTo(x0, width, channels, line);
+  const int end = first + count;
+  for (int i = first / line, at = first; at < end; i++) {
+    int y = y0 + i * downStep, x = x0;
+    if (across > 1) {
+      y = y0 + i / across * downStep;
+      x = x0 + i % across * acrossStep;
+      from = insideFrom(x, channels);
+      to = insideTo(x, width, channels, line);
+    }
+    const int start = i * line, stop = start + line < end ? start + line : end;
     int low = start + from > at ? start + from : at, high = start + to < stop ? start + to : stop;
     if (y < 0 || y >= height || low >= high) low = high = stop;
     clear(out, low - at);
-    copy(out + low - at, image + (y * width + x0) * channels + low - start, high - low);
+    copy(out + low - at, image + (y * width + x) * channels + low - start, high - low);
     clear(out + high - at, stop - high);
     out += stop - at;
     at = stop;
@@ -86,11 +67,11 @@ static inline void gatherWindow(float *out, const float *image, int height, int 
 /** Floats [first, first + floats) of the windows of `count` output pixels, beginning with `pixel`, one window per windowStep. */
 static inline void gatherWindows(float *windows, const float *x, size pixel, size count, size outHeight, size outWidth,
                                  int height, int width, int channels, int strideHeight, int strideWidth, int top,
-                                 int left, int line, int first, int floats) {
+                                 int left, int line, int across, int downStep, int acrossStep, int first, int floats) {
   size ow = pixel % outWidth, oh = pixel / outWidth % outHeight, n = pixel / outWidth / outHeight;
   for (size t = 0; t < count; t++, windows += windowStep) {
     gatherWindow(windows, x + n * height * width * channels, height, width, channels, (int)oh * strideHeight - top,
-                 (int)ow * strideWidth - left, line, first, floats);
+                 (int)ow * strideWidth - left, line, across, downStep, acrossStep, first, floats);
     if (++ow == outWidth) {
       ow = 0;
       if (++oh == outHeight) oh = 0, n++;
@@ -102,7 +83,8 @@ static inline void gatherWindows(float *windows, const float *x, size pixel, siz
 
 /** Floats of scratch that convolution needs. */
 EXPORT(convScratchFloats) size convScratchFloats(size window, size outChannels) {
-  return roundUp(outChannels, tileColumns) * window + pixelsAtOnce * (blockDepth + windowStep) + tileRows * tileColumns;
+  return roundUp(outChannels, tileColumns) * window + pixelsAtOnce * (blockDepth + windowStep) + tileFloats +
+         alignmentFloats;
 }
 
 /** For few output channels: the dot products of windows with the filters of each channel, for four pixels at a time. */
@@ -124,19 +106,19 @@ static inline void fewConvolution(float *out, const float *x, const float *filte
       const int isFour = x0 >= 0 && ow + 4 <= outWidth && x0 + 3 * strideWidth + (int)filterWidth <= width;
       const int from = insideFrom(x0, channels), to = insideTo(x0, width, channels, line);
       for (size o = 0; o < outChannels; o++) {
-        v128_t s0 = wasm_f32x4_const_splat(0), s1 = s0, s2 = s0, s3 = s0;
+        Vector s0 = zero(), s1 = s0, s2 = s0, s3 = s0;
         float r0 = 0, r1 = 0, r2 = 0, r3 = 0;
         for (int kh = firstLine; kh < endLine; kh++) {
           const float *weights = scratch + o * window + kh * line;
           const float *a = image + ((y0 + kh) * width + x0) * (int)channels, *b = a + step, *c = b + step, *d = c + step;
           int i = from;
           if (isFour) {
-            for (; i + 4 <= to; i += 4) {
-              const v128_t w = wasm_v128_load(weights + i);
-              s0 = wasm_f32x4_add(s0, wasm_f32x4_mul(w, wasm_v128_load(a + i)));
-              s1 = wasm_f32x4_add(s1, wasm_f32x4_mul(w, wasm_v128_load(b + i)));
-              s2 = wasm_f32x4_add(s2, wasm_f32x4_mul(w, wasm_v128_load(c + i)));
-              s3 = wasm_f32x4_add(s3, wasm_f32x4_mul(w, wasm_v128_load(d + i)));
+            for (; i + lanes <= to; i += lanes) {
+              const Vector w = load(weights + i);
+              s0 += w * load(a + i);
+              s1 += w * load(b + i);
+              s2 += w * load(c + i);
+              s3 += w * load(d + i);
             }
             for (; i < to; i++) {
               r0 += weights[i] * a[i];
@@ -145,8 +127,7 @@ static inline void fewConvolution(float *out, const float *x, const float *filte
               r3 += weights[i] * d[i];
             }
           } else {
-            for (; i + 4 <= to; i += 4)
-              s0 = wasm_f32x4_add(s0, wasm_f32x4_mul(wasm_v128_load(weights + i), wasm_v128_load(a + i)));
+            for (; i + lanes <= to; i += lanes) s0 += load(weights + i) * load(a + i);
             for (; i < to; i++) r0 += weights[i] * a[i];
           }
         }
@@ -162,20 +143,21 @@ static inline void fewConvolution(float *out, const float *x, const float *filte
   }
 }
 
-/** out[batch, outHeight, outWidth, outChannels]: the product of the windows of x with the filter. */
+/** out[batch, outHeight, outWidth, outChannels]: the product of the windows of x with the filter, which may be dilated. */
 EXPORT(convolution)
 void convolution(float *out, const float *x, const float *filter, size batch, int height, int width, size channels,
                  size outHeight, size outWidth, size outChannels, size filterHeight, size filterWidth,
-                 int strideHeight, int strideWidth, int top, int left, float *scratch) {
-  if (outChannels < fewOutChannels) {
+                 int strideHeight, int strideWidth, int top, int left, int dilationHeight, int dilationWidth,
+                 float *scratch) {
+  if (outChannels < fewOutChannels && dilationHeight == 1 && dilationWidth == 1) {
     fewConvolution(out, x, filter, batch, height, width, channels, outHeight, outWidth, outChannels, filterHeight,
                    filterWidth, strideHeight, strideWidth, top, left, scratch);
     return;
   }
-  const int line = (int)(filterWidth * channels);
-  const size window = filterHeight * line, wide = roundUp(outChannels, tileColumns);
+  const int across = dilationWidth == 1 ? 1 : (int)filterWidth, line = (int)(filterWidth * channels) / across;
+  const size window = filterHeight * filterWidth * channels, wide = roundUp(outChannels, tileColumns);
   const size pixels = batch * outHeight * outWidth;
-  float *packedB = scratch, *packedA = packedB + wide * window, *windows = packedA + pixelsAtOnce * blockDepth;
+  float *packedB = aligned(scratch), *packedA = packedB + wide * window, *windows = packedA + pixelsAtOnce * blockDepth;
   float *rim = windows + pixelsAtOnce * windowStep;
   for (size k = 0; k < window; k += blockDepth)
     pack(packedB + wide * k, filter + k * outChannels, outChannels, smaller(blockDepth, window - k), 1, outChannels,
@@ -185,7 +167,7 @@ void convolution(float *out, const float *x, const float *filter, size batch, in
     for (size k = 0; k < window; k += blockDepth) {
       const size deep = smaller(blockDepth, window - k);
       gatherWindows(windows, x, first, count, outHeight, outWidth, height, width, (int)channels, strideHeight,
-                    strideWidth, top, left, line, (int)k, (int)deep);
+                    strideWidth, top, left, line, across, dilationHeight, dilationWidth, (int)k, (int)deep);
       pack(packedA, windows, count, deep, windowStep, 1, tileRows);
       multiplyBlock(packedA, packedB + wide * k, count, outChannels, deep, out + first * outChannels, outChannels, k > 0,
                     rim);
@@ -199,7 +181,8 @@ void convolution(float *out, const float *x, const float *filter, size batch, in
 EXPORT(convInputScratchFloats) size convInputScratchFloats(size window, size outChannels, size channels) {
   if (outChannels < fewOutChannels)
     return window * outChannels + convScratchFloats(window / channels * outChannels, channels);
-  return roundUp(window, tileColumns) * outChannels + pixelsAtOnce * (outChannels + productStep) + tileRows * tileColumns;
+  return roundUp(window, tileColumns) * outChannels + pixelsAtOnce * (outChannels + productStep) + tileFloats +
+         alignmentFloats;
 }
 
 /** For few output channels and stride 1: the convolution of dy with the filter rotated by 180 degrees. */
@@ -212,7 +195,7 @@ static inline void rotatedConvolution(float *dx, const float *dy, const float *f
       for (size o = 0; o < outChannels; o++)
         scratch[((places - 1 - place) * outChannels + o) * channels + c] = filter[(place * channels + c) * outChannels + o];
   convolution(dx, dy, scratch, batch, outHeight, outWidth, outChannels, height, width, channels, filterHeight,
-              filterWidth, 1, 1, (int)filterHeight - 1 - top, (int)filterWidth - 1 - left, scratch + weights);
+              filterWidth, 1, 1, (int)filterHeight - 1 - top, (int)filterWidth - 1 - left, 1, 1, scratch + weights);
 }
 
 /** For few output channels: each pixel of dy scales the lines of the filter, which are added to dx. */
@@ -266,7 +249,7 @@ void convInputGradient(float *dx, const float *dy, const float *filter, size bat
   const int line = (int)(filterWidth * channels);
   const size window = filterHeight * line, wide = roundUp(window, tileColumns);
   const size pixels = batch * outHeight * outWidth;
-  float *packedB = scratch, *packedA = packedB + wide * outChannels;
+  float *packedB = aligned(scratch), *packedA = packedB + wide * outChannels;
   float *products = packedA + pixelsAtOnce * outChannels, *rim = products + pixelsAtOnce * productStep;
   for (size k = 0; k < outChannels; k += blockDepth)
     pack(packedB + wide * k, filter + k, window, smaller(blockDepth, outChannels - k), outChannels, 1, tileColumns);
@@ -310,7 +293,7 @@ void convInputGradient(float *dx, const float *dy, const float *filter, size bat
 /** Floats of scratch that convFilterGradient needs. */
 EXPORT(convFilterScratchFloats) size convFilterScratchFloats(size window, size outChannels) {
   if (outChannels < fewOutChannels) return window * outChannels;
-  return blockDepth * (blockRows + blockColumns) + windowsAtOnce * windowStep + tileRows * tileColumns;
+  return blockDepth * (blockRows + blockColumns) + windowsAtOnce * windowStep + tileFloats + alignmentFloats;
 }
 
 /** For few output channels: each pixel of dy scales the lines of its window, which are added up. Four pixels at a time. */
@@ -361,7 +344,7 @@ void convFilterGradient(float *dw, const float *x, const float *dy, size batch, 
                       filterWidth, strideHeight, strideWidth, top, left, scratch);
     return;
   }
-  float *packedA = scratch, *packedB = packedA + blockRows * blockDepth;
+  float *packedA = aligned(scratch), *packedB = packedA + blockRows * blockDepth;
   float *windows = packedB + blockColumns * blockDepth, *rim = windows + windowsAtOnce * windowStep;
   const int line = (int)(filterWidth * channels);
   const size rows = filterHeight * line, depth = batch * outHeight * outWidth;
@@ -375,11 +358,10 @@ void convFilterGradient(float *dw, const float *x, const float *dy, size batch, 
         for (size d = 0; d < deep; d += windowsAtOnce) {
           const size count = smaller(windowsAtOnce, deep - d);
           gatherWindows(windows, x, k + d, count, outHeight, outWidth, height, width, (int)channels, strideHeight,
-                        strideWidth, top, left, line, (int)i, (int)block);
+                        strideWidth, top, left, line, 1, 1, 1, (int)i, (int)block);
           for (size m = 0; m < block; m += tileRows) {
             float *panel = packedA + m * deep + d * tileRows;
-            for (size t = 0; t < count; t++)
-              wasm_v128_store(panel + t * tileRows, wasm_v128_load(windows + t * windowStep + m));
+            for (size t = 0; t < count; t++) copyPanel(panel + t * tileRows, windows + t * windowStep + m, tileRows);
           }
         }
         multiplyBlock(packedA, packedB, block, columns, deep, dw + i * outChannels + j, outChannels, k > 0, rim);

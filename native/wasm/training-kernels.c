@@ -8,176 +8,74 @@
 
 /** Floats of scratch that matMul needs. */
 EXPORT(scratchFloats) size scratchFloats(void) {
-  return blockDepth * (blockRows + blockColumns) + tileRows * tileColumns;
+  return blockDepth * (blockRows + blockColumns) + tileFloats + alignmentFloats;
+}
+
+/** A product of a few rows (a constant) with a B whose rows are contiguous. */
+INLINE void fewRows(int rows, float *c, const float *a, const float *b, size columns, size depth, size aRow,
+                    size aDepth, size bDepth) {
+  size j = 0;
+  for (; j + tileColumns <= columns; j += tileColumns)
+    tileOf(rows, tileVectors, a, aRow, aDepth, b + j, bDepth, depth, c + j, columns, 0);
+  for (; j + lanes <= columns; j += lanes) tileOf(rows, 1, a, aRow, aDepth, b + j, bDepth, depth, c + j, columns, 0);
+  for (; j < columns; j++)
+    for (int i = 0; i < rows; i++) {
+      float sum = 0;
+      for (size k = 0; k < depth; k++) sum += a[i * aRow + k * aDepth] * b[k * bDepth + j];
+      c[i * columns + j] = sum;
+    }
+}
+
+/** A product of a few rows with a transposed B: dot products of rows of both. */
+static inline void dotProducts(float *c, const float *a, const float *b, size rows, size columns, size depth,
+                               size aRow, size bColumn) {
+  for (size i = 0; i < rows; i++)
+    for (size j = 0; j < columns; j++) {
+      const float *from = a + i * aRow, *with = b + j * bColumn;
+      Vector sum0 = zero(), sum1 = zero();
+      float rest = 0;
+      size k = 0;
+      for (; k + 2 * lanes <= depth; k += 2 * lanes) {
+        sum0 += load(from + k) * load(with + k);
+        sum1 += load(from + k + lanes) * load(with + k + lanes);
+      }
+      for (; k < depth; k++) rest += from[k] * with[k];
+      c[i * columns + j] = sumOf(sum0 + sum1) + rest;
+    }
 }
 
 /**
  * c[rows][columns] = A · B, where A(i, k) = a[i · aRow + k · aDepth] and B(k, j) = b[k · bDepth + j · bColumn].
- * 2 · rows · columns · depth operations; packing moves each element of A once per 512 columns and of B once.
+ * 2 · rows · columns · depth operations; packing moves each element of A once per 512 columns and of B once. Products of one to four
+ * rows take longer to pack than to compute, so they read both where they are.
  */
 EXPORT(matMul)
 void matMul(float *c, const float *a, const float *b, size rows, size columns, size depth, size aRow, size aDepth,
             size bDepth, size bColumn, float *scratch) {
-  float *packedA = scratch;
+  if (rows <= 4 && bColumn == 1) {
+    if (rows == 1) fewRows(1, c, a, b, columns, depth, aRow, aDepth, bDepth);
+    if (rows == 2) fewRows(2, c, a, b, columns, depth, aRow, aDepth, bDepth);
+    if (rows == 3) fewRows(3, c, a, b, columns, depth, aRow, aDepth, bDepth);
+    if (rows == 4) fewRows(4, c, a, b, columns, depth, aRow, aDepth, bDepth);
+    return;
+  }
+  if (rows <= 4 && bDepth == 1 && aDepth == 1) {
+    dotProducts(c, a, b, rows, columns, depth, aRow, bColumn);
+    return;
+  }
+  float *packedA = aligned(scratch);
   float *packedB = packedA + blockRows * blockDepth;
   float *rim = packedB + blockColumns * blockDepth;
   for (size j = 0; j < columns; j += blockColumns) {
-    const size width = columns - j < blockColumns ? columns - j : blockColumns;
+    const size width = smaller(columns - j, blockColumns);
     for (size k = 0; k < depth; k += blockDepth) {
-      const size deep = depth - k < blockDepth ? depth - k : blockDepth;
+      const size deep = smaller(depth - k, blockDepth);
       pack(packedB, b + k * bDepth + j * bColumn, width, deep, bColumn, bDepth, tileColumns);
       for (size i = 0; i < rows; i += blockRows) {
-        const size height = rows - i < blockRows ? rows - i : blockRows;
+        const size height = smaller(rows - i, blockRows);
         pack(packedA, a + i * aRow + k * aDepth, height, deep, aRow, aDepth, tileRows);
         multiplyBlock(packedA, packedB, height, width, deep, c + i * columns + j, columns, k > 0, rim);
       }
     }
-  }
-}
-
-// ---- depthwise convolution --------------------------------------------------------------------------------------
-
-/** Gradient of a depthwise convolution for its filter, [filterHeight, filterWidth, channels, multiplier]. */
-EXPORT(depthwiseFilterGradient)
-void depthwiseFilterGradient(float *dw, const float *x, const float *dy, size batch, int height, int width,
-                             size channels, size multiplier, size outHeight, size outWidth, size filterHeight,
-                             size filterWidth, int strideHeight, int strideWidth, int dilationHeight,
-                             int dilationWidth, int top, int left) {
-  const size outChannels = channels * multiplier;
-  clear(dw, filterHeight * filterWidth * outChannels);
-  for (size n = 0; n < batch; n++)
-    for (size oh = 0; oh < outHeight; oh++)
-      for (size ow = 0; ow < outWidth; ow++, dy += outChannels)
-        for (size kh = 0; kh < filterHeight; kh++) {
-          const int y = (int)oh * strideHeight - top + (int)kh * dilationHeight;
-          if (y < 0 || y >= height) continue;
-          for (size kw = 0; kw < filterWidth; kw++) {
-            const int xx = (int)ow * strideWidth - left + (int)kw * dilationWidth;
-            if (xx < 0 || xx >= width) continue;
-            const float *from = x + ((n * height + y) * width + xx) * channels;
-            float *to = dw + (kh * filterWidth + kw) * outChannels;
-            if (multiplier == 1)
-              for (size c = 0; c < channels; c++) to[c] += from[c] * dy[c];
-            else
-              for (size c = 0; c < channels; c++)
-                for (size q = 0; q < multiplier; q++) to[c * multiplier + q] += from[c] * dy[c * multiplier + q];
-          }
-        }
-}
-
-/** Gradient of a depthwise convolution for its input. */
-EXPORT(depthwiseInputGradient)
-void depthwiseInputGradient(float *dx, const float *filter, const float *dy, size batch, int height, int width,
-                            size channels, size multiplier, size outHeight, size outWidth, size filterHeight,
-                            size filterWidth, int strideHeight, int strideWidth, int dilationHeight,
-                            int dilationWidth, int top, int left) {
-  const size outChannels = channels * multiplier;
-  clear(dx, batch * height * width * channels);
-  for (size n = 0; n < batch; n++)
-    for (size oh = 0; oh < outHeight; oh++)
-      for (size ow = 0; ow < outWidth; ow++, dy += outChannels)
-        for (size kh = 0; kh < filterHeight; kh++) {
-          const int y = (int)oh * strideHeight - top + (int)kh * dilationHeight;
-          if (y < 0 || y >= height) continue;
-          for (size kw = 0; kw < filterWidth; kw++) {
-            const int xx = (int)ow * strideWidth - left + (int)kw * dilationWidth;
-            if (xx < 0 || xx >= width) continue;
-            float *to = dx + ((n * height + y) * width + xx) * channels;
-            const float *weights = filter + (kh * filterWidth + kw) * outChannels;
-            if (multiplier == 1)
-              for (size c = 0; c < channels; c++) to[c] += weights[c] * dy[c];
-            else
-              for (size c = 0; c < channels; c++)
-                for (size q = 0; q < multiplier; q++) to[c] += weights[c * multiplier + q] * dy[c * multiplier + q];
-          }
-        }
-}
-
-// ---- pooling and sums ---------------------------------------------------------------------------------
-
-/** Gradient of max pooling. The gradient of a window goes to its first largest value; if all are NaN, to none. */
-EXPORT(maxPoolGradient)
-void maxPoolGradient(float *dx, const float *x, const float *dy, size batch, int height, int width, size channels,
-                     size outHeight, size outWidth, int filterHeight, int filterWidth, int strideHeight,
-                     int strideWidth, int top, int left) {
-  clear(dx, batch * height * width * channels);
-  for (size n = 0; n < batch; n++)
-    for (size oh = 0; oh < outHeight; oh++) {
-      const int y0 = (int)oh * strideHeight - top, y1 = y0 + filterHeight;
-      const int firstRow = y0 < 0 ? 0 : y0, lastRow = y1 > height ? height : y1;
-      for (size ow = 0; ow < outWidth; ow++, dy += channels) {
-        const int x0 = (int)ow * strideWidth - left, x1 = x0 + filterWidth;
-        const int firstColumn = x0 < 0 ? 0 : x0, lastColumn = x1 > width ? width : x1;
-        size c = 0;
-        for (; c + 4 <= channels; c += 4) {
-          v128_t best = wasm_f32x4_const_splat(-__builtin_inff()), place = wasm_i32x4_const_splat(-1);
-          for (int r = firstRow; r < lastRow; r++)
-            for (int w = firstColumn; w < lastColumn; w++) {
-              const v128_t value = wasm_v128_load(x + ((n * height + r) * width + w) * channels + c);
-              const v128_t isLarger = wasm_f32x4_gt(value, best);
-              best = wasm_v128_bitselect(value, best, isLarger);
-              place = wasm_v128_bitselect(wasm_i32x4_splat(r * width + w), place, isLarger);
-            }
-          const v128_t gradient = wasm_v128_load(dy + c);
-          for (int r = firstRow; r < lastRow; r++)
-            for (int w = firstColumn; w < lastColumn; w++) {
-              float *to = dx + ((n * height + r) * width + w) * channels + c;
-              const v128_t isHere = wasm_i32x4_eq(place, wasm_i32x4_splat(r * width + w));
-              wasm_v128_store(to, wasm_f32x4_add(wasm_v128_load(to), wasm_v128_and(gradient, isHere)));
-            }
-        }
-        for (; c < channels; c++) {
-          float best = -__builtin_inff();
-          int place = -1;
-          for (int r = firstRow; r < lastRow; r++)
-            for (int w = firstColumn; w < lastColumn; w++) {
-              const float value = x[((n * height + r) * width + w) * channels + c];
-              if (value > best) best = value, place = r * width + w;
-            }
-          if (place >= 0) dx[(n * height * width + place) * channels + c] += dy[c];
-        }
-      }
-    }
-}
-
-/** Adds `row` to each row of x, as a bias. */
-EXPORT(addToRows)
-void addToRows(float *x, const float *row, size rows, size columns) {
-  for (size r = 0; r < rows; r++, x += columns) {
-    size c = 0;
-    for (; c + 4 <= columns; c += 4)
-      wasm_v128_store(x + c, wasm_f32x4_add(wasm_v128_load(x + c), wasm_v128_load(row + c)));
-    for (; c < columns; c++) x[c] += row[c];
-  }
-}
-
-/** out[columns] = the sum of the rows of x. Each 64 rows are summed before they are added to the total, which rounds less. */
-EXPORT(sumRows)
-void sumRows(float *out, const float *x, size rows, size columns) {
-  size c = 0;
-  for (; c + 8 <= columns; c += 8) {
-    v128_t total0 = wasm_f32x4_const_splat(0), total1 = total0;
-    for (size row = 0; row < rows;) {
-      const size end = rows - row < 64 ? rows : row + 64;
-      v128_t part0 = wasm_f32x4_const_splat(0), part1 = part0;
-      for (; row < end; row++) {
-        part0 = wasm_f32x4_add(part0, wasm_v128_load(x + row * columns + c));
-        part1 = wasm_f32x4_add(part1, wasm_v128_load(x + row * columns + c + 4));
-      }
-      total0 = wasm_f32x4_add(total0, part0);
-      total1 = wasm_f32x4_add(total1, part1);
-    }
-    wasm_v128_store(out + c, total0);
-    wasm_v128_store(out + c + 4, total1);
-  }
-  for (; c < columns; c++) {
-    float total = 0;
-    for (size row = 0; row < rows;) {
-      const size end = rows - row < 64 ? rows : row + 64;
-      float part = 0;
-      for (; row < end; row++) part += x[row * columns + c];
-      total += part;
-    }
-    out[c] = total;
   }
 }

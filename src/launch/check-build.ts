@@ -29,6 +29,10 @@ ${box(true, 'horovodrun', 'this host, and other hosts over ssh')}
 ${box(typeof mpirun !== 'string', 'MPI', launcher)}
 ${addon('Gloo', gloo, '--gloo')}
 
+Available Training Kernels (backend wasm):
+${computing(settings)}
+${box(true, 'WebAssembly', 'used without the addon')}
+
 Available Tensor Operations:
 ${addon('shm (native)', native)}
 ${addon('tcp (native)', native, `between hosts; --encrypt ${encryptionOf(search)}`)}
@@ -45,6 +49,15 @@ function encryptionOf(search: NativeSearch): string {
   const native = loadNative(search);
   const lack = native.built ? native.addon.encryptionLack : '';
   return lack === '' ? 'works' : `does not work: this Node does not export ${lack} of OpenSSL`;
+}
+
+/** Which of the addon's sets this processor gets. */
+function computing(settings: Settings): string {
+  const name = 'native';
+  const native = loadNative({ native: settings.native, nativePath: settings.nativePath });
+  if (!settings.nativeKernels) return box(false, name, 'HOROVOD_NATIVE_KERNELS=0');
+  if (!native.built) return box(false, name, native.reason);
+  return box(true, name, native.addon.computeKernels()?.set ?? '');
 }
 
 /** With its path or `remark`, or the reason why it is missing. */

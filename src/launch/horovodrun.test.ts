@@ -239,6 +239,7 @@ test('--check-build shows what there is, and why not the rest', async () => {
   assert.match(stdout, /^Horovod for TypeScript v\d+\.\d+\.\d+/);
   assert.match(stdout, /\[ \] shm \(native\) \(HOROVOD_NATIVE=0\)/);
   assert.match(stdout, /\[X\] portable/);
+  assert.match(stdout, /\[ \] native \(HOROVOD_NATIVE=0\)\n {4}\[X\] WebAssembly/);
   assert.match(stdout, /\[X\] TensorFlow\.js \(@tensorflow\/tfjs\)/);
   assert.match(stdout, /\[X\] jax-js/);
   for (const name of ['tcp (native)', 'MPI: Open MPI', 'MPI: MPICH', 'Gloo'])
@@ -246,6 +247,8 @@ test('--check-build shows what there is, and why not the rest', async () => {
   const verbose = await horovodrun(['-cb', '--verbose'], { HOROVOD_MPIRUN: 'no-such-mpirun' });
   assert.match(verbose.stdout, /^\nHorovod/);
   assert.match(verbose.stdout, /\[ \] MPI \(no-such-mpirun was not found on the PATH\)/);
+  const off = await horovodrun(['--check-build'], { HOROVOD_NATIVE_KERNELS: '0' });
+  assert.match(off.stdout, /\[ \] native \(HOROVOD_NATIVE_KERNELS=0\)/);
 });
 
 test('--version and --help go to stdout', async () => {

@@ -18,7 +18,7 @@ const allowedState: Readonly<Record<string, string>> = {
     'a PMI connection belongs to the process and allows one exchange in its life',
   // Notes on an object that belongs to somebody else, or to another layer. They live as long as it does.
   'src/adapters/tensorflow/backend/tfjs-node-memory.ts memories': 'by backend of TensorFlow.js',
-  'src/adapters/tensorflow/backend/wasm/native-kernels.ts kernelsOf': 'by WASM module',
+  'src/adapters/tensorflow/backend/wasm/compiled-kernels.ts kernelsOf': 'by WASM module',
   'src/adapters/divergence/data-notes.ts notes': 'by context',
   'src/adapters/divergence/divergence-guard.ts broadcastsEnded': 'by context and process set',
   'src/adapters/keras/callbacks/horovod-callback.ts unwrapped': "by the user's optimizer",

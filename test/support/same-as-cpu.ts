@@ -4,6 +4,10 @@
 import assert from 'node:assert/strict';
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
+import {
+  type KernelSetName,
+  useKernelSet,
+} from '../../src/adapters/tensorflow/backend/wasm/compiled-kernels.ts';
 import type {
   Attributes,
   Kernel,
@@ -19,8 +23,15 @@ interface Input {
   readonly values: Values;
 }
 
-/** `native`: with the C kernels; `plain`: without them, as in the threaded build. */
-export type Kind = 'native' | 'plain';
+/** A set of compiled kernels; or `plain`: without them, as in the threaded build. */
+export type Kind = KernelSetName | 'plain';
+
+const sets: readonly KernelSetName[] = ['wasm', 'baseline', 'avx2', 'avx512', 'neon'];
+
+/** The kinds that this processor has. Call it when the backend runs. */
+export function kinds(): Kind[] {
+  return [...sets.filter((set) => useKernelSet(theBackend(), set)), 'plain'];
+}
 
 /** Relative to the largest value of a result. */
 const tolerance = 2e-5;
@@ -42,7 +53,7 @@ export function theBackend(): WasmBackend {
 }
 
 /** The backend as in the threaded build: our module cannot use its memory. */
-export function withoutNative(backend: WasmBackend): WasmBackend {
+export function withoutCompiled(backend: WasmBackend): WasmBackend {
   const hidden = Object.create(backend.wasm, { asm: { value: undefined } }) as WasmModule;
   return new Proxy(backend, {
     get: (target, key, self) => (key === 'wasm' ? hidden : Reflect.get(target, key, self)),
@@ -57,7 +68,8 @@ export function sameAsCpu(
   { calls = 1 }: { calls?: number } = {},
 ): void {
   const cpu = tf.findBackend('cpu') as unknown as WasmBackend;
-  const wasm = kind === 'native' ? theBackend() : withoutNative(theBackend());
+  const wasm = kind === 'plain' ? withoutCompiled(theBackend()) : theBackend();
+  if (kind !== 'plain') useKernelSet(theBackend(), kind);
   const expected = run(cpu, 'cpu', name, inputs, attrs);
   const found = run(wasm, 'wasm', name, inputs, attrs, calls);
   assert.deepEqual(found.shape, expected.shape);

@@ -9,6 +9,7 @@
 #include "../cross/record-cipher.h"
 #include "../group/touch.h"
 #include "../reduce/reduce.h"
+#include "compute-functions.h"
 #include "cross-transport-object.h"
 #include "lossy-functions.h"
 #include "peer-arena-functions.h"
@@ -219,6 +220,7 @@ NAPI_MODULE_INIT() {
   add_lossy_functions(env, exports);
   add_record_functions(env, exports);
   add_peer_arena_functions(env, exports);
+  add_compute_functions(env, exports);
   add_tensor_exchange(env, exports);
   if (add_cross_transport) add_cross_transport(env, exports);
   napi_value value;

@@ -9,6 +9,7 @@ export type OverlapChoice = 'auto' | 'always' | 'never';
 export interface CollectiveSettings {
   readonly native: boolean;
   readonly nativePath: string | undefined;
+  readonly nativeKernels: boolean;
   readonly shmDirectory: string | undefined;
   readonly cma: boolean;
   readonly operationTimeoutMs: number;
@@ -33,6 +34,12 @@ export const collectiveSettings: SettingsOf<CollectiveSettings> = inGroup('Colle
     kind: anyText,
     defaultText: 'found automatically',
     text: 'Path of the native addon to load.',
+  },
+  nativeKernels: {
+    env: 'HOROVOD_NATIVE_KERNELS',
+    kind: boolean,
+    default: true,
+    text: 'Compute with the addon, at the full speed of the processor, where the backend is wasm; 0 selects the WebAssembly kernels instead.',
   },
   shmDirectory: {
     env: 'HOROVOD_SHM_DIR',

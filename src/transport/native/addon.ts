@@ -98,6 +98,11 @@ export interface NativeAddon {
   readonly recordKernels: NativeRecordKernels;
   /** How they compute checksums: 'sse4.2', 'armv8' or 'tables'. */
   readonly crc32cMethod: string;
+  /**
+   * The training kernels for this processor; by default the best set. Undefined: it does not have the set of that name
+   * ('avx512', 'avx2', 'neon', 'baseline').
+   */
+  computeKernels(set?: string): NativeComputeKernels | undefined;
   /** Registers two operations with TensorFlow, take and give; returns their names, or a string: the reason of the failure. */
   connectTensorflow(): [string, string] | string;
   /** The inputs of the last take operation; undefined if it has not run. */
@@ -112,6 +117,15 @@ export interface NativeAddon {
   /** The outputs of the next give operation. */
   offerTensors(list: NativeTensorList): void;
   releaseTensors(list: NativeTensorList): void;
+}
+
+/**
+ * The functions of native/wasm, compiled for one instruction set; besides `set`, each property is one. They work in the memory, in
+ * which pointers are offsets in bytes, and throw a RangeError if the arguments lead out of it.
+ */
+export interface NativeComputeKernels {
+  readonly set: string;
+  readonly [kernel: string]: string | ((memory: ArrayBuffer, ...values: number[]) => number);
 }
 
 /** These check their arguments, and throw a RangeError if arrays and numbers do not fit together. */

@@ -14,7 +14,9 @@ import {
 import { readSettings } from '../../../settings/read-settings.ts';
 import { describe } from '../../../tensor/tensor.ts';
 import { logOfRankZero } from '../../context.ts';
+import { compiledKernels } from './wasm/compiled-kernels.ts';
 import { installTrainingKernels } from './wasm/install.ts';
+import type { WasmBackend } from './wasm/kernel.ts';
 import { removeRethrowingListeners } from './wasm/listeners.ts';
 import { acceptValuesOfOtherBackends } from './wasm/moved-values.ts';
 import { startThreadedWasm } from './wasm/threads.ts';
@@ -126,6 +128,14 @@ async function useWasm(threads: number | undefined): Promise<string> {
   }
   const name = await use('wasm');
   removeRethrowingListeners();
+  const set = compiledKernels(tf.backend() as unknown as WasmBackend)?.set;
+  const sets =
+    set === undefined
+      ? 'none, because it has several threads'
+      : set === 'wasm'
+        ? 'WebAssembly'
+        : `native (${set})`;
+  logOfRankZero()?.write('info', `setBackend('wasm'): training kernels: ${sets}`);
   return name;
 }
 

@@ -4,15 +4,10 @@
 //
 // Words. To *take* tensors is to use them up and get their memory to write; `give()` makes tensors of it again. Memory that
 // something else could see (another tensor, an array in JavaScript) is copied first, so taking is always safe.
-//
-// The only file of the adapters that imports transport/native: it is about memory, not about how ranks communicate.
 
 import * as tf from '@tensorflow/tfjs';
-import { processEnvironment } from '../../../settings/environment.ts';
-import { readSettings } from '../../../settings/read-settings.ts';
 import type { TypedArray } from '../../../tensor/dtype.ts';
-import type { NativeAddon, NativeTensorList } from '../../../transport/native/addon.ts';
-import { loadNative } from '../../../transport/native/load.ts';
+import { addonForBackends, type NativeAddon, type NativeTensorList } from './addon.ts';
 
 /** Tensors of one dtype: float32, int32 or bool. */
 export interface BulkMemory {
@@ -75,15 +70,15 @@ function findMemory(): BulkMemory | Unreachable {
 function connect(backend: NodeBackend): BulkMemory | Unreachable {
   if (backend.isUsingGpuDevice === true) return { reason: 'its tensors are on a GPU' };
   if (typeof backend.executeMultipleOutputs !== 'function') return { reason: 'it is not tfjs-node' };
-  const native = loadNative(readSettings(processEnvironment()));
-  if (!native.built) return { reason: `there is no native addon: ${native.reason}` };
-  const names = native.addon.connectTensorflow();
+  const addon = addonForBackends();
+  if ('reason' in addon) return { reason: `there is no native addon: ${addon.reason}` };
+  const names = addon.connectTensorflow();
   if (typeof names === 'string') return { reason: names };
-  const probe = native.addon.makeTensors(backend.getDTypeInteger('float32'), [[1]], [new Float32Array(1)]);
-  const isReachable = native.addon.tensorMemory(probe, 0) !== null;
-  native.addon.releaseTensors(probe);
+  const probe = addon.makeTensors(backend.getDTypeInteger('float32'), [[1]], [new Float32Array(1)]);
+  const isReachable = addon.tensorMemory(probe, 0) !== null;
+  addon.releaseTensors(probe);
   if (!isReachable) return { reason: 'this build of V8 does not support external memory' };
-  return new TensorflowMemory(backend, native.addon, names[0], names[1]);
+  return new TensorflowMemory(backend, addon, names[0], names[1]);
 }
 
 // TensorFlow's allocator hands out the same addresses again and again, so views are kept and found by address.

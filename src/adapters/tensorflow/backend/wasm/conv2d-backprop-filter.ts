@@ -1,8 +1,9 @@
 // Conv2DBackpropFilter, the gradient of a 2D convolution for its filter. The backend has no such kernel. The gradient is the
-// product of the input's windows with the output's gradient. Without native kernels it is computed as a convolution: the input,
+// product of the input's windows with the output's gradient. Without compiled kernels it is computed as a convolution: the input,
 // with channels and batch swapped, is convolved with the output's gradient, dilated by the stride.
 
 import type * as tf from '@tensorflow/tfjs';
+import { compiledKernels } from './compiled-kernels.ts';
 import {
   type Conv2DInfo,
   type Convolution,
@@ -20,7 +21,6 @@ import {
   replacement,
   withIntermediates,
 } from './kernel.ts';
-import { nativeKernels } from './native-kernels.ts';
 import { filterGradient, fitsWinograd } from './winograd.ts';
 
 export const conv2dBackpropFilter: Replacement = replacement(
@@ -29,9 +29,9 @@ export const conv2dBackpropFilter: Replacement = replacement(
     const { x, dy } = inputs as { x: tf.TensorInfo; dy: tf.TensorInfo };
     channelsLastOnly(attrs, 'Conv2DBackpropFilter');
     const info = conv2DInfo(attrs, x.shape, attrs['filterShape']);
-    const native = nativeKernels(backend);
-    if (native && fitsWinograd(info)) return filterGradient({ backend, native, info }, x, dy);
-    if (native) return withAnyFilter({ backend, native, info }, x, dy);
+    const compiled = compiledKernels(backend);
+    if (compiled && fitsWinograd(info)) return filterGradient({ backend, compiled, info }, x, dy);
+    if (compiled) return withAnyFilter({ backend, compiled, info }, x, dy);
     return withIntermediates(backend, (run) => {
       const channelsFirst = run('Transpose', { x: fitToWindows(x, info, run) }, { perm: [3, 1, 2, 0] });
       const filter = run('Transpose', { x: dy }, { perm: [1, 2, 0, 3] });
@@ -44,13 +44,13 @@ export const conv2dBackpropFilter: Replacement = replacement(
 );
 
 function withAnyFilter(
-  { backend, native, info }: Convolution,
+  { backend, compiled, info }: Convolution,
   x: tf.TensorInfo,
   dy: tf.TensorInfo,
 ): tf.TensorInfo {
-  const scratchFloats = native.convFilterScratchFloats(windowSize(info), info.outChannels);
+  const scratchFloats = compiled.convFilterScratchFloats(windowSize(info), info.outChannels);
   return computeWithScratch(backend, info.filterShape, scratchFloats, (dw, scratch) =>
-    native.convFilterGradient(dw, ...offsets(backend, x, dy), ...extents(info), scratch),
+    compiled.convFilterGradient(dw, ...offsets(backend, x, dy), ...extents(info), scratch),
   );
 }
 

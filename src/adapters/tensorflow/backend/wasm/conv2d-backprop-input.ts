@@ -1,8 +1,9 @@
 // Conv2DBackpropInput: the gradient of a 2D convolution for its input, and the forward pass of a transposed convolution. The
-// backend's own kernel is a scalar loop. Without native kernels the gradient is computed as a convolution: the output's
+// backend's own kernel is a scalar loop. Without compiled kernels the gradient is computed as a convolution: the output's
 // gradient, with rows and columns spread by the stride and padded, is convolved with the filter rotated by 180 degrees.
 
 import type * as tf from '@tensorflow/tfjs';
+import { compiledKernels } from './compiled-kernels.ts';
 import {
   type Conv2DInfo,
   type Convolution,
@@ -22,7 +23,6 @@ import {
   sizeOf,
   withIntermediates,
 } from './kernel.ts';
-import { nativeKernels } from './native-kernels.ts';
 import { fitsWinograd, inputGradient } from './winograd.ts';
 
 export const conv2dBackpropInput: Replacement = replacement(
@@ -31,9 +31,9 @@ export const conv2dBackpropInput: Replacement = replacement(
     const { dy, filter } = inputs as { dy: tf.TensorInfo; filter: tf.TensorInfo };
     channelsLastOnly(attrs, 'Conv2DBackpropInput');
     const info = conv2DInfo(attrs, attrs['inputShape'], filter.shape);
-    const native = nativeKernels(backend);
-    if (native && fitsWinograd(info)) return inputGradient({ backend, native, info }, dy, filter);
-    if (native) return withAnyFilter({ backend, native, info }, dy, filter);
+    const compiled = compiledKernels(backend);
+    if (compiled && fitsWinograd(info)) return inputGradient({ backend, compiled, info }, dy, filter);
+    if (compiled) return withAnyFilter({ backend, compiled, info }, dy, filter);
     return withIntermediates(backend, (run) => {
       const spread = spreadByStride(dy, info, run);
       const top = info.filterHeight - 1 - info.padInfo.top;
@@ -51,7 +51,7 @@ export const conv2dBackpropInput: Replacement = replacement(
 );
 
 function withAnyFilter(
-  { backend, native, info }: Convolution,
+  { backend, compiled, info }: Convolution,
   dy: tf.TensorInfo,
   filter: tf.TensorInfo,
 ): tf.TensorInfo {
@@ -59,15 +59,15 @@ function withAnyFilter(
   if (isProduct(info)) {
     const dx = backend.makeOutput(info.inShape, 'float32');
     const pixels = sizeOf(dy.shape) / outChannels;
-    native.matMul(
+    compiled.matMul(
       ...offsets(backend, dx, dy, filter),
-      ...[pixels, inChannels, outChannels, outChannels, 1, 1, outChannels, native.scratch],
+      ...[pixels, inChannels, outChannels, outChannels, 1, 1, outChannels, compiled.scratch],
     );
     return dx;
   }
-  const scratchFloats = native.convInputScratchFloats(windowSize(info), outChannels, inChannels);
+  const scratchFloats = compiled.convInputScratchFloats(windowSize(info), outChannels, inChannels);
   return computeWithScratch(backend, info.inShape, scratchFloats, (dx, scratch) =>
-    native.convInputGradient(dx, ...offsets(backend, dy, filter), ...extents(info), scratch),
+    compiled.convInputGradient(dx, ...offsets(backend, dy, filter), ...extents(info), scratch),
   );
 }
 

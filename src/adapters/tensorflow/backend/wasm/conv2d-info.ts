@@ -2,8 +2,8 @@
 
 import * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../../../errors.ts';
+import type { CompiledKernels } from './compiled-kernels.ts';
 import type { Attributes, WasmBackend } from './kernel.ts';
-import type { NativeKernels } from './native-kernels.ts';
 
 export type Shape4D = [number, number, number, number];
 export type Conv2DInfo = tf.backend_util.Conv2DInfo;
@@ -11,7 +11,7 @@ export type Conv2DInfo = tf.backend_util.Conv2DInfo;
 /** Where a convolution is computed, and its geometry. */
 export interface Convolution {
   readonly backend: WasmBackend;
-  readonly native: NativeKernels;
+  readonly compiled: CompiledKernels;
   readonly info: Conv2DInfo;
 }
 
@@ -32,7 +32,7 @@ export function conv2DInfo(
   );
 }
 
-/** The geometry as the native kernels of the gradients take it. */
+/** The geometry as the compiled kernels of the gradients take it. */
 export function extents({ padInfo, ...info }: Conv2DInfo): number[] {
   return [
     ...[info.batchSize, info.inHeight, info.inWidth, info.inChannels],

@@ -1,48 +1,59 @@
-// Conv2D and FusedConv2D. The backend's own kernels (XNNPACK) are good, except for three kinds of convolutions. For 3 × 3 filters
-// over many channels, Winograd's algorithm needs fewer multiplications. For very few output channels, XNNPACK uses only a part of
-// each vector. And XNNPACK packs each new filter, which is slow, and keeps it for the next call. This suits inference, but in
-// training each step has new filters. So our kernel computes a large filter the first time, and XNNPACK if it is used again.
+// Conv2D and FusedConv2D. The kernels of the addon compute all of them. Compared with our WASM kernels, the backend's own (XNNPACK)
+// are good, except for three kinds of convolutions. For 3 × 3 filters over many channels, Winograd's algorithm needs fewer
+// multiplications. For very few output channels, XNNPACK uses only a part of each vector. And XNNPACK packs each new filter, which is
+// slow, and keeps it for the next call. This suits inference, but in training each step has new filters. So our kernel computes a large
+// filter the first time, and XNNPACK if it is used again.
 
 import type * as tf from '@tensorflow/tfjs';
-import { type Conv2DInfo, type Convolution, conv2DInfo, extents, windowSize } from './conv2d-info.ts';
+import { finish } from './activation.ts';
+import { compiledKernels } from './compiled-kernels.ts';
 import {
-  computeWithScratch,
-  type Kernel,
-  type KernelCall,
-  offsets,
-  type Replacement,
-  sizeOf,
-  wrapper,
-} from './kernel.ts';
-import { nativeKernels } from './native-kernels.ts';
+  type Conv2DInfo,
+  type Convolution,
+  conv2DInfo,
+  extents,
+  isProduct,
+  windowSize,
+} from './conv2d-info.ts';
+import { computeWithScratch, type Kernel, offsets, type Replacement, sizeOf, wrapper } from './kernel.ts';
 import { convolve, fitsWinograd } from './winograd.ts';
 
-export const conv2d: Replacement = wrapper('Conv2D', (original) => withOurs(original, () => true));
+export const conv2d: Replacement = wrapper('Conv2D', withOurs);
+export const fusedConv2d: Replacement = wrapper('FusedConv2D', withOurs);
 
-export const fusedConv2d: Replacement = wrapper('FusedConv2D', (original) =>
-  withOurs(original, ({ inputs, attrs }) => {
-    const activation = attrs['activation'] ?? 'linear';
-    return activation === 'linear' && !inputs['preluActivationWeights'];
-  }),
-);
-
-/** Our kernels for convolutions that they are good at, if `isSupported`, and `original` for others. */
-function withOurs(original: Kernel, isSupported: (call: KernelCall) => boolean): Kernel {
+/** Our kernels for convolutions that they are good at, and `original` for others. */
+function withOurs(original: Kernel): Kernel {
   const seen = new WeakSet<object>();
   return (call) => {
     const { inputs, backend, attrs } = call;
     const { x, filter } = inputs as { x: tf.TensorInfo; filter: tf.TensorInfo };
-    const native = nativeKernels(backend);
-    if (!native || attrs['dataFormat'] === 'NCHW' || !isSupported(call)) return original(call);
+    const compiled = compiledKernels(backend);
+    if (!compiled || attrs['dataFormat'] === 'NCHW') return original(call);
     const info = conv2DInfo(attrs, x.shape, filter.shape, { dilations: attrs['dilations'] });
-    if (info.dilationHeight !== 1 || info.dilationWidth !== 1) return original(call);
-    const convolution = { backend, native, info };
+    if (compiled.set !== 'wasm')
+      return finish(backend, compute({ backend, compiled, info }, x, filter), inputs, attrs);
+    const isLinear = (attrs['activation'] ?? 'linear') === 'linear' && !inputs['preluActivationWeights'];
+    if (!isLinear || info.dilationHeight !== 1 || info.dilationWidth !== 1) return original(call);
     const isKnown = seen.has(filter.dataId);
     seen.add(filter.dataId);
-    if (fitsWinograd(info)) return withBias(convolution, convolve(convolution, x, filter), inputs['bias']);
-    if (!hasFewOutputs(info) && (isKnown || !isLargeFilter(info))) return original(call);
-    return withBias(convolution, withAnyFilter(convolution, x, filter), inputs['bias']);
+    const isOurs = fitsWinograd(info) || hasFewOutputs(info) || (!isKnown && isLargeFilter(info));
+    if (!isOurs) return original(call);
+    return finish(backend, compute({ backend, compiled, info }, x, filter), inputs, attrs);
   };
+}
+
+function compute(convolution: Convolution, x: tf.TensorInfo, filter: tf.TensorInfo): tf.TensorInfo {
+  const { backend, compiled, info } = convolution;
+  if (fitsWinograd(info)) return convolve(convolution, x, filter);
+  if (!isProduct(info)) return withAnyFilter(convolution, x, filter);
+  const output = backend.makeOutput(info.outShape, 'float32');
+  const { inChannels, outChannels } = info;
+  compiled.matMul(
+    ...offsets(backend, output, x, filter),
+    ...[sizeOf(info.outShape) / outChannels, outChannels, inChannels, inChannels, 1, outChannels, 1],
+    compiled.scratch,
+  );
+  return output;
 }
 
 function hasFewOutputs({ outChannels }: Conv2DInfo): boolean {
@@ -55,22 +66,15 @@ function isLargeFilter({ batchSize, outHeight, outWidth, outChannels }: Conv2DIn
 }
 
 function withAnyFilter(
-  { backend, native, info }: Convolution,
+  { backend, compiled, info }: Convolution,
   x: tf.TensorInfo,
   filter: tf.TensorInfo,
 ): tf.TensorInfo {
-  const scratchFloats = native.convScratchFloats(windowSize(info), info.outChannels);
+  const scratchFloats = compiled.convScratchFloats(windowSize(info), info.outChannels);
   return computeWithScratch(backend, info.outShape, scratchFloats, (output, scratch) =>
-    native.convolution(output, ...offsets(backend, x, filter), ...extents(info), scratch),
+    compiled.convolution(
+      ...[output, ...offsets(backend, x, filter), ...extents(info)],
+      ...[info.dilationHeight, info.dilationWidth, scratch],
+    ),
   );
-}
-
-function withBias(
-  { backend, native, info }: Convolution,
-  output: tf.TensorInfo,
-  bias: tf.TensorInfo | undefined,
-): tf.TensorInfo {
-  const pixels = sizeOf(info.outShape) / info.outChannels;
-  if (bias) native.addToRows(...offsets(backend, output, bias), pixels, info.outChannels);
-  return output;
 }

@@ -6,12 +6,13 @@ import { conv2d, fusedConv2d } from './conv2d.ts';
 import { conv2dBackpropFilter } from './conv2d-backprop-filter.ts';
 import { conv2dBackpropInput } from './conv2d-backprop-input.ts';
 import { cpuFallbacks } from './cpu-fallback.ts';
-import { depthwiseBackpropFilter, depthwiseBackpropInput } from './depthwise-conv2d-backprop.ts';
+import { depthwiseBackpropFilter, depthwiseBackpropInput, depthwiseConv2d } from './depthwise-conv2d.ts';
 import { fusedMatMul } from './fused-mat-mul.ts';
 import { cast, identity } from './identity-and-cast.ts';
 import type { Kernel, Replacement } from './kernel.ts';
 import { matMul } from './mat-mul.ts';
 import { maxPool3D, maxPool3DGrad, maxPoolGrad } from './max-pool.ts';
+import { pools } from './pools.ts';
 import { resizeNearestNeighborGrad } from './resize-nearest-neighbor-grad.ts';
 import { samePadding } from './same-padding.ts';
 import { sum } from './sum.ts';
@@ -28,9 +29,11 @@ const replacements: readonly Replacement[] = [
   fusedConv2d,
   conv2dBackpropFilter,
   conv2dBackpropInput,
+  ...pools,
   maxPoolGrad,
   maxPool3D,
   maxPool3DGrad,
+  ...depthwiseConv2d,
   depthwiseBackpropFilter,
   depthwiseBackpropInput,
   resizeNearestNeighborGrad,

@@ -119,7 +119,7 @@ export function floats<const Infos extends readonly tf.TensorInfo[]>(
 
 /** Where the values of tensors begin in the heap, in bytes. Values never move within the heap. */
 export function offsets(backend: WasmBackend, ...infos: readonly tf.TensorInfo[]): number[] {
-  return infos.map(({ dataId }) => backend.getMemoryOffset(dataId));
+  return infos.map(({ dataId }) => backend.getMemoryOffset(dataId) >>> 0);
 }
 
 export function sizeOf(shape: readonly number[]): number {

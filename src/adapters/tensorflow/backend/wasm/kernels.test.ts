@@ -1,30 +1,29 @@
-// Each replaced kernel against the cpu backend's over odd shapes. Twice: with the native kernels and without (as in the threaded
-// build). Convolutions and pools are in windows.test.ts.
+// Each replaced kernel against the cpu backend's over odd shapes. For each set of compiled kernels that this processor has,
+// and without (as in the threaded build). Convolutions and pools are in windows.test.ts.
 
 import assert from 'node:assert/strict';
-import { before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
 import {
   extent,
   holds,
+  kinds,
   sameAsCpu,
   seeds,
   some,
   theBackend,
-  withoutNative,
+  withoutCompiled,
 } from '../../../../../test/support/same-as-cpu.ts';
 import { setBackend } from '../set-backend.ts';
+import { compiledKernels } from './compiled-kernels.ts';
 import type { Attributes } from './kernel.ts';
-import { nativeKernels } from './native-kernels.ts';
 
-before(async () => {
-  await setBackend('wasm');
-  assert.ok(nativeKernels(theBackend()), 'the native kernels are there');
-  assert.equal(nativeKernels(withoutNative(theBackend())), undefined);
-});
+await setBackend('wasm');
+assert.ok(compiledKernels(theBackend()), 'the compiled kernels are there');
+assert.equal(compiledKernels(withoutCompiled(theBackend())), undefined);
 
-for (const kind of ['native', 'plain'] as const) {
+for (const kind of kinds()) {
   const compare = (name: string, inputs: Parameters<typeof sameAsCpu>[2], attrs: Attributes) =>
     sameAsCpu(kind, name, inputs, attrs);
 

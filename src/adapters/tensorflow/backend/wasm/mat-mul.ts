@@ -1,8 +1,9 @@
 // BatchMatMul. The backend's own kernel uses XNNPACK only if no operand is transposed or batched, and a scalar loop otherwise. The
-// backpropagation of a dense layer consists of such products. The native kernel reads transposed operands directly. Without it,
+// backpropagation of a dense layer consists of such products. The compiled kernel reads transposed operands directly. Without it,
 // operands are transposed first.
 
 import * as tf from '@tensorflow/tfjs';
+import { type CompiledKernels, compiledKernels } from './compiled-kernels.ts';
 import {
   type Kernel,
   makeZeros,
@@ -14,9 +15,8 @@ import {
   withIntermediates,
   wrapper,
 } from './kernel.ts';
-import { type NativeKernels, nativeKernels } from './native-kernels.ts';
 
-/** With fewer rows XNNPACK is faster, because it keeps packed weights from one call to the next. */
+/** With fewer rows XNNPACK is faster than the WASM kernel, because it keeps packed weights from one call to the next. */
 const minRows = 16;
 
 export const matMul: Replacement = wrapper('BatchMatMul', (original) => (call) => {
@@ -27,8 +27,10 @@ export const matMul: Replacement = wrapper('BatchMatMul', (original) => (call) =
   const product = describe(a, b, Boolean(transposeA), Boolean(transposeB));
   const isPlain = !transposeA && !transposeB && product.batch === 1;
   if (product.inner === 0) return makeZeros(backend, product.shape);
-  const native = product.isSimple && !(isPlain && product.rows < minRows) && nativeKernels(backend);
-  if (native) return multiply(backend, a, b, product, native);
+  const compiled = product.isSimple ? compiledKernels(backend) : undefined;
+  if (compiled && (compiled.set !== 'wasm' || !isPlain || product.rows >= minRows)) {
+    return multiply(backend, a, b, product, compiled);
+  }
   return isPlain ? original(call) : transposeFirst(call.backend, a, b, product, original);
 });
 
@@ -65,7 +67,7 @@ function multiply(
   a: tf.TensorInfo,
   b: tf.TensorInfo,
   product: Product,
-  native: NativeKernels,
+  compiled: CompiledKernels,
 ): tf.TensorInfo {
   const { batch, rows, inner, columns, transposeA, transposeB, batchA, batchB } = product;
   const output = backend.makeOutput(product.shape, 'float32');
@@ -73,11 +75,11 @@ function multiply(
   const stepsA = transposeA ? [1, rows] : [inner, 1];
   const stepsB = transposeB ? [1, inner] : [columns, 1];
   for (let i = 0; i < batch; i++) {
-    native.matMul(
+    compiled.matMul(
       c + 4 * i * rows * columns,
       left + (batchA === 1 ? 0 : 4 * i * rows * inner),
       right + (batchB === 1 ? 0 : 4 * i * inner * columns),
-      ...[rows, columns, inner, ...stepsA, ...stepsB, native.scratch],
+      ...[rows, columns, inner, ...stepsA, ...stepsB, compiled.scratch],
     );
   }
   return output;

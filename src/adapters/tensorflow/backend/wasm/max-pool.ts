@@ -3,13 +3,13 @@
 // largest value. Among equal values it goes to the first in two dimensions and to the last in three, as on the cpu backend.
 
 import * as tf from '@tensorflow/tfjs';
+import { type CompiledKernels, compiledKernels } from './compiled-kernels.ts';
 import { floats, type KernelCall, makeZeros, offsets, type Replacement, replacement } from './kernel.ts';
-import { type NativeKernels, nativeKernels } from './native-kernels.ts';
 
 export const maxPoolGrad: Replacement = replacement('MaxPoolGrad', (call) => {
   const windows = windows2D(call);
-  const native = nativeKernels(call.backend);
-  return native ? nativeGradient(call, windows, native) : gradient(call, windows, 'first');
+  const compiled = compiledKernels(call.backend);
+  return compiled ? compiledGradient(call, windows, compiled) : gradient(call, windows, 'first');
 });
 
 export const maxPool3D: Replacement = replacement('MaxPool3D', (call) => {
@@ -86,16 +86,16 @@ function windowsOf(info: tf.backend_util.Conv2DInfo | tf.backend_util.Conv3DInfo
   };
 }
 
-function nativeGradient(
+function compiledGradient(
   { backend, inputs }: KernelCall,
   { batch, channels, input: extents, output: outExtents, filter, stride, before }: Windows,
-  native: NativeKernels,
+  compiled: CompiledKernels,
 ): tf.TensorInfo {
   const { dy, input } = inputs as { dy: tf.TensorInfo; input: tf.TensorInfo };
   const output = backend.makeOutput(input.shape, 'float32');
   const [, ...inPlane] = extents;
   const [, ...outPlane] = outExtents;
-  native.maxPoolGradient(
+  compiled.maxPoolGradient(
     ...offsets(backend, output, input, dy),
     ...[batch, ...inPlane, channels, ...outPlane],
     ...[filter, stride, before].flatMap(([, rows, columns]) => [rows, columns]),

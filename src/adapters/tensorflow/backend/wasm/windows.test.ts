@@ -1,10 +1,10 @@
-// Kernels that slide a window over images, convolutions and pools, against the cpu backend's over odd shapes. Twice: with the
-// native kernels and without (as in the threaded build).
+// Kernels that slide a window over images, convolutions and pools, against the cpu backend's over odd shapes. For each set of
+// compiled kernels that this processor has, and without (as in the threaded build).
 
-import { before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
-import { extent, holds, sameAsCpu, seeds, some } from '../../../../../test/support/same-as-cpu.ts';
+import { extent, holds, kinds, sameAsCpu, seeds, some } from '../../../../../test/support/same-as-cpu.ts';
 import { setBackend } from '../set-backend.ts';
 import type { Attributes } from './kernel.ts';
 
@@ -13,11 +13,9 @@ type Padding = [Sides, Sides, Sides, Sides];
 
 const padding = (rows: Sides, columns: Sides): Padding => [[0, 0], rows, columns, [0, 0]];
 
-before(async () => {
-  await setBackend('wasm');
-});
+await setBackend('wasm');
 
-for (const kind of ['native', 'plain'] as const) {
+for (const kind of kinds()) {
   const compare = (name: string, inputs: Parameters<typeof sameAsCpu>[2], attrs: Attributes) =>
     sameAsCpu(kind, name, inputs, attrs);
   const compareTwice = (name: string, inputs: Parameters<typeof sameAsCpu>[2], attrs: Attributes) =>
@@ -88,8 +86,8 @@ for (const kind of ['native', 'plain'] as const) {
       });
     });
 
-    // Only the native kernels compute in blocks.
-    if (kind === 'native')
+    // Only the compiled kernels compute in blocks.
+    if (kind !== 'plain')
       test('convolutions and their gradients beyond one block in every direction', () => {
         for (const [inputShape, filterShape, strides, pad] of [
           [[2, 13, 14, 18], [5, 5, 18, 9], [1, 1], 'same'],

@@ -22,14 +22,14 @@ export function fitsWinograd(info: Conv2DInfo): boolean {
 }
 
 export function convolve(
-  { backend, native, info }: Convolution,
+  { backend, compiled, info }: Convolution,
   x: tf.TensorInfo,
   filter: tf.TensorInfo,
 ): tf.TensorInfo {
   const { top, left } = info.padInfo;
-  const scratchFloats = native.winogradScratchFloats(info.inChannels, info.outChannels);
+  const scratchFloats = compiled.winogradScratchFloats(info.inChannels, info.outChannels);
   return computeWithScratch(backend, info.outShape, scratchFloats, (output, scratch) =>
-    native.winogradConvolution(
+    compiled.winogradConvolution(
       ...[output, ...offsets(backend, x, filter)],
       ...[info.batchSize, info.inHeight, info.inWidth, info.inChannels],
       ...[info.outHeight, info.outWidth, info.outChannels, top, left, 0, scratch],
@@ -39,14 +39,14 @@ export function convolve(
 
 /** The convolution of `dy` with the rotated filter. A padding of p becomes 2 − p. */
 export function inputGradient(
-  { backend, native, info }: Convolution,
+  { backend, compiled, info }: Convolution,
   dy: tf.TensorInfo,
   filter: tf.TensorInfo,
 ): tf.TensorInfo {
   const { top, left } = info.padInfo;
-  const scratchFloats = native.winogradScratchFloats(info.outChannels, info.inChannels);
+  const scratchFloats = compiled.winogradScratchFloats(info.outChannels, info.inChannels);
   return computeWithScratch(backend, info.inShape, scratchFloats, (output, scratch) =>
-    native.winogradConvolution(
+    compiled.winogradConvolution(
       ...[output, ...offsets(backend, dy, filter)],
       ...[info.batchSize, info.outHeight, info.outWidth, info.outChannels],
       ...[info.inHeight, info.inWidth, info.inChannels, 2 - top, 2 - left, 1, scratch],
@@ -55,14 +55,14 @@ export function inputGradient(
 }
 
 export function filterGradient(
-  { backend, native, info }: Convolution,
+  { backend, compiled, info }: Convolution,
   x: tf.TensorInfo,
   dy: tf.TensorInfo,
 ): tf.TensorInfo {
   const { top, left } = info.padInfo;
-  const scratchFloats = native.winogradScratchFloats(info.inChannels, info.outChannels);
+  const scratchFloats = compiled.winogradScratchFloats(info.inChannels, info.outChannels);
   return computeWithScratch(backend, info.filterShape, scratchFloats, (output, scratch) =>
-    native.winogradFilterGradient(
+    compiled.winogradFilterGradient(
       ...[output, ...offsets(backend, x, dy)],
       ...[info.batchSize, info.inHeight, info.inWidth, info.inChannels],
       ...[info.outHeight, info.outWidth, info.outChannels, top, left, scratch],
