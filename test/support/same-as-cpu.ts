@@ -134,3 +134,20 @@ export function some(seed: number, shape: readonly number[]): Input {
   });
   return { shape, values };
 }
+
+/** As some(), with NaN, infinities, subnormal numbers and zeros of both signs among the values. */
+export function strange(seed: number, shape: readonly number[]): Input {
+  const { values } = some(seed, shape);
+  const special = [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 1e-40, -1e-45, 0, -0];
+  for (let i = seed % 11; i < values.length; i += 11) values[i] = special[i % special.length] as number;
+  return { shape, values };
+}
+
+/** Makes the heap grow, so that its buffer is another one. */
+export function growHeap(): void {
+  const { buffer } = (theBackend().wasm.asm as { memory: { buffer: ArrayBuffer } }).memory;
+  const backend = theBackend();
+  const info = backend.makeOutput([buffer.byteLength / 4], 'float32');
+  backend.disposeData(info.dataId);
+  assert.notEqual((backend.wasm.asm as { memory: { buffer: ArrayBuffer } }).memory.buffer, buffer);
+}

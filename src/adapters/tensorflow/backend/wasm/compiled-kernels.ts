@@ -29,6 +29,11 @@ export interface CompiledKernels {
   readonly averagePool: (...values: number[]) => void;
   readonly averagePoolGradient: (...values: number[]) => void;
   readonly sumRows: (...values: number[]) => void;
+  readonly sgdUpdate: (...values: number[]) => void;
+  readonly momentumUpdate: (...values: number[]) => void;
+  readonly adamUpdate: (...values: number[]) => void;
+  readonly rmsPropUpdate: (...values: number[]) => void;
+  readonly adagradUpdate: (...values: number[]) => void;
   readonly winogradConvolution: (...values: number[]) => void;
   readonly winogradFilterGradient: (...values: number[]) => void;
   readonly winogradScratchFloats: (channels: number, outChannels: number) => number;

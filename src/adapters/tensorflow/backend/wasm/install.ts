@@ -18,6 +18,7 @@ import { samePadding } from './same-padding.ts';
 import { sum } from './sum.ts';
 import { unevenWindows } from './uneven-windows.ts';
 import { unsortedSegmentSum } from './unsorted-segment-sum.ts';
+import { installUpdates } from './updates.ts';
 
 /** Kernels that are wrong in the WASM backend, and rare enough to run on the cpu backend. */
 const wrongUpstream = ['Conv3DBackpropFilterV2', 'Conv3DBackpropInputV2'];
@@ -53,6 +54,7 @@ export function installTrainingKernels(): void {
   if (engine[installed]) return;
   for (const replacement of replacements) install(replacement);
   for (const replacement of cpuFallbacks(wrongUpstream)) install(replacement);
+  installUpdates();
   engine[installed] = true;
 }
 
