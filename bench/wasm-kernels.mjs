@@ -1,12 +1,18 @@
-// Times the convolution kernels of the wasm backend, as TensorFlow.js ships them and as Horovod replaces them, over filter sizes,
-// strides and numbers of channels. Both are called in turn in one process, each time with a filter that the backend has not
-// seen (as after each training step), and the shortest time counts. `--filter TEXT` selects shapes, `--rounds N` is the number
-// of calls (9; at most 3 of slow kernels), `--library PATH` is the build of src/tensorflow.ts to measure.
+// Times the heavy kernels of the wasm backend: as TensorFlow.js ships them (stock), by Horovod's kernels as WebAssembly, and by those of the
+// addon (native), with the share of what the processor can do at most. All are called in turn in one process, convolutions each time with
+// a filter that the backend has not seen (as after each training step), and the shortest time counts.
+//
+// `--filter TEXT` selects rows, `--rounds N` is the number of calls (9; at most 3 of slow kernels), `--library PATH` is the build of
+// src/tensorflow.ts to measure, `--json FILE` also writes the figures to a file.
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import * as tf from '@tensorflow/tfjs';
 import '@tensorflow/tfjs-backend-wasm';
+import { kernelCases } from './harness/kernel-cases.mjs';
 import { renderTable } from './harness/tables.mjs';
 
 const { values: flags } = parseArgs({
@@ -14,92 +20,110 @@ const { values: flags } = parseArgs({
     filter: { type: 'string', default: '' },
     rounds: { type: 'string', default: '9' },
     library: { type: 'string', default: path.join(import.meta.dirname, '../dist/tensorflow.js') },
+    json: { type: 'string' },
   },
 });
 
-/** Input, filter size, output channels, stride and padding of a convolution. */
-const shapes = [
-  // conv2dTranspose layers: their input is the output here.
-  ['GAN, to 1 channel', [50, 28, 28, 1], 5, 96, 2, 'same'],
-  ['GAN, middle', [50, 14, 14, 96], 5, 192, 2, 'same'],
-  ['GAN, first', [50, 7, 7, 192], 5, 384, 1, 'valid'],
-  ['DCGAN, 4 x 4', [32, 16, 16, 64], 4, 128, 2, 'same'],
-  ['upsampling, 2 x 2', [16, 32, 32, 32], 2, 64, 2, 'valid'],
-  // conv2d layers.
-  ['first layer, 1 channel', [64, 28, 28, 1], 5, 8, 1, 'valid'],
-  ['first layer, 3 channels', [32, 32, 32, 3], 3, 32, 1, 'same'],
-  ['first layer, 7 x 7', [4, 112, 112, 3], 7, 64, 2, 'same'],
-  ['5 x 5, few channels', [64, 12, 12, 8], 5, 16, 1, 'valid'],
-  ['5 x 5', [64, 14, 14, 32], 5, 64, 1, 'same'],
-  ['3 x 3, stride 2', [32, 28, 28, 32], 3, 64, 2, 'same'],
-  ['3 x 3, stride 2, 7 channels', [32, 28, 28, 7], 3, 64, 2, 'same'],
-  ['1 x 1', [32, 14, 14, 128], 1, 128, 1, 'same'],
-  ['1 x 1, stride 2', [32, 14, 14, 128], 1, 256, 2, 'same'],
-  ['3 x 3 to 1 channel', [32, 28, 28, 64], 3, 1, 1, 'same'],
-  ['5 x 5 to 3 channels', [32, 32, 32, 32], 5, 3, 1, 'same'],
-  ['4 x 4 to 1 channel, stride 2', [32, 32, 32, 64], 4, 1, 2, 'same'],
-  ['1 to 1 channel', [32, 64, 64, 1], 5, 1, 1, 'same'],
-  ['3 x 3, Winograd', [64, 14, 14, 64], 3, 64, 1, 'same'],
-];
-const kernelNames = ['Conv2D', 'FusedConv2D', 'Conv2DBackpropInput', 'Conv2DBackpropFilter'];
-
-const kernels = () => kernelNames.map((name) => tf.getKernel(name, 'wasm')?.kernelFunc);
-const stock = kernels();
-const { setBackend } = await import(pathToFileURL(path.resolve(flags.library)));
+const kernelsNow = () =>
+  new Map(tf.getKernelsForBackend('wasm').map(({ kernelName, kernelFunc }) => [kernelName, kernelFunc]));
+const stock = kernelsNow();
+const { SGDOptimizer, MomentumOptimizer, AdamOptimizer, RMSPropOptimizer, AdagradOptimizer } = tf;
+const optimizers = { SGDOptimizer, MomentumOptimizer, AdamOptimizer, RMSPropOptimizer, AdagradOptimizer };
+const stockUpdates = new Map(
+  Object.entries(optimizers).map(([name, { prototype }]) => [name, prototype.applyGradients]),
+);
+const library = path.resolve(flags.library);
+const { setBackend } = await import(pathToFileURL(library));
+const { compiledKernels, useKernelSet } = await import(
+  pathToFileURL(path.join(path.dirname(library), 'adapters/tensorflow/backend/wasm/compiled-kernels.js'))
+);
 await setBackend('wasm');
-const ours = kernels();
+const ours = kernelsNow();
 const backend = tf.backend();
+const native = compiledKernels(backend).set;
+const ways = ['stock', 'wasm', ...(native === 'wasm' ? [] : ['native'])];
+const peak = measurePeak();
 
 const rows = [];
-for (const [label, inputShape, size, outChannels, stride, pad] of shapes) {
-  if (!label.includes(flags.filter)) continue;
-  const filterShape = [size, size, inputShape[3], outChannels];
-  const info = tf.backend_util.computeConv2DInfo(inputShape, filterShape, stride, 1, pad);
-  const operations = 2 * info.outShape.reduce((a, b) => a * b) * size * size * inputShape[3];
-  const attrs = { strides: stride, pad, dataFormat: 'NHWC', dilations: 1, inputShape, filterShape };
-  for (const [i, kernelName] of kernelNames.entries()) {
-    const [x, dy, bias] = [inputShape, info.outShape, [outChannels]].map(random);
-    const times = [stock[i], ours[i]].map((kernel) => (kernel ? [] : undefined));
-    for (let round = 0; round < Number(flags.rounds); round++) {
-      for (const [j, kernel] of [stock[i], ours[i]].entries()) {
-        const filter = random(filterShape);
-        const isEnough = round >= 3 && times[j]?.[0] > 200;
-        if (kernel && !isEnough) {
-          times[j].push(timeOf(kernel, { x, dy, filter, bias }, { ...attrs, activation: 'linear' }));
-        }
-        backend.disposeData(filter.dataId);
-      }
+for (const one of kernelCases(backend)) {
+  if (!`${one.label} ${one.kernelName}`.includes(flags.filter)) continue;
+  const times = Object.fromEntries(ways.map((way) => [way, []]));
+  const prepared = one.prepare();
+  for (let round = 0; round < Number(flags.rounds); round++) {
+    for (const way of ways) {
+      if (round >= 3 && times[way][0] > 200) continue;
+      if (way !== 'stock') useKernelSet(backend, way === 'native' ? native : 'wasm');
+      const body = callOf(one, prepared, way);
+      if (body) times[way].push(timeOf(body, prepared.refresh));
     }
-    for (const { dataId } of [x, dy, bias]) backend.disposeData(dataId);
-    const [before, after] = times.map((list) => list && Math.min(...list));
-    rows.push([
-      `${label}: [${inputShape}] → ${outChannels}, ${size} × ${size}, /${stride} ${pad}`,
-      kernelName,
-      ...[before, after].flatMap((ms) => (ms === undefined ? ['–', '–'] : figures(ms, operations))),
-      before === undefined ? '–' : (before / after).toFixed(2),
-    ]);
   }
+  prepared.dispose();
+  const best = Object.fromEntries(
+    ways.map((way) => [way, times[way].length > 0 ? Math.min(...times[way]) : undefined]),
+  );
+  rows.push({ label: one.label, kernel: one.kernelName, work: one.work, unit: one.unit, ms: best });
 }
-const head = ['convolution', 'kernel', 'stock ms', 'GFLOP/s', 'ours ms', 'GFLOP/s', 'stock / ours'];
-console.log(renderTable({ title: 'Convolution kernels of the wasm backend', head, rows }));
+const head = ['kernel', 'stock ms', 'WASM ms', `${native} ms`, 'rate', 'of the peak', 'WASM ÷', 'stock ÷'];
+const cells = rows.map(({ label, kernel, work, unit, ms }) => {
+  const fastest = ms.native ?? ms.wasm;
+  const rate = work / fastest / 1e6;
+  return [
+    `${kernel}: ${label}`,
+    ...[ms.stock, ms.wasm, ms.native].map((each) => each?.toFixed(3) ?? '–'),
+    `${rate.toFixed(1)} ${unit}`,
+    peak ? `${((100 * rate) / peak[unit]).toFixed(0)} %` : '–',
+    (ms.wasm / fastest).toFixed(2),
+    ms.stock === undefined ? '–' : (ms.stock / fastest).toFixed(2),
+  ];
+});
+const machine = os.cpus()[0].model.trim();
+console.log(
+  renderTable({ title: `Kernels of the wasm backend on one core: ${machine}, ${native}`, head, rows: cells }),
+);
+if (peak) console.log(`\nPeak: ${peak['GFLOP/s']} GFLOP/s, ${peak['GB/s']} GB/s from memory.`);
+if (flags.json !== undefined)
+  writeFileSync(flags.json, JSON.stringify({ machine, native, peak, rows }, null, 2));
 
-/** Milliseconds of processor time, which other programs disturb less than the clock. */
-function timeOf(kernel, inputs, attrs) {
-  const start = process.cpuUsage();
-  const output = kernel({ inputs, backend, attrs });
-  const { user, system } = process.cpuUsage(start);
-  const ms = (user + system) / 1000;
-  backend.disposeData(output.dataId);
-  return ms;
+function callOf({ kernelName, optimizer, attrs }, { inputs, update }, way) {
+  if (optimizer !== undefined) {
+    const apply = stockUpdates.get(optimizer);
+    return way === 'stock' ? () => update((one, gradients) => apply.call(one, gradients)) : () => update();
+  }
+  const kernel = (way === 'stock' ? stock : ours).get(kernelName);
+  if (kernel === undefined) return undefined;
+  return () => {
+    const output = kernel({ inputs: inputs(), backend, attrs });
+    return () => backend.disposeData(output.dataId);
+  };
 }
 
-function figures(ms, operations) {
-  return [ms.toFixed(2), (operations / ms / 1e6).toFixed(1)];
+/** Milliseconds of processor time, which other programs disturb less than the clock. Short calls are repeated. */
+function timeOf(body, refresh) {
+  let calls = 0;
+  let ms = 0;
+  while (ms < 2 && calls < 50) {
+    refresh();
+    const start = process.cpuUsage();
+    const dispose = body();
+    const { user, system } = process.cpuUsage(start);
+    ms += (user + system) / 1000;
+    calls++;
+    dispose?.();
+  }
+  return ms / calls;
 }
 
-function random(shape) {
-  const info = backend.makeOutput(shape, 'float32');
-  const values = backend.typedArrayFromHeap(info);
-  for (let i = 0; i < values.length; i++) values[i] = Math.random() - 0.5;
-  return info;
+/** Undefined without a C compiler. */
+function measurePeak() {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'compute-limit-'));
+  try {
+    const program = path.join(folder, 'limit');
+    const source = path.join(import.meta.dirname, 'peers/compute-limit.c');
+    const made = spawnSync('gcc', ['-O3', '-march=native', source, '-o', program], { encoding: 'utf8' });
+    if (made.status !== 0) return undefined;
+    const { gflops, gigabytes } = JSON.parse(spawnSync(program, { encoding: 'utf8' }).stdout);
+    return { 'GFLOP/s': gflops, 'GB/s': gigabytes };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
 }

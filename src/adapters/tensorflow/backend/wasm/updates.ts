@@ -62,7 +62,7 @@ interface Update {
 const sgd: Update = {
   state: () => [],
   begin: ({ c }, { sgdUpdate }) => {
-    const rate = valueOf(c);
+    const rate = scalarOf(c);
     return (outputs, inputs, gradient, count) => sgdUpdate(...outputs, ...inputs, gradient, count, rate);
   },
 };
@@ -70,7 +70,7 @@ const sgd: Update = {
 const momentum: Update = {
   state: ({ accumulations }) => [[accumulations, 'momentum', 0]],
   begin: ({ c, m, useNesterov }, { momentumUpdate }) => {
-    const last = [valueOf(c), valueOf(m), useNesterov ? 1 : 0];
+    const last = [scalarOf(c), scalarOf(m), useNesterov ? 1 : 0];
     return (outputs, inputs, gradient, count) =>
       momentumUpdate(...outputs, ...inputs, gradient, count, ...last);
   },
@@ -82,7 +82,7 @@ const adam: Update = {
     [fields.accumulatedSecondMoment, 'v', 0],
   ],
   begin: ({ learningRate, beta1, beta2, accBeta1, accBeta2, epsilon }, { adamUpdate }) => {
-    const corrections = [accBeta1, accBeta2].map((power) => Math.fround(1 - valueOf(power)));
+    const corrections = [accBeta1, accBeta2].map((power) => Math.fround(1 - scalarOf(power)));
     const last = [-learningRate, beta1, beta2, 1 - beta1, 1 - beta2, ...corrections, epsilon];
     return (outputs, inputs, gradient, count) => adamUpdate(...outputs, ...inputs, gradient, count, ...last);
   },
@@ -187,6 +187,6 @@ function give(variable: tf.Variable, info: tf.TensorInfo): void {
   tensor.dispose();
 }
 
-function valueOf(scalar: tf.Tensor): number {
+function scalarOf(scalar: tf.Tensor): number {
   return scalar.dataSync()[0] as number;
 }
