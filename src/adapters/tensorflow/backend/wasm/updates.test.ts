@@ -17,7 +17,7 @@ const optimizers: Readonly<Record<string, () => tf.Optimizer>> = {
   'momentum (Nesterov)': () => tf.train.momentum(0.1, 0.8, true),
   adam: () => tf.train.adam(0.05, 0.8, 0.95),
   rmsprop: () => tf.train.rmsprop(0.05, 0.8, 0.7),
-  'rmsprop (centered)': () => tf.train.rmsprop(0.05, 0.8, 0.7, 1e-4, true),
+  'rmsprop (centered)': () => tf.train.rmsprop(0.05, 0.8, 0.7, 1e-12, true),
   adagrad: () => tf.train.adagrad(0.1, 0.2),
 };
 const shapes = [[1], [3, 5], [], [37], [0, 4], [2, 17, 3]];
