@@ -18,7 +18,7 @@ import { createRequire } from 'node:module';
 import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { flagsOf } from './lib/compute-flags.mjs';
+import { ownFlagsFor } from './lib/compute-flags.mjs';
 import { findCommand } from './lib/tools.mjs';
 
 const { values: options } = parseArgs({
@@ -62,6 +62,7 @@ try {
 const compileFlags = ['-std=c++20', '-O3', '-fPIC', '-Wall', '-Wextra', '-Werror', '-ffp-contract=off'];
 compileFlags.push('-fno-math-errno', '-fvisibility=hidden', '-DNAPI_VERSION=8', '-pthread', `-I${headers}`);
 if (!options.debug) compileFlags.push('-DNDEBUG');
+const flagsOf = ownFlagsFor(compiler);
 const linkFlags = ['-shared', '-pthread', '-Wl,--as-needed', ...(options.debug ? [] : ['-s'])];
 const staticRuntime = ['-static-libstdc++', '-static-libgcc'];
 

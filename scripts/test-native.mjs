@@ -7,7 +7,7 @@ import { mkdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
-import { flagsOf } from './lib/compute-flags.mjs';
+import { ownFlagsFor } from './lib/compute-flags.mjs';
 import { findCompiler } from './lib/system-packages.mjs';
 import { capture, filesBelow, findCommand, inRepository } from './lib/tools.mjs';
 
@@ -40,6 +40,7 @@ export async function testNative(
   mkdirSync(folder, { recursive: true });
 
   const flags = [...commonFlags, ...flavours[flavour], '-I', 'native/src', '-I', 'native/test'];
+  const flagsOf = ownFlagsFor(compiler);
   const runCompiler = (args) =>
     isPatient ? capture('nice', ['-n', '10', compiler, ...args]) : capture(compiler, args);
   const objectOf = (path) => join(folder, `${path.replaceAll('/', '-')}.o`);

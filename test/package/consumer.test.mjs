@@ -118,9 +118,14 @@ describe('the tarball', () => {
 
   test('contains what horovod build needs, and no other script', () => {
     const scripts = packedPaths.filter((path) => path.startsWith('scripts/'));
-    assert.deepEqual(scripts.sort(), ['scripts/build-native.mjs', 'scripts/lib/tools.mjs']);
+    assert.deepEqual(scripts.sort(), [
+      'scripts/build-native.mjs',
+      'scripts/lib/compute-flags.mjs',
+      'scripts/lib/tools.mjs',
+    ]);
     assert.ok(packedPaths.includes('native/src/node/addon.cc'));
     assert.ok(packedPaths.includes('native/src/reduce/kernels.inc'));
+    assert.ok(packedPaths.includes('native/wasm/vector.h'));
   });
 
   test('has of horovod/testing only what users may import, and what that needs', () => {

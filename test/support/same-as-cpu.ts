@@ -28,9 +28,10 @@ export type Kind = KernelSetName | 'plain';
 
 const sets: readonly KernelSetName[] = ['wasm', 'baseline', 'avx2', 'avx512', 'neon'];
 
-/** The kinds that this processor has. Call it when the backend runs. */
+/** The kinds that this processor has; the baseline only if it has nothing better. Call it when the backend runs. */
 export function kinds(): Kind[] {
-  return [...sets.filter((set) => useKernelSet(theBackend(), set)), 'plain'];
+  const found = sets.filter((set) => useKernelSet(theBackend(), set));
+  return [...found.filter((set) => set !== 'baseline' || found.length === 2), 'plain'];
 }
 
 /** Relative to the largest value of a result. */
