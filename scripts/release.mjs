@@ -1,12 +1,21 @@
 // `npm run release`: everything that is published, in release/: the packages with the addon of each platform, and the main package, which
-// contains no addon but names those packages as optional dependencies. Each is packed, checked and listed in a bill of materials.
+// contains no addon but names those packages as optional dependencies, and `create-horovod`. Each is packed, checked and listed in a bill of materials.
 // Without --publish nothing leaves this machine.
 //
 //   npm run release -- --dry-run [--only PLATFORM …]
 //   npm run release -- --publish [--tag NAME]
 
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -37,8 +46,10 @@ export async function packRelease({ only, log = console.log }) {
     tarballs.push(await pack(folder));
     log(describe(tarballs.at(-1)));
   }
-  tarballs.push(await packMain(main));
-  log(describe(tarballs.at(-1)));
+  for (const packing of [packMain, packCreate]) {
+    tarballs.push(await packing(main));
+    log(describe(tarballs.at(-1)));
+  }
   return { tarballs, folder: releaseFolder };
 }
 
@@ -63,6 +74,19 @@ export async function packMain(main, folder = releaseFolder) {
   if ((await runTool('publint', 'publint', [staging, '--strict'], { output: 'stderr' })) !== 0) {
     throw new Error('publint found problems; they are above');
   }
+  return pack(staging, { destination: folder });
+}
+
+/** `npm create horovod`, with the version of the main package. */
+export async function packCreate(main, folder = releaseFolder) {
+  const staging = join(folder, 'create-horovod');
+  rmSync(staging, { recursive: true, force: true });
+  cpSync(inRepository('create-horovod'), staging, { recursive: true });
+  cpSync(inRepository('LICENSE'), join(staging, 'LICENSE'));
+  const file = join(staging, 'package.json');
+  const manifest = { ...JSON.parse(readFileSync(file, 'utf8')), version: main.version };
+  if (main.repository !== undefined) manifest.repository = main.repository;
+  writeFileSync(file, `${JSON.stringify(manifest, null, 2)}\n`);
   return pack(staging, { destination: folder });
 }
 

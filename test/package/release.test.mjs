@@ -17,7 +17,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { glibcNeededBy, manifestOf, packageOf, platforms } from '../../scripts/lib/platforms.mjs';
-import { pack, packMain } from '../../scripts/release.mjs';
+import { pack, packCreate, packMain } from '../../scripts/release.mjs';
 import { startRegistry } from './registry.mjs';
 
 const checkout = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '');
@@ -40,6 +40,7 @@ await shutdown();
 `;
 
 let registry;
+let creator = '';
 
 before(async () => {
   if (skip) return;
@@ -54,6 +55,7 @@ before(async () => {
   }
   const tarball = await packMain(main, folder);
   const manifest = JSON.parse(readFileSync(join(folder, 'horovod/package.json'), 'utf8'));
+  creator = await packCreate(main, folder);
   registry = await startRegistry([...packages, { manifest, tarball }]);
 });
 
@@ -155,6 +157,27 @@ describe('a release', { skip }, () => {
       assert.deepEqual({ sum, native, transport }, { sum: 3, native: true, transport: 'shm' });
     });
   }
+
+  test('npm create horovod makes a project that trains on two ranks', async () => {
+    const tools = join(folder, 'creator');
+    await succeed(folder, 'npm', ['install', '--prefix', tools, ...fresh, creator]);
+    const command = join(tools, 'node_modules/.bin/create-horovod');
+    const { stdout } = await succeed(folder, command, ['My Model']);
+    assert.match(stdout, /cd "My Model"\n {2}npm run train\n/);
+    const project = join(folder, 'My Model');
+    const { name, dependencies } = JSON.parse(readFileSync(join(project, 'package.json'), 'utf8'));
+    assert.equal(name, 'my-model');
+    assert.equal(dependencies.horovod, `^${main.version}`);
+    const trained = await succeed(project, 'npm', ['run', 'train']);
+    const [, accuracy] = /Epoch 3\/3 .* acc (0\.\d+)/.exec(trained.stdout) ?? [];
+    assert.ok(Number(accuracy) > 0.9, trained.stdout);
+    assert.ok(existsSync(join(project, 'circle/model.json')));
+    // What is there is never overwritten.
+    const again = await runIn(folder, command, ['My Model']);
+    assert.equal(again.code, 1);
+    assert.match(again.stderr, /is not empty/);
+    assert.equal((await runIn(folder, command, ['--frob'])).code, 2);
+  });
 
   test('has addons whose need of glibc can be read', () => {
     const [major, minor] = glibcNeededBy(readFileSync(addon));
