@@ -32,7 +32,7 @@ const LIMITS = {
     'pause of survivors to take it in, ms': 300,
   },
 };
-/** Share of a step that its commit may take. */
+/** Share of the processor time of a step that its commit may take. */
 const COMMIT_LIMIT = 0.01;
 
 export function judgeRecovery(series) {
@@ -56,7 +56,8 @@ function commitShare(series) {
   const figures = series.commit?.horovod;
   if (figures === undefined) return undefined;
   return (
-    figures['difference within a pair of windows, ms'].median / figures['step without commits, ms'].median
+    figures['difference within a pair, processor time, ms'].median /
+    figures['processor time of a step without commits, ms'].median
   );
 }
 
@@ -72,7 +73,13 @@ export function buildRecoveryTables({ series, targets }) {
   );
   const share = commitShare(series);
   if (share !== undefined)
-    rows.push([TITLES.commit, 'commits cost', `${(share * 100).toFixed(1)} %`, '', '≤ 1 %']);
+    rows.push([
+      TITLES.commit,
+      'commits cost, of the processor time',
+      `${(share * 100).toFixed(1)} %`,
+      '',
+      '≤ 1 %',
+    ]);
   return [
     { title: 'Recovery', head: ['what happens', 'figure', 'median', 'range', 'target'], rows },
     {

@@ -1,6 +1,6 @@
 // One worker of bench/recovery.mjs: trains an MLP with Adam in pairs of short windows, one with a commit after every step and one
-// without, and prints the milliseconds of a step of both as a JSON line, the median difference within a pair, and the microseconds of
-// a commit alone (median, and mean of processor time, which a busy machine changes less).
+// without, and prints as a JSON line the milliseconds of a step of both and the median difference within a pair, as time and as processor time
+// of this rank, which a busy machine changes less; and the microseconds of a commit alone.
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -8,7 +8,7 @@ import * as tf from '@tensorflow/tfjs';
 
 const { values: flags } = parseArgs({
   options: {
-    windows: { type: 'string', default: '200' },
+    windows: { type: 'string', default: '100' },
     steps: { type: 'string', default: '4' },
     library: { type: 'string', default: path.join(import.meta.dirname, '../../dist/tensorflow.js') },
   },
@@ -39,30 +39,31 @@ const state = new hvd.elastic.TensorFlowState({ variables, optimizer });
 await hvd.elastic.run(async () => {
   await train(40, true);
   const times = { without: [], with: [] };
+  const cpuTimes = { without: [], with: [] };
   for (let window = 0; window < windows; window++) {
     for (const kind of window % 2 === 0 ? ['without', 'with'] : ['with', 'without']) {
       hvd.barrierSync();
-      const start = performance.now();
+      const [start, cpu] = [performance.now(), process.cpuUsage()];
       await train(steps, kind === 'with');
       times[kind].push((performance.now() - start) / steps);
+      cpuTimes[kind].push(cpuUsSince(cpu) / 1000 / steps);
     }
   }
-  const alone = { us: [], cpuUs: 0 };
+  const alone = [];
   for (let step = 0; step < windows * steps; step++) {
     await model.trainOnBatch(inputs, labels);
-    const [start, cpu] = [performance.now(), process.cpuUsage()];
+    const start = performance.now();
     state.save();
-    const { user, system } = process.cpuUsage(cpu);
-    alone.us.push((performance.now() - start) * 1000);
-    alone.cpuUs += user + system;
+    alone.push((performance.now() - start) * 1000);
   }
   const figures = {
     withoutMs: median(times.without),
     withMs: median(times.with),
     // What slows the machine down for longer than two windows is in both.
-    pairedMs: median(times.with.map((ms, window) => ms - times.without[window])),
-    commitUs: median(alone.us),
-    commitCpuUs: alone.cpuUs / alone.us.length,
+    pairedMs: pairedDifference(times),
+    cpuWithoutMs: median(cpuTimes.without),
+    cpuPairedMs: pairedDifference(cpuTimes),
+    commitUs: median(alone),
   };
   if (hvd.rank() === 0) console.log(JSON.stringify(figures));
 }, state);
@@ -74,6 +75,15 @@ async function train(count, commits) {
     await model.trainOnBatch(inputs, labels);
     if (commits) state.commitSync();
   }
+}
+
+function cpuUsSince(before) {
+  const { user, system } = process.cpuUsage(before);
+  return user + system;
+}
+
+function pairedDifference(kinds) {
+  return median(kinds.with.map((value, window) => value - kinds.without[window]));
 }
 
 function median(values) {

@@ -55,11 +55,13 @@ export class GenerationRunner implements ElasticRunner {
   }
 
   async check(commit: number): Promise<void> {
-    this.#judge(commit, await allreduce(this.#context, this.#question(commit), options));
+    const start = performance.now();
+    this.#judge(commit, start, await allreduce(this.#context, this.#question(commit, start), options));
   }
 
   checkSync(commit: number): void {
-    this.#judge(commit, allreduceSync(this.#context, this.#question(commit), options));
+    const start = performance.now();
+    this.#judge(commit, start, allreduceSync(this.#context, this.#question(commit, start), options));
   }
 
   async highest(value: number): Promise<number> {
@@ -70,12 +72,12 @@ export class GenerationRunner implements ElasticRunner {
     return allreduceSync(this.#context, Float64Array.of(value), proposal)[0] as number;
   }
 
-  #question(commit: number): Float64Array {
-    const proposal = this.#schedule.propose(commit, performance.now());
+  #question(commit: number, now: number): Float64Array {
+    const proposal = this.#schedule.propose(commit, now);
     return Float64Array.of(this.#context.hasNotice ? 1 : 0, commit, -commit, proposal);
   }
 
-  #judge(commit: number, [notice, highest, lowest, interval]: Float64Array): void {
+  #judge(commit: number, start: number, [notice, highest, lowest, interval]: Float64Array): void {
     if (highest !== -(lowest as number)) {
       throw new HorovodError(
         'ERR_HVD_MISMATCH',
@@ -83,7 +85,8 @@ export class GenerationRunner implements ElasticRunner {
           `${-(lowest as number)} and ${highest}. Every rank has to call commit() equally often.`,
       );
     }
-    this.#schedule.checked(commit, interval as number, performance.now());
+    const now = performance.now();
+    this.#schedule.checked(commit, interval as number, now, now - start);
     if (notice === 0) return;
     throw new HorovodError(
       'ERR_HVD_HOSTS_UPDATED',

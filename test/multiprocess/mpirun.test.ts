@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
@@ -72,6 +72,23 @@ for (const [family, program, kind] of [
         >;
         assert.deepEqual([rest['rank'], rest['size'], sum, transport], [rank, 3, 6, 'mpi']);
       }
+    });
+
+    test('elastic.run() trains once with all ranks', deadline, async (t) => {
+      const directory = temporaryDirectory(t);
+      const enough = join(directory, 'enough');
+      writeFileSync(enough, '');
+      const job = await spawnRanks(2, fixture('faults/elastic.ts'), {
+        args: [enough],
+        flags: ['--mpi'],
+        env: { HOROVOD_MPIRUN: program, TMPDIR: directory },
+      });
+      assert.equal(job.exitCode, 0, job.stderr);
+      for (const [rank, { stdout }] of job.ranks.entries())
+        assert.match(
+          stdout,
+          new RegExp(`^generation \\{"generation":0,.*"rank":${rank},"size":2,.*\\}$`, 'm'),
+        );
     });
 
     test('the exit code is that of the rank that failed', deadline, async (t) => {
