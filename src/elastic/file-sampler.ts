@@ -83,6 +83,7 @@ class Layout {
   #records: readonly number[] | undefined;
   /** The index of the first record of each file. */
   #starts: readonly number[] = [];
+  #length = 0;
 
   constructor(options: Checked) {
     this.#options = options;
@@ -97,10 +98,12 @@ class Layout {
   set records(records: readonly number[]) {
     this.#records = records;
     this.#starts = startsOf(records);
+    this.#length = records.reduce((sum, count) => sum + count, 0);
   }
 
   get length(): number {
-    return this.#counted().reduce((sum, records) => sum + records, 0);
+    this.#counted();
+    return this.#length;
   }
 
   async count(): Promise<void> {
