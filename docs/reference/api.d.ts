@@ -4517,6 +4517,8 @@ export interface NotebookOptions extends JobOptions {
     display?: 'auto' | 'text' | 'none' | HtmlDisplay | undefined;
     /** What runs the ranks. 'deno': a script in the kernel of Deno, by the same Deno. Default: 'node', as found in the PATH. */
     runtime?: 'node' | 'deno' | undefined;
+    /** Run the ranks in the tasks of a Spark job: `{ master: 'spark://host:7077' }`. `np` is the number of tasks. */
+    spark?: SparkOptions | undefined;
     /** Print the output of the ranks. Default: only where there is no box, which shows the last lines. */
     showOutput?: boolean | undefined;
 }
@@ -4529,6 +4531,26 @@ export interface NotebookResult {
     /** The last values that rank 0 has given to logMetrics(). The Keras callbacks do that by themselves. */
     readonly metrics: Readonly<Record<string, number>>;
 }
+
+/** How a program starts Spark. */
+export interface SparkOptions {
+    /** `spark://host:7077`, `yarn`, `k8s://…`, `local[4]`. Default: that of spark-submit's configuration. */
+    master?: string | undefined;
+    /** Properties of Spark: `{ 'spark.executor.memory': '2g' }`. */
+    conf?: Readonly<Record<string, string | number | boolean>> | undefined;
+    /** Files that Spark copies to the working directory of each executor. */
+    files?: readonly string[] | undefined;
+    /** Archives that Spark unpacks there: `app.tar.gz#app`. */
+    archives?: readonly string[] | undefined;
+    /** Default: in SPARK_HOME, or on the PATH. */
+    sparkSubmit?: string | undefined;
+    /** PYSPARK_PYTHON: the Python of driver and executors. */
+    pythonExecutable?: string | undefined;
+}
+
+// ── horovod/spark: those of horovod/notebook ──
+
+// SparkOptions
 
 // ── horovod/spark: exported ──
 
@@ -4620,6 +4642,26 @@ export interface FitResult {
     readonly epochs: number;
     /** The metrics of each epoch, averaged over the ranks. */
     readonly history: Readonly<Record<string, readonly number[]>>;
+}
+
+/**
+ * Calls a function on each rank, in the tasks of a Spark job, and resolves to the results in the order of ranks. The function is sent as
+ * source text, as by run() of `horovod`. Ranks have the environment of the executors and `env`, not that of this process. If a rank or an
+ * executor is lost, the promise rejects with ERR_HVD_RUN.
+ */
+export declare function run<A extends readonly unknown[], R>(fn: (...args: A) => R, options?: SparkRunOptions<A>): Promise<Awaited<R>[]>;
+/** The same for the default export of a module, or the cells of a notebook, which have no results. The file has to be on the executors, too. */
+export declare function run<R = unknown>(module: string | URL, options?: SparkRunOptions): Promise<R[]>;
+
+export interface SparkRunOptions<A extends readonly unknown[] = readonly unknown[]> extends SparkOptions, Omit<RunOptions<A>, 'np' | 'minNp' | 'maxNp' | 'discover' | 'hosts' | 'hostfile' | 'sshPort' | 'sshIdentityFile' | 'startTimeoutMs'> {
+    /** Number of ranks, one in each task. Default: as many as Spark has slots. */
+    numProc?: number | undefined;
+    /** Makes the job elastic: Spark starts lost tasks again elsewhere. The function has to train inside elastic.run(). */
+    minNumProc?: number | undefined;
+    /** Of an elastic job: number of tasks. */
+    maxNumProc?: number | undefined;
+    /** Until Spark has started all tasks. Default: HOROVOD_SPARK_START_TIMEOUT, 600 s. */
+    startTimeoutMs?: number | undefined;
 }
 
 export declare class Store {

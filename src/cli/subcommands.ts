@@ -25,6 +25,9 @@ export const subcommands: readonly Subcommand[] = [
   lazy('build', 'Compile the native transports on this machine, with MPI and Gloo', async () => {
     return (await import('./build/command.ts')).buildCommand;
   }),
+  lazy('path', 'Print where a file for spark-submit and other programs lies', async () => {
+    return (await import('./path/command.ts')).pathCommand;
+  }),
   lazy('timeline', 'Show where the time in a timeline went', async () => {
     return (await import('./timeline/command.ts')).timelineCommand;
   }),

@@ -57,6 +57,8 @@ export class Job {
   readonly #interruption: Interruption;
   #hasControlBlock = false;
   #isEnding = false;
+  /** All ranks have ended, and what is left is to clean up. */
+  #isOver = false;
   #cause: RankEnd | undefined;
   #lastView: JobView | undefined;
   #isLookedAt = false;
@@ -145,7 +147,7 @@ export class Job {
 
   /** Passes a signal of horovodrun on to every rank, followed by SIGKILL after a while or on the second signal. */
   interrupt(signal: NodeJS.Signals): void {
-    this.#interruption.receive(signal, this.#ranks);
+    if (!this.#isOver) this.#interruption.receive(signal, this.#ranks);
   }
 
   /** On SIGUSR2, the ranks of this host write their flight records. */
@@ -164,6 +166,7 @@ export class Job {
     await Promise.all(this.#ranks.map((rank) => this.#watch(rank)));
     await Promise.all(this.#ranks.map(outputFinished));
     const ends = this.#endOrder.map(endOf);
+    this.#isOver = true;
     if (this.#isLookedAt) this.look();
     await Promise.all(this.#hosts.map(({ ranks }) => ranks.close()));
     const { exitCode: interrupted } = this.#interruption;

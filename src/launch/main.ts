@@ -14,10 +14,11 @@ import { isElastic } from '../settings/table/elastic.ts';
 import { type Settings, settingsTable } from '../settings/table.ts';
 import type { JobDashboard, ShownJob } from './dashboard/job-dashboard.ts';
 import { Job } from './job.ts';
-import { jobRequest, type Launch, planHosts } from './job-request.ts';
+import { jobRequest, type Launch, listedHosts, planHosts } from './job-request.ts';
 import type { ConsoleWriter } from './output/console-writer.ts';
 import type { OutputLine } from './output/line-reader.ts';
 import { openConsole } from './output/terminal-writer.ts';
+import type { PlaceGiver } from './places/place-giver.ts';
 import { crowdedHint } from './spawn/allowed-cores.ts';
 import { StartClock } from './start-clock.ts';
 import { runNameVariable } from './tensorboard/run-name.ts';
@@ -25,14 +26,22 @@ import type { TensorBoardProcess } from './tensorboard/tensorboard-process.ts';
 
 const usageExitCode = 2;
 
+/** A cluster manager that gives the job its places, and has started this process. */
+export interface LauncherOf {
+  /** The program that the user has started. */
+  readonly name: string;
+  readonly give: PlaceGiver;
+}
+
 /** Runs horovodrun and ends this process. */
-export async function main(argv: readonly string[]): Promise<never> {
+export async function main(argv: readonly string[], manager?: LauncherOf): Promise<never> {
   let job: Pick<Job, 'interrupt'> | undefined;
   // If the reader of our output has gone (`horovodrun … | head`), we end as other programs do.
   const onBroken = () => job?.interrupt('SIGPIPE');
   const console = openConsole(onBroken, showsInPlace());
   const { stdout, stderr } = console;
-  const say = (text: string) => void stderr.write(`horovodrun: ${text}\n`);
+  const name = manager?.name ?? 'horovodrun';
+  const say = (text: string) => void stderr.write(`${name}: ${text}\n`);
   const onStart = (started: Started) => {
     const isFirst = job === undefined;
     job = started;
@@ -44,7 +53,7 @@ export async function main(argv: readonly string[]): Promise<never> {
   };
   let exitCode: number;
   try {
-    exitCode = await run(argv, { stdout, stderr, terminalColumns: console.columns, say, onStart });
+    exitCode = await run(argv, { stdout, stderr, terminalColumns: console.columns, say, onStart, manager });
   } catch (error) {
     if (!HorovodError.is(error)) throw error;
     say(error.detail);
@@ -58,6 +67,7 @@ export async function main(argv: readonly string[]): Promise<never> {
 interface Surroundings extends Pick<Launch, 'stdout' | 'stderr' | 'terminalColumns' | 'say'> {
   /** Who gets signals from now on. */
   readonly onStart: (job: Started) => void;
+  readonly manager: LauncherOf | undefined;
 }
 
 type Started = Pick<Job, 'interrupt'> & Partial<Pick<Job, 'askForRecords' | 'resizeTerminal'>> & ShownJob;
@@ -98,7 +108,7 @@ async function runParsed(
   { options, command, environment, settings, notices }: CommandLine,
   surroundings: Surroundings,
 ): Promise<number> {
-  const { stdout, stderr, terminalColumns, say, onStart } = surroundings;
+  const { stdout, stderr, terminalColumns, say, onStart, manager } = surroundings;
   const driverEnvironment = processEnvironment();
   if (options.help) return print(stdout, (await import('../settings/help.ts')).helpText());
   if (options.version) return print(stdout, `${packageVersion()}\n`);
@@ -154,7 +164,7 @@ async function runParsed(
     });
   }
   try {
-    const job = await startJob(surrounded, dashboard);
+    const job = await startJob(surrounded, dashboard, manager);
     onStart(job);
     dashboard?.show(job, () => heard('the page of the dashboard stops the job.'));
     const exitCode = await job.finish();
@@ -200,8 +210,10 @@ async function endDashboard(
 async function startJob(
   surrounded: Omit<Launch, 'plan'> & { readonly clock: StartClock },
   dashboard: JobDashboard | undefined,
+  manager: LauncherOf | undefined,
 ): Promise<Started & Pick<Job, 'finish'>> {
   const { options, settings, driverEnvironment, say, clock } = surrounded;
+  if (manager !== undefined) return startInPlaces(surrounded, dashboard, manager.give);
   if (isElastic(settings)) {
     const { startElasticJob } = await import('./elastic/start.ts');
     return startElasticJob(surrounded);
@@ -223,6 +235,29 @@ async function startJob(
   return settings.transport === 'mpi'
     ? (await import('./mpirun/start.ts')).startMpirunJob(launch)
     : Job.start(jobRequest(launch));
+}
+
+async function startInPlaces(
+  surrounded: Omit<Launch, 'plan'>,
+  dashboard: JobDashboard | undefined,
+  give: PlaceGiver,
+): Promise<Started & Pick<Job, 'finish'>> {
+  if (surrounded.command.length === 0) throw settingError('the command to run is missing.');
+  if (listedHosts(surrounded.options) !== undefined)
+    throw settingError('-H and --hostfile are for hosts of your own; here a cluster manager chooses them.');
+  const { planInPlaces } = await import('./places/place-giver.ts');
+  const planned = await planInPlaces(surrounded, isElastic(surrounded.settings), give);
+  try {
+    if (planned.kind === 'elastic') {
+      const { startElasticJob } = await import('./elastic/start.ts');
+      return await startElasticJob(planned.launch);
+    }
+    dashboard?.planned(planned.launch.plan.slots);
+    return await Job.start(jobRequest(planned.launch));
+  } catch (error) {
+    await planned.launch.places?.close();
+    throw error;
+  }
 }
 
 /** Mistakes in a notebook are said once, before any rank starts. */

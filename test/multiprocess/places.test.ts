@@ -3,12 +3,15 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HorovodError } from '../../src/errors.ts';
 import { agentsNumber, attemptChannel } from '../../src/launch/agent/dial-order.ts';
 import { decodeBody, encodeBody, maxFrameBytes, protocolVersion } from '../../src/launch/agent/protocol.ts';
+import { runProgram } from '../../src/launch/notebook/run-program.ts';
 import { AgentPlaces } from '../../src/launch/places/agent-places.ts';
 import type { RunOptions } from '../../src/launch/run/run.ts';
 import { startRun } from '../../src/launch/run/start-run.ts';
@@ -16,6 +19,7 @@ import type { Connection } from '../../src/net/connection.ts';
 import { Dial } from '../../src/net/dial.ts';
 import { SealedFrames } from '../../src/net/sealed-frames.ts';
 import { packageVersion } from '../../src/settings/package.ts';
+import { notebookText } from '../support/notebook-file.ts';
 import { agentPath, type PlaceTasks, placeTasks } from '../support/place-tasks.ts';
 
 const deadline = { timeout: 40_000 };
@@ -117,6 +121,55 @@ for (const [how, end, expected] of [
   });
 }
 
+test(
+  'an elastic job goes on when a place is taken away, and takes in the one that replaces it',
+  deadline,
+  async () => {
+    const tasks = placeTasks();
+    const sizes: string[] = [];
+    const results = await startRun(
+      async () => {
+        const [hvd, elastic] = await Promise.all([import('horovod'), import('horovod/elastic')]);
+        await hvd.init();
+        const state = new elastic.ObjectState({ phase: 0, step: 0 });
+        await elastic.run(async () => {
+          console.log(`size ${hvd.size()}`);
+          // Two ranks, one, and two again.
+          while (state.phase < 3 || state.step < 10) {
+            const size = hvd.size();
+            if (size === (state.phase === 1 ? 1 : 2) && state.phase < 3) state.phase++;
+            await hvd.allreduce(new Float32Array(4));
+            state.step++;
+            await state.commit();
+            await new Promise((later) => setTimeout(later, 20));
+          }
+        }, state);
+        return { size: hvd.size(), local: `${hvd.localRank()} of ${hvd.localSize()}` };
+      },
+      {
+        ...hidden,
+        np: 2,
+        minNp: 1,
+        maxNp: 2,
+        env: { HOROVOD_ELASTIC_COOLDOWN_RANGE: '0 0' },
+        onOutput(_rank, _stream, line) {
+          const [, size] = /^size (\d)$/.exec(line) ?? [];
+          if (size === undefined) return;
+          sizes.push(size);
+          if (sizes.join('') === '22') tasks.agents.get(1)?.kill('SIGKILL');
+          if (sizes.join('') === '221') tasks.start(1);
+        },
+      },
+      tasks.give,
+    );
+    assert.deepEqual(
+      results,
+      [0, 1].map((rank) => ({ size: 2, local: `${rank} of 2` })),
+    );
+    assert.deepEqual(sizes, ['2', '2', '1', '2', '2']);
+  },
+);
+
 test('places that do not come are an error that says how many there are', deadline, async () => {
   const tasks = placeTasks({ places: 1, timeoutMs: 1500 });
   const error = await failureOf(() => 0, { np: 2 }, tasks);
@@ -200,4 +253,42 @@ test('what an agent is told after the handshake does not have the secret', deadl
   assert.match(text, /"op":"prepare"/);
   assert.equal(secret.length, 64);
   assert.doesNotMatch(text, new RegExp(secret));
+});
+
+test('a notebook on a server goes to the places, and its errors name the cell', deadline, async (t) => {
+  const cells = [
+    'import * as hvd from "horovod";\nawait hvd.init();',
+    'if (hvd.rank() === 1) throw new Error("here");\nawait hvd.barrier();',
+  ];
+  const notebook = Buffer.from(notebookText(cells));
+  const server = createServer((request, response) => {
+    const [, from = '0', to = ''] = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? '') ?? [];
+    const piece = notebook.subarray(Number(from), to === '' ? notebook.length : Number(to) + 1);
+    const isWhole = request.headers.range === undefined;
+    response.writeHead(isWhole ? 200 : 206, {
+      'accept-ranges': 'bytes',
+      'content-length': piece.length,
+      etag: '"1"',
+      ...(isWhole
+        ? {}
+        : { 'content-range': `bytes ${from}-${Number(from) + piece.length - 1}/${notebook.length}` }),
+    });
+    response.end(request.method === 'HEAD' ? undefined : piece);
+  }).listen(0, '127.0.0.1');
+  t.after(() => server.close());
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const tasks = placeTasks();
+  const job = runProgram({
+    program: `http://127.0.0.1:${port}/train.ipynb`,
+    options: { np: 2, display: 'none', tensorboard: false },
+    signal: new AbortController().signal,
+    onProgress: () => undefined,
+    givePlaces: tasks.give,
+  });
+  await assert.rejects(job, /rank 1 failed in train\.ipynb, cell 2, line 1: .*here/);
+  assert.deepEqual(
+    readdirSync(process.cwd()).filter((name) => name.startsWith('.horovod-')),
+    [],
+  );
 });

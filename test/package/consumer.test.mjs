@@ -9,6 +9,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  realpathSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -288,6 +289,13 @@ describe('a project that installed it', () => {
     const lines = stdout.split('\n').filter((line) => line.includes('{'));
     return lines.map((line) => JSON.parse(line.slice(line.indexOf('{')))).sort((a, b) => a.rank - b.rank);
   }
+
+  test('has the Python files that other programs need, and horovod path finds them', async () => {
+    const { stdout } = await succeed(project, 'npx', ['horovod', 'path', 'spark/horovod_spark.py']);
+    const folder = realpathSync(installed);
+    assert.equal(stdout.trim(), join(folder, 'python/spark/horovod_spark.py'));
+    assert.ok(existsSync(join(folder, 'python/spark/compute_worker.py')));
+  });
 
   test('runs two ranks with horovodrun and the addon of the tarball', async (t) => {
     if (!hasAddon()) return t.skip('this checkout has no addon: there was no C++ compiler');

@@ -3,9 +3,11 @@
 // If the agent itself is killed, its guardian kills the ranks. Its orders come over ssh's pipes (runAgent), or over a socket
 // (dialed-agent.ts).
 
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { basename, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { HorovodError } from '../../errors.ts';
 import { loopbackId, machineId } from '../../net/machine.ts';
 import { SilenceDetector } from '../../net/silence.ts';
@@ -13,6 +15,7 @@ import { driverSettings } from '../../settings/command-line.ts';
 import { processEnvironment } from '../../settings/environment.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
 import { packageVersion } from '../../settings/package.ts';
+import { settingsTable } from '../../settings/table.ts';
 import { resolveCommand } from '../command.ts';
 import { deferred } from '../deferred.ts';
 import { FlightRecords } from '../failure-report/flight-records.ts';
@@ -35,6 +38,7 @@ import {
   type PrepareOrder,
   protocolVersion,
   type Report,
+  type SentProgram,
   type StreamName,
 } from './protocol.ts';
 
@@ -44,8 +48,15 @@ export interface AgentFacts {
   readonly secret?: JobSecret | undefined;
   /** The launcher's address as this host sees it. */
   readonly launcherAddress: string | undefined;
-  /** The GPUs of this place, for its rank; undefined: all of the host. */
-  readonly gpus?: string | undefined;
+  /** Of an agent that shares the machine with other agents of the job. */
+  readonly place?: Place | undefined;
+}
+
+interface Place {
+  /** Unique on this machine. */
+  readonly name: string;
+  /** Its GPUs, for its rank; undefined: all of the host. */
+  readonly gpus: string | undefined;
 }
 
 /** Until `prepare` says how long horovodrun may be silent. */
@@ -78,6 +89,8 @@ export class Agent {
   readonly #ranks = new Map<number, StartedRank>();
   #host: LocalRanks | undefined;
   #guardian: Guardian | undefined;
+  /** With a program that was sent. */
+  #folder: string | undefined;
   #isEnding = false;
   readonly #finished = deferred<number>();
 
@@ -204,20 +217,22 @@ export class Agent {
       this.#report({ op: 'remark', text, isImportant });
     const secret = this.#facts.secret ?? JobSecret.fromHex(order.secret ?? '');
     if (secret === undefined) throw new HorovodError('ERR_HVD_RENDEZVOUS', 'the job has no secret.');
-    const [file = '', ...args] = words;
+    const [given = '', ...args] = words;
+    const file = order.sent === undefined ? given : this.#keep(order.sent);
     // Node may be at another path here than on the machine of horovodrun.
-    const program = file === execPath && !existsSync(file) ? process.execPath : file;
+    const program = file === execPath && !existsSync(file) ? process.execPath : ownScript(file);
     const corePinning = order.pinCores ? new CorePinning(slotCount, remark(true)) : undefined;
     const hint = order.pinCores ? undefined : crowdedHint(slotCount);
     if (hint !== undefined) remark(true)(hint);
     const driverEnvironment = receivedEnvironment(own, order.forwarded, existsSync);
     const { flightDirectory } = driverSettings(driverEnvironment, environment);
     const gpus = order.pinGpus ? planGpus(own['CUDA_VISIBLE_DEVICES'], slotCount) : undefined;
-    this.#guardian = Guardian.start(jobId, own['PATH']);
-    const ofPlace = this.#facts.gpus === undefined ? {} : { CUDA_VISIBLE_DEVICES: this.#facts.gpus };
+    const { place } = this.#facts;
+    this.#guardian = Guardian.start(jobId, own['PATH'], place?.name);
+    const ofPlace = place === undefined ? {} : variablesOf(place);
     return new LocalRanks({
       hostname,
-      environment: { ...ofPlace, ...environment },
+      environment: { ...environment, ...ofPlace },
       secret,
       jobId,
       rendezvousAddress,
@@ -235,6 +250,22 @@ export class Agent {
           ? undefined
           : this.#processWatch(order.hangTimeoutMs, new FlightRecords(flightDirectory, jobId, true)),
     });
+  }
+
+  /** Where the program is now. */
+  #keep({ name, base64 }: SentProgram): string {
+    const place = this.#facts.place?.name ?? String(process.pid);
+    if (basename(name) !== name) throw new HorovodError('ERR_HVD_HOST', `${name} is not the name of a file.`);
+    const folder = resolve(`.horovod-${place}`);
+    try {
+      mkdirSync(folder, { mode: 0o700 });
+      this.#folder = folder;
+      writeFileSync(join(folder, name), Buffer.from(base64, 'base64'));
+    } catch (error) {
+      const why = `${name} cannot be written below ${process.cwd()}: ${(error as Error).message}.`;
+      throw new HorovodError('ERR_HVD_HOST', why, { cause: error });
+    }
+    return join(folder, name);
   }
 
   #processWatch(hangTimeoutMs: number, records: FlightRecords): ProcessWatchOptions {
@@ -298,6 +329,18 @@ export class Agent {
     await this.#host?.close();
     if (isClear) await this.#guardian?.dismiss();
     clearInterval(this.#heartbeat);
+    if (this.#folder !== undefined) rmSync(this.#folder, { recursive: true, force: true });
     this.#finished.resolve(exitCode);
   }
+}
+
+/** The package may be at another path here: then the program of the ranks of run() is that of this package. */
+function ownScript(file: string): string {
+  const isOurs = /\/launch\/run\/rank-main\.js$/.test(file) && !existsSync(file);
+  return isOurs ? fileURLToPath(new URL('../run/rank-main.js', import.meta.url)) : file;
+}
+
+function variablesOf({ name, gpus }: Place): Record<string, string> {
+  const visible = gpus === undefined ? {} : { CUDA_VISIBLE_DEVICES: gpus };
+  return { ...visible, [settingsTable.place.env as string]: name };
 }

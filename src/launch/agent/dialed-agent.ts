@@ -54,7 +54,10 @@ async function serve(order: DialOrder, say: (text: string) => void): Promise<num
   const agent = new Agent((report) => void socket.write(frames.seal(encodeBody(report))), {
     secret,
     launcherAddress: parseAddress(connection.address)?.host,
-    gpus: processEnvironment()['CUDA_VISIBLE_DEVICES'],
+    place: {
+      name: `${order.jobId}-${order.place}-${order.attempt}`,
+      gpus: processEnvironment()['CUDA_VISIBLE_DEVICES'],
+    },
   });
   const leave = () => agent.leave('the task or executor that ran its agent has ended');
   gone.signal.addEventListener('abort', leave);

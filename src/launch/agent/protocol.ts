@@ -50,6 +50,13 @@ export type Order =
   | { readonly op: 'terminal'; readonly columns: number }
   | { readonly op: 'heartbeat' };
 
+/** It is written into a folder below the working directory of the ranks, so that its imports find the packages there. */
+export interface SentProgram {
+  /** Of the file, without folders. */
+  readonly name: string;
+  readonly base64: string;
+}
+
 /** What all ranks of the host have in common. Ranks are known by their numbers (`numberOf`). */
 export interface PrepareOrder {
   readonly jobId: string;
@@ -63,6 +70,8 @@ export interface PrepareOrder {
   readonly words: readonly string[];
   readonly execPath: string;
   readonly execArgv: readonly string[];
+  /** The script or notebook of the command, where it is on no host. */
+  readonly sent?: SentProgram | undefined;
   readonly forwarded: Readonly<Record<string, string>>;
   /** Variables that flags and config file set. */
   readonly environment: Readonly<Record<string, string>>;

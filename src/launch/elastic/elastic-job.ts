@@ -90,6 +90,8 @@ export class ElasticJob {
   #state: DriverState;
   #queue: DriverEvent[] | undefined;
   #lastNews = '';
+  /** All workers have ended, and what is left is to clean up. */
+  #isOver = false;
   #exitCode = 0;
   #failure: RankEnd | undefined;
   #lastView: JobView | undefined;
@@ -174,7 +176,7 @@ export class ElasticJob {
 
   /** Passes a signal of horovodrun on to every worker, followed by SIGKILL after a while or on the second signal. */
   interrupt(signal: NodeJS.Signals): void {
-    this.#interruption.receive(signal, this.#running.values());
+    if (!this.#isOver) this.#interruption.receive(signal, this.#running.values());
   }
 
   /** On SIGUSR2, the workers of this host write their flight records. */
@@ -191,6 +193,7 @@ export class ElasticJob {
   /** Resolves when every process has ended and all output is out: the exit code of horovodrun. */
   async finish(): Promise<number> {
     await this.#over.promise;
+    this.#isOver = true;
     clearInterval(this.#ticker);
     this.#request.hosts.stop();
     await within(Promise.all(this.#watched.keys()), lastOutputMs);

@@ -1,14 +1,19 @@
 // What launch() is asked to run: a notebook or a script of this machine. Mistakes are found before anything starts.
 
-import { existsSync, statSync } from 'node:fs';
-import { basename, isAbsolute, relative, resolve } from 'node:path';
+import { existsSync, mkdtempSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, isAbsolute, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { inspect } from 'node:util';
 import { HorovodError } from '../../errors.ts';
 import { isLocal } from '../../files/location.ts';
+import type { SentProgram } from '../agent/protocol.ts';
 import { isScriptName } from '../command.ts';
 import type { Notebook } from './cells/notebook.ts';
 import { checkedNotebook } from './check-notebook.ts';
+
+/** A notebook with large outputs. An order holds 16 MiB, as base64. */
+const maxProgramBytes = 10 * 2 ** 20;
 
 export interface Program {
   /** `train.ipynb` */
@@ -20,6 +25,26 @@ export interface Program {
   readonly skipped: string | undefined;
   /** As text, for HOROVOD_NOTEBOOK_PARAMETERS. */
   readonly parameters: string | undefined;
+}
+
+/** Where a program that was on a server is now, and what goes to the ranks. */
+export interface FetchedProgram {
+  readonly path: string;
+  readonly sent: SentProgram;
+}
+
+/** A program on a server is read, and goes to the places of the ranks; otherwise undefined. Remove the folder of `path` afterwards. */
+export async function fetchProgram(given: unknown, signal: AbortSignal): Promise<FetchedProgram | undefined> {
+  if (typeof given !== 'string' || isLocal(given)) return undefined;
+  const [{ defaultFiles }, { readFile }] = await Promise.all([
+    import('../../context/default/default-files.ts'),
+    import('../../files/read-file.ts'),
+  ]);
+  const content = await readFile(defaultFiles(), given, { signal, maxBytes: maxProgramBytes });
+  const name = basename(given.replace(/[?#].*$/, ''));
+  const path = join(mkdtempSync(join(tmpdir(), 'horovod-program-')), name);
+  writeFileSync(path, content);
+  return { path, sent: { name, base64: Buffer.from(content).toString('base64') } };
 }
 
 /** Throws ERR_HVD_INVALID_ARGUMENT, and ERR_HVD_NOTEBOOK for mistakes in the notebook. */
@@ -47,7 +72,9 @@ function pathOf(given: unknown): string {
     throw wrong(`expected the path of a notebook, not ${inspect(given, { depth: 0 })}`);
   const text = String(given);
   if (!isLocal(text))
-    throw wrong(`${text} is on a server; expected a notebook of this machine. Copy it here first`);
+    throw wrong(
+      `${text} is on a server; expected a notebook of this machine. Copy it here first, or run it on Spark`,
+    );
   const path = resolve(text.startsWith('file:') ? fileURLToPath(text) : text);
   if (!existsSync(path)) throw wrong(`there is no ${path}${isAbsolute(text) ? '' : ` (${text})`}`);
   if (!statSync(path).isFile()) throw wrong(`${path} is a folder; expected a notebook`);

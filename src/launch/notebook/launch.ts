@@ -2,6 +2,7 @@
 // loaded on the first call.
 
 import type { DashboardChoice, JobOptions, JobView } from '../run/run.ts';
+import type { SparkOptions } from '../spark/run.ts';
 import type { JobProgress } from './job-progress.ts';
 import type { HtmlDisplay } from './kernel-display.ts';
 
@@ -18,6 +19,8 @@ export interface NotebookOptions extends JobOptions {
   display?: 'auto' | 'text' | 'none' | HtmlDisplay | undefined;
   /** What runs the ranks. 'deno': a script in the kernel of Deno, by the same Deno. Default: 'node', as found in the PATH. */
   runtime?: 'node' | 'deno' | undefined;
+  /** Run the ranks in the tasks of a Spark job: `{ master: 'spark://host:7077' }`. `np` is the number of tasks. */
+  spark?: SparkOptions | undefined;
   /** Print the output of the ranks. Default: only where there is no box, which shows the last lines. */
   showOutput?: boolean | undefined;
 }

@@ -1,18 +1,22 @@
 // One launch(): checks the program, starts its ranks as horovodrun does, shows them in the cell, and ends with a result or an error that
 // names the cell.
 
+import { rmSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { HorovodError } from '../../errors.ts';
 import { processEnvironment } from '../../settings/environment.ts';
+import { settingError } from '../../settings/setting.ts';
 import { absoluteLocation } from '../../settings/table/absolute-location.ts';
 import { settingsTable } from '../../settings/table.ts';
 import type { RankEnd } from '../failure-report/root-cause.ts';
 import { Job } from '../job.ts';
 import { jobRequest } from '../job-request.ts';
+import type { PlaceGiver } from '../places/place-giver.ts';
 import { JobWatch, lineListener } from '../run/job-watch.ts';
 import { type PlannedLaunch, planLaunch } from '../run/plan-launch.ts';
 import { writerTo } from '../run/writer-to.ts';
 import { programError } from './cell-error.ts';
-import { checkProgram } from './check-program.ts';
+import { checkProgram, fetchProgram, type Program } from './check-program.ts';
 import { Companions } from './companions.ts';
 import { JobProgress } from './job-progress.ts';
 import { openDisplay } from './kernel-display.ts';
@@ -36,6 +40,8 @@ export interface ProgramRequest {
   readonly signal: AbortSignal;
   /** Gets what is known of the job, which grows while it runs. */
   readonly onProgress: (progress: JobProgress) => void;
+  /** A cluster manager that gives the job its places. Default: that of the options, if they have one. */
+  readonly givePlaces?: PlaceGiver | undefined;
 }
 
 export async function runProgram(request: ProgramRequest): Promise<NotebookResult> {
@@ -48,14 +54,17 @@ export async function runProgram(request: ProgramRequest): Promise<NotebookResul
   }
 }
 
-async function runJob({
-  program: asked,
-  options,
-  signal,
-  onProgress,
-}: ProgramRequest): Promise<NotebookResult> {
+async function runJob(request: ProgramRequest): Promise<NotebookResult> {
+  const { program: asked, options, signal, onProgress } = request;
   if (signal.aborted) throw stopped(signal);
-  const program = checkProgram(asked, options.parameters);
+  const give = request.givePlaces ?? (await sparkOf(options));
+  const fetched = give === undefined ? undefined : await fetchProgram(asked, signal);
+  let program: Program;
+  try {
+    program = checkProgram(fetched?.path ?? asked, options.parameters);
+  } finally {
+    if (fetched !== undefined) rmSync(dirname(fetched.path), { recursive: true });
+  }
   const node = programOfRanks({
     runtime: options.runtime,
     isNotebook: program.notebook !== undefined,
@@ -73,8 +82,9 @@ async function runJob({
   const planned = withTensorBoardFolder(
     await planLaunch({
       caller: 'launch',
-      options,
+      options: { ...options, signal },
       command: [program.path],
+      givePlaces: give && (async (wanted) => Object.assign(await give(wanted), { sent: fetched?.sent })),
       node,
       stdout: writerTo('stdout', output),
       stderr: writerTo('stderr', output),
@@ -153,6 +163,7 @@ async function runJob({
   } finally {
     clearInterval(ticker);
     stop.close();
+    await planned.launch.places?.close();
     await Promise.all([shown.end(), companions?.close()]);
   }
 }
@@ -219,6 +230,20 @@ async function start({ kind, launch }: PlannedLaunch): Promise<StartedJob> {
   if (kind === 'elastic') return (await import('../elastic/start.ts')).startElasticJob(launch);
   if (launch.settings.transport === 'mpi') return (await import('../mpirun/start.ts')).startMpirunJob(launch);
   return Job.start(jobRequest(launch));
+}
+
+async function sparkOf({
+  spark,
+  hosts,
+  hostfile,
+  discover,
+}: NotebookOptions): Promise<PlaceGiver | undefined> {
+  if (spark === undefined) return undefined;
+  if (hosts !== undefined || hostfile !== undefined || discover !== undefined)
+    throw settingError(
+      'launch: hosts, hostfile and discover are for hosts of your own; Spark chooses its own.',
+    );
+  return (await import('../spark/start-spark-run.ts')).placesOfSparkSubmit(spark);
 }
 
 function sizeOf({ kind, launch }: PlannedLaunch): number {

@@ -21,7 +21,7 @@ import type { Settings } from '../../settings/table.ts';
 import { AgentConnection } from '../agent/agent-connection.ts';
 import { agentsNumber, type DialOrder } from '../agent/dial-order.ts';
 import { prepareOrder } from '../agent/prepare-order.ts';
-import { protocolVersion } from '../agent/protocol.ts';
+import { protocolVersion, type SentProgram } from '../agent/protocol.ts';
 import { RemoteRanks } from '../agent/remote-ranks.ts';
 import { newIdentity } from '../job-parts/foundation.ts';
 import { within } from '../job-parts/within.ts';
@@ -36,7 +36,7 @@ import { SocketChannel } from './socket-channel.ts';
 export interface PlaceManager {
   /** For texts: 'Spark'. */
   readonly name: string;
-  /** What it says about the places that are missing, or of why there will be none: for the error of gather(). */
+  /** What it knows about places that are missing, and what to do: for the error of gather(). */
   describeMissing?(): string | undefined;
   /** What it says about places that were lost, for the failure report. It may take a moment until it knows. */
   explainLoss(): Promise<string | undefined>;
@@ -69,6 +69,8 @@ interface Place extends Omit<UsedPlace, 'ranks'> {
 
 export class AgentPlaces implements GivenPlaces {
   readonly identity: Identity = newIdentity();
+  /** The program of the ranks, if it goes to the places with the first order. */
+  sent: SentProgram | undefined;
   readonly #options: AgentPlacesOptions;
   /** Of agents that are there, or whose connection has just been accepted. */
   readonly #taken = new Set<number>();
@@ -206,7 +208,12 @@ export class AgentPlaces implements GivenPlaces {
       agent.host = host;
       const { say, explain, watch } = request;
       // The GPUs of a place are in the environment of its agent, and its own environment is that of its ranks.
-      const order = { ...prepareOrder(request, agent, slotCount), forwarded: {}, pinGpus: false };
+      const order = {
+        ...prepareOrder(request, agent, slotCount),
+        forwarded: {},
+        pinGpus: false,
+        sent: this.sent,
+      };
       place.ranks = new RemoteRanks(agent, {
         order,
         say,
@@ -264,11 +271,10 @@ export class AgentPlaces implements GivenPlaces {
   #missing(count: number, timeoutMs: number): HorovodError {
     const { manager } = this.#options;
     const seen = this.#places.size;
-    const said = manager.describeMissing?.();
+    const said = manager.describeMissing?.() ?? 'To wait longer, use --start-timeout.';
     return new HorovodError(
       'ERR_HVD_HOST',
-      `${manager.name} has started ${seen} of ${count} places within ${inSeconds(timeoutMs)}. ` +
-        `${said === undefined ? '' : `${said} `}To wait longer, use --start-timeout.`,
+      `${manager.name} has started ${seen} of ${count} places within ${inSeconds(timeoutMs)}. ${said}`,
     );
   }
 }

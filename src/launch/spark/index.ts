@@ -1,4 +1,4 @@
-// The face of `horovod/spark`: trainings on data that Spark has written.
+// The face of `horovod/spark`: jobs whose ranks run in the tasks of a Spark job, and trainings on data that Spark has written.
 
 export {
   type FitJob,
@@ -7,4 +7,5 @@ export {
   type FitResult,
   fitOnParquet,
 } from './fit-on-parquet.ts';
+export { run, type SparkOptions, type SparkRunOptions } from './run.ts';
 export { Store, type StoreOptions } from './store.ts';

@@ -1,6 +1,7 @@
 // The guardian kills the ranks when the launcher cannot: a shell in a separate session that reads the launcher's pipe. The
 // pipe ends when the launcher does, even by SIGKILL. Unless the word `done` came before, every listed process group then
-// gets SIGKILL, and so does every process whose environment contains the job id: a rank that was just being started, or
+// gets SIGKILL, and so does every process whose environment contains the job id (or the place of a job that shares the machine with
+// other places of it): a rank that was just being started, or
 // one that has left its group. That search is repeated for two seconds, because a process between fork and exec does not
 // have its environment yet. It is a shell and not an addon, because a shell works everywhere and does not fail together
 // with the launcher.
@@ -42,9 +43,10 @@ export class Guardian {
     this.#shell = shell;
   }
 
-  /** `path`: the PATH for its commands. */
-  static start(jobId: string, path: string | undefined): Guardian {
-    const line = `${settingsTable.jobId.env}=${jobId}`;
+  /** `path`: the PATH for its commands. `place`: what it guards is not all of the job on this machine, but that place. */
+  static start(jobId: string, path: string | undefined, place?: string): Guardian {
+    const line =
+      place === undefined ? `${settingsTable.jobId.env}=${jobId}` : `${settingsTable.place.env}=${place}`;
     const shell = spawn('/bin/sh', ['-c', script, 'horovodrun-guardian', line], {
       detached: true,
       stdio: ['pipe', 'ignore', 'ignore'],

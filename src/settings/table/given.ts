@@ -18,6 +18,8 @@ export interface GivenSettings {
   readonly rendezvousAddress: string | undefined;
   readonly jobId: string | undefined;
   readonly secret: JobSecret | undefined;
+  /** Where a cluster manager has given the job its places: this one. Its agent finds by it what it has started. */
+  readonly place: string | undefined;
   /** In an elastic job: number of this process, which no other one of the job ever has. Undefined in other jobs. */
   readonly worker: number | undefined;
   /** Of rank 0 only: a file with the number of columns of horovodrun's terminal. */
@@ -75,6 +77,13 @@ export const givenSettings: SettingsOf<GivenSettings> = inGroup('Set by horovodr
   },
   jobId: {
     ...given('HOROVOD_JOB_ID', 'Id of the job; part of every authentication.'),
+    kind: identifier,
+  },
+  place: {
+    ...given(
+      'HOROVOD_PLACE',
+      'The place of this rank among those that a cluster manager has given to the job.',
+    ),
     kind: identifier,
   },
   secret: {

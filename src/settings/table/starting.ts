@@ -5,6 +5,7 @@ import { inGroup, onOff, type SettingsOf } from '../setting.ts';
 
 export interface StartingSettings {
   readonly startTimeoutMs: number;
+  readonly sparkStartTimeoutMs: number;
   readonly pinCores: boolean;
   readonly pinGpus: boolean;
   /** Texts of values by name. */
@@ -18,6 +19,12 @@ export const startingSettings: SettingsOf<StartingSettings> = inGroup('Launching
     kind: seconds({ zero: false }),
     default: 30_000,
     text: 'Time limit for the hosts to get ready, and in init() for all ranks to connect.',
+  },
+  sparkStartTimeoutMs: {
+    env: 'HOROVOD_SPARK_START_TIMEOUT',
+    kind: seconds({ zero: false }),
+    default: 600_000,
+    text: 'Time limit for Spark to start its tasks; read by horovod/spark and horovod_spark.py. --start-timeout is for what follows.',
   },
   pinCores: {
     env: 'HOROVOD_PIN_CORES',
