@@ -1,6 +1,7 @@
 // The public face of `horovod/tensorflow`: the core, and what TensorFlow.js adds to it. The collectives listed here
 // replace those of the core: they take and return tf tensors, too.
 
+export { pinGpu } from './adapters/tensorflow/backend/pin-gpu.ts';
 export {
   type BackendName,
   type BackendOptions,

@@ -1193,6 +1193,11 @@ export interface BackendOptions {
      * a single process, on `wasm` and `tensorflow`.
      */
     threads?: number;
+    /**
+     * For `auto` and `tensorflow`. True: only @tensorflow/tfjs-node-gpu, and an error if it is not installed. False: only
+     * @tensorflow/tfjs-node. Default: the former if it is installed, else the latter.
+     */
+    gpu?: boolean;
 }
 
 /** The root's tensor, on every rank. `rootRank` is a global rank; `inPlace` assigns to a tf.Variable. */
@@ -1413,6 +1418,12 @@ export interface PartialGradientTapeOptions extends GradientTapeOptions {
     localLayers?: LocalLayers | undefined;
 }
 
+/**
+ * Sets CUDA_VISIBLE_DEVICES so that this rank sees one GPU of its host, chosen by localRank(), and returns that. Call it after init() and
+ * before setBackend(). A rank that sees one GPU already, for example from --pin-gpus or from Slurm, keeps it.
+ */
+export declare function pinGpu(): string;
+
 /** How compute workers go through the data: all together once in an epoch, or each of them. */
 export type ProcessingMode = 'distributed_epoch' | 'parallel_epochs';
 
@@ -1460,7 +1471,7 @@ export interface SendToDataServiceOptions {
 
 /**
  * Makes TensorFlow.js compute with `name` and returns the backend's name. `auto` takes `tensorflow` (the package
- * @tensorflow/tfjs-node) where it is installed and loads, else `wasm` (@tensorflow/tfjs-backend-wasm) with Horovod's
+ * @tensorflow/tfjs-node-gpu, else @tensorflow/tfjs-node) where it is installed and loads, else `wasm` (@tensorflow/tfjs-backend-wasm) with Horovod's
  * training kernels, else `cpu` with a warning. May be called before or after init(), and again.
  */
 export declare function setBackend(name?: BackendName, options?: BackendOptions): Promise<string>;
@@ -2762,7 +2773,7 @@ export interface WorkItem {
 
 // ── horovod/keras: those of horovod/tensorflow ──
 
-// allgather, allgatherSync, allreduce, allreduceSync, alltoall, alltoallSync, AnyVariable, BackendName, BackendOptions, broadcast, broadcastGlobalVariables, broadcastGlobalVariablesSync, broadcastOptimizerState, broadcastOptimizerStateSync, broadcastSync, broadcastVariables, broadcastVariablesSync, CollectiveInput, CollectiveResult, CollectiveResults, DataServicePart, DispatcherAddress, distribute, Distributed, DistributedGradientTape, DistributedOptimizer, DistributedOptimizerOptions, DistributeOptions, elastic.ElasticSampler, elastic.resume, elastic.TensorFlowParts, elastic.TensorFlowState, ErrorFeedbackState, gatherErrorFeedback, getLearningRate, getMomentum, GradientOptions, GradientTapeOptions, groupedAllgather, groupedAllgatherSync, groupedAllreduce, groupedAllreduceSync, groupedReducescatter, groupedReducescatterSync, isDistributed, Materialised, PartialDistributedGradientTape, PartialDistributedOptimizer, PartialDistributedOptimizerOptions, PartialGradientTapeOptions, ProcessingMode, reducescatter, reducescatterSync, restoreErrorFeedback, SavedTensor, sendToDataService, SendToDataServiceOptions, setBackend, setLearningRate, setMomentum, shard, shardTensors, ShardTensorsOptions, stepsPerEpoch, SyncBatchNormalization, SyncBatchNormalizationConfig, TensorDataset, Tensors, tensors, TensorSource, tfDataService, TfDataServiceConfig, validationSteps, ValueAndGradients, VariableGradient, VariableList
+// allgather, allgatherSync, allreduce, allreduceSync, alltoall, alltoallSync, AnyVariable, BackendName, BackendOptions, broadcast, broadcastGlobalVariables, broadcastGlobalVariablesSync, broadcastOptimizerState, broadcastOptimizerStateSync, broadcastSync, broadcastVariables, broadcastVariablesSync, CollectiveInput, CollectiveResult, CollectiveResults, DataServicePart, DispatcherAddress, distribute, Distributed, DistributedGradientTape, DistributedOptimizer, DistributedOptimizerOptions, DistributeOptions, elastic.ElasticSampler, elastic.resume, elastic.TensorFlowParts, elastic.TensorFlowState, ErrorFeedbackState, gatherErrorFeedback, getLearningRate, getMomentum, GradientOptions, GradientTapeOptions, groupedAllgather, groupedAllgatherSync, groupedAllreduce, groupedAllreduceSync, groupedReducescatter, groupedReducescatterSync, isDistributed, Materialised, PartialDistributedGradientTape, PartialDistributedOptimizer, PartialDistributedOptimizerOptions, PartialGradientTapeOptions, pinGpu, ProcessingMode, reducescatter, reducescatterSync, restoreErrorFeedback, SavedTensor, sendToDataService, SendToDataServiceOptions, setBackend, setLearningRate, setMomentum, shard, shardTensors, ShardTensorsOptions, stepsPerEpoch, SyncBatchNormalization, SyncBatchNormalizationConfig, TensorDataset, Tensors, tensors, TensorSource, tfDataService, TfDataServiceConfig, validationSteps, ValueAndGradients, VariableGradient, VariableList
 
 // ── horovod/keras: those of horovod ──
 

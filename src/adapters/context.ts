@@ -80,6 +80,12 @@ export function size(): number {
   return defaultWorld().size;
 }
 
+/** This rank's place among the ranks of its host. */
+export function localPlace(): { localRank: number; localSize: number } {
+  const { localRank, localSize } = defaultWorld();
+  return { localRank, localSize };
+}
+
 /** Whether this process has a context. In an elastic job it has one only inside of elastic.run(). */
 export function hasContext(): boolean {
   return openContext() !== undefined;

@@ -5,6 +5,7 @@ import { listLocalAddresses } from '../net/addresses.ts';
 import type { Identity } from '../net/handshake.ts';
 import type { PlanHost } from '../rendezvous/driver/plan.ts';
 import type { ForwardingRules } from '../settings/environment.ts';
+import { planGpus } from '../settings/gpus.ts';
 import { settingError } from '../settings/setting.ts';
 import { slurmAllocation } from '../settings/slurm-allocation.ts';
 import type { LaunchOptions, Settings } from '../settings/table.ts';
@@ -17,7 +18,6 @@ import type { OutputLine } from './output/line-reader.ts';
 import type { RankOutputOptions } from './output/rank-output.ts';
 import type { HostRanks } from './ranks/host-ranks.ts';
 import { CorePinning } from './spawn/pin-cores.ts';
-import { planGpus } from './spawn/pin-gpus.ts';
 import { parseRemoteShell, type SshOptions } from './ssh/ssh-command.ts';
 import type { StartClock } from './start-clock.ts';
 

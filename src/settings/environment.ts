@@ -28,6 +28,11 @@ export function quietTensorFlow(env: NodeJS.ProcessEnv = process.env): void {
   env['TF_CPP_MIN_LOG_LEVEL'] ??= '1';
 }
 
+/** Lets this process see only these GPUs. Must be called before CUDA starts. */
+export function showGpus(gpus: string, env: NodeJS.ProcessEnv = process.env): void {
+  env['CUDA_VISIBLE_DEVICES'] = gpus;
+}
+
 /**
  * Limits the network interfaces that MPI uses. Must be called before MPI is initialized, because it reads these variables
  * then. Variables that the user or mpirun has set stay.

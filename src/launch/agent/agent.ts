@@ -13,6 +13,7 @@ import { loopbackId, machineId } from '../../net/machine.ts';
 import { SilenceDetector } from '../../net/silence.ts';
 import { driverSettings } from '../../settings/command-line.ts';
 import { processEnvironment } from '../../settings/environment.ts';
+import { planGpus } from '../../settings/gpus.ts';
 import { JobSecret } from '../../settings/job-secret.ts';
 import { packageVersion } from '../../settings/package.ts';
 import { settingsTable } from '../../settings/table.ts';
@@ -26,7 +27,6 @@ import type { ProcessWatchOptions } from '../ranks/process-watch.ts';
 import { crowdedHint } from '../spawn/allowed-cores.ts';
 import { Guardian } from '../spawn/guardian.ts';
 import { CorePinning } from '../spawn/pin-cores.ts';
-import { planGpus } from '../spawn/pin-gpus.ts';
 import { receivedEnvironment } from './forwarded-environment.ts';
 import { OutputPump } from './output-pump.ts';
 import {

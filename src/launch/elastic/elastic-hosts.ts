@@ -4,6 +4,7 @@ import type { JobView } from '../../observe/status/job-view.ts';
 import type { RecordOrder, RecordProgress } from '../../observe/timeline/record-order.ts';
 import type { DriverEvent } from '../../rendezvous/driver/driver-state.ts';
 import type { JobNews } from '../../rendezvous/driver/job-news.ts';
+import { planGpus } from '../../settings/gpus.ts';
 import type { Slot } from '../hosts/plan-slots.ts';
 import { within } from '../job-parts/within.ts';
 import { type HostsRequest, openHost } from '../open-hosts.ts';
@@ -12,7 +13,6 @@ import { lostRank } from '../ranks/lost-rank.ts';
 import { progressOfHosts, viewOfHosts } from '../ranks/views.ts';
 import { crowdedHint } from '../spawn/allowed-cores.ts';
 import { CorePinning } from '../spawn/pin-cores.ts';
-import { planGpus } from '../spawn/pin-gpus.ts';
 
 /** How long hosts that are being opened are waited for at the end of the job. */
 const openingMs = 1000;

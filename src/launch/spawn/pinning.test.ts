@@ -6,9 +6,9 @@ import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { fixturePath } from '../../../test/support/repository.ts';
 import { HorovodError } from '../../errors.ts';
+import { planGpus } from '../../settings/gpus.ts';
 import { spawnRanks } from '../../testing/spawn-ranks.ts';
 import { CorePinning, parseCoreList, planCores } from './pin-cores.ts';
-import { planGpus } from './pin-gpus.ts';
 
 const fixture = fixturePath('launch/cores.ts');
 const horovodrun = fileURLToPath(new URL('../main.js', import.meta.url));

@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { describe, test } from 'node:test';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { after, describe, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import * as tf from '@tensorflow/tfjs';
 import { HorovodError } from '../../../errors.ts';
 import { limitTensorFlowThreads } from '../../../settings/environment.ts';
@@ -48,6 +53,8 @@ describe('setBackend', () => {
     await assert.rejects(setBackend('wasm', { threads: 0 }), isInvalid);
     await assert.rejects(setBackend('wasm', { threads: 1.5 }), isInvalid);
     await assert.rejects(setBackend('wasm', { thread: 1 } as never), /no option thread/);
+    await assert.rejects(setBackend('auto', { gpu: 'yes' } as never), isInvalid);
+    await assert.rejects(setBackend('wasm', { gpu: true }), /backend wasm does not use a GPU/);
   });
 });
 
@@ -95,8 +102,99 @@ describe('a process on wasm', () => {
   });
 });
 
-function run(script: string): { status: number | null; stdout: string; stderr: string } {
+describe('packages of the tensorflow backend', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'hvd-backends-'));
+  after(() => rmSync(folder, { recursive: true }));
+  const stub = (name: string, text: string) => {
+    const place = join(folder, name.slice(1).replaceAll('/', '-'), name);
+    mkdirSync(place, { recursive: true });
+    writeFileSync(join(place, 'index.js'), text);
+    return join(folder, name.slice(1).replaceAll('/', '-'));
+  };
+  const tfjs = JSON.stringify(createRequire(import.meta.url).resolve('@tensorflow/tfjs'));
+  /** Computes with the cpu backend, and says that it was loaded. */
+  const working = (name: string) =>
+    stub(
+      name,
+      `
+    const tf = require(${tfjs});
+    console.log('loaded ${name}');
+    const Cpu = tf.findBackend('cpu').constructor;
+    tf.registerBackend('tensorflow', () => new Cpu());
+    tf.copyRegisteredKernels('cpu', 'tensorflow');`,
+    );
+  const gpu = working('@tensorflow/tfjs-node-gpu');
+  const cpu = working('@tensorflow/tfjs-node');
+  // Those of this checkout come first where they are installed.
+  const skip = isInstalled('@tensorflow/tfjs-node') ? 'tfjs-node is installed here' : false;
+
+  test('the one for GPUs comes first, and the other is never loaded beside it', { skip }, () => {
+    for (const [places, options, loaded] of [
+      [[gpu, cpu], '{}', 'gpu'],
+      [[cpu], '{}', 'cpu'],
+      [[gpu, cpu], '{ gpu: false }', 'cpu'],
+      [[gpu, cpu], '{ gpu: true }', 'gpu'],
+    ] as const) {
+      for (const name of ['auto', 'tensorflow']) {
+        const { stdout, stderr, status } = run(
+          `await setBackend('cpu'); console.log(await setBackend('${name}', ${options}), tf.getBackend());`,
+          { NODE_PATH: places.join(delimiter) },
+        );
+        assert.equal(status, 0, stderr);
+        const packageName = loaded === 'gpu' ? '@tensorflow/tfjs-node-gpu' : '@tensorflow/tfjs-node';
+        assert.equal(stdout, `loaded ${packageName}\ntensorflow tensorflow\n`, `${name}, ${options}`);
+      }
+    }
+  });
+
+  test('with gpu: true a missing package is an error, for auto too', { skip }, () => {
+    for (const name of ['auto', 'tensorflow']) {
+      const { stderr, status } = run(`await setBackend('${name}', { gpu: true })`, { NODE_PATH: cpu });
+      assert.equal(status, 1);
+      assert.match(
+        stderr,
+        /ERR_HVD_UNSUPPORTED.*the package @tensorflow\/tfjs-node-gpu is not installed\. Run npm install/,
+      );
+    }
+  });
+
+  test('auto goes on without one that does not load', { skip }, () => {
+    const broken = stub('@tensorflow/tfjs-node-gpu', "throw new Error('no libtensorflow');");
+    const { stdout, status } = run("console.log(await setBackend('auto'))", { NODE_PATH: broken });
+    assert.equal(status, 0);
+    assert.equal(stdout, 'wasm\n');
+    working('@tensorflow/tfjs-node-gpu');
+  });
+
+  test('what the script has imported itself is used', { skip }, () => {
+    const { stdout, stderr, status } = run(
+      `await import(${JSON.stringify(pathToFileURL(join(cpu, '@tensorflow/tfjs-node/index.js')).href)});
+      console.log(await setBackend('tensorflow'));`,
+      { NODE_PATH: gpu },
+    );
+    assert.equal(status, 0, stderr);
+    assert.equal(stdout, 'loaded @tensorflow/tfjs-node\ntensorflow\n');
+  });
+});
+
+function isInstalled(name: string): boolean {
+  try {
+    return import.meta.resolve(name) !== '';
+  } catch {
+    return false;
+  }
+}
+
+function run(
+  script: string,
+  env: NodeJS.ProcessEnv = {},
+): { status: number | null; stdout: string; stderr: string } {
   const text = `import { setBackend } from '${here}'; import * as tf from '@tensorflow/tfjs'; ${script}`;
-  const options = { encoding: 'utf8', timeout: 30_000, cwd: new URL('.', import.meta.url) } as const;
+  const options = {
+    encoding: 'utf8',
+    timeout: 30_000,
+    cwd: new URL('.', import.meta.url),
+    env: { ...process.env, ...env },
+  } as const;
   return spawnSync(process.execPath, ['--input-type=module', '--eval', text], options);
 }
