@@ -72,8 +72,10 @@ for (const [name, pairs] of Object.entries(figures)) {
   console.log(`| ${cells.join(' | ')} |`);
 }
 
-function libraryOf(root, entry = 'index') {
-  return path.join(root, `dist/${entry}.js`);
+/** Where it is may differ between versions. */
+function libraryOf(root, entry = '.') {
+  const { exports } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
+  return path.join(root, exports[entry].default);
 }
 
 async function collectives(root, variants, sizes) {
@@ -84,7 +86,7 @@ async function collectives(root, variants, sizes) {
 }
 
 async function training(root, model, length) {
-  const options = { model, backend: 'wasm', batch: 64, ...length, library: libraryOf(root, 'tensorflow') };
+  const options = { model, backend: 'wasm', batch: 64, ...length, library: libraryOf(root, './tensorflow') };
   const flags = Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)]);
   const lines = await job(root, 'training.mjs', [...flags, '--horovod']);
   const { rate } = lines.find((line) => typeof line.rate === 'number');
