@@ -15,12 +15,12 @@ await runBench({
   options: benchOptions({
     name: 'training',
     about: `Measures training of this checkout's build: one process without Horovod, two ranks, two processes apart, one process with two
-threads; on wasm (Horovod's kernels and stock), cpu, tfjs-node (npm run setup:tfjs-node) and PyTorch if they are installed. Interleaved.`,
+threads; on wasm (Horovod's kernels of the addon, as WebAssembly, and stock), cpu, tfjs-node (npm run setup:tfjs-node) and PyTorch if they are installed. Interleaved.`,
     rounds: 5,
     quick: { rounds: 1, about: 'short windows' },
     lists: {
       models: { values: ['mlp', 'cnn'] },
-      backends: { values: ['wasm', 'wasm-stock', 'cpu', 'tensorflow', 'torch'] },
+      backends: { values: ['wasm', 'wasm-module', 'wasm-stock', 'cpu', 'tensorflow', 'torch'] },
       optimizer: { values: ['sgd', 'adam'], isSingle: true },
     },
     canInstall: true,
@@ -39,15 +39,18 @@ async function measure({ say, signal, ...setup }) {
   const jobs = planTraining(setup);
   const samples = [];
   const timelines = {};
+  const steadiness = {};
   const measured = await interleave(jobs, setup.options.rounds, { say, signal }, (job, result, round) => {
     if (result.rate !== undefined) samples.push({ name: job.name, round, rate: result.rate });
     if (result.timeline) timelines[job.name] = result.timeline;
+    if (result.steadiness) steadiness[job.name] = result.steadiness;
   });
   return {
     peers: describePeers({ 'tfjs-node': setup.tfjsNode, torch: setup.torch }),
     series: gather(samples),
     batches: Object.fromEntries(jobs.map(({ name, batch }) => [name, batch])),
     timelines,
+    steadiness,
     ...measured,
   };
 }

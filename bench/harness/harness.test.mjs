@@ -242,7 +242,7 @@ test('training: two ranks count twice, processes apart are added up, and a missi
 test('training: what is not installed is not run, and the tables say which targets were not measured', () => {
   const options = {
     models: ['mlp', 'cnn'],
-    backends: ['wasm', 'wasm-stock', 'tensorflow', 'torch'],
+    backends: ['wasm', 'wasm-module', 'wasm-stock', 'tensorflow', 'torch'],
     optimizer: 'sgd',
   };
   const absent = { ready: false };
@@ -251,8 +251,10 @@ test('training: what is not installed is not run, and the tables say which targe
     jobs.map(({ name }) => name),
     [
       ...['alone', 'ranks', 'apart', 'threads'].map((way) => `mlp wasm ${way}`),
+      'mlp wasm-module alone',
       'mlp wasm-stock alone',
       ...['alone', 'ranks', 'apart', 'threads'].map((way) => `cnn wasm ${way}`),
+      'cnn wasm-module alone',
     ],
   );
   const series = gather(jobs.map(({ name }) => ({ name, round: 0, rate: 64 })));
@@ -261,11 +263,13 @@ test('training: what is not installed is not run, and the tables say which targe
     'mlp wasm ranks': { forwardMs: 1, backwardMs: 2, exposedCommunicationMs: 1, updateMs: 0 },
   };
   const targets = TRAINING_TARGETS.map((target) => judgeTraining(target, series));
-  const text = buildTrainingTables({ options, series, batches, timelines, targets })
+  const steadiness = { 'mlp wasm alone': { p50: 1, p90: 2, p99: 3.5, scavengesPer1000: 250 } };
+  const text = buildTrainingTables({ options, series, batches, timelines, steadiness, targets })
     .map(renderTable)
     .join('\n');
   assert.match(text, /2 ranks\*\* \| +64 \| +64 … 64 \| +2000\.0 \| +0\.500/);
   assert.match(text, /25\.0 %/);
+  assert.match(text, /1 process, no Horovod \| +1\.00 \| +2\.00 \| +3\.50 \| +250/);
   assert.match(text, /tfjs-node: scaling efficiency +\| +≥ 0\.93 \| +not measured/);
 });
 

@@ -10,11 +10,13 @@ import { cleanEnvironment } from './jobs.mjs';
  * for thousands of steps, on threads that one process has a core for and two ranks have not.
  */
 const LENGTHS = {
-  'mlp wasm': { warmup: 2500, steps: 100, windows: 5 },
+  'mlp wasm': { warmup: 3500, steps: 200, windows: 5 },
+  'mlp wasm-module': { warmup: 1200, steps: 60, windows: 5 },
   'mlp wasm-stock': { warmup: 3, steps: 8, windows: 3 },
   'mlp cpu': { warmup: 1, steps: 2, windows: 3 },
   'mlp tensorflow': { warmup: 3500, steps: 150, windows: 5 },
-  'cnn wasm': { warmup: 40, steps: 6, windows: 5 },
+  'cnn wasm': { warmup: 60, steps: 12, windows: 5 },
+  'cnn wasm-module': { warmup: 40, steps: 6, windows: 5 },
   // Two minutes for a batch of 64; images per second hardly depend on the batch here.
   'cnn cpu': { warmup: 0, steps: 1, windows: 1, batch: 2 },
   'cnn tensorflow': { warmup: 100, steps: 12, windows: 5 },
@@ -46,6 +48,8 @@ function waysOf(model, backend, { options, tfjsNode, torch }) {
       return tfjsNode.ready ? ['alone', 'ranks', 'apart', 'threads'] : [];
     case 'torch':
       return torch.ready ? ['alone', 'ddp', ...(torch.hasHorovod ? ['horovod'] : [])] : [];
+    case 'wasm-module':
+      return ['alone'];
     case 'wasm-stock':
       return model === 'mlp' ? ['alone'] : []; // it has no gradient of a convolution
     case 'cpu':
@@ -93,9 +97,11 @@ function trainingJob(setup, model, backend, way) {
 
 function ourCommands({ root, benchFolder }, backend, way, flags) {
   const env = cleanEnvironment({ TF_CPP_MIN_LOG_LEVEL: '2', TF_NUM_INTEROP_THREADS: '1' });
+  const isModule = backend === 'wasm-module';
+  if (isModule) env['HOROVOD_NATIVE_KERNELS'] = '0';
   const script = path.join(benchFolder, 'ranks', 'training.mjs');
   const library = path.join(root, 'dist/tensorflow.js');
-  const args = [script, ...flags, '--backend', backend, '--library', library];
+  const args = [script, ...flags, '--backend', isModule ? 'wasm' : backend, '--library', library];
   const command = process.execPath;
   switch (way) {
     case 'alone':
@@ -133,5 +139,6 @@ export function readResults(results, way) {
     (rates.length === expected ? undefined : `${rates.length} of ${expected} figures were printed`);
   const sum = rates.reduce((total, rate) => total + rate, 0);
   const rate = failure === undefined ? (sum * WAYS[way]) / expected : undefined;
-  return { rate, timeline: lines.find((line) => line.timeline)?.timeline, failure };
+  const steadiness = lines.find((line) => line.steadiness)?.steadiness;
+  return { rate, timeline: lines.find((line) => line.timeline)?.timeline, steadiness, failure };
 }

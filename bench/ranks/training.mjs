@@ -1,8 +1,9 @@
 // One process of `npm run bench:training`: trains a model on one synthetic batch, again and again, and prints
 // `{"rate": images per second}` as a JSON line: the median of several windows of steps. With `--horovod` it is a rank under
 // horovodrun and its optimizer is distributed; without, it never initialises Horovod and its optimizer is the plain one.
-// `--timeline` adds, from a window of its own, where the time of a step goes.
+// `{"steadiness": …}` says how long steps take (p50, p90, p99) and how often V8 collects its young objects. `--timeline` adds, from a window of its own, where the time of a step goes.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { constants, PerformanceObserver } from 'node:perf_hooks';
 import { parseArgs } from 'node:util';
 import * as tf from '@tensorflow/tfjs';
 
@@ -43,15 +44,30 @@ const labels = tf.oneHot(tf.range(0, batch, 1, 'int32').mod(10).toInt(), 10).toF
 await train(warmup);
 if (flags.at !== undefined) while (Date.now() < Number(flags.at)) await train(1);
 const rates = [];
+const stepMs = [];
+let scavenges = 0;
+const collections = new PerformanceObserver((list) => {
+  for (const { detail } of list.getEntries())
+    if (detail.kind === constants.NODE_PERFORMANCE_GC_MINOR) scavenges++;
+});
+collections.observe({ entryTypes: ['gc'] });
 for (let window = 0; window < windows; window++) {
   const start = performance.now();
-  await train(steps);
+  await train(steps, stepMs);
   rates.push((steps * batch * 1000) / (performance.now() - start));
 }
+await new Promise((resolve) => setImmediate(resolve)); // the observer hears of the last collections
+collections.disconnect();
 if (flags.at !== undefined) await train(steps);
 const rank = flags.horovod ? hvd.rank() : 0;
 if (rank === 0)
   console.log(JSON.stringify({ rate: median(rates), steps: steps * windows, backend: tf.getBackend() }));
+if (rank === 0) {
+  const sorted = stepMs.sort((a, b) => a - b);
+  const [p50, p90, p99] = [0.5, 0.9, 0.99].map((share) => sorted[Math.floor(share * (sorted.length - 1))]);
+  const scavengesPer1000 = (1000 * scavenges) / sorted.length;
+  console.log(JSON.stringify({ steadiness: { p50, p90, p99, scavengesPer1000 } }));
+}
 if (flags.timeline) {
   const timeline = await measureTimeline();
   if (rank === 0) console.log(JSON.stringify({ timeline }));
@@ -59,8 +75,12 @@ if (flags.timeline) {
 if (flags.horovod) await hvd.shutdown();
 process.exit(); // threads of the wasm backend would keep the process
 
-async function train(count) {
-  for (let step = 0; step < count; step++) await model.trainOnBatch(inputs, labels);
+async function train(count, times) {
+  for (let step = 0; step < count; step++) {
+    const start = performance.now();
+    await model.trainOnBatch(inputs, labels);
+    times?.push(performance.now() - start);
+  }
 }
 
 async function measureTimeline() {

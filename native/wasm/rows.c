@@ -1,4 +1,4 @@
-// Kernels over matrices [rows, columns], row by row: biases, activations, sums.
+// Kernels over matrices [rows, columns], row by row: biases, activations and their gradients, sums.
 
 #include "vector.h"
 
@@ -20,6 +20,25 @@ void finishRows(float *restrict x, const float *restrict row, size rows, size co
     else if (activation == leakyRelu)
       for (size c = 0; c < columns; c++) x[c] = x[c] < 0 ? slope * x[c] : x[c];
   }
+}
+
+/** out = x + row, for each row of x. */
+EXPORT(addRow)
+void addRow(float *restrict out, const float *restrict x, const float *restrict row, size rows, size columns) {
+  for (size r = 0; r < rows; r++, x += columns, out += columns)
+    for (size c = 0; c < columns; c++) out[c] = x[c] + row[c];
+}
+
+/** NaN stays NaN. */
+EXPORT(reluOf)
+void reluOf(float *restrict out, const float *restrict x, size count) {
+  for (size i = 0; i < count; i++) out[i] = x[i] < 0 ? 0 : x[i];
+}
+
+/** dx = dy · step(x), as TensorFlow.js computes it: a NaN of x or an infinity of dy gives NaN. */
+EXPORT(reluGradient)
+void reluGradient(float *restrict dx, const float *restrict dy, const float *restrict x, size count) {
+  for (size i = 0; i < count; i++) dx[i] = dy[i] * (x[i] > 0 ? 1 : x[i] <= 0 ? 0 : x[i]);
 }
 
 /** out[columns] = the sum of the rows of x. Each 64 rows are summed before they are added to the total, which rounds less. */

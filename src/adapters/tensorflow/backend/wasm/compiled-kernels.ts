@@ -28,6 +28,9 @@ export interface CompiledKernels {
   readonly maxPoolGradient: (...values: number[]) => void;
   readonly averagePool: (...values: number[]) => void;
   readonly averagePoolGradient: (...values: number[]) => void;
+  readonly addRow: (...values: number[]) => void;
+  readonly reluOf: (...values: number[]) => void;
+  readonly reluGradient: (...values: number[]) => void;
   readonly sumRows: (...values: number[]) => void;
   readonly sgdUpdate: (...values: number[]) => void;
   readonly momentumUpdate: (...values: number[]) => void;

@@ -7,6 +7,7 @@ import { conv2dBackpropFilter } from './conv2d-backprop-filter.ts';
 import { conv2dBackpropInput } from './conv2d-backprop-input.ts';
 import { cpuFallbacks } from './cpu-fallback.ts';
 import { depthwiseBackpropFilter, depthwiseBackpropInput, depthwiseConv2d } from './depthwise-conv2d.ts';
+import { elementwise, installReluGradient } from './elementwise.ts';
 import { fusedMatMul } from './fused-mat-mul.ts';
 import { cast, identity } from './identity-and-cast.ts';
 import type { Kernel, Replacement } from './kernel.ts';
@@ -30,6 +31,7 @@ const replacements: readonly Replacement[] = [
   fusedConv2d,
   conv2dBackpropFilter,
   conv2dBackpropInput,
+  ...elementwise,
   ...pools,
   maxPoolGrad,
   maxPool3D,
@@ -54,6 +56,7 @@ export function installTrainingKernels(): void {
   if (engine[installed]) return;
   for (const replacement of replacements) install(replacement);
   for (const replacement of cpuFallbacks(wrongUpstream)) install(replacement);
+  installReluGradient();
   installUpdates();
   engine[installed] = true;
 }

@@ -43,6 +43,8 @@ function compareAll(kind: Kind, make: Values, { seed, extents }: { seed: number;
       { transposeA: false, transposeB: false, activation, leakyreluAlpha: 0.2 },
     );
   const image = [batch, height, width, channels];
+  same('Add', { a: make(seed, image), b: bias });
+  same('Relu', { x: make(seed, image) });
   same('Sum', { x: make(seed, image) }, { axis: [0, 1, 2], keepDims: false });
   const conv = { strides: [1, 2], pad: 'same', dataFormat: 'NHWC', dilations: 1 };
   const [filterShape, depthwiseShape] = [
@@ -98,6 +100,25 @@ for (const kind of kinds().filter((each) => each !== 'plain')) {
     });
   });
 }
+
+test('the gradient of Relu, and the gradient of that, are those of the cpu backend', async () => {
+  const outcomes = [];
+  for (const backend of ['cpu', 'wasm']) {
+    await tf.setBackend(backend);
+    if (backend === 'wasm') useKernelSet(theBackend(), best);
+    outcomes.push(
+      tf.tidy(() => {
+        const [x, dy] = [strange(1, [3, 37]), strange(5, [3, 37])].map(({ values, shape }) =>
+          tf.tensor(values, [...shape]),
+        ) as [tf.Tensor, tf.Tensor];
+        const first = tf.grad(tf.relu);
+        const second = tf.grad((one) => first(x, one));
+        return [first(x, dy), second(dy)].map((tensor) => Array.from(tensor.dataSync()));
+      }),
+    );
+  }
+  assert.deepEqual(outcomes[1], outcomes[0]);
+});
 
 describe('empty tensors', () => {
   for (const kind of kinds().filter((each) => each !== 'plain'))
