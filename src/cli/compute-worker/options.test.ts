@@ -19,6 +19,7 @@ describe('the options of horovod compute-worker', () => {
       memoryBytes: 512 * 2 ** 20,
       modules: process.cwd(),
       joins: false,
+      isElastic: false,
     });
   });
 
@@ -36,6 +37,7 @@ describe('the options of horovod compute-worker', () => {
       memoryBytes: 64 * 2 ** 20,
       modules: tmpdir(),
       joins: false,
+      isElastic: false,
     });
     assert.deepEqual(parse(`/tmp/compute.json ${words}`), before);
     assert.equal(parse('compute.json --join')?.joins, true);
@@ -91,6 +93,12 @@ describe('the options of horovod compute-worker', () => {
       assert.throws(() => parse(words), { code: 'ERR_HVD_SETTING', message });
     });
   }
+
+  test('say that the process is part of an elastic job, unless it has a rank of its own', () => {
+    const environment = { HOROVOD_ELASTIC_WORKER: '3', HOROVOD_RANK: '1', HOROVOD_SIZE: '2' };
+    assert.equal(parse('f', environment)?.isElastic, true);
+    assert.equal(parse('f --rank 0 --size 1', environment)?.isElastic, false);
+  });
 
   test('need a rank where ranks are numbered only when they meet', () => {
     const environment = { HOROVOD_RENDEZVOUS: '127.0.0.1:4000', HOROVOD_SIZE: '2' };
