@@ -1,4 +1,4 @@
-// What the tests in test/integrations need beside npm's packages: Hadoop, TensorBoard, schemas of Kubernetes, and the kernels of notebooks. Each is fetched by
+// What the tests in test/integrations need beside npm's packages: Hadoop, Spark, TensorBoard, schemas of Kubernetes, and the kernels of notebooks. Each is fetched by
 // name into .cache, once, and handed to the tests in a variable; a variable that is set already is left as it is. Tests whose part is
 // missing are skipped.
 
@@ -6,10 +6,11 @@ import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:f
 import { dirname, join } from 'node:path';
 import { ensureHadoop } from './hadoop.mjs';
 import { ensurePip, installOnCi } from './system-packages.mjs';
-import { capture, inRepository } from './tools.mjs';
+import { capture, findCommand, inRepository } from './tools.mjs';
 
 /** nbclient runs notebooks without a browser; kubernetes-validate has the schemas of Kubernetes. */
 const pythonPackages = ['tensorboard==2.21.0', 'nbclient==0.11.0', 'kubernetes-validate==1.37.0'];
+const sparkPackage = 'pyspark==3.5.9';
 const denoVersion = '2.9.6';
 const tslabVersion = '1.0.22';
 const timeoutMs = 600_000;
@@ -18,7 +19,7 @@ const timeoutMs = 600_000;
 export async function ensureIntegrationTools() {
   const env = {};
   const missing = [];
-  for (const part of await Promise.all([hadoop(), python(), deno(), tslab()])) {
+  for (const part of await Promise.all([hadoop(), spark(), python(), deno(), tslab()])) {
     Object.assign(env, part.env);
     if (part.reason !== undefined) missing.push(part.reason);
   }
@@ -37,24 +38,38 @@ async function python() {
   return once(
     'python',
     pythonPackages.join(' '),
-    async (folder) => {
-      const { python: system, reason } = await ensurePip();
-      if (reason !== undefined) return reason;
-      let made = await capture(system, ['-m', 'venv', folder], { timeoutMs });
-      if (made.code !== 0) {
-        await installOnCi(['python3-venv']);
-        made = await capture(system, ['-m', 'venv', folder], { timeoutMs });
-      }
-      if (made.code !== 0) return `no virtual environment of Python: ${lastLine(made.text)}`;
-      const install = ['-m', 'pip', 'install', '-q', '--disable-pip-version-check', ...pythonPackages];
-      const { code, text } = await capture(join(folder, 'bin/python'), install, { timeoutMs });
-      return code === 0 ? undefined : `pip could not install TensorBoard: ${lastLine(text)}`;
-    },
+    virtualEnvironment('TensorBoard', pythonPackages),
     (folder) => ({
       HVD_TEST_TENSORBOARD: join(folder, 'bin/tensorboard'),
       HVD_TEST_PYTHON: join(folder, 'bin/python'),
     }),
   );
+}
+
+/** `install` of once(): a virtual environment with these packages. */
+const virtualEnvironment = (what, packages) => async (folder) => {
+  const { python: system, reason } = await ensurePip();
+  if (reason !== undefined) return reason;
+  let made = await capture(system, ['-m', 'venv', folder], { timeoutMs });
+  if (made.code !== 0) {
+    await installOnCi(['python3-venv']);
+    made = await capture(system, ['-m', 'venv', folder], { timeoutMs });
+  }
+  if (made.code !== 0) return `no virtual environment of Python: ${lastLine(made.text)}`;
+  const install = ['-m', 'pip', 'install', '-q', '--disable-pip-version-check', ...packages];
+  const { code, text } = await capture(join(folder, 'bin/python'), install, { timeoutMs });
+  return code === 0 ? undefined : `pip could not install ${what}: ${lastLine(text)}`;
+};
+
+/** It needs Java as Hadoop does. */
+async function spark() {
+  if (process.env['HVD_TEST_SPARK'] !== undefined) return { env: {} };
+  if (findCommand('java') === undefined) await installOnCi(['openjdk-17-jre-headless']);
+  if (findCommand('java') === undefined)
+    return { reason: 'no Java for Spark (Debian, Ubuntu: apt-get install openjdk-17-jre-headless)' };
+  return once('spark', sparkPackage, virtualEnvironment('Spark', [sparkPackage]), (folder) => ({
+    HVD_TEST_SPARK: join(folder, 'bin/spark-submit'),
+  }));
 }
 
 async function deno() {
