@@ -57,8 +57,6 @@ export class SparkHarness {
     const properties = {
       'spark.ui.enabled': 'false',
       'spark.local.dir': this.#work,
-      // A driver that is killed leaves its folder behind.
-      'spark.driver.extraJavaOptions': `-Djava.io.tmpdir=${this.#work}`,
       // Of elastic jobs; the context is made by the first job, which is none.
       'spark.task.maxFailures': '100',
       ...conf,
@@ -71,7 +69,6 @@ export class SparkHarness {
       env: {
         ...sparkEnvironment(found.python),
         SPARK_WORKER_DIR: this.#work,
-        TMPDIR: this.#work,
         PYSPARK_SUBMIT_ARGS: `--master ${master} ${arguments_.join(' ')} pyspark-shell`,
       },
       stdio: ['pipe', 'pipe', 'pipe'],
