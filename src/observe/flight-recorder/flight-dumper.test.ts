@@ -25,7 +25,7 @@ import {
   flightDirectory,
   openFlightDirectory,
 } from './flight-directory.ts';
-import { type FlightDump, isDumpName } from './flight-dump.ts';
+import { type FlightDump, isDumpName, writeDump } from './flight-dump.ts';
 import { FlightDumper } from './flight-dumper.ts';
 
 let temporary = '';
@@ -143,6 +143,23 @@ describe('a dump', () => {
     assert.deepEqual(readdirSync(jobDirectory().path).sort(), ['asked-abc', 'rank-3.json']);
     assert.deepEqual(dumpsIn(jobDirectory(), Date.now() - 60_000), ['rank-3.json']);
     assert.match(lines.join('\n'), /^error: .*horovod flight-report .*abc/);
+  });
+
+  test('is begun under a name that nobody can guess, and leaves nothing there if it cannot be finished', () => {
+    // A folder is in the way: the error says what was to be renamed.
+    mkdirSync(join(temporary, 'rank-3.json', 'full'), { recursive: true });
+    const dump = { rank: 3, records: [] } as unknown as FlightDump;
+    const names = [1, 2].map(() => {
+      try {
+        writeDump(temporary, dump);
+      } catch (error) {
+        return String((error as NodeJS.ErrnoException).path);
+      }
+      return 'it was written';
+    });
+    for (const name of names) assert.match(name, /\/rank-3\.json\.[0-9a-f]{16}\.tmp$/);
+    assert.notEqual(names[0], names[1]);
+    assert.deepEqual(readdirSync(temporary), ['rank-3.json']);
   });
 
   test('after the failure is aftermath, and not written', () => {
