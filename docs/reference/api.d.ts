@@ -4665,7 +4665,7 @@ export declare function run<A extends readonly unknown[], R>(fn: (...args: A) =>
 export declare function run<R = unknown>(module: string | URL, options?: SparkRunOptions): Promise<R[]>;
 
 export interface SparkRunOptions<A extends readonly unknown[] = readonly unknown[]> extends SparkOptions, Omit<RunOptions<A>, 'np' | 'minNp' | 'maxNp' | 'discover' | 'hosts' | 'hostfile' | 'sshPort' | 'sshIdentityFile' | 'startTimeoutMs'> {
-    /** Number of ranks, one in each task. Default: as many as Spark has slots. */
+    /** Number of ranks, one in each task. Default: as many as Spark has slots at its start. */
     numProc?: number | undefined;
     /** Makes the job elastic: Spark starts lost tasks again elsewhere. The function has to train inside elastic.run(). */
     minNumProc?: number | undefined;

@@ -138,18 +138,18 @@ def serve(link):
     job = None
     try:
         conf = context.getConf()
+        slots = context.defaultParallelism
         link.tell(
             {
                 "event": "context",
-                "slots": context.defaultParallelism,
+                "slots": slots,
                 "master": context.master,
                 "applicationId": context.applicationId,
                 "webUrl": context.uiWebUrl,
                 "isDynamic": conf.get("spark.dynamicAllocation.enabled", "false") == "true",
             }
         )
-        job = SparkJob(context, order, order["count"] or context.defaultParallelism)
-        slots = None
+        job = SparkJob(context, order, order["count"] or slots)
         while not job.is_over():
             job.thread.join(LOOK_SECONDS)
             found = context.defaultParallelism

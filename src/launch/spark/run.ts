@@ -32,7 +32,7 @@ export interface SparkRunOptions<A extends readonly unknown[] = readonly unknown
       | 'sshIdentityFile'
       | 'startTimeoutMs'
     > {
-  /** Number of ranks, one in each task. Default: as many as Spark has slots. */
+  /** Number of ranks, one in each task. Default: as many as Spark has slots at its start. */
   numProc?: number | undefined;
   /** Makes the job elastic: Spark starts lost tasks again elsewhere. The function has to train inside elastic.run(). */
   minNumProc?: number | undefined;
