@@ -21,7 +21,11 @@ describe('ranks in containers', { skip }, () => {
   });
   after(() => box.close());
 
-  async function run(container: readonly string[]): Promise<{ local: number[]; cross: number[] }[]> {
+  /** `says`: what the first rank warns of. */
+  async function run(
+    container: readonly string[],
+    says?: RegExp,
+  ): Promise<{ local: number[]; cross: number[] }[]> {
     const { exitCode, stdout, stderr } = await box.exec('host1', [...mpirun, ...container, ...rank]);
     assert.equal(exitCode, 0, stdout + stderr);
     const said = stdout.split('\n').flatMap((line) => /\{.*\}/.exec(line)?.[0] ?? []);
@@ -30,6 +34,8 @@ describe('ranks in containers', { skip }, () => {
       ranks.map(({ sum, transport }) => [sum, transport]),
       Array(4).fill([10, 'tcp']),
     );
+    if (says === undefined) assert.doesNotMatch(stderr, /are on one machine/);
+    else assert.match(stderr, says);
     await box.assertNothingLeft();
     return ranks.map(({ local, cross }) => ({ local, cross }));
   }
@@ -43,13 +49,21 @@ describe('ranks in containers', { skip }, () => {
     ]);
   });
 
-  for (const [what, flags] of [
-    ['number their processes apart', ['--unshare-pid', '--proc', '/proc']],
-    ['have users of their own', ['--unshare-user', '--uid', '0', '--gid', '0']],
+  for (const [what, flags, says] of [
+    [
+      'number their processes apart',
+      ['--unshare-pid', '--proc', '/proc'],
+      /ranks 0, 1 are on one machine.*process numbers of their own/,
+    ],
+    [
+      'have users of their own',
+      ['--unshare-user', '--uid', '0', '--gid', '0'],
+      /ranks 0, 1 are on one machine.*users of their own/,
+    ],
   ] as const) {
-    test(`that ${what} are hosts of their own`, async () => {
+    test(`that ${what} are hosts of their own, and say so`, async () => {
       assert.deepEqual(
-        await run(['bwrap', '--dev-bind', '/', '/', ...flags, '--die-with-parent']),
+        await run(['bwrap', '--dev-bind', '/', '/', ...flags, '--die-with-parent'], says),
         [0, 1, 2, 3].map((number) => ({ local: [0, 1], cross: [number, 4] })),
       );
     });

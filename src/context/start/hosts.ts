@@ -13,6 +13,14 @@ export interface Whereabouts {
   readonly machine: string;
   /** Equal on ranks that reach each other at 127.0.0.1, and on no others. */
   readonly loopback: string;
+  /** What may keep ranks of one machine from sharing memory. */
+  readonly apart: {
+    /** Empty where the system has none. */
+    readonly boot: string;
+    readonly pid: string;
+    readonly users: string;
+    readonly user: number | string;
+  };
 }
 
 /**
@@ -23,8 +31,9 @@ export function whereabouts(givenName: string | undefined): Whereabouts {
   const name = givenName ?? hostname();
   // Not userInfo(): in a container the user may have a number and no name.
   const user = process.geteuid?.() ?? '';
-  const facts = [name, hostname(), user, bootId(), namespaceOf('pid'), namespaceOf('user')];
-  return { hostname: name, machine: facts.join(' '), loopback: loopbackId() };
+  const apart = { boot: bootId(), pid: namespaceOf('pid'), users: namespaceOf('user'), user };
+  const facts = [name, hostname(), user, apart.boot, apart.pid, apart.users];
+  return { hostname: name, machine: facts.join(' '), loopback: loopbackId(), apart };
 }
 
 /** The ranks of a job (or of a part of it) on their hosts. Places are those in the list of members. */

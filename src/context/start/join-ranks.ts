@@ -18,6 +18,7 @@ import { loadNative } from '../../transport/native/load.ts';
 import { transportText } from '../../transport/transport.ts';
 import type { Autotune } from '../autotune.ts';
 import type { ContextParts } from '../context-parts.ts';
+import { describeApart } from './apart.ts';
 import { checkVersions, ownBuild } from './check-versions.ts';
 import { decideTransport, type Introduction, type TransportDecision } from './choose-transport.ts';
 import { announcer, type CommonParts, checkRanks, flightPlace } from './common-parts.ts';
@@ -141,7 +142,9 @@ class Start {
   chooseTransport(introductions: readonly Introduction[], hosts: HostMap): TransportDecision {
     const decision = decideTransport(introductions, this.#members, hosts.hosts);
     const { transport, warning } = decision;
-    if (this.#place === 0 && warning !== undefined) this.#log.write('warning', warning);
+    const apart = describeApart(introductions, this.#members);
+    if (this.#place === 0)
+      for (const text of [warning, apart]) if (text !== undefined) this.#log.write('warning', text);
     this.#debug(
       `${this.#members.length} ranks on ${hosts.hosts} hosts, transport ${transport}`,
       'rendezvous',
