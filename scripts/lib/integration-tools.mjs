@@ -1,5 +1,5 @@
-// What the tests in test/integrations need beside npm's packages: Hadoop, Spark, TensorBoard, schemas of Kubernetes, and the kernels of notebooks. Each is fetched by
-// name into .cache, once, and handed to the tests in a variable; a variable that is set already is left as it is. Tests whose part is
+// What the tests in test/integrations need beside npm's packages: Hadoop, Spark, Ray, TensorBoard, schemas of Kubernetes, and the kernels of
+// notebooks. Each is fetched by name into .cache, once, and handed to the tests in a variable; a variable that is set already is left as it is. Tests whose part is
 // missing are skipped.
 
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -11,6 +11,7 @@ import { capture, findCommand, inRepository } from './tools.mjs';
 /** nbclient runs notebooks without a browser; kubernetes-validate has the schemas of Kubernetes. */
 const pythonPackages = ['tensorboard==2.21.0', 'nbclient==0.11.0', 'kubernetes-validate==1.37.0'];
 const sparkPackage = 'pyspark==3.5.9';
+const rayPackage = 'ray==2.60.0';
 const denoVersion = '2.9.6';
 const tslabVersion = '1.0.22';
 const timeoutMs = 600_000;
@@ -19,7 +20,7 @@ const timeoutMs = 600_000;
 export async function ensureIntegrationTools() {
   const env = {};
   const missing = [];
-  for (const part of await Promise.all([hadoop(), spark(), python(), deno(), tslab()])) {
+  for (const part of await Promise.all([hadoop(), spark(), ray(), python(), deno(), tslab()])) {
     Object.assign(env, part.env);
     if (part.reason !== undefined) missing.push(part.reason);
   }
@@ -69,6 +70,13 @@ async function spark() {
     return { reason: 'no Java for Spark (Debian, Ubuntu: apt-get install openjdk-17-jre-headless)' };
   return once('spark', sparkPackage, virtualEnvironment('Spark', [sparkPackage]), (folder) => ({
     HVD_TEST_SPARK: join(folder, 'bin/spark-submit'),
+  }));
+}
+
+async function ray() {
+  if (process.env['HVD_TEST_RAY'] !== undefined) return { env: {} };
+  return once('ray', rayPackage, virtualEnvironment('Ray', [rayPackage]), (folder) => ({
+    HVD_TEST_RAY: join(folder, 'bin/python'),
   }));
 }
 
