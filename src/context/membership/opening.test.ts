@@ -8,6 +8,7 @@ import { gloo, makeHierarchicalWorld, native } from '../../../test/support/hiera
 import { makePortableWorld, makeShmWorld } from '../../../test/support/local-worlds.ts';
 import { makeClusterWorld } from '../../../test/support/portable-cluster-world.ts';
 import { type MakeWorld, turn, until } from '../../../test/support/transport-world.ts';
+import { createMemoryFile } from '../../control/memory-file.ts';
 import { HorovodError } from '../../errors.ts';
 import * as hvd from '../../operations/collectives.ts';
 import { ProcessSet } from '../../operations/process-set.ts';
@@ -80,6 +81,14 @@ const failures: Record<string, (failing: number) => OpenHook> = {
       (await spec.exchange(text)).map((each) => each.replaceAll(/(\/proc\/\d+\/fd\/)\d+/g, '$1999999'));
     return open(rank === failing ? { ...spec, exchange } : spec);
   },
+  // Of the right size it would be a way into the memory of somebody else.
+  'when it is told of a file of another process': (failing) => (rank, spec, open) =>
+    open(rank === failing ? { ...spec, exchange: naming(spec, `/proc/${process.ppid}/fd/0`) } : spec),
+  'when it is told of a file of another size': (failing) => async (rank, spec, open) => {
+    if (rank !== failing) return open(spec);
+    const file = createMemoryFile(4096, { directory: undefined, label: 'too small' });
+    return open({ ...spec, exchange: naming(spec, file.path) }).finally(() => file.close());
+  },
   'when all members should meet for the first time': (failing) => (rank, spec, open) => {
     if (rank !== failing) return open(spec);
     const end = new AbortController();
@@ -94,6 +103,17 @@ const failures: Record<string, (failing: number) => OpenHook> = {
       throw new HorovodError('ERR_HVD_NATIVE', 'no more threads');
     });
   },
+};
+
+/** What others say of their files is changed to `path`. */
+function naming(spec: Parameters<OpenHook>[1], path: string): typeof spec.exchange {
+  return async (text) =>
+    (await spec.exchange(text)).map((each) => each.replaceAll(/\/proc\/\d+\/fd\/\d+/g, path));
+}
+
+const reasons: Readonly<Record<string, RegExp>> = {
+  'when it is told of a file of another process': /was not opened: process \d+ is not one of this job/,
+  'when it is told of a file of another size': /was not opened: it has 4096 bytes instead of \d+/,
 };
 
 /** The failing members: rank 0 creates what rank 1 opens, and rank 3 dials. */
@@ -117,7 +137,11 @@ for (const { name, make, skip } of worlds) {
             const errors = results.map((result) => (result as PromiseRejectedResult).reason);
             for (const [rank, error] of errors.entries()) {
               const text = String(error?.message);
-              assert.match(text, /no more|cannot open|did not open/, `rank ${rank}: ${error?.stack}`);
+              assert.match(
+                text,
+                reasons[how] ?? /no more|cannot open|did not open/,
+                `rank ${rank}: ${error?.stack}`,
+              );
               if (rank !== failing) assert.equal(error.rank, failing, text);
             }
             isHurt = false;
