@@ -13,10 +13,10 @@ import { withParameters } from './parameters.ts';
 
 type Cells = readonly (string | CellSpec)[];
 
-const parse = (text: string) => parseNotebook('/work/train.ipynb', text);
+const parse = (text: string) => parseNotebook('/project/train.ipynb', text);
 const moduleOf = (cells: Cells, parameters: Record<string, string> = {}) =>
   notebookModule(withParameters(parse(notebookText(cells)), new Map(Object.entries(parameters))), (source) =>
-    compileTypeScript(source, '/work/train.ipynb'),
+    compileTypeScript(source, '/project/train.ipynb'),
   );
 /** The code without empty lines and empty statements. */
 const codeOf = (cells: Cells, parameters?: Record<string, string>) =>
