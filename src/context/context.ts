@@ -15,12 +15,15 @@ import { fromCaller, HorovodError } from '../errors.ts';
 import type { CollectiveRecord } from '../observe/flight-recorder/flight-recorder.ts';
 import type { ObservedRank } from '../observe/observed-rank.ts';
 import type { StatusWriter } from '../observe/status/status-writer.ts';
+import {
+  CompiledCalls,
+  type CompiledRunner,
+  type SlowOperation,
+} from '../operations/compiled/compiled-calls.ts';
 import { type AllreduceOptions, type CollectiveOptions, checkOptions } from '../operations/options.ts';
 import type { Members, Plan } from '../operations/plan.ts';
 import { type PreparedCollective, prepareAllreduceSync } from '../operations/prepared.ts';
 import { notRegistered, type ProcessSet } from '../operations/process-set.ts';
-import { quickAllreduce, quickAllreduceSync } from '../operations/quick-allreduce.ts';
-import { QuickCall, type QuickRunner, type SlowOperation } from '../operations/quick-call.ts';
 import type { TensorLike } from '../tensor/tensor.ts';
 import {
   type GrowingMemory,
@@ -41,7 +44,7 @@ import { asStartFailure, eitherOf } from './start/start-watch.ts';
 
 export type { ContextLimits, ContextParts, World } from './context-parts.ts';
 
-export class HorovodContext implements QuickRunner {
+export class HorovodContext implements CompiledRunner {
   readonly world: World;
   readonly transport: Transport;
   readonly log: Log;
@@ -52,8 +55,7 @@ export class HorovodContext implements QuickRunner {
   readonly gradients: GradientSettings;
   /** Training steps of this rank. */
   readonly steps: StepClock;
-  /** For quick-allreduce.ts. */
-  readonly quickCall: QuickCall = new QuickCall();
+  readonly calls: CompiledCalls = new CompiledCalls(this);
   readonly #parts: ContextParts;
   readonly #sets: ProcessSetTable;
   readonly #changes: ProcessSetChanges;
@@ -134,14 +136,6 @@ export class HorovodContext implements QuickRunner {
 
   alloc(bytes: number): ArrayBufferLike {
     return this.transport.alloc(bytes);
-  }
-
-  quickAllreduce<T extends TensorLike>(x: T, options: AllreduceOptions): Promise<T> | undefined {
-    return quickAllreduce(this, x, options);
-  }
-
-  quickAllreduceSync<T extends TensorLike>(x: T, options: AllreduceOptions): T | undefined {
-    return quickAllreduceSync(this, x, options);
   }
 
   get transportName(): TransportName {

@@ -12,7 +12,7 @@
 
 import { HorovodError } from '../errors.ts';
 import { BatchTrace } from '../transport/trace.ts';
-import type { Batch, Outcome, QuickAllreduce, TransportGroup } from '../transport/transport.ts';
+import type { Batch, Outcome, QuickPath, TransportGroup } from '../transport/transport.ts';
 import type { PendingList } from './agreement/pending-list.ts';
 import type { Uneven } from './agreement/resolve.ts';
 import type { ChannelHost } from './channel-host.ts';
@@ -134,7 +134,7 @@ export class Channel {
   }
 
   /** Before a quick operation. */
-  beginQuick(operation: ObservedOperation, quick: QuickAllreduce): void {
+  beginQuick(operation: ObservedOperation, quick: QuickPath): void {
     operation.isTraced = false;
     this.#operations++;
     this.#observers.beforeQuick(operation);
@@ -142,27 +142,27 @@ export class Channel {
   }
 
   /** It was done at once. */
-  endQuick(operation: ObservedOperation, quick: QuickAllreduce): void {
+  endQuick(operation: ObservedOperation, quick: QuickPath): void {
     operation.finishedAtMs = quick.lastFinishedAtMs();
     if (operation.isTraced) operation.marks = quick.lastMarks;
     this.#observers.afterQuick(operation);
   }
 
   /** The quick operation of this request has begun and goes on in the background. */
-  adoptQuick(request: Request, quick: QuickAllreduce): void {
+  adoptQuick(request: Request, quick: QuickPath): void {
     this.#admit(request);
     const end = (outcome: Outcome) => this.#endBatch([request], outcome);
     this.#flights.adopt({ batch: this.#batchOf([request]), requests: [request], end }, quick);
   }
 
   /** The quick operation of this request has met something else, or a failure: `status` says which. */
-  settleQuick(request: Request, quick: QuickAllreduce, status: number): void {
+  settleQuick(request: Request, quick: QuickPath, status: number): void {
     this.#admit(request);
     this.#endQuick(request, quick, status);
   }
 
   /** The blocking form: the peers may also be late. Returns when the request is settled. */
-  settleQuickSync(request: Request, quick: QuickAllreduce, status: number): void {
+  settleQuickSync(request: Request, quick: QuickPath, status: number): void {
     this.#admit(request);
     this.#block(request, () => this.#endQuick(request, quick, status));
   }
@@ -226,7 +226,7 @@ export class Channel {
     }
   }
 
-  #endQuick(request: Request, quick: QuickAllreduce, status: number): void {
+  #endQuick(request: Request, quick: QuickPath, status: number): void {
     const batch = this.#batchOf([request]);
     // Its native call returned after the first `stallAfterMs`: it has waited that long already.
     let isCounted = false;

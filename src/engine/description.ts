@@ -98,15 +98,25 @@ export function hasFreeFirstDimension(kind: RequestKind): boolean {
 const kindCodes = new Map<string, number>(requestKinds.map((kind, i) => [kind, i + 1]));
 
 /**
- * Equal on two ranks exactly if they ask for the same thing (but for a chance of 2^-64). What changes from call to
- * call comes last: the quick path remembers the rest.
+ * Equal on two ranks exactly if they ask for the same thing (but for a chance of 2^-64). The key comes last: compiled
+ * operations remember the rest.
  */
 export function fingerprintOf(
   description: Description,
   opCode: number,
   dtypeCodes: readonly number[],
 ): Fingerprint {
-  const { key, kind, shapes, isGrouped, prescale, postscale, root, detail } = description;
+  const fingerprint = fingerprintBeforeKey(description, opCode, dtypeCodes);
+  mixKey(fingerprint, description.key);
+  return fingerprint;
+}
+
+/** What all calls have in common that differ in their keys alone. */
+export function fingerprintBeforeKey(
+  { kind, shapes, isGrouped, prescale, postscale, root, detail }: Omit<Description, 'key'>,
+  opCode: number,
+  dtypeCodes: readonly number[],
+): Fingerprint {
   const fingerprint = new Fingerprint();
   fingerprint.number(kindCodes.get(kind) as number).number(opCode);
   fingerprint
@@ -119,37 +129,14 @@ export function fingerprintOf(
     fingerprint.number(dtypeCodes[i] as number).number(shape.length);
     for (let d = firstFixed; d < shape.length; d++) fingerprint.number(shape[d] as number);
   });
-  mixKey(fingerprint, key);
   return fingerprint;
 }
 
-/** The part of fingerprintOf() that is the same for all unnamed allreduces of one tensor without scales. */
-export function quickFingerprintStart(opCode: number, dtypeCode: number, dimensions: number): Fingerprint {
-  return new Fingerprint()
-    .number(kindCodes.get('allreduce') as number)
-    .number(opCode)
-    .number(1)
-    .number(1)
-    .number(-1)
-    .number(0)
-    .text('')
-    .number(dtypeCode)
-    .number(dimensions);
-}
-
-/** The rest of it; no shape: [length]. */
-export function finishQuickFingerprint(
-  fingerprint: Fingerprint,
-  start: Fingerprint,
-  shape: readonly number[] | undefined,
-  length: number,
-  unnamedCount: number,
-): void {
+/** Makes `fingerprint` that of the unnamed request with this number. `start` is from fingerprintBeforeKey(). */
+export function finishUnnamedFingerprint(fingerprint: Fingerprint, start: Fingerprint, count: number): void {
   fingerprint.low = start.low;
   fingerprint.high = start.high;
-  if (shape === undefined) fingerprint.number(length);
-  else for (let d = 0; d < shape.length; d++) fingerprint.number(shape[d] as number);
-  fingerprint.number(0).number(unnamedCount);
+  fingerprint.number(0).number(count);
 }
 
 function mixKey(fingerprint: Fingerprint, key: string): void {

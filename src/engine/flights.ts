@@ -2,7 +2,7 @@
 // them, waits for them, takes back those that have not begun, and sorts out the errors of the transport.
 
 import { HorovodError } from '../errors.ts';
-import type { Batch, Outcome, QuickAllreduce, TransportGroup } from '../transport/transport.ts';
+import type { Batch, Outcome, QuickPath, TransportGroup } from '../transport/transport.ts';
 import type { Request } from './request.ts';
 
 export interface Flight {
@@ -35,7 +35,7 @@ export class Flights {
   }
 
   /** Takes over a quick operation that has begun by itself and goes on in the background. */
-  adopt(flight: Flight, quick: QuickAllreduce): void {
+  adopt(flight: Flight, quick: QuickPath): void {
     this.#flights.push(flight);
     quick.adopt(flight.batch, (outcome) => this.#land(flight, outcome));
   }

@@ -8,8 +8,14 @@ import { allreduceCollective } from './collectives/allreduce.ts';
 import { alltoallCollective } from './collectives/alltoall.ts';
 import { barrierCollective, joinCollective } from './collectives/barrier.ts';
 import { broadcastCollective } from './collectives/broadcast.ts';
-import { allgatherObjectCollective, broadcastObjectCollective } from './collectives/objects.ts';
+import {
+  allgatherObjectCall,
+  allgatherObjectCollective,
+  broadcastObjectCall,
+  broadcastObjectCollective,
+} from './collectives/objects.ts';
 import { reducescatterCollective } from './collectives/reducescatter.ts';
+import { ways } from './compiled/compiled-calls.ts';
 import type {
   AllreduceOptions,
   AlltoallOptions,
@@ -20,100 +26,232 @@ import type {
 } from './options.ts';
 import type { OperationRunner } from './runner.ts';
 
-type OfTensor<O> = <T extends TensorLike>(runner: OperationRunner, x: T, options?: O) => Promise<T>;
-type OfTensorSync<O> = <T extends TensorLike>(runner: OperationRunner, x: T, options?: O) => T;
 type OfList<O> = <T extends readonly TensorLike[]>(runner: OperationRunner, xs: T, options?: O) => Promise<T>;
 type OfListSync<O> = <T extends readonly TensorLike[]>(runner: OperationRunner, xs: T, options?: O) => T;
 type Plain<R> = (runner: OperationRunner, options?: CollectiveOptions) => R;
 
-/** Tries the quick way first, which allocates nothing. */
+// Each form tries the short way first (compiled/compiled-calls.ts). They are functions of their own, because V8 compiles a
+// function that several share for none of them.
+
+const none: Readonly<Record<string, never>> = {};
+
 export function allreduce<T extends TensorLike>(
   runner: OperationRunner,
   x: T,
-  options: AllreduceOptions = {},
+  options: AllreduceOptions = none,
 ): Promise<T> {
   return (
-    (isObject(options) ? runner.quickAllreduce(x, options) : undefined) ?? fullAllreduce(runner, x, options)
+    runner.calls.tensorSoon(ways.allreduce, allreduceCollective.one, x, undefined, options) ??
+    allreduceInFull(runner, x, options)
   );
 }
 
-/** Tries the quick way first, which allocates nothing. */
 export function allreduceSync<T extends TensorLike>(
   runner: OperationRunner,
   x: T,
-  options: AllreduceOptions = {},
+  options: AllreduceOptions = none,
 ): T {
-  const quick = isObject(options) ? runner.quickAllreduceSync(x, options) : undefined;
-  return quick ?? fullAllreduceSync(runner, x, options);
+  return (
+    runner.calls.tensorSync(ways.allreduce, allreduceCollective.one, x, undefined, options) ??
+    allreduceInFullSync(runner, x, options)
+  );
 }
 
-const fullAllreduce: OfTensor<AllreduceOptions> = promiseForm(allreduceCollective.one);
-const fullAllreduceSync: OfTensorSync<AllreduceOptions> = syncForm(allreduceCollective.one);
+const allreduceInFull = promiseForm(allreduceCollective.one);
+const allreduceInFullSync = syncForm(allreduceCollective.one);
 
-export const groupedAllreduce: OfList<AllreduceOptions> = promiseForm(allreduceCollective.group);
-export const groupedAllreduceSync: OfListSync<AllreduceOptions> = syncForm(allreduceCollective.group);
+export function groupedAllreduce<T extends readonly TensorLike[]>(
+  runner: OperationRunner,
+  xs: T,
+  options: AllreduceOptions = none,
+): Promise<T> {
+  return (
+    runner.calls.groupSoon(allreduceCollective.group, xs, options) ??
+    groupedAllreduceInFull(runner, xs, options)
+  );
+}
 
-export const allgather: OfTensor<CollectiveOptions> = promiseForm(allgatherCollective.one);
-export const allgatherSync: OfTensorSync<CollectiveOptions> = syncForm(allgatherCollective.one);
+export function groupedAllreduceSync<T extends readonly TensorLike[]>(
+  runner: OperationRunner,
+  xs: T,
+  options: AllreduceOptions = none,
+): T {
+  return (
+    runner.calls.groupSync(allreduceCollective.group, xs, options) ??
+    groupedAllreduceInFullSync(runner, xs, options)
+  );
+}
+
+const groupedAllreduceInFull = promiseForm(allreduceCollective.group);
+const groupedAllreduceInFullSync = syncForm(allreduceCollective.group);
+
+export function allgather<T extends TensorLike>(
+  runner: OperationRunner,
+  x: T,
+  options: CollectiveOptions = none,
+): Promise<T> {
+  return (
+    runner.calls.tensorSoon(ways.allgather, allgatherCollective.one, x, undefined, options) ??
+    allgatherInFull(runner, x, options)
+  );
+}
+
+export function allgatherSync<T extends TensorLike>(
+  runner: OperationRunner,
+  x: T,
+  options: CollectiveOptions = none,
+): T {
+  return (
+    runner.calls.tensorSync(ways.allgather, allgatherCollective.one, x, undefined, options) ??
+    allgatherInFullSync(runner, x, options)
+  );
+}
+
+const allgatherInFull = promiseForm(allgatherCollective.one);
+const allgatherInFullSync = syncForm(allgatherCollective.one);
+
 export const groupedAllgather: OfList<CollectiveOptions> = promiseForm(allgatherCollective.group);
 export const groupedAllgatherSync: OfListSync<CollectiveOptions> = syncForm(allgatherCollective.group);
 
-export const reducescatter: OfTensor<ReduceOptions> = promiseForm(reducescatterCollective.one);
-export const reducescatterSync: OfTensorSync<ReduceOptions> = syncForm(reducescatterCollective.one);
+export function reducescatter<T extends TensorLike>(
+  runner: OperationRunner,
+  x: T,
+  options: ReduceOptions = none,
+): Promise<T> {
+  return (
+    runner.calls.tensorSoon(ways.reducescatter, reducescatterCollective.one, x, undefined, options) ??
+    reducescatterInFull(runner, x, options)
+  );
+}
+
+export function reducescatterSync<T extends TensorLike>(
+  runner: OperationRunner,
+  x: T,
+  options: ReduceOptions = none,
+): T {
+  return (
+    runner.calls.tensorSync(ways.reducescatter, reducescatterCollective.one, x, undefined, options) ??
+    reducescatterInFullSync(runner, x, options)
+  );
+}
+
+const reducescatterInFull = promiseForm(reducescatterCollective.one);
+const reducescatterInFullSync = syncForm(reducescatterCollective.one);
+
 export const groupedReducescatter: OfList<ReduceOptions> = promiseForm(reducescatterCollective.group);
 export const groupedReducescatterSync: OfListSync<ReduceOptions> = syncForm(reducescatterCollective.group);
 
-export const broadcast: <T extends TensorLike>(
+export function broadcast<T extends TensorLike>(
   runner: OperationRunner,
   x: T,
   rootRank: number,
-  options?: BroadcastOptions,
-) => Promise<T> = promiseForm(broadcastCollective);
-export const broadcastSync: <T extends TensorLike>(
+  options: BroadcastOptions = none,
+): Promise<T> {
+  return (
+    runner.calls.tensorSoon(ways.broadcast, broadcastCollective, x, rootRank, options) ??
+    broadcastInFull(runner, x, rootRank, options)
+  );
+}
+
+export function broadcastSync<T extends TensorLike>(
   runner: OperationRunner,
   x: T,
   rootRank: number,
-  options?: BroadcastOptions,
-) => T = syncForm(broadcastCollective);
+  options: BroadcastOptions = none,
+): T {
+  return (
+    runner.calls.tensorSync(ways.broadcast, broadcastCollective, x, rootRank, options) ??
+    broadcastInFullSync(runner, x, rootRank, options)
+  );
+}
 
-export const alltoall: <T extends TensorLike>(
+const broadcastInFull = promiseForm(broadcastCollective);
+const broadcastInFullSync = syncForm(broadcastCollective);
+
+export function alltoall<T extends TensorLike>(
   runner: OperationRunner,
   x: T,
-  options?: AlltoallOptions,
-) => Promise<AlltoallResult<T>> = promiseForm(alltoallCollective);
-export const alltoallSync: <T extends TensorLike>(
+  options: AlltoallOptions = none,
+): Promise<AlltoallResult<T>> {
+  return (
+    runner.calls.tensorSoon<T, AlltoallResult<T>>(ways.alltoall, alltoallCollective, x, undefined, options) ??
+    alltoallInFull(runner, x, options)
+  );
+}
+
+export function alltoallSync<T extends TensorLike>(
   runner: OperationRunner,
   x: T,
-  options?: AlltoallOptions,
-) => AlltoallResult<T> = syncForm(alltoallCollective);
+  options: AlltoallOptions = none,
+): AlltoallResult<T> {
+  return (
+    runner.calls.tensorSync<T, AlltoallResult<T>>(ways.alltoall, alltoallCollective, x, undefined, options) ??
+    alltoallInFullSync(runner, x, options)
+  );
+}
 
-export const barrier: Plain<Promise<void>> = promiseForm(barrierCollective);
-export const barrierSync: Plain<void> = syncForm(barrierCollective);
+const alltoallInFull = promiseForm(alltoallCollective);
+const alltoallInFullSync = syncForm(alltoallCollective);
+
+export function barrier(runner: OperationRunner, options: CollectiveOptions = none): Promise<void> {
+  return runner.calls.barrierSoon(barrierCollective, options) ?? barrierInFull(runner, options);
+}
+
+export function barrierSync(runner: OperationRunner, options: CollectiveOptions = none): void {
+  if (runner.calls.barrierSync(barrierCollective, options) === undefined) barrierInFullSync(runner, options);
+}
+
+const barrierInFull = promiseForm(barrierCollective);
+const barrierInFullSync = syncForm(barrierCollective);
 
 export const join: Plain<Promise<number>> = promiseForm(joinCollective);
 export const joinSync: Plain<number> = syncForm(joinCollective);
 
-export const broadcastObject: <T>(
+export function broadcastObject<T>(
   runner: OperationRunner,
   value: T,
-  rootRank?: number,
-  options?: CollectiveOptions,
-) => Promise<T> = promiseForm(broadcastObjectCollective);
-export const broadcastObjectSync: <T>(
-  runner: OperationRunner,
-  value: T,
-  rootRank?: number,
-  options?: CollectiveOptions,
-) => T = syncForm(broadcastObjectCollective);
-
-export const allgatherObject: <T>(
-  runner: OperationRunner,
-  value: T,
-  options?: CollectiveOptions,
-) => Promise<T[]> = promiseForm(allgatherObjectCollective);
-export const allgatherObjectSync: <T>(runner: OperationRunner, value: T, options?: CollectiveOptions) => T[] =
-  syncForm(allgatherObjectCollective);
-
-function isObject(options: unknown): boolean {
-  return typeof options === 'object' && options !== null;
+  rootRank = 0,
+  options: CollectiveOptions = none,
+): Promise<T> {
+  const { calls } = runner;
+  return (
+    calls.bytesSoon(broadcastObjectCall(runner, value, rootRank, options)) ??
+    broadcastObjectInFull(runner, value, rootRank, options)
+  );
 }
+
+export function broadcastObjectSync<T>(
+  runner: OperationRunner,
+  value: T,
+  rootRank = 0,
+  options: CollectiveOptions = none,
+): T {
+  const done = runner.calls.bytesSync(broadcastObjectCall(runner, value, rootRank, options));
+  return done === undefined ? broadcastObjectInFullSync(runner, value, rootRank, options) : done.result;
+}
+
+const broadcastObjectInFull = promiseForm(broadcastObjectCollective);
+const broadcastObjectInFullSync = syncForm(broadcastObjectCollective);
+
+export function allgatherObject<T>(
+  runner: OperationRunner,
+  value: T,
+  options: CollectiveOptions = none,
+): Promise<T[]> {
+  return (
+    runner.calls.bytesSoon(allgatherObjectCall(value, options)) ??
+    allgatherObjectInFull(runner, value, options)
+  );
+}
+
+export function allgatherObjectSync<T>(
+  runner: OperationRunner,
+  value: T,
+  options: CollectiveOptions = none,
+): T[] {
+  const done = runner.calls.bytesSync(allgatherObjectCall(value, options));
+  return done === undefined ? allgatherObjectInFullSync(runner, value, options) : done.result;
+}
+
+const allgatherObjectInFull = promiseForm(allgatherObjectCollective);
+const allgatherObjectInFullSync = syncForm(allgatherObjectCollective);

@@ -8,11 +8,10 @@ import { operandOf, type TensorLike } from '../tensor/tensor.ts';
 import type { Round } from '../transport/transport.ts';
 import { planAllreduce } from './collectives/allreduce.ts';
 import { withOwnMemory } from './collectives/allreduce-compressed.ts';
+import { type CompiledRunner, finishSlowly } from './compiled/compiled-calls.ts';
 import { runPlan, runPlanSync, startPlan } from './composite.ts';
 import { type AllreduceOptions, type CollectiveOptions, labelOf } from './options.ts';
 import { describePlan, fingerprintOfPlan, type Plan } from './plan.ts';
-import { finishSlowly } from './quick-allreduce.ts';
-import type { QuickRunner } from './quick-call.ts';
 
 export interface PreparedCollective<T> {
   /** Reduces the buffers as they are now, in place, and resolves to them. */
@@ -34,7 +33,7 @@ export interface StartedCollective<T> {
 
 /** Collective: every rank prepares the same shapes, in the same order or under the same name. */
 export async function prepareAllreduce<T extends TensorLike | readonly TensorLike[]>(
-  context: QuickRunner,
+  context: CompiledRunner,
   xs: T,
   options: AllreduceOptions = {},
 ): Promise<PreparedCollective<T>> {
@@ -49,7 +48,7 @@ export async function prepareAllreduce<T extends TensorLike | readonly TensorLik
 
 /** The blocking form of prepareAllreduce(). */
 export function prepareAllreduceSync<T extends TensorLike | readonly TensorLike[]>(
-  context: QuickRunner,
+  context: CompiledRunner,
   xs: T,
   options: AllreduceOptions = {},
 ): PreparedCollective<T> {
@@ -70,7 +69,7 @@ interface Preparation<T> {
 }
 
 function planPrepared<T extends TensorLike | readonly TensorLike[]>(
-  context: QuickRunner,
+  context: CompiledRunner,
   xs: T,
   options: AllreduceOptions,
 ): Preparation<T> {
@@ -100,14 +99,19 @@ function planPrepared<T extends TensorLike | readonly TensorLike[]>(
 }
 
 /** A rank that has joined has not counted this one. */
-function uncounted(context: QuickRunner, options: AllreduceOptions, what: string, error: unknown): unknown {
+function uncounted(
+  context: CompiledRunner,
+  options: AllreduceOptions,
+  what: string,
+  error: unknown,
+): unknown {
   const isJoined = HorovodError.is(error) && error.code === 'ERR_HVD_JOIN_UNSUPPORTED';
   if (isJoined && options.name === undefined) context.returnPrepared(options.processSet, what);
   return error;
 }
 
 function preparedOf<T extends TensorLike | readonly TensorLike[]>(
-  context: QuickRunner,
+  context: CompiledRunner,
   xs: T,
   list: readonly TensorLike[],
   options: AllreduceOptions,
@@ -167,7 +171,7 @@ function preparedOf<T extends TensorLike | readonly TensorLike[]>(
 
 /** A function that runs the plan and says true, or false if it must go the common way now. */
 function prepareQuickRun(
-  context: QuickRunner,
+  context: CompiledRunner,
   plan: Plan<unknown>,
   options: AllreduceOptions,
   key: string,

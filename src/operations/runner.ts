@@ -2,8 +2,7 @@
 
 import type { Log } from '../console/log.ts';
 import type { HorovodError } from '../errors.ts';
-import type { TensorLike } from '../tensor/tensor.ts';
-import type { AllreduceOptions } from './options.ts';
+import type { CompiledCalls } from './compiled/compiled-calls.ts';
 import type { Members, Submission } from './plan.ts';
 import type { ProcessSet } from './process-set.ts';
 
@@ -18,9 +17,8 @@ export interface OperationRunner {
   runSync<R>(...call: Submission<R>): R;
   /** Submits at once; the function returned blocks until the result is there. It must be called, once. */
   start<R>(...call: Submission<R>): () => R;
-  /** The short way for the most frequent calls (quick-allreduce.ts). Undefined: not such a call. */
-  quickAllreduce<T extends TensorLike>(x: T, options: AllreduceOptions): Promise<T> | undefined;
-  quickAllreduceSync<T extends TensorLike>(x: T, options: AllreduceOptions): T | undefined;
+  /** The short way of calls that were agreed before. */
+  readonly calls: CompiledCalls;
   /** Ends the job, on every rank. */
   fail(error: HorovodError): void;
 }

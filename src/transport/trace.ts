@@ -21,7 +21,7 @@ export const stage = {
 } as const;
 
 /** Limits the trace of an operation in very many pieces. */
-export const maxMarkWords: number = 192;
+const maxMarkWords: number = 192;
 
 export class BatchTrace {
   /** stage, microseconds of the host's monotonic clock, stage, microseconds … */

@@ -121,34 +121,70 @@ export interface Batch {
 
 export type Outcome = 'done' | 'mismatch';
 
+/** An operation as numbers, without its arrays: what a transport needs of it besides them. Made once, by QuickPath.compile(). */
+export interface QuickOperation {
+  /** Kind, dtype, operator and wire. */
+  readonly code: number;
+  readonly root: number;
+  readonly prescale: number;
+  readonly postscale: number;
+  readonly counts: readonly number[];
+  /** Of arrays; of a group there are lists of them. */
+  readonly isList: boolean;
+}
+
+/** Where the result of a quick operation goes: into the input, into the output, or into `QuickPath.small`. */
+export const quickPlaces: { readonly input: 0; readonly output: 1; readonly small: 2 } = {
+  input: 0,
+  output: 1,
+  small: 2,
+};
+export type QuickPlace = 0 | 1 | 2;
+
+/** The array of a quick operation, or those of a group; undefined: it has none. */
+export type QuickArrays = TypedArray | readonly TypedArray[] | undefined;
+
+/** Of an allgather or alltoall whose result has another size than the output: its memory, and the bytes of each member. */
+export type QuickResult = [memory: ArrayBuffer, receivedBytes: number[]];
+
 /**
- * A shorter path for the most frequent operation, where a transport has one. Calls return a status: 0 is done; pass
- * anything else to settleSync(), which keeps waiting, returns an outcome or throws, as runSync() would.
+ * A shorter path for an operation by itself, where a transport has one. Calls return a status: 0 is done; or the result, if
+ * it is larger or smaller than the output. Pass anything else to settleSync(), which keeps waiting, returns an outcome or
+ * throws, as runSync() would; the result is then in the output, never in `small`.
  */
-export interface QuickAllreduce {
-  /** One blocking allreduce of one array, with the default deadline; in place if `output` is undefined. */
-  allreduceNow(
-    input: TypedArray,
-    output: TypedArray | undefined,
-    dtypeAndOp: number,
+export interface QuickPath {
+  compile(operation: TransportOperation): QuickOperation;
+  /** A blocking call, with the default deadline. */
+  runNow(
+    operation: QuickOperation,
+    input: QuickArrays,
+    output: QuickArrays,
+    place: QuickPlace,
     fingerprintLow: number,
     fingerprintHigh: number,
-    postscale: number,
-  ): number;
+  ): number | QuickResult;
   /**
-   * Its promise form. Returns a status, or undefined if the operation continues in the background; then the caller
-   * must immediately call adopt(batch, complete), which is submit() for an operation that has already begun.
+   * Its promise form. Returns undefined if the operation continues in the background; then the caller must immediately
+   * call adopt(batch, complete), which is submit() for an operation that has already begun.
    */
-  allreduceSoon(
-    input: TypedArray,
-    output: TypedArray | undefined,
-    dtypeAndOp: number,
+  runSoon(
+    operation: QuickOperation,
+    input: QuickArrays,
+    output: QuickArrays,
+    place: QuickPlace,
     fingerprintLow: number,
     fingerprintHigh: number,
-    postscale: number,
-  ): number | undefined;
+  ): number | QuickResult | undefined;
   adopt(batch: Batch, complete: (outcome: Outcome | HorovodError) => void): void;
-  /** allreduceNow() for a round that runs repeatedly; the caller keeps its arrays alive and attached. */
+  /**
+   * Memory for results of up to smallBytes. V8 moves the memory of a new small array when native code asks where it is, which
+   * takes longer than the operation.
+   */
+  readonly small: ArrayBufferLike;
+  readonly smallAt: number;
+  /** After an allgather or alltoall that fitted: the bytes from each member, in its first elements. */
+  readonly received: Float64Array;
+  /** runNow() for a round that runs repeatedly; the caller keeps its arrays alive and attached. */
   prepareRun(round: Round, batch: Batch): () => number;
   settleSync(status: number, batch: Batch): Outcome;
   /** Whether the next quick operations record their stages. */
@@ -159,10 +195,13 @@ export interface QuickAllreduce {
   lastFinishedAtMs(): number;
 }
 
+/** The largest result that fits into QuickPath.small. */
+export const smallBytes = 64;
+
 export interface TransportGroup {
   readonly index: number;
   readonly size: number;
-  readonly quick?: QuickAllreduce;
+  readonly quick?: QuickPath;
   /**
    * Queues the batch. If it can run at once, the outcome is returned; otherwise `complete` is called once, on the main
    * thread, after submit() has returned. Batches run in order of submission.

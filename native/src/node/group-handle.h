@@ -28,7 +28,8 @@ struct GroupHandle {
   int64_t hands_off_ns = 0;  // see Group::withdraw()
   double* mailbox = nullptr;
   Patience defaults{};
-  Operation fast;     // reused by allreduceNow
+  Operation fast;     // reused by quick calls
+  Typed quick_output{nullptr, 0};  // where an allgather or alltoall among them goes if it is that long
   Operation current;  // of run()
   Patience current_patience{};
   napi_value current_result = nullptr;  // while run() is on the stack

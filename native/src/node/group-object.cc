@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "mailbox.h"
+#include "quick-operation.h"
 #include "read-operation.h"
 #include "results.h"
 
@@ -21,21 +21,21 @@ constexpr int queued = -1;
 // The answer of a group that has been closed.
 napi_value stopped(napi_env env) { return from_int(env, static_cast<int>(Status::stopped)); }
 
-// allreduceNow(input, output) → status; the rest is in the mailbox
-napi_value allreduce_now(napi_env env, napi_callback_info info) {
+// runNow(input, output) → status, or a result that does not fit into the output; the rest is in the mailbox
+napi_value run_now(napi_env env, napi_callback_info info) {
   const Arguments<2> arguments(env, info);
   auto* handle = arguments.data_as<GroupHandle>();
-  Operation& operation = read_quick(env, handle, arguments.values);
+  Operation& operation = read_quick(env, handle, arguments[0], arguments[1]);
   begin_trace(handle);
   Status status = handle->group->run(operation, handle->defaults);
   end_trace(handle);
   stamp(handle);
-  if (status != Status::done) {
-    keep_current(env, handle, status, array_of(env, {arguments[0], arguments[1]}));
-    handle->current = operation;  // for resume()
-    handle->current_patience = handle->defaults;
-    handle->current_result = nullptr;
-  }
+  if (status == Status::done) return end_quick(env, handle, operation);
+  detach_quick(env, handle, arguments[1], allocate_now, operation);
+  keep_current(env, handle, status, array_of(env, {arguments[0], arguments[1]}));
+  handle->current = operation;  // for resume()
+  handle->current_patience = handle->defaults;
+  handle->current_result = nullptr;
   return from_int(env, static_cast<int>(status));
 }
 
@@ -73,7 +73,7 @@ napi_value run(napi_env env, napi_callback_info info) {
   return from_int(env, static_cast<int>(status));
 }
 
-// resume() → status, after run() or allreduceNow() returned `stalled`
+// resume() → status, after run() or runNow() returned `stalled`
 napi_value resume(napi_env env, napi_callback_info info) {
   auto* handle = Arguments<0>(env, info).data_as<GroupHandle>();
   if (!handle->group) return stopped(env);
@@ -183,12 +183,12 @@ napi_value submit(napi_env env, napi_callback_info info) {
   return enqueue(env, handle, std::move(batch), arguments[2], arguments[3]);
 }
 
-// allreduceSoon(input, output, id, tryForMicroseconds) → status, or -1 if it continues in the background
-napi_value allreduce_soon(napi_env env, napi_callback_info info) {
+// runSoon(input, output, id, tryForMicroseconds) → as runNow(), or -1 if it continues in the background
+napi_value run_soon(napi_env env, napi_callback_info info) {
   const Arguments<4> arguments(env, info);
   auto* handle = arguments.data_as<GroupHandle>();
   if (!has_worker(handle)) return from_int(env, static_cast<int>(Status::no_thread));
-  Operation& operation = read_quick(env, handle, arguments.values);
+  Operation& operation = read_quick(env, handle, arguments[0], arguments[1]);
   Patience patience = handle->defaults;
   patience.stall_ns = 0;  // the event loop reports stalls
   const double try_for_us = to_double(env, arguments[3]);
@@ -199,9 +199,11 @@ napi_value allreduce_soon(napi_env env, napi_callback_info info) {
       Status status = handle->group->resume(operation, patience);
       end_trace(handle);
       stamp(handle);
+      if (status == Status::done) return end_quick(env, handle, operation);
       return from_int(env, static_cast<int>(status));
     }
   }
+  detach_quick(env, handle, arguments[1], allocate_later, operation);
   auto batch = std::make_unique<AddonBatch>();
   batch->id = to_int64(env, arguments[2]);
   batch->operations.push_back(operation);
@@ -371,8 +373,6 @@ napi_value group_object(const Options& options, std::unique_ptr<Group> group) {
                       static_cast<int64_t>(options.number("stallAfterMs") * 1e6), true};
   handle->hands_off_ns = static_cast<int64_t>(options.number("handsOffMs") * 1e6);
   handle->mailbox = reinterpret_cast<double*>(typed_array(env, options.get("mailbox")).data);
-  handle->fast.kind = Kind::allreduce;
-  handle->fast.buffers.resize(1);
   napi_value name;
   napi_create_string_utf8(env, "horovod", NAPI_AUTO_LENGTH, &name);
   napi_create_threadsafe_function(env, options.get("report"), nullptr, name, 0, 1, nullptr, nullptr, handle.get(), finished,
@@ -383,8 +383,8 @@ napi_value group_object(const Options& options, std::unique_ptr<Group> group) {
   napi_add_env_cleanup_hook(env, close_group, raw);
   napi_value object;
   napi_create_object(env, &object);
-  set_function(env, object, "allreduceNow", allreduce_now, raw);
-  set_function(env, object, "allreduceSoon", allreduce_soon, raw);
+  set_function(env, object, "runNow", run_now, raw);
+  set_function(env, object, "runSoon", run_soon, raw);
   set_function(env, object, "run", run, raw);
   set_function(env, object, "resume", resume, raw);
   set_function(env, object, "submit", submit, raw);

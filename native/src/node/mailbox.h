@@ -8,8 +8,30 @@
 
 namespace hvd::node {
 
-// The places; src/transport/native/addon-group.ts has the same.
-enum Mailbox { finished_at, dtype_and_op, fingerprint_lower, fingerprint_upper, quick_postscale, has_output, is_traced, mark_count, marks };
+// The places; src/transport/native/quick-mailbox.ts has the same. `small`: room for a small result. `quick_counts`: those of
+// the operation, or afterwards the bytes received from each member.
+enum Mailbox {
+  finished_at,
+  operation_code,
+  fingerprint_lower,
+  fingerprint_upper,
+  quick_prescale,
+  quick_postscale,
+  quick_root,
+  result_place,
+  small_result_bytes,
+  list_length,
+  count_of_counts,
+  is_traced,
+  mark_count,
+  marks,
+  small = marks + 2 * Trace::max_marks,
+  quick_counts = small + 8
+};
+
+// Where the result goes; the numbers are those of src/transport/transport.ts.
+enum class Place { input = 0, output = 1, small = 2 };
+inline Place place_of(const double* mailbox) { return static_cast<Place>(static_cast<int>(mailbox[result_place])); }
 
 // The coarse clock costs a few nanoseconds; a precise one would cost a tenth of a small operation.
 inline void stamp(GroupHandle* handle) {
@@ -36,22 +58,6 @@ inline void tell_trace(GroupHandle* handle, const Trace& trace) {
 
 inline void end_trace(GroupHandle* handle) {
   if (handle->mailbox[is_traced] != 0) tell_trace(handle, handle->trace);
-}
-
-// Fills the group's reusable operation from (input, output) and the mailbox.
-inline Operation& read_quick(napi_env env, GroupHandle* handle, const napi_value* arguments) {
-  Operation& operation = handle->fast;
-  const double* mailbox = handle->mailbox;
-  Typed in = typed_array(env, arguments[0]);
-  char* out = mailbox[has_output] != 0 ? typed_array(env, arguments[1]).data : in.data;
-  auto code = static_cast<uint32_t>(mailbox[dtype_and_op]);
-  operation.dtype = static_cast<DType>(code & 0xff);
-  operation.op = static_cast<Op>(code >> 8);
-  operation.fingerprint = static_cast<uint32_t>(static_cast<int32_t>(mailbox[fingerprint_lower])) |
-                          static_cast<uint64_t>(static_cast<int32_t>(mailbox[fingerprint_upper])) << 32;
-  operation.postscale = mailbox[quick_postscale];
-  operation.buffers[0] = {in.data, out, in.bytes};
-  return operation;
 }
 
 }  // namespace hvd::node

@@ -21,7 +21,7 @@ import { defaultContext } from './default-context.ts';
 
 /** Reduces a tensor over all ranks; Average unless `op` says otherwise. */
 export function allreduce<T extends TensorLike>(x: T, options?: AllreduceOptions): Promise<T> {
-  // Not async, which saves a promise on the quick path.
+  // Not async, which saves a promise on the short way.
   try {
     return core.allreduce(defaultContext(), x, options);
   } catch (error) {
@@ -35,22 +35,33 @@ export function allreduceSync<T extends TensorLike>(x: T, options?: AllreduceOpt
 }
 
 /** Reduces several tensors in one fused operation, all or nothing. */
-export const groupedAllreduce: <T extends readonly TensorLike[]>(
+export function groupedAllreduce<T extends readonly TensorLike[]>(
   xs: T,
   options?: AllreduceOptions,
-) => Promise<T> = promised(core.groupedAllreduce);
+): Promise<T> {
+  try {
+    return core.groupedAllreduce(defaultContext(), xs, options);
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
 /** The blocking form of groupedAllreduce(). */
-export const groupedAllreduceSync: <T extends readonly TensorLike[]>(xs: T, options?: AllreduceOptions) => T =
-  bound(core.groupedAllreduceSync);
+export function groupedAllreduceSync<T extends readonly TensorLike[]>(xs: T, options?: AllreduceOptions): T {
+  return core.groupedAllreduceSync(defaultContext(), xs, options);
+}
 
 /** Concatenates the ranks' tensors along the first dimension, which may differ. */
-export const allgather: <T extends TensorLike>(x: T, options?: CollectiveOptions) => Promise<T> = promised(
-  core.allgather,
-);
+export function allgather<T extends TensorLike>(x: T, options?: CollectiveOptions): Promise<T> {
+  try {
+    return core.allgather(defaultContext(), x, options);
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
 /** The blocking form of allgather(). */
-export const allgatherSync: <T extends TensorLike>(x: T, options?: CollectiveOptions) => T = bound(
-  core.allgatherSync,
-);
+export function allgatherSync<T extends TensorLike>(x: T, options?: CollectiveOptions): T {
+  return core.allgatherSync(defaultContext(), x, options);
+}
 
 /** allgather() of several tensors, all or nothing. */
 export const groupedAllgather: <T extends readonly TensorLike[]>(
@@ -64,30 +75,47 @@ export const groupedAllgatherSync: <T extends readonly TensorLike[]>(
 ) => T = bound(core.groupedAllgatherSync);
 
 /** The root's tensor, on every rank. `rootRank` is a global rank. */
-export const broadcast: <T extends TensorLike>(
+export function broadcast<T extends TensorLike>(
   x: T,
   rootRank: number,
   options?: BroadcastOptions,
-) => Promise<T> = promised(core.broadcast);
+): Promise<T> {
+  try {
+    return core.broadcast(defaultContext(), x, rootRank, options);
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
 /** The blocking form of broadcast(). */
-export const broadcastSync: <T extends TensorLike>(x: T, rootRank: number, options?: BroadcastOptions) => T =
-  bound(core.broadcastSync);
+export function broadcastSync<T extends TensorLike>(x: T, rootRank: number, options?: BroadcastOptions): T {
+  return core.broadcastSync(defaultContext(), x, rootRank, options);
+}
 
 /** Sends a slice of the first dimension to each rank, and receives one from each. */
-export const alltoall: <T extends TensorLike>(x: T, options?: AlltoallOptions) => Promise<AlltoallResult<T>> =
-  promised(core.alltoall);
+export function alltoall<T extends TensorLike>(x: T, options?: AlltoallOptions): Promise<AlltoallResult<T>> {
+  try {
+    return core.alltoall(defaultContext(), x, options);
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
 /** The blocking form of alltoall(). */
-export const alltoallSync: <T extends TensorLike>(x: T, options?: AlltoallOptions) => AlltoallResult<T> =
-  bound(core.alltoallSync);
+export function alltoallSync<T extends TensorLike>(x: T, options?: AlltoallOptions): AlltoallResult<T> {
+  return core.alltoallSync(defaultContext(), x, options);
+}
 
 /** Reduces over all ranks and gives each rank its part of the first dimension. */
-export const reducescatter: <T extends TensorLike>(x: T, options?: ReduceOptions) => Promise<T> = promised(
-  core.reducescatter,
-);
+export function reducescatter<T extends TensorLike>(x: T, options?: ReduceOptions): Promise<T> {
+  try {
+    return core.reducescatter(defaultContext(), x, options);
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
 /** The blocking form of reducescatter(). */
-export const reducescatterSync: <T extends TensorLike>(x: T, options?: ReduceOptions) => T = bound(
-  core.reducescatterSync,
-);
+export function reducescatterSync<T extends TensorLike>(x: T, options?: ReduceOptions): T {
+  return core.reducescatterSync(defaultContext(), x, options);
+}
 
 /** reducescatter() of several tensors, all or nothing. */
 export const groupedReducescatter: <T extends readonly TensorLike[]>(
@@ -101,9 +129,17 @@ export const groupedReducescatterSync: <T extends readonly TensorLike[]>(
 ) => T = bound(core.groupedReducescatterSync);
 
 /** Waits until every rank is here. */
-export const barrier: (options?: CollectiveOptions) => Promise<void> = promised(core.barrier);
+export function barrier(options?: CollectiveOptions): Promise<void> {
+  try {
+    return core.barrier(defaultContext(), options);
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
 /** The blocking form of barrier(). */
-export const barrierSync: (options?: CollectiveOptions) => void = bound(core.barrierSync);
+export function barrierSync(options?: CollectiveOptions): void {
+  core.barrierSync(defaultContext(), options);
+}
 
 /** This rank has no more data: until all have joined it adds zeros to the others' allreduces. The last rank to join. */
 export const join: (options?: CollectiveOptions) => Promise<number> = promised(core.join);
@@ -111,21 +147,30 @@ export const join: (options?: CollectiveOptions) => Promise<number> = promised(c
 export const joinSync: (options?: CollectiveOptions) => number = bound(core.joinSync);
 
 /** The root's value (anything structuredClone() takes), on every rank. */
-export const broadcastObject: <T>(value: T, rootRank?: number, options?: CollectiveOptions) => Promise<T> =
-  promised(core.broadcastObject);
+export function broadcastObject<T>(value: T, rootRank?: number, options?: CollectiveOptions): Promise<T> {
+  try {
+    return core.broadcastObject(defaultContext(), value, rootRank, options);
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
 /** The blocking form of broadcastObject(). */
-export const broadcastObjectSync: <T>(value: T, rootRank?: number, options?: CollectiveOptions) => T = bound(
-  core.broadcastObjectSync,
-);
+export function broadcastObjectSync<T>(value: T, rootRank?: number, options?: CollectiveOptions): T {
+  return core.broadcastObjectSync(defaultContext(), value, rootRank, options);
+}
 
 /** Every rank's value, in rank order. */
-export const allgatherObject: <T>(value: T, options?: CollectiveOptions) => Promise<T[]> = promised(
-  core.allgatherObject,
-);
+export function allgatherObject<T>(value: T, options?: CollectiveOptions): Promise<T[]> {
+  try {
+    return core.allgatherObject(defaultContext(), value, options);
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
 /** The blocking form of allgatherObject(). */
-export const allgatherObjectSync: <T>(value: T, options?: CollectiveOptions) => T[] = bound(
-  core.allgatherObjectSync,
-);
+export function allgatherObjectSync<T>(value: T, options?: CollectiveOptions): T[] {
+  return core.allgatherObjectSync(defaultContext(), value, options);
+}
 
 /**
  * Agrees once on an allreduce of these buffers; each run then reduces them in place at the lowest cost. Collective:

@@ -4,7 +4,9 @@ import { deserialize, serialize } from 'node:v8';
 import { HorovodError } from '../../errors.ts';
 import type { AllgatherOperation } from '../../transport/transport.ts';
 import type { Collective } from '../collective.ts';
+import { type BytesCall, ways } from '../compiled/compiled-calls.ts';
 import type { CollectiveOptions } from '../options.ts';
+import type { OperationRunner } from '../runner.ts';
 import { partsOf } from './allgather.ts';
 import { rootIndexOf } from './operands.ts';
 
@@ -44,6 +46,54 @@ export const allgatherObjectCollective: Collective<[value: unknown], CollectiveO
     };
   },
 };
+
+/** broadcastObject() by the short way. */
+export function broadcastObjectCall<T>(
+  { world }: OperationRunner,
+  value: T,
+  rootRank: number,
+  options: CollectiveOptions,
+): BytesCall<T> {
+  const isRoot = rootRank === world.rank;
+  return {
+    way: ways.broadcastObject,
+    collective: broadcastObjectCollective,
+    args: [value, rootRank],
+    root: rootRank,
+    options,
+    bytes: () => (isRoot ? bytesIfPossible(value) : new Uint8Array(0)),
+    result: (bytes) => (isRoot ? value : deserialize(bytes)),
+  };
+}
+
+/** allgatherObject() by the short way. */
+export function allgatherObjectCall<T>(value: T, options: CollectiveOptions): BytesCall<T[]> {
+  return {
+    way: ways.allgatherObject,
+    collective: allgatherObjectCollective,
+    args: [value],
+    root: undefined,
+    options,
+    bytes: () => bytesIfPossible(value),
+    result: (output, byteCounts) => {
+      const operation = {
+        kind: 'allgather',
+        input: output,
+        output,
+        byteCounts: Array.from(byteCounts),
+      } as const;
+      return partsOf(operation).map((part) => deserialize(part));
+    },
+  };
+}
+
+function bytesIfPossible(value: unknown): Uint8Array | undefined {
+  try {
+    return serialize(value);
+  } catch {
+    return undefined;
+  }
+}
 
 function toBytes(value: unknown, what: string): Uint8Array {
   try {

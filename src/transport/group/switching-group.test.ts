@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Batch, GroupSpec, QuickAllreduce, Round, TransportGroup } from '../transport.ts';
+import type { Batch, GroupSpec, QuickPath, Round, TransportGroup } from '../transport.ts';
 import { SwitchingGroup, waysThroughHosts } from './switching-group.ts';
 
 /** A group that only notes who was asked. */
@@ -16,7 +16,7 @@ function fakeGroup(name: string, notes: string[], hasQuick = true): TransportGro
         return 0;
       };
     },
-    allreduceNow: () => {
+    runNow: () => {
       note('quick');
       return 0;
     },
@@ -24,7 +24,7 @@ function fakeGroup(name: string, notes: string[], hasQuick = true): TransportGro
   return {
     index: 1,
     size: 3,
-    ...(hasQuick ? { quick: quick as unknown as QuickAllreduce } : {}),
+    ...(hasQuick ? { quick: quick as unknown as QuickPath } : {}),
     submit: () => undefined,
     runSync: () => {
       note('runSync');
@@ -90,7 +90,7 @@ describe('a group that can go several ways', () => {
   test('what was prepared runs on the group in use, and is prepared there once', async () => {
     const notes: string[] = [];
     const group = await open(notes);
-    const run = (group.quick as QuickAllreduce).prepareRun({} as Round, batch);
+    const run = (group.quick as QuickPath).prepareRun({} as Round, batch);
     run();
     run();
     group.use(flat);

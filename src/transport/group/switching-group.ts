@@ -2,15 +2,17 @@
 // them. All members switch at the same point, while nothing is in flight, so to the engine it looks like one group.
 
 import type { HorovodError } from '../../errors.ts';
-import type { TypedArray } from '../../tensor/dtype.ts';
 import type {
   Batch,
   GroupSpec,
   Hierarchy,
   Outcome,
-  QuickAllreduce,
+  QuickOperation,
+  QuickPath,
+  QuickResult,
   Round,
   TransportGroup,
+  TransportOperation,
 } from '../transport.ts';
 
 /** Ids of the additional groups of a process set; far from the ids of process sets. */
@@ -19,7 +21,7 @@ const firstId = 2 ** 20;
 export class SwitchingGroup implements TransportGroup {
   readonly index: number;
   readonly size: number;
-  readonly quick?: QuickAllreduce;
+  readonly quick?: QuickPath;
   readonly #ways: readonly { readonly hierarchy: Hierarchy; readonly group: TransportGroup }[];
   #current: TransportGroup;
 
@@ -29,7 +31,7 @@ export class SwitchingGroup implements TransportGroup {
     this.index = this.#current.index;
     this.size = this.#current.size;
     if (ways.every(({ group }) => group.quick !== undefined)) {
-      this.quick = new SwitchingQuick(() => this.#current.quick as QuickAllreduce);
+      this.quick = new SwitchingQuick(() => this.#current.quick as QuickPath);
     }
   }
 
@@ -94,10 +96,10 @@ export class SwitchingGroup implements TransportGroup {
 }
 
 /** The quick path of the group in use. A prepared round runs on the group that is in use at that time. */
-class SwitchingQuick implements QuickAllreduce {
-  readonly #current: () => QuickAllreduce;
+class SwitchingQuick implements QuickPath {
+  readonly #current: () => QuickPath;
 
-  constructor(current: () => QuickAllreduce) {
+  constructor(current: () => QuickPath) {
     this.#current = current;
   }
 
@@ -113,14 +115,28 @@ class SwitchingQuick implements QuickAllreduce {
     return this.#current().lastMarks;
   }
 
-  allreduceNow(...call: [TypedArray, TypedArray | undefined, number, number, number, number]): number {
-    return this.#current().allreduceNow(...call);
+  get small(): ArrayBufferLike {
+    return this.#current().small;
   }
 
-  allreduceSoon(
-    ...call: [TypedArray, TypedArray | undefined, number, number, number, number]
-  ): number | undefined {
-    return this.#current().allreduceSoon(...call);
+  get smallAt(): number {
+    return this.#current().smallAt;
+  }
+
+  get received(): Float64Array {
+    return this.#current().received;
+  }
+
+  compile(operation: TransportOperation): QuickOperation {
+    return this.#current().compile(operation);
+  }
+
+  runNow(...call: Parameters<QuickPath['runNow']>): number | QuickResult {
+    return this.#current().runNow(...call);
+  }
+
+  runSoon(...call: Parameters<QuickPath['runSoon']>): number | QuickResult | undefined {
+    return this.#current().runSoon(...call);
   }
 
   adopt(batch: Batch, complete: (outcome: Outcome | HorovodError) => void): void {
@@ -128,7 +144,7 @@ class SwitchingQuick implements QuickAllreduce {
   }
 
   prepareRun(round: Round, batch: Batch): () => number {
-    const runs = new Map<QuickAllreduce, () => number>();
+    const runs = new Map<QuickPath, () => number>();
     return () => {
       const quick = this.#current();
       let run = runs.get(quick);

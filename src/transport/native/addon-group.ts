@@ -9,12 +9,25 @@ import { HorovodError } from '../../errors.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
 import type { Complete } from '../group/batch-queue.ts';
 import { timeoutError } from '../group/wait-errors.ts';
-import { type BatchTrace, maxMarkWords } from '../trace.ts';
-import type { Batch, GroupSpec, Outcome, QuickAllreduce, Round, TransportGroup } from '../transport.ts';
+import type { BatchTrace } from '../trace.ts';
+import type {
+  Batch,
+  GroupSpec,
+  Outcome,
+  QuickArrays,
+  QuickOperation,
+  QuickPath,
+  QuickPlace,
+  QuickResult,
+  Round,
+  TransportGroup,
+  TransportOperation,
+} from '../transport.ts';
 import type { NativeGroup, NativeReport, NativeResult } from './addon.ts';
 import { threadAdvice } from './addon-error.ts';
 import { describe, inputsOf, outputsOf, status, takeResult } from './codes.ts';
 import { lateWriterError } from './hands-off.ts';
+import { compileOperation, QuickMailbox } from './quick-mailbox.ts';
 
 export interface AddonGroupOptions {
   readonly block: ControlBlock;
@@ -31,15 +44,11 @@ export interface AddonGroupOptions {
 
 /** How long a promise form waits on the main thread for its peers before it goes to the group's thread. */
 const tryForMicroseconds = 20;
-/** Places in the mailbox, as in native/src/node/mailbox.h. */
-const isTracedAt = 6;
-const markCountAt = 7;
-const marksAt = 8;
-
-export class AddonGroup implements TransportGroup, QuickAllreduce {
+export class AddonGroup implements TransportGroup, QuickPath {
   readonly index: number;
   readonly size: number;
-  readonly quick: QuickAllreduce = this;
+  readonly quick: QuickPath = this;
+  readonly received: Float64Array;
   onClose: () => void = () => {};
   /** Every member sees by itself which member is gone; otherwise some learn it only from others. */
   seesAll = false;
@@ -50,8 +59,7 @@ export class AddonGroup implements TransportGroup, QuickAllreduce {
   describeTampering: (rank: number) => HorovodError = (rank) =>
     new HorovodError('ERR_HVD_TAMPERED', `the connection with rank ${rank} was tampered with`, { rank });
   readonly #native: NativeGroup;
-  /** The addon writes element 0, the time, and the stages from markCountAt on; this side writes the others. */
-  readonly #mailbox = new Float64Array(marksAt + maxMarkWords);
+  readonly #mailbox: QuickMailbox;
   readonly #block: ControlBlock;
   readonly #rank: number;
   readonly #members: readonly number[];
@@ -79,7 +87,9 @@ export class AddonGroup implements TransportGroup, QuickAllreduce {
     this.#tryUpToBytes = tryUpToBytes;
     this.#fence = fence;
     this.#nextId = firstBatchId;
-    this.#native = open((id, code, results) => this.#report(id, code, results), this.#mailbox);
+    this.#mailbox = new QuickMailbox(this.size);
+    this.received = this.#mailbox.received;
+    this.#native = open((id, code, results) => this.#report(id, code, results), this.#mailbox.words);
   }
 
   /** Whether an operation may be running in the background. */
@@ -201,50 +211,46 @@ export class AddonGroup implements TransportGroup, QuickAllreduce {
     if (writer >= 0) throw lateWriterError(this.#rank, writer, this.#block.pid(writer));
   }
 
-  // --- QuickAllreduce -----------------------------------------------------------------------------------------
+  // --- QuickPath ----------------------------------------------------------------------------------------------
 
-  allreduceNow(
-    input: TypedArray,
-    output: TypedArray | undefined,
-    dtypeAndOp: number,
-    fingerprintLow: number,
-    fingerprintHigh: number,
-    postscale: number,
-  ): number {
-    if (this.#broken !== undefined) throw this.#broken;
-    this.#fillMailbox(output, dtypeAndOp, fingerprintLow, fingerprintHigh, postscale);
-    return this.#native.allreduceNow(input, output);
+  compile(operation: TransportOperation): QuickOperation {
+    return compileOperation(operation);
   }
 
-  allreduceSoon(
-    input: TypedArray,
-    output: TypedArray | undefined,
-    dtypeAndOp: number,
+  runNow(
+    operation: QuickOperation,
+    input: QuickArrays,
+    output: QuickArrays,
+    place: QuickPlace,
     fingerprintLow: number,
     fingerprintHigh: number,
-    postscale: number,
-  ): number | undefined {
+  ): number | QuickResult {
     if (this.#broken !== undefined) throw this.#broken;
-    this.#fillMailbox(output, dtypeAndOp, fingerprintLow, fingerprintHigh, postscale);
-    const tryFor = input.byteLength <= this.#tryUpToBytes ? tryForMicroseconds : 0;
-    const code = this.#native.allreduceSoon(input, output, this.#nextId, tryFor);
+    this.#mailbox.fill(operation, input, output, place, fingerprintLow, fingerprintHigh);
+    return this.#native.runNow(input, output);
+  }
+
+  runSoon(
+    operation: QuickOperation,
+    input: QuickArrays,
+    output: QuickArrays,
+    place: QuickPlace,
+    fingerprintLow: number,
+    fingerprintHigh: number,
+  ): number | QuickResult | undefined {
+    if (this.#broken !== undefined) throw this.#broken;
+    this.#mailbox.fill(operation, input, output, place, fingerprintLow, fingerprintHigh);
+    const tryFor = bytesIn(input) <= this.#tryUpToBytes ? tryForMicroseconds : 0;
+    const code = this.#native.runSoon(input, output, this.#nextId, tryFor);
     return code === status.queued ? undefined : code;
   }
 
-  /** In the order of `Mailbox` in native/src/node/mailbox.h. */
-  #fillMailbox(
-    output: TypedArray | undefined,
-    dtypeAndOp: number,
-    fingerprintLow: number,
-    fingerprintHigh: number,
-    postscale: number,
-  ): void {
-    const mailbox = this.#mailbox;
-    mailbox[1] = dtypeAndOp;
-    mailbox[2] = fingerprintLow;
-    mailbox[3] = fingerprintHigh;
-    mailbox[4] = postscale;
-    mailbox[5] = output === undefined ? 0 : 1;
+  get small(): ArrayBufferLike {
+    return this.#mailbox.small;
+  }
+
+  get smallAt(): number {
+    return this.#mailbox.smallAt;
   }
 
   adopt(batch: Batch, complete: Complete): void {
@@ -268,25 +274,23 @@ export class AddonGroup implements TransportGroup, QuickAllreduce {
 
   set isTraced(isTraced: boolean) {
     this.#isTraced = isTraced;
-    this.#mailbox[isTracedAt] = isTraced ? 1 : 0;
-    this.#mailbox[markCountAt] = 0;
+    this.#mailbox.isTraced = isTraced;
   }
 
   get lastMarks(): Float64Array {
-    return this.#mailbox.subarray(marksAt, marksAt + 2 * (this.#mailbox[markCountAt] as number));
+    return this.#mailbox.marks;
   }
 
   /** Takes over what the addon has recorded since the last call. */
   #takeMarks(trace: BatchTrace | undefined): void {
     if (trace === undefined) return;
-    const mailbox = this.#mailbox;
-    const end = marksAt + 2 * (mailbox[markCountAt] as number);
-    for (let at = marksAt; at < end; at += 2) trace.add(mailbox[at] as number, mailbox[at + 1] as number);
-    mailbox[markCountAt] = 0;
+    const { marks } = this.#mailbox;
+    for (let at = 0; at < marks.length; at += 2) trace.add(marks[at] as number, marks[at + 1] as number);
+    this.#mailbox.forgetMarks();
   }
 
   lastFinishedAtMs(): number {
-    return this.#mailbox[0] as number;
+    return this.#mailbox.finishedAtMs;
   }
 
   settleSync(code: number | NativeResult, batch: Batch, round: Round | undefined = batch.rounds[0]): Outcome {
@@ -441,4 +445,12 @@ export class AddonGroup implements TransportGroup, QuickAllreduce {
     if (missing.length > 0) return missing;
     return culprit >= 0 ? [culprit] : this.#members.filter((member) => member !== this.#rank);
   }
+}
+
+function bytesIn(arrays: QuickArrays): number {
+  if (arrays === undefined) return 0;
+  if (ArrayBuffer.isView(arrays)) return (arrays as TypedArray).byteLength;
+  let bytes = 0;
+  for (const array of arrays as readonly TypedArray[]) bytes += array.byteLength;
+  return bytes;
 }

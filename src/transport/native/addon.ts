@@ -2,6 +2,7 @@
 
 import type { CompressionKernels } from '../../tensor/compression/kernels.ts';
 import type { TypedArray } from '../../tensor/dtype.ts';
+import type { QuickArrays, QuickResult } from '../transport.ts';
 
 /** Increased whenever the addon's exports change; native/src/node/addon.cc has the same number. */
 export const interfaceVersion = 10;
@@ -22,7 +23,7 @@ export type NativeCancellation = { readonly brand: 'cancellation' };
 export type NativeCrossTransport = { readonly brand: 'cross transport' };
 
 /** [ArrayBuffer, bytes from each member]: the result of allgather and alltoall. */
-export type NativeResult = [ArrayBuffer, number[]];
+export type NativeResult = QuickResult;
 
 /** Tensors of TensorFlow; invalid after offerTensors() or releaseTensors(). */
 export type NativeTensorList = { readonly brand: 'tensors' };
@@ -197,14 +198,14 @@ export interface NativeOfferOptions {
 /** Numbers that are returned are statuses (codes.ts). */
 export interface NativeGroup {
   /** All arguments but the arrays are in the mailbox. */
-  allreduceNow(input: TypedArray, output: TypedArray | undefined): number;
+  runNow(input: QuickArrays, output: QuickArrays): number | NativeResult;
   /** -1: it continues in the background and will be reported under this id. */
-  allreduceSoon(
-    input: TypedArray,
-    output: TypedArray | undefined,
+  runSoon(
+    input: QuickArrays,
+    output: QuickArrays,
     id: number,
     tryForMicroseconds: number,
-  ): number;
+  ): number | NativeResult;
   run(
     description: Float64Array,
     inputs: readonly TypedArray[],

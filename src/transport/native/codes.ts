@@ -19,7 +19,7 @@ export const status = {
   noThread: 10,
 } as const;
 
-const kinds = {
+export const kinds = {
   allreduce: 0,
   reducescatter: 1,
   allgather: 2,
