@@ -1,4 +1,5 @@
-// Turns a result of a bench into its page: docs/reference/bench-collectives.md, bench-training.md, bench-cluster.md,
+// Turns a result of a bench into its page in docs/reference: bench-collectives-<processor>.md (one for each kind of processor),
+// bench-training.md, bench-cluster.md,
 // bench-runtime.md, bench-recovery.md, bench-chaos.md or bench-data.md.
 //
 // Usage: node bench/report.mjs [collectives | training | cluster | runtime | recovery | chaos | data | RESULT.json] [--output FILE]   (default: the newest of collectives)
@@ -8,6 +9,7 @@ import { parseArgs } from 'node:util';
 import { chaosTables } from './harness/chaos-results.mjs';
 import { buildClusterTables } from './harness/cluster-results.mjs';
 import { dataTables } from './harness/data-results.mjs';
+import { processorKind } from './harness/machine.mjs';
 import { notes, renderNotes } from './harness/notes.mjs';
 import { buildRecoveryTables } from './harness/recovery-results.mjs';
 import { buildRuntimeTables } from './harness/runtime-results.mjs';
@@ -66,7 +68,8 @@ try {
   const result = JSON.parse(readFileSync(file, 'utf8'));
   if (result.format !== 1) throw new Error(`${file} is not a result of a benchmark (format 1).`);
   const { kind = 'collectives' } = result;
-  const output = values.output ?? path.join(benchFolder, '..', 'docs', 'reference', `bench-${kind}.md`);
+  const output =
+    values.output ?? path.join(benchFolder, '..', 'docs', 'reference', `${pageOf(kind, result)}.md`);
   mkdirSync(path.dirname(output), { recursive: true });
   writeFileSync(output, report(kind, result));
   process.stderr.write(
@@ -75,6 +78,11 @@ try {
 } catch (error) {
   process.stderr.write(`report: ${error.message}\n`);
   process.exitCode = 1;
+}
+
+/** What is fast differs from processor to processor. */
+function pageOf(kind, { machine }) {
+  return kind === 'collectives' ? `bench-collectives-${processorKind(machine.cpu)}` : `bench-${kind}`;
 }
 
 /** Some benches run everything once. */

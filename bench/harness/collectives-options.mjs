@@ -5,7 +5,7 @@ import { benchOptions, KiB, MiB, parseBytes } from './options.mjs';
 export const RESNET50_BYTES = 4 * 25_557_032;
 
 export const PEERS = ['openmpi', 'openmpi-tuned', 'gloo', 'memory'];
-export const TOPICS = ['allreduce', 'resnet50', 'oversubscribed', 'startup'];
+export const TOPICS = ['allreduce', 'resnet50', 'oversubscribed', 'calls', 'startup'];
 
 const QUICK_SIZES = [4, 64, KiB, 4 * KiB, 64 * KiB, MiB, 16 * MiB, 64 * MiB];
 const SIZES = Array.from({ length: 14 }, (_, i) => 4 ** (i + 1));

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { elements, resnet50Shapes } from '../ranks/resnet50-shapes.mjs';
 import { collectivesOptions, RESNET50_BYTES } from './collectives-options.mjs';
 import { jsonLines, runCommand } from './command.mjs';
-import { watchProcessor } from './machine.mjs';
+import { processorKind, watchProcessor } from './machine.mjs';
 import { notes } from './notes.mjs';
 import { benchOptions, KiB, MiB, parseBytes } from './options.mjs';
 import { comparePairs } from './pairs.mjs';
@@ -45,6 +45,20 @@ test('the default sizes are 4 B to 256 MiB in steps of four', () => {
 test('a size limit below the ResNet-50 set drops that topic', () => {
   assert.ok(!collectivesOptions.parse(['--max-bytes', '1M']).topics.includes('resnet50'));
   assert.ok(collectivesOptions.parse(['--max-bytes', '128M']).topics.includes('resnet50'));
+});
+
+test('pages are named after the kind of processor', () => {
+  assert.equal(processorKind('Intel(R) Xeon(R) Processor'), 'intel-xeon');
+  assert.equal(processorKind('AMD EPYC'), 'amd-epyc');
+  assert.equal(processorKind('Some CPU @ 2.0GHz'), 'some-cpu-2-0ghz');
+});
+
+test('every collective has its targets', () => {
+  const series = (ours, us) => ({ [ours]: { 4: { us, low: us, high: us } } });
+  const target = TARGETS.find(({ ours, kind }) => ours === 'barrier' && kind === 'within');
+  assert.equal(judge(target, { calls: series('barrier', 1.5) }).met, true);
+  assert.equal(judge(target, { calls: series('barrier', 1.6) }).met, false);
+  assert.equal(judge(target, { calls: {} }).met, undefined);
 });
 
 test('an unknown peer, topic or number is rejected by name', () => {

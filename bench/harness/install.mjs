@@ -31,11 +31,15 @@ async function prepareOpenMpi(tools) {
     mpi = await findOpenMpi(tools);
   }
   if (!mpi) return { ready: false, why };
-  const program = path.join(tools.buildFolder, 'mpi-allreduce');
-  const source = path.join(tools.benchFolder, 'peers', 'mpi-allreduce.c');
-  const built = await runCommand(mpi.mpicc, ['-O3', source, '-o', program], { signal: tools.signal });
-  if (built.failure) return { ready: false, why: `mpicc: ${explainFailure(built)}` };
-  return { ready: true, version: mpi.version, mpirun: mpi.mpirun, program };
+  const [program, callProgram] = ['mpi-allreduce', 'mpi-calls'].map((name) =>
+    path.join(tools.buildFolder, name),
+  );
+  for (const output of [program, callProgram]) {
+    const source = path.join(tools.benchFolder, 'peers', `${path.basename(output)}.c`);
+    const built = await runCommand(mpi.mpicc, ['-O3', source, '-o', output], { signal: tools.signal });
+    if (built.failure) return { ready: false, why: `mpicc: ${explainFailure(built)}` };
+  }
+  return { ready: true, version: mpi.version, mpirun: mpi.mpirun, program, callProgram };
 }
 
 /** Debian's alternatives may point plain mpirun at another MPI, so the names that say Open MPI come first. */

@@ -1,6 +1,7 @@
 // The jobs of one round: one process tree each, printing `{"peer","bytes","us"}` lines. A job says which topic its
 // figures belong to, which series it promises (so that one that fails can be named), and how to run it.
 import path from 'node:path';
+import { callJobs, MPI_CALL_SIZES, MPI_CALLS } from './calls.mjs';
 import { RESNET50_BYTES } from './collectives-options.mjs';
 import { explainFailure, jsonLines, runCommand } from './command.mjs';
 import { KiB } from './options.mjs';
@@ -45,6 +46,10 @@ export function planJobs(setup) {
     const job = { name: 'horovod, 4 ranks', topic: 'oversubscribed', ranks: 4, variants: ['horovod'] };
     jobs.push(ours(setup, { ...job, sizes: options.sizes }));
     if (ready('openmpi')) jobs.push(openMpi(setup, 'openmpi-yield', options.sizes));
+  }
+  if (has('calls')) {
+    for (const job of callJobs()) jobs.push(ours(setup, { ...job, topic: 'calls', script: 'calls.mjs' }));
+    if (ready('openmpi')) jobs.push(mpiCalls(setup));
   }
   if (has('startup')) jobs.push(startup(setup));
   return jobs;
@@ -97,6 +102,16 @@ function openMpi(setup, series, sizes) {
   ];
   const topic = series === 'openmpi-yield' ? 'oversubscribed' : 'allreduce';
   return commandJob({ name: series, topic, series: [series], rename: { openmpi: series } }, mpirun, args);
+}
+
+function mpiCalls(setup) {
+  const { mpirun, callProgram } = setup.peers.openmpi;
+  const args = [
+    ...(process.getuid?.() === 0 ? ['--allow-run-as-root'] : []),
+    ...['--bind-to', 'none', '-np', '2', callProgram],
+    ...MPI_CALL_SIZES.map(String),
+  ];
+  return commandJob({ name: 'openmpi, calls', topic: 'calls', series: MPI_CALLS }, mpirun, args);
 }
 
 function gloo(setup, sizes) {

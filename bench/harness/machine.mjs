@@ -105,3 +105,12 @@ function read(path) {
     return '';
   }
 }
+
+/** Maker and family of a processor, for the name of a page. */
+export function processorKind(cpu) {
+  const text = cpu.toLowerCase().replace(/\((r|tm)\)/g, '');
+  const known = ['amd epyc', 'amd ryzen', 'intel xeon', 'intel core', 'neoverse', 'apple'];
+  return (known.find((kind) => text.includes(kind)) ?? text)
+    .replace(/[^a-z0-9]+/g, '-')
+    .replace(/^-|-$/g, '');
+}

@@ -1,5 +1,6 @@
 // Turns the figures of a bench into Markdown: a table per topic with the time of every peer, the ratio, the target and
 // whether it is met, then the targets in one table. Pure: the same JSON gives the same text, on the terminal and in docs/.
+import { callName, callTables } from './calls.mjs';
 import { RESNET50_BYTES } from './collectives-options.mjs';
 import { KiB, MiB } from './options.mjs';
 import { checkAt, figure, HOROVOD_REFERENCE, judge, TARGETS, targetFor } from './targets.mjs';
@@ -41,6 +42,7 @@ export function buildTables(result) {
   if (topics.includes('allreduce')) tables.push(...allreduceTables(result));
   if (topics.includes('resnet50')) tables.push(resnet50Table(result));
   if (topics.includes('oversubscribed')) tables.push(oversubscribedTable(result));
+  if (topics.includes('calls')) tables.push(...tablesOfCalls(result));
   if (topics.includes('startup')) tables.push(startupTable(result));
   const targets = targetTable(result);
   if (targets.rows.length > 0) tables.push(targets);
@@ -263,10 +265,23 @@ function startupTable(result) {
   };
 }
 
+function tablesOfCalls(result) {
+  return callTables({
+    formatBytes,
+    time: (series, bytes) => time(result, 'calls', series, bytes),
+    ratio: (other, ours, bytes) => verdict(result.series, 'calls', ours, other, bytes)[0],
+  });
+}
+
 function targetTable(result) {
   const rows = TARGETS.filter(({ topic }) => result.options.topics.includes(topic)).map((target) => {
     const { met, worst } = judge(target, result.series);
-    const other = target.reference ? REFERENCE_NAMES[target.reference] : nameOf(target.other);
+    const other =
+      target.kind === 'within'
+        ? '–'
+        : target.reference
+          ? REFERENCE_NAMES[target.reference]
+          : nameOf(target.other);
     const worstText = worst
       ? `${valueText(target, worst.value)} at ${formatBytes(worst.bytes)}`
       : 'not measured';
@@ -302,14 +317,16 @@ function time(result, topic, peer, bytes) {
 }
 
 function nameOf(peer) {
-  return NAMES[peer] ?? peer;
+  return NAMES[peer] ?? callName(peer);
 }
 
 function limitText({ kind, limit }) {
+  if (kind === 'within') return `≤ ${limit} µs`;
   return kind === 'faster' ? `≥ ${limit}×` : kind === 'slower' ? `≤ ${limit}×` : `≤ +${limit} µs`;
 }
 
 function valueText({ kind }, value) {
+  if (kind === 'within') return `${formatUs(value)} µs`;
   return kind === 'added' ? `${signed(value)} µs` : `${value.toFixed(2)}×`;
 }
 

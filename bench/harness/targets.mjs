@@ -1,6 +1,7 @@
 // The targets as data, and the judge. A target compares one of our series with another at every measured size of a
 // range and is met when every one of them meets it. Judged on medians; the range of a ratio over the rounds
 // (slowest against quickest run) is kept beside it, because a target inside that range is not decided by one bench.
+import { CALL_TARGETS } from './calls.mjs';
 import { RESNET50_BYTES } from './collectives-options.mjs';
 import { KiB, MiB } from './options.mjs';
 
@@ -13,6 +14,7 @@ export const HOROVOD_REFERENCE = { fourBytes: 1070, resnet50Mpi: 83_100, resnet5
  *   faster  the other's time over ours is at least this
  *   slower  our time over the other's is at most this
  *   added   our time less the other's is at most this many µs
+ *   within  our time is at most this many µs
  */
 export const TARGETS = [
   { ...sizes('allreduce', 4, KiB), ours: 'horovod', other: 'openmpi', kind: 'faster', limit: 1 },
@@ -51,6 +53,7 @@ export const TARGETS = [
     kind: 'faster',
     limit: 4,
   },
+  ...CALL_TARGETS,
 ];
 
 function sizes(topic, from, to = Infinity) {
@@ -82,6 +85,10 @@ export function judge(target, series) {
 export function checkAt(target, series, bytes) {
   if (bytes < target.from || bytes > target.to) return undefined;
   const ours = figure(series, target.topic, target.ours, bytes);
+  if (target.kind === 'within') {
+    if (!ours) return undefined;
+    return { value: ours.us, range: [ours.low, ours.high], met: ours.us <= target.limit };
+  }
   const other = target.reference
     ? constant(HOROVOD_REFERENCE[target.reference])
     : figure(series, target.topic, target.other, bytes);

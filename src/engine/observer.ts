@@ -2,7 +2,7 @@
 // and stragglers lie in observe/ and are attached by the context. Events are for watching only: the engine does the same
 // with nobody listening, and an observer that throws is removed, with a warning.
 //
-// A *quick* operation (operations/quick-allreduce.ts) is over in half a microsecond. So nothing is allocated to tell of it:
+// A *quick* operation (operations/compiled) is over in half a microsecond. So nothing is allocated to tell of it:
 // the same ObservedOperation is filled anew each time, and observers copy what they need. It has events of its own:
 // beforeQuick() and afterQuick() instead of submitted() and settled().
 
@@ -161,6 +161,11 @@ export class Observers {
   /** They are called in this order. */
   attach(...observers: readonly OperationObserver[]): void {
     this.#use([...this.#all, ...observers]);
+  }
+
+  /** Nobody hears of anything any more: what the benchmarks compare with. */
+  detachAll(): void {
+    this.#use([]);
   }
 
   beforeQuick(operation: ObservedOperation): void {

@@ -8,6 +8,8 @@ import { transportVariants } from './case-jobs.ts';
 import { fixturePath } from './repository.ts';
 
 const operations = 5_000;
+/** Names of which each is used once. The portable transport remembers nothing by name. */
+const names = { native: 400_000, portable: 1000 };
 
 interface Holdings {
   readonly heapUsed: number;
@@ -37,7 +39,7 @@ export function describeFlatness(title: 'native' | 'portable'): void {
   describe(`what 2 ranks hold, ${title}`, () => {
     test('stays flat', { skip: skip ?? false }, async (t) => {
       const job = await spawnRanks(2, fixturePath('core/flatness.ts'), {
-        args: [String(operations)],
+        args: [String(operations), String(names[title])],
         env: env ?? {},
         timeoutMs: 240_000,
       });
@@ -47,6 +49,7 @@ export function describeFlatness(title: 'native' | 'portable'): void {
       );
       for (const [round, what] of [
         ['operations', `over ${operations} operations of mixed kinds`],
+        ['names', `over ${names[title]} names`],
         ['sets', 'over 50 process sets added and removed'],
         ['alloc', 'over 1500 tensors from alloc()'],
       ] as const) {

@@ -294,6 +294,15 @@ napi_value probe(napi_env env, napi_callback_info info) {
   return result;
 }
 
+// calibrate() → status
+napi_value calibrate(napi_env env, napi_callback_info info) {
+  auto* handle = Arguments<0>(env, info).data_as<GroupHandle>();
+  if (!handle->group) return stopped(env);
+  Patience patience = handle->defaults;
+  patience.stall_ns = 0;
+  return from_int(env, static_cast<int>(handle->group->calibrate(patience)));
+}
+
 struct PreparedHandle {
   GroupHandle* handle;
   Operation operation;
@@ -396,6 +405,7 @@ napi_value group_object(const Options& options, std::unique_ptr<Group> group) {
   set_function(env, object, "culprit", culprit, raw);
   set_function(env, object, "errno", errno_value, raw);
   set_function(env, object, "probe", probe, raw);
+  set_function(env, object, "calibrate", calibrate, raw);
   set_function(env, object, "prepareRun", prepare_run, raw);
   set_function(env, object, "close", close, raw);
   return object;

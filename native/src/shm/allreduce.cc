@@ -41,7 +41,7 @@ Status ShmGroup::allreduce(Operation& operation, const Patience& patience) {
   if (bytes <= inline_bytes) return allreduce_inline(operation, bytes, patience);
   const bool are_alike = everyone(post_flag::narrows) || !anyone(post_flag::narrows);
   if (are_alike && everyone(post_flag::addressed) &&
-      ((everyone(post_flag::can_copy) && bytes >= copy_from_bytes(size_)) ||
+      ((everyone(post_flag::can_copy) && bytes >= copy_from_) ||
        (everyone(post_flag::all_in_arena) && bytes >= in_arena_from_bytes)))
     return allreduce_in_place_of_peers(operation, bytes, patience);
   return reduces_by_parts(bytes) ? allreduce_by_parts(operation, bytes, patience)

@@ -12,8 +12,12 @@ namespace hvd {
 bool ShmGroup::pulls() const {
   if (anyone(post_flag::narrows)) return false;  // every reader would have to convert
   bool in_arena = true;
-  for (int i = 0; i < size_; i++) in_arena = in_arena && (flag(i, post_flag::is_inline) || flag(i, post_flag::all_in_arena));
-  return in_arena || everyone(post_flag::can_copy);
+  size_t longest = 0;
+  for (int i = 0; i < size_; i++) {
+    in_arena = in_arena && (flag(i, post_flag::is_inline) || flag(i, post_flag::all_in_arena));
+    longest = std::max(longest, posted_bytes(i));
+  }
+  return in_arena || (longest >= pull_from_ && everyone(post_flag::can_copy));
 }
 
 Status ShmGroup::pull(int i, uint64_t address, char* to, size_t bytes) {

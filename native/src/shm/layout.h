@@ -91,7 +91,8 @@ static_assert(sizeof(Member) % 4096 == 0);
 
 // From this size on ordinary memory is copied directly from the peer (process_vm_readv) rather than staged:
 // below it the system calls cost more than the second copy (measured). With more members each of them copies from
-// and to all the others, and staged data is read from the caches.
+// and to all the others, and staged data is read from the caches. On some processors the direct way is never faster:
+// ShmGroup::calibrate() raises the limit there.
 constexpr size_t copy_from_bytes(int members) { return members <= 2 ? 192 * 1024 : 2 * 1024 * 1024; }
 
 constexpr uint64_t probe_value = 0x68766470726f6265;

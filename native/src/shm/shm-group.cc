@@ -26,6 +26,7 @@ ShmGroup::ShmGroup(int fd, std::vector<int> ranks, int index, Control& control, 
       control_(control),
       arena_(arena),
       peers_(members_, size_, index_, arena ? &arena->peers() : nullptr),
+      copy_from_(copy_from_bytes(size_)),
       tried_to_reach_(static_cast<size_t>(size_)),
       sources_(static_cast<size_t>(size_)),
       scratch_(std::max<size_t>(inline_bytes * static_cast<size_t>(size_ + 1), 64)) {
@@ -136,7 +137,7 @@ void ShmGroup::start(const Operation& operation) {
     }
     // Stage the first chunk unless the data will be copied directly from memory to memory.
     bool stages = operation.kind == Kind::allreduce && !(flags & post_flag::all_in_arena) &&
-                  !(can_copy_ && bytes >= copy_from_bytes(size_) && (flags & post_flag::addressed));
+                  !(can_copy_ && bytes >= copy_from_ && (flags & post_flag::addressed));
     if (stages) {
       const size_t first = std::min(bytes, slot_bytes);
       if (reduces_by_parts(bytes))

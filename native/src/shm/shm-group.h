@@ -1,5 +1,5 @@
 // A group whose members share memory. The files: shm-group.cc (posts, waiting, choice of the algorithm), allreduce.cc,
-// exchange.cc (allgather, broadcast, alltoall, reducescatter), peer-memory.cc.
+// exchange.cc (allgather, broadcast, alltoall, reducescatter), calibration.cc, peer-memory.cc.
 #pragma once
 
 #include <sched.h>
@@ -32,7 +32,12 @@ class ShmGroup final : public Group {
   void nap(int64_t timeout_ns) override;
   std::vector<int> missing() const override;
   bool probe_peer_memory(bool allowed) override;
+  Status calibrate(const Patience& patience) override;
   int withdraw(int64_t limit_ns) override;
+
+  // For tests.
+  size_t copies_from() const { return copy_from_; }
+  size_t pulls_from() const { return pull_from_; }
 
   // Outside of rounds: bits that this member publishes to the others of this host, and those of another member.
   void note(int word, uint64_t bits) { member(index_).notes[word].store(bits, std::memory_order_relaxed); }
@@ -92,6 +97,14 @@ class ShmGroup final : public Group {
   void stage_parts(const Operation&, size_t offset, size_t bytes, char* to);
   bool reduces_by_parts(size_t bytes) const;
 
+  // calibration.cc
+  struct Comparison {
+    float direct_us = 0, staged_us = 0;
+    double spent_us = 0;  // by all comparisons
+  };
+  Status agree(Op op, float& value, const Patience&);
+  Status compare_ways(Kind, std::vector<float>& tensor, size_t bytes, size_t& threshold, Comparison&, const Patience&);
+
   // exchange.cc
   Status allgather(Operation&, const Patience&);
   Status broadcast(Operation&, const Patience&);
@@ -116,6 +129,10 @@ class ShmGroup final : public Group {
   Arena* arena_;
   PeerMemory peers_;
   bool can_copy_ = false;
+  // From this size on ordinary memory is copied directly rather than staged, in an allreduce and in the other operations; equal
+  // on all members.
+  size_t copy_from_;
+  size_t pull_from_ = 0;
   bool is_exposed_ = false;  // others may be writing into the buffers of an operation of ours
   uint64_t reach_ = 0;  // how much of our arena all others have mapped, when this was last looked up
   std::vector<uint64_t> tried_to_reach_;  // by member

@@ -1,7 +1,7 @@
 // The flight recorder: the last N collectives of this rank, for after a crash or a stall. A ring of slots that are
 // written over, so that recording allocates nothing. Quick operations have only the time at which they finished, to within
-// some milliseconds (a clock read costs a fifth of such an operation), and a call site only where they had to wait
-// (call-site.ts says what it costs).
+// some milliseconds (a clock read costs a fifth of such an operation). Their call site is that of the first quick call of their
+// name; those without a name have one only where they had to wait (call-site.ts says what it costs).
 
 import { isInternal, type RequestKind } from '../../engine/description.ts';
 import type { ObservedOperation, OperationObserver, OperationStage } from '../../engine/observer.ts';
@@ -49,6 +49,8 @@ interface NameCounter {
   readonly processSet: number;
   readonly key: string;
   count: number;
+  /** Of the first quick call of that name; undefined: there was none. */
+  site: { readonly text: string | undefined } | undefined;
 }
 
 /** Names that are made up for every call must not be kept for ever. */
@@ -93,7 +95,7 @@ export class FlightRecorder implements OperationObserver {
     this.#last = slot;
     slot.state = 'done';
     slot.finishedAtMs = operation.finishedAtMs;
-    slot.callSite = undefined;
+    slot.callSite = operation.unnamed > 0 ? undefined : this.#siteOfName();
   }
 
   submitted(operation: ObservedOperation): void {
@@ -153,6 +155,14 @@ export class FlightRecorder implements OperationObserver {
     });
   }
 
+  /** Of the name that was counted just now. A look at the stack costs more than many quick calls: each name is looked up once. */
+  #siteOfName(): string | undefined {
+    const counter = this.#lastName;
+    if (counter === undefined) return undefined;
+    counter.site ??= { text: this.#sites.look() };
+    return counter.site.text;
+  }
+
   /** Undefined: the ring has gone round. */
   #slotOf({ sequence }: ObservedOperation): Slot | undefined {
     const slot = this.#ring[(sequence - 1) % this.#ring.length] ?? this.#last;
@@ -205,7 +215,7 @@ export class FlightRecorder implements OperationObserver {
     }
     let counter = names.get(key);
     if (counter === undefined && names.size < maxNames) {
-      counter = { processSet, key, count: 0 };
+      counter = { processSet, key, count: 0, site: undefined };
       names.set(key, counter);
     }
     return counter;

@@ -190,7 +190,7 @@ export class TimelineRecorder {
   }
 
   #quickArgumentsOf(operation: ObservedOperation): string {
-    const { dtype, op, kind, processSet, bytes, shape, shapes } = operation;
+    const { dtype, op, kind, root, processSet, bytes, shape, shapes } = operation;
     if (shapes !== undefined) return argumentsOf(operation);
     const isSame =
       bytes === this.#last.bytes &&
@@ -198,10 +198,11 @@ export class TimelineRecorder {
       dtype === this.#last.dtype &&
       op === this.#last.op &&
       kind === this.#last.kind &&
+      root === this.#last.root &&
       processSet === this.#last.processSet;
     if (isSame) return this.#lastArguments;
     const text = argumentsOf(operation);
-    this.#last = { bytes, shape, dtype, op, kind, processSet };
+    this.#last = { bytes, shape, dtype, op, kind, root, processSet };
     this.#lastArguments = text;
     return text;
   }

@@ -111,8 +111,11 @@ export class AddonGroup implements TransportGroup, QuickPath {
     if (!this.#isClosed) this.#native.settle(timeoutMs);
   }
 
+  /** Collective over the members of this host: finds out whether and when it pays to copy directly from their memory. Blocks. */
   probe(allowed: boolean): void {
-    if (!this.#isClosed) this.#native.probe(allowed ? 1 : 0);
+    if (this.#isClosed) return;
+    this.#native.probe(allowed ? 1 : 0);
+    this.#native.calibrate();
   }
 
   submit(batch: Batch, complete: Complete): Outcome | undefined {

@@ -229,6 +229,8 @@ export interface NativeGroup {
   culprit(): number;
   errno(): number;
   probe(allowed: number): boolean;
+  /** Blocks some milliseconds, while all members of this host try which ways are faster; a failure shows in the next operation. */
+  calibrate(): number;
   prepareRun(
     description: Float64Array,
     inputs: readonly TypedArray[],
