@@ -15,11 +15,8 @@ import { fromCaller, HorovodError } from '../errors.ts';
 import type { CollectiveRecord } from '../observe/flight-recorder/flight-recorder.ts';
 import type { ObservedRank } from '../observe/observed-rank.ts';
 import type { StatusWriter } from '../observe/status/status-writer.ts';
-import {
-  CompiledCalls,
-  type CompiledRunner,
-  type SlowOperation,
-} from '../operations/compiled/compiled-calls.ts';
+import { CompiledCalls } from '../operations/compiled/compiled-calls.ts';
+import type { CompiledRunner, SlowOperation } from '../operations/compiled/slow-way.ts';
 import { type AllreduceOptions, type CollectiveOptions, checkOptions } from '../operations/options.ts';
 import type { Members, Plan } from '../operations/plan.ts';
 import { type PreparedCollective, prepareAllreduceSync } from '../operations/prepared.ts';

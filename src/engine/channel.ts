@@ -70,6 +70,11 @@ export class Channel {
     return this.isIdle && this.#broken === undefined;
   }
 
+  /** Requests wait for others to go with them, not only for those of their tick. */
+  get waitsForMore(): boolean {
+    return this.#host.cycleTimeMs > 0;
+  }
+
   get members(): readonly number[] {
     return this.#host.members;
   }

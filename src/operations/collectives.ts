@@ -15,7 +15,7 @@ import {
   broadcastObjectCollective,
 } from './collectives/objects.ts';
 import { reducescatterCollective } from './collectives/reducescatter.ts';
-import { ways } from './compiled/compiled-calls.ts';
+import { ways } from './compiled/ways.ts';
 import type {
   AllreduceOptions,
   AlltoallOptions,

@@ -8,7 +8,7 @@ import { operandOf, type TensorLike } from '../tensor/tensor.ts';
 import type { Round } from '../transport/transport.ts';
 import { planAllreduce } from './collectives/allreduce.ts';
 import { withOwnMemory } from './collectives/allreduce-compressed.ts';
-import { type CompiledRunner, finishSlowly } from './compiled/compiled-calls.ts';
+import { type CompiledRunner, finishSlowly } from './compiled/slow-way.ts';
 import { runPlan, runPlanSync, startPlan } from './composite.ts';
 import { type AllreduceOptions, type CollectiveOptions, labelOf } from './options.ts';
 import { describePlan, fingerprintOfPlan, type Plan } from './plan.ts';

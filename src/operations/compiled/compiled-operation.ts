@@ -133,7 +133,7 @@ export class CompiledOperation {
     const forms = operands.map(({ shape, dtype }) => ({ shape: [...shape], dtype }));
     this.#plan = { ...rest, operands: forms, operations: [], result: () => undefined };
     this.#template = withArrays(operation, undefined, undefined);
-    this.#details = details;
+    this.#details = { ...details, splits: undefined };
     this.#splits = details.splits === undefined ? undefined : [...details.splits];
     const description = describePlan(this.#plan, name ?? '');
     const codes = forms.map(({ dtype }) => dtypes[dtype].code);
