@@ -8,6 +8,7 @@ const REDUCING = ['allreduce', 'allreduce-named', 'allreduce-scaled', 'allreduce
 const EXCHANGING = ['broadcast', 'broadcast-new', 'allgather', 'reducescatter', 'alltoall'];
 const GROUPED = ['grouped', 'grouped-new'];
 const OBJECTS = ['broadcastObject', 'allgatherObject'];
+const WATCHED = ['allreduce', 'allreduce-named', 'broadcast', 'barrier'];
 const LARGE_CALLS = ['allreduce', 'allreduce-new', 'broadcast', 'allgather', 'reducescatter', 'alltoall'];
 
 /** Which of MPI's calls does the same. */
@@ -48,6 +49,13 @@ export function callJobs() {
       variants: [...blocking, 'barrier', ...OBJECTS].map(forms('-await')),
       sizes: SMALL,
     },
+    {
+      name: 'calls, unwatched',
+      variants: WATCHED,
+      sizes: SMALL,
+      flags: ['--unwatched'],
+      rename: Object.fromEntries(WATCHED.map((name) => [name, `${name}-unwatched`])),
+    },
     { name: 'calls, large', variants: LARGE_CALLS, sizes: LARGE },
     { name: 'calls, large, alloc()', variants: LARGE_CALLS.map(forms('-alloc')), sizes: LARGE },
   ];
@@ -73,6 +81,7 @@ export const CALL_TARGETS = [
     kind: 'added',
     limit: 1,
   })),
+  ...WATCHED.map((name) => ({ ...small, ours: name, other: `${name}-unwatched`, kind: 'added', limit: 0.1 })),
   ...OBJECTS.map((name) => within(name, 6)),
   ...LARGE_CALLS.map((name) => ({ ...large, ours: name, other: PEERS[name], kind: 'faster', limit: 1.15 })),
   ...LARGE_CALLS.map((name) => ({
@@ -85,13 +94,18 @@ export const CALL_TARGETS = [
 ];
 
 export function callName(series) {
-  const [base, form] = [series.replace(/-(await|alloc)$/, ''), /-(await|alloc)$/.exec(series)?.[1]];
+  const [base, form] = [
+    series.replace(/-(await|alloc|unwatched)$/, ''),
+    /-(await|alloc|unwatched)$/.exec(series)?.[1],
+  ];
   const mpi =
     { 'mpi-allreduce-out': 'MPI_Allreduce, two buffers' }[series] ??
     series.replace(/^mpi-./, (text) => `MPI_${text.at(-1).toUpperCase()}`);
   if (series.startsWith('mpi-')) return mpi;
   const name = NAMES[base] ?? base;
-  return form === undefined ? name : `${name}, ${form === 'await' ? 'await' : 'alloc()'}`;
+  return form === undefined
+    ? name
+    : `${name}, ${{ await: 'await', alloc: 'alloc()', unwatched: 'unwatched' }[form]}`;
 }
 
 /** Tables of `{ title, text, head, rows }`; `time(series, bytes)` is the text of a figure. */
@@ -114,6 +128,19 @@ export function callTables({ time, formatBytes, ratio }) {
       text: 'µs for one call: 2 ranks, Float32Array. The size is what a rank gives; for groups, that of each of 16 tensors.',
       head: ['call', 'size', 'Open MPI', 'Sync', 'await', 'Open MPI / Sync'],
       rows: rowsOf([...REDUCING, ...EXCHANGING, 'barrier', ...GROUPED, ...OBJECTS], SMALL, ['', '-await']),
+    },
+    {
+      title: 'What watching costs',
+      text: 'µs. Unwatched: flight recorder, status, stall and straggler reports and timeline are detached.',
+      head: ['call', 'size', 'watched', 'unwatched'],
+      rows: WATCHED.flatMap((name) =>
+        SMALL.filter((bytes) => bytes === SMALL[0] || !isWithoutSize(name)).map((bytes) => [
+          callName(name),
+          isWithoutSize(name) ? '–' : formatBytes(bytes),
+          time(name, bytes),
+          time(`${name}-unwatched`, bytes),
+        ]),
+      ),
     },
     {
       title: 'Every collective, large',

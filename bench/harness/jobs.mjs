@@ -76,13 +76,14 @@ function ourAllreduce(setup, sizes) {
 
 /** One of our own programs under our own launcher. */
 function ours(setup, { name, topic, ranks = 2, script = 'collectives.mjs', variants = [], series, ...rest }) {
-  const { sizes = [], rename = {}, env = {} } = rest;
+  const { sizes = [], rename = {}, env = {}, flags = [] } = rest;
   const args = [
     path.join(setup.root, 'bin', 'horovodrun.js'),
     ...['-np', String(ranks), '--no-prefix-output'],
     path.join(setup.benchFolder, 'ranks', script),
     ...['--library', path.join(setup.root, 'dist/index.js')],
     ...(variants.length > 0 ? ['--variants', variants.join(','), '--sizes', sizes.join(',')] : []),
+    ...flags,
   ];
   const promised = series ?? variants.map((variant) => rename[variant] ?? variant);
   return commandJob({ name, topic, series: promised, rename }, process.execPath, args, cleanEnvironment(env));

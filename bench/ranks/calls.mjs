@@ -1,15 +1,16 @@
 // One rank of the topic `calls` of bench:collectives: every collective as users call it, with a name, scales, a new result or
 // a promise. The protocol is that of collectives.mjs. Prints one JSON line a size and variant on rank 0.
 //
-// Usage: calls.mjs --variants allreduce,broadcast --sizes 4,1024 [--library PATH]
-import { openLibrary, readArguments } from './library.mjs';
+// Usage: calls.mjs --variants allreduce,broadcast --sizes 4,1024 [--library PATH] [--unwatched]
+import { openLibrary, readArguments, unwatch } from './library.mjs';
 
 const TOUCHED_FROM = 16_384;
 const WARM_UP_CALLS = 5_000;
 const GROUPED = 16;
 
-const { variants, sizes, library } = readArguments();
+const { variants, sizes, library, unwatched } = readArguments();
 const hvd = await openLibrary(library);
+if (unwatched) await unwatch(library);
 const rank = hvd.rank();
 const size = hvd.size();
 const sumOfRanks = (size * (size + 1)) / 2;

@@ -8,6 +8,7 @@ export function readArguments() {
     options: {
       variants: { type: 'string', default: '' },
       sizes: { type: 'string', default: '' },
+      unwatched: { type: 'boolean', default: false },
       library: { type: 'string', default: path.join(import.meta.dirname, '../../dist/index.js') },
     },
   });
@@ -18,7 +19,14 @@ export function readArguments() {
       .filter((text) => text !== '')
       .map(Number),
     library: values.library,
+    unwatched: values.unwatched,
   };
+}
+
+/** From here on flight recorder, status, stall and straggler reports and timeline hear of nothing. */
+export async function unwatch(library) {
+  const context = path.join(path.dirname(library), 'context/default/default-context.js');
+  (await import(pathToFileURL(context).href)).defaultContext().unwatch();
 }
 
 /** Imports and initialises; rank 0 says on one JSON line whether the native addon serves. */
