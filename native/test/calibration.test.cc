@@ -37,7 +37,7 @@ void check_operations(Members& members) {
 TEST("members that calibrate come to the same thresholds") {
   for (int count : {2, 3}) {
     Members members(count, true);
-    members.together([&](int me) { CHECK(members.group(me).calibrate(patient()) == Status::done); });
+    members.together([&](int me) { CHECK(members.group(me).calibrate(true, patient()) == Status::done); });
     for (int i = 1; i < count; i++) {
       CHECK_EQ(members.group(i).copies_from(), members.group(0).copies_from());
       CHECK_EQ(members.group(i).pulls_from(), members.group(0).pulls_from());
@@ -47,19 +47,21 @@ TEST("members that calibrate come to the same thresholds") {
   }
 }
 
-TEST("if a member cannot copy, calibrating changes nothing") {
-  Members members(2);
-  members.group(1).probe_peer_memory(true);
-  members.together([&](int me) { CHECK(members.group(me).calibrate(patient()) == Status::done); });
-  for (int i = 0; i < 2; i++) {
-    CHECK_EQ(members.group(i).copies_from(), copy_from_bytes(2));
-    CHECK_EQ(members.group(i).pulls_from(), size_t{0});
+TEST("if a member cannot copy, or does not want it, calibrating changes nothing") {
+  for (bool can_copy : {false, true}) {
+    Members members(2, can_copy);
+    members.group(1).probe_peer_memory(true);
+    members.together([&](int me) { CHECK(members.group(me).calibrate(!can_copy || me == 0, patient()) == Status::done); });
+    for (int i = 0; i < 2; i++) {
+      CHECK_EQ(members.group(i).copies_from(), copy_from_bytes(2));
+      CHECK_EQ(members.group(i).pulls_from(), size_t{0});
+    }
+    check_operations(members);
   }
-  check_operations(members);
 }
 
 TEST("a member that has died ends the calibration of the others") {
   Members members(2, true);
   members.block.leave(1);
-  CHECK(members.group(0).calibrate(patient()) == Status::peer_left);
+  CHECK(members.group(0).calibrate(true, patient()) == Status::peer_left);
 }

@@ -30,6 +30,7 @@ describe(`the bits of results of ${np} ranks`, () => {
   const variants = [
     native,
     { ...native, title: 'native, without direct copies', env: { ...native.env, HOROVOD_CMA: '0' } },
+    { ...native, title: 'native, with direct copies', env: { ...native.env, HOROVOD_CMA: '1' } },
     {
       ...native,
       title: 'native, hardly any fusion',

@@ -54,7 +54,7 @@ describe('a stopped writer of an elastic job is ended before the others form the
   for (const memory of ['ordinary', 'shared', 'heap']) {
     test(`their memory stays as they leave it: ${memory}`, async (t) => {
       const flags = ['--min-np', '1', '--stopped-timeout', '0', '--cooldown-range', '0', '0'];
-      const env = { HOROVOD_TIMEOUT_SECONDS: '1.5', HOROVOD_OVERLAP: 'never' };
+      const env = { HOROVOD_CMA: '1', HOROVOD_TIMEOUT_SECONDS: '1.5', HOROVOD_OVERLAP: 'never' };
       const job = startFaultJob(t, 2, 'elastic-late-writer.ts', { args: [memory], flags, env });
       await job.allSaid([0, 1], 'ready');
       await stoppedWriter(job);

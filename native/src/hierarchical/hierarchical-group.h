@@ -48,7 +48,7 @@ class HierarchicalGroup final : public Group {
   void nap(int64_t timeout_ns) override;
   std::vector<int> missing() const override;
   bool probe_peer_memory(bool allowed) override { return local_->probe_peer_memory(allowed); }
-  Status calibrate(const Patience& patience) override { return local_->calibrate(patience); }
+  Status calibrate(bool wanted, const Patience& patience) override { return local_->calibrate(wanted, patience); }
   void set_switch_bytes(size_t bytes) override {
     if (transport_) transport_->set_switch_bytes(bytes);
     if (flat_) flat_->set_switch_bytes(bytes);

@@ -294,13 +294,14 @@ napi_value probe(napi_env env, napi_callback_info info) {
   return result;
 }
 
-// calibrate() → status
+// calibrate(wanted) → status
 napi_value calibrate(napi_env env, napi_callback_info info) {
-  auto* handle = Arguments<0>(env, info).data_as<GroupHandle>();
+  const Arguments<1> arguments(env, info);
+  auto* handle = arguments.data_as<GroupHandle>();
   if (!handle->group) return stopped(env);
   Patience patience = handle->defaults;
   patience.stall_ns = 0;
-  return from_int(env, static_cast<int>(handle->group->calibrate(patience)));
+  return from_int(env, static_cast<int>(handle->group->calibrate(to_int(env, arguments[0]) != 0, patience)));
 }
 
 struct PreparedHandle {

@@ -56,11 +56,11 @@ Status ShmGroup::compare_ways(Kind kind, std::vector<float>& tensor, size_t byte
   return Status::done;
 }
 
-Status ShmGroup::calibrate(const Patience& patience) {
+Status ShmGroup::calibrate(bool wanted, const Patience& patience) {
   if (size_ < 2) return Status::done;
-  float all_can = can_copy_ ? 1 : 0;
-  if (Status status = agree(Op::min, all_can, patience); status != Status::done) return status;
-  if (all_can == 0) return Status::done;
+  float all_want_it = wanted && can_copy_ ? 1 : 0;
+  if (Status status = agree(Op::min, all_want_it, patience); status != Status::done) return status;
+  if (all_want_it == 0) return Status::done;
 
   std::vector<float> tensor(2048 * KiB / sizeof(float));
   Comparison comparison;

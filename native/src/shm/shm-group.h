@@ -32,7 +32,7 @@ class ShmGroup final : public Group {
   void nap(int64_t timeout_ns) override;
   std::vector<int> missing() const override;
   bool probe_peer_memory(bool allowed) override;
-  Status calibrate(const Patience& patience) override;
+  Status calibrate(bool wanted, const Patience& patience) override;
   int withdraw(int64_t limit_ns) override;
 
   // For tests.

@@ -6,12 +6,15 @@ import { inGroup, type SettingsOf } from '../setting.ts';
 /** auto: if a core is free for it. */
 export type OverlapChoice = 'auto' | 'always' | 'never';
 
+/** auto: where that is faster than shared memory. */
+export type DirectCopies = 'auto' | '1' | '0';
+
 export interface CollectiveSettings {
   readonly native: boolean;
   readonly nativePath: string | undefined;
   readonly nativeKernels: boolean;
   readonly shmDirectory: string | undefined;
-  readonly cma: boolean;
+  readonly cma: DirectCopies;
   readonly operationTimeoutMs: number;
   readonly fusionThresholdBytes: number;
   readonly overlap: OverlapChoice;
@@ -49,9 +52,9 @@ export const collectiveSettings: SettingsOf<CollectiveSettings> = inGroup('Colle
   },
   cma: {
     env: 'HOROVOD_CMA',
-    kind: boolean,
-    default: true,
-    text: 'Read large tensors directly from the memory of other ranks where the kernel allows it (cross-memory attach).',
+    kind: oneOf('auto', '1', '0'),
+    default: 'auto',
+    text: 'Copy large tensors directly from and to the memory of other ranks where the kernel allows it (cross-memory attach); auto does so if that is faster on this processor.',
   },
   operationTimeoutMs: {
     env: 'HOROVOD_TIMEOUT_SECONDS',

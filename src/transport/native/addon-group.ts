@@ -111,11 +111,14 @@ export class AddonGroup implements TransportGroup, QuickPath {
     if (!this.#isClosed) this.#native.settle(timeoutMs);
   }
 
-  /** Collective over the members of this host: finds out whether and when it pays to copy directly from their memory. Blocks. */
-  probe(allowed: boolean): void {
+  /**
+   * Collective over the members of this host: finds out whether their memory can be reached directly and, if it calibrates, from
+   * which sizes on that is faster; then it blocks. The same on all of them.
+   */
+  probe(allowed: boolean, calibrates: boolean | undefined): void {
     if (this.#isClosed) return;
     this.#native.probe(allowed ? 1 : 0);
-    this.#native.calibrate();
+    if (calibrates !== undefined) this.#native.calibrate(calibrates ? 1 : 0);
   }
 
   submit(batch: Batch, complete: Complete): Outcome | undefined {

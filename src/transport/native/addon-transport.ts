@@ -30,6 +30,11 @@ export interface AddonTransportOptions {
   readonly shmDirectory?: string | undefined;
   /** Whether peers' memory may be read directly (process_vm_readv). */
   readonly cma: boolean;
+  /**
+   * Whether groups try, when they open, from which sizes on that is faster; only if all members of a host want it. Undefined: none of
+   * them does, and opening a group blocks nobody.
+   */
+  readonly calibrates?: boolean | undefined;
   /** Limits of the quick paths, which take none with each call. */
   readonly timeoutMs: number;
   readonly stallAfterMs: number;

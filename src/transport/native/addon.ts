@@ -229,8 +229,11 @@ export interface NativeGroup {
   culprit(): number;
   errno(): number;
   probe(allowed: number): boolean;
-  /** Blocks some milliseconds, while all members of this host try which ways are faster; a failure shows in the next operation. */
-  calibrate(): number;
+  /**
+   * All members of this host try which ways are faster, if all want it. Blocks some milliseconds; a failure shows in the next
+   * operation.
+   */
+  calibrate(wanted: number): number;
   prepareRun(
     description: Float64Array,
     inputs: readonly TypedArray[],

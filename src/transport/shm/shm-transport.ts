@@ -21,7 +21,8 @@ export class ShmTransport extends AddonTransport {
       const group = this.createGroup(spec, file, (options) => this.addon.openGroup(options));
       group.seesAll = true;
       await this.admit(group, spec);
-      group.probe(this.options.cma);
+      const { cma, calibrates } = this.options;
+      group.probe(cma, calibrates);
       return group;
     } finally {
       // By now all members have mapped it, or the group has not opened.
