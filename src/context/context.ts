@@ -328,6 +328,7 @@ export class HorovodContext implements CompiledRunner {
   requestFor<R>({ plan, options, key, sequence, ...ends }: SlowOperation<R>): Request {
     const channel = this.#registered(options.processSet, 'allreduce').channel as Channel;
     const request = this.#requestOf(channel, plan, options, key, ends);
+    if (sequence === undefined) return request;
     request.operation = ObservedOperation.of(request.description, options.processSet?.id ?? 0);
     request.operation.sequence = sequence;
     request.operation.submittedAtMs = request.submittedAtMs;

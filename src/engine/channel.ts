@@ -25,6 +25,16 @@ import { areOptional, compareKeys, inputBytesOf, minTimeoutMs, type Request } fr
 import { detachedError, duplicateNameError, isOnlyItsChannels, overdueError } from './request-errors.ts';
 import { resolve } from './resolution.ts';
 
+/** A call that either goes by itself, as a quick operation, or becomes a request. */
+export interface LoneCall {
+  /** Of its inputs, when it was made. */
+  readonly inputBytes: number;
+  /** Whether its inputs are as they were. */
+  isIntact(): boolean;
+  run(): void;
+  request(): Request;
+}
+
 export class Channel {
   readonly group: TransportGroup;
   readonly #host: ChannelHost;
@@ -32,6 +42,7 @@ export class Channel {
   readonly #observers: Observers;
   readonly #pending = new Map<string, Request>();
   #tick: Request[] = [];
+  #lone: LoneCall | undefined;
   #isFlushScheduled = false;
   #isResolving = false;
   #leftover: Flight | undefined;
@@ -62,7 +73,7 @@ export class Channel {
   }
 
   get isIdle(): boolean {
-    return this.#pending.size === 0 && this.#flights.isEmpty;
+    return this.#pending.size === 0 && this.#flights.isEmpty && this.#lone === undefined;
   }
 
   /** Idle, and not failed: a quick path may use the group directly. */
@@ -96,8 +107,20 @@ export class Channel {
     return members.filter((_, i) => !this.#lists[i]?.requests.some((entry) => entry.key === key));
   }
 
+  /** A promise form, while the channel is quiet. It goes by itself if nothing else is asked for in this tick. */
+  defer(call: LoneCall): void {
+    this.#lone = call;
+    queueMicrotask(() => {
+      if (this.#lone !== call) return;
+      this.#lone = undefined;
+      if (call.isIntact()) call.run();
+      else this.#join(call);
+    });
+  }
+
   /** The promise form: `request.resolve` or `request.reject` will be called. */
   submit(request: Request): void {
+    this.#joinLone();
     this.#admit(request);
     request.inputBytes = inputBytesOf(request.operations);
     if (this.#pending.size > 1) this.#host.onBatch?.();
@@ -114,6 +137,7 @@ export class Channel {
 
   /** The blocking form: returns when the request is settled; its resolve or reject has been called. */
   runSync(request: Request): void {
+    this.#joinLone();
     const isAlone = this.isIdle && this.#tick.length === 0;
     this.#admit(request);
     if (!isAlone) this.#tick.push(request);
@@ -128,6 +152,7 @@ export class Channel {
 
   /** Submits at once, without waiting for the end of the tick. waitSync() must follow. */
   start(request: Request): void {
+    this.#joinLone();
     this.#admit(request);
     this.#tick.push(request);
     this.#flush();
@@ -184,6 +209,7 @@ export class Channel {
   /** Ends everything with this error, now and later. */
   fail(error: HorovodError): void {
     if (this.#broken !== undefined) return;
+    this.#joinLone();
     this.#broken = error;
     this.#tick = [];
     this.#flights.drop();
@@ -192,6 +218,20 @@ export class Channel {
 
   close(): void {
     this.group.close();
+  }
+
+  #joinLone(): void {
+    const call = this.#lone;
+    if (call === undefined) return;
+    this.#lone = undefined;
+    this.#join(call);
+  }
+
+  /** It goes together with the others of its tick. */
+  #join(call: LoneCall): void {
+    const request = call.request();
+    this.submit(request);
+    request.inputBytes = call.inputBytes;
   }
 
   #admit(request: Request): void {

@@ -144,6 +144,14 @@ export type QuickPlace = 0 | 1 | 2;
 /** The array of a quick operation, or those of a group; undefined: it has none. */
 export type QuickArrays = TypedArray | readonly TypedArray[] | undefined;
 
+export function bytesInArrays(arrays: QuickArrays): number {
+  if (arrays === undefined) return 0;
+  if (ArrayBuffer.isView(arrays)) return (arrays as TypedArray).byteLength;
+  let bytes = 0;
+  for (const array of arrays as readonly TypedArray[]) bytes += array.byteLength;
+  return bytes;
+}
+
 /** Of an allgather or alltoall whose result has another size than the output: its memory, and the bytes of each member. */
 export type QuickResult = [memory: ArrayBuffer, receivedBytes: number[]];
 

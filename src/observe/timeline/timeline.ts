@@ -174,7 +174,11 @@ export class Timeline implements OperationObserver {
   }
 
   beforeQuick(operation: ObservedOperation): void {
-    if (this.recorder !== undefined) operation.isTraced = this.recorder.shows(this.#lastFinishedAtMs);
+    const { recorder } = this;
+    if (recorder === undefined) return;
+    operation.isTraced = recorder.shows(this.#lastFinishedAtMs);
+    // It is a cycle of its own.
+    if (operation.isTraced) this.launched();
   }
 
   afterQuick(operation: ObservedOperation): void {

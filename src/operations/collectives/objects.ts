@@ -1,6 +1,5 @@
 // broadcastObject and allgatherObject: values that structuredClone() takes, serialized.
 
-import { deserialize, serialize } from 'node:v8';
 import { HorovodError } from '../../errors.ts';
 import type { AllgatherOperation } from '../../transport/transport.ts';
 import type { Collective } from '../collective.ts';
@@ -9,6 +8,7 @@ import { ways } from '../compiled/ways.ts';
 import type { CollectiveOptions } from '../options.ts';
 import type { OperationRunner } from '../runner.ts';
 import { partsOf } from './allgather.ts';
+import { bytesOfObject, objectOfBytes } from './object-bytes.ts';
 import { rootIndexOf } from './operands.ts';
 
 export const broadcastObjectCollective: Collective<
@@ -29,7 +29,7 @@ export const broadcastObjectCollective: Collective<
       operands: [],
       operations: [operation],
       root: rootRank,
-      result: () => (isRoot ? value : deserialize(operation.output as Uint8Array)),
+      result: () => (isRoot ? value : objectOfBytes(operation.output as Uint8Array)),
     };
   },
 };
@@ -43,7 +43,7 @@ export const allgatherObjectCollective: Collective<[value: unknown], CollectiveO
       kind: 'allgatherObject',
       operands: [],
       operations: [operation],
-      result: () => partsOf(operation).map((part) => deserialize(part)),
+      result: () => partsOf(operation).map((part) => objectOfBytes(part)),
     };
   },
 };
@@ -63,7 +63,7 @@ export function broadcastObjectCall<T>(
     root: rootRank,
     options,
     bytes: () => (isRoot ? bytesIfPossible(value) : new Uint8Array(0)),
-    result: (bytes) => (isRoot ? value : deserialize(bytes)),
+    result: (bytes) => (isRoot ? value : (objectOfBytes(bytes) as T)),
   };
 }
 
@@ -83,14 +83,14 @@ export function allgatherObjectCall<T>(value: T, options: CollectiveOptions): By
         output,
         byteCounts: Array.from(byteCounts),
       } as const;
-      return partsOf(operation).map((part) => deserialize(part));
+      return partsOf(operation).map((part) => objectOfBytes(part) as T);
     },
   };
 }
 
 function bytesIfPossible(value: unknown): Uint8Array | undefined {
   try {
-    return serialize(value);
+    return bytesOfObject(value);
   } catch {
     return undefined;
   }
@@ -98,7 +98,7 @@ function bytesIfPossible(value: unknown): Uint8Array | undefined {
 
 function toBytes(value: unknown, what: string): Uint8Array {
   try {
-    return serialize(value);
+    return bytesOfObject(value);
   } catch (cause) {
     throw new HorovodError(
       'ERR_HVD_INVALID_ARGUMENT',

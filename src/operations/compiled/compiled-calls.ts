@@ -16,11 +16,9 @@ import {
 import type { AllreduceOptions, AlltoallResult, CollectiveOptions } from '../options.ts';
 import { type CompiledOperation, dataOf } from './compiled-operation.ts';
 import { type AnyCollective, type AnyOptions, CompiledFinder } from './find-compiled.ts';
-import { type CompiledRunner, finishSlowly, rejectAtCaller } from './slow-way.ts';
+import { type Ended, LoneOperation, type OperationArrays } from './lone-operation.ts';
+import { type CompiledRunner, finishSlowly } from './slow-way.ts';
 import { canBeInPlace, type Way, ways } from './ways.ts';
-
-/** What became of an operation: done; done, with a result of another size; or done by the common way. */
-type Ended = 0 | QuickResult | TransportOperation;
 
 export class CompiledCalls {
   readonly #runner: CompiledRunner;
@@ -65,21 +63,17 @@ export class CompiledCalls {
       if (compiled === undefined) return undefined;
       const data = dataOf(x);
       if (options.inPlace === true && canBeInPlace(way)) {
-        const ended = this.#runSoon(compiled, data, data, quickPlaces.input);
-        if (ended === 0) return Promise.resolve(x as unknown as R);
-        return this.#endLater(compiled, ended, data, data, options, () => x as unknown as R);
+        const arrays = { input: data, output: data, place: quickPlaces.input };
+        return this.#later(compiled, arrays, options, () => x as unknown as R);
       }
       const output = compiled.makeResult();
       const place = compiled.isSmall ? quickPlaces.small : quickPlaces.output;
-      const ended = this.#runSoon(compiled, data, output, place);
-      if (ended === 0) return Promise.resolve(resultOf(compiled, x, output, place, 0) as R);
-      return this.#endLater(
+      const arrays = { input: data, output, place };
+      return this.#later(
         compiled,
-        ended,
-        data,
-        output,
+        arrays,
         options,
-        (late) => resultOf(compiled, x, output, place, late) as R,
+        (ended) => resultOf(compiled, x, output, place, ended) as R,
       );
     } catch (error) {
       return Promise.reject(error);
@@ -113,12 +107,8 @@ export class CompiledCalls {
       const inputs = xs.map(dataOf);
       if (inPlace && hasTwice(inputs)) return undefined;
       const outputs = inPlace ? inputs : compiled.makeResults();
-      const [input, output] = [arraysOf(inputs), arraysOf(outputs)];
-      const ended = this.#runSoon(compiled, input, output, placeOf(inPlace));
-      if (ended === 0) return Promise.resolve(groupResult(compiled, xs, outputs, inPlace));
-      return this.#endLater(compiled, ended, input, output, options, () =>
-        groupResult(compiled, xs, outputs, inPlace),
-      );
+      const arrays = { input: arraysOf(inputs), output: arraysOf(outputs), place: placeOf(inPlace) };
+      return this.#later(compiled, arrays, options, () => groupResult(compiled, xs, outputs, inPlace));
     } catch (error) {
       return Promise.reject(error);
     }
@@ -135,9 +125,8 @@ export class CompiledCalls {
     try {
       const compiled = this.#find.plain(ways.barrier, collective, noArguments, undefined, options, true);
       if (compiled === undefined) return undefined;
-      const ended = this.#runSoon(compiled, undefined, undefined, quickPlaces.input);
-      if (ended === 0) return Promise.resolve();
-      return this.#endLater(compiled, ended, undefined, undefined, options, () => undefined);
+      const arrays = { input: undefined, output: undefined, place: quickPlaces.input };
+      return this.#later(compiled, arrays, options, () => undefined);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -165,10 +154,8 @@ export class CompiledCalls {
       if (compiled === undefined || input === undefined) return undefined;
       const output = compiled.makeResult() as Uint8Array;
       const place = compiled.isSmall ? quickPlaces.small : quickPlaces.output;
-      const ended = this.#runSoon(compiled, input, output, place);
-      const finish = (late: Ended) => call.result(...gathered(compiled, output, place, late));
-      if (ended === 0) return Promise.resolve(finish(0));
-      return this.#endLater(compiled, ended, input, output, options, finish);
+      const finish = (ended: Ended) => call.result(...gathered(compiled, output, place, ended));
+      return this.#later(compiled, { input, output, place }, options, finish);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -202,21 +189,6 @@ export class CompiledCalls {
     return ended as 0 | QuickResult;
   }
 
-  /** A status other than 0 or undefined is for #endLater(). */
-  #runSoon(
-    compiled: CompiledOperation,
-    input: QuickArrays,
-    output: QuickArrays,
-    place: QuickPlace,
-  ): number | QuickResult | undefined {
-    const { channel, quick, observed } = compiled;
-    const { low, high } = this.#number(compiled);
-    channel.beginQuick(observed, quick);
-    const ended = quick.runSoon(compiled.operation, input, output, place, low, high);
-    if (ended === 0 || typeof ended === 'object') channel.endQuick(observed, quick);
-    return ended;
-  }
-
   /** The peers of a blocking call are late, want something else, or are gone. Throws what it ends with. */
   #finishSlowly(
     compiled: CompiledOperation,
@@ -236,32 +208,15 @@ export class CompiledCalls {
     return operation;
   }
 
-  /** A promise form has not ended at once, or with a result of another size. */
-  #endLater<R>(
+  /** The promise form. */
+  #later<R>(
     compiled: CompiledOperation,
-    ended: number | QuickResult | undefined,
-    input: QuickArrays,
-    output: QuickArrays,
+    arrays: OperationArrays,
     options: CollectiveOptions,
-    finish: (late: Ended) => R,
+    finish: (ended: Ended) => R,
   ): Promise<R> {
-    if (typeof ended === 'object') return Promise.resolve(finish(ended));
-    const { channel, quick, observed } = compiled;
-    const { plan, operation } = compiled.planOf(input, output);
-    return new Promise((resolve) => {
-      const request = this.#runner.requestFor({
-        plan,
-        options,
-        key: keyOf(compiled),
-        sequence: observed.sequence,
-        resolve: () => {
-          if (request.wasExchanged === true) this.#find.pause(channel);
-          resolve(finish(operation));
-        },
-        reject: (error) => resolve(rejectAtCaller(error)),
-      });
-      if (ended === undefined) channel.adoptQuick(request, quick);
-      else channel.settleQuick(request, quick, ended);
+    return new Promise<R>((resolve) => {
+      compiled.channel.defer(new LoneOperation(this.#runner, compiled, arrays, options, finish, resolve));
     });
   }
 }

@@ -41,11 +41,6 @@ export class CompiledFinder {
     this.#runner = runner;
   }
 
-  /** A promise form met ranks that asked for something else. */
-  pause(channel: Channel): void {
-    this.#memories.get(channel)?.pause();
-  }
-
   tensor(
     way: Way,
     collective: AnyCollective,
@@ -144,7 +139,7 @@ export class CompiledFinder {
       memory = this.#memories.get(channel) ?? this.#remember(channel);
       this.#memory = memory;
     }
-    return isPromise && !memory.mayGoAlone() ? undefined : memory;
+    return memory;
   }
 
   #remember(channel: Channel): Memory {

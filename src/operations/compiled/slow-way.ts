@@ -26,8 +26,8 @@ export interface SlowOperation<R> extends Pick<Request, 'resolve' | 'reject'> {
   readonly plan: Plan<R>;
   readonly options: CollectiveOptions;
   readonly key: string;
-  /** As observers know it. */
-  readonly sequence: number;
+  /** As observers know it. Undefined: they have not heard of it. */
+  readonly sequence: number | undefined;
 }
 
 /** The peers of a blocking quick operation are late, want something else, or are gone. Throws what it ends with. */

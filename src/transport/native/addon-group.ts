@@ -10,18 +10,19 @@ import type { TypedArray } from '../../tensor/dtype.ts';
 import type { Complete } from '../group/batch-queue.ts';
 import { timeoutError } from '../group/wait-errors.ts';
 import type { BatchTrace } from '../trace.ts';
-import type {
-  Batch,
-  GroupSpec,
-  Outcome,
-  QuickArrays,
-  QuickOperation,
-  QuickPath,
-  QuickPlace,
-  QuickResult,
-  Round,
-  TransportGroup,
-  TransportOperation,
+import {
+  type Batch,
+  bytesInArrays,
+  type GroupSpec,
+  type Outcome,
+  type QuickArrays,
+  type QuickOperation,
+  type QuickPath,
+  type QuickPlace,
+  type QuickResult,
+  type Round,
+  type TransportGroup,
+  type TransportOperation,
 } from '../transport.ts';
 import type { NativeGroup, NativeReport, NativeResult } from './addon.ts';
 import { threadAdvice } from './addon-error.ts';
@@ -246,7 +247,7 @@ export class AddonGroup implements TransportGroup, QuickPath {
   ): number | QuickResult | undefined {
     if (this.#broken !== undefined) throw this.#broken;
     this.#mailbox.fill(operation, input, output, place, fingerprintLow, fingerprintHigh);
-    const tryFor = bytesIn(input) <= this.#tryUpToBytes ? tryForMicroseconds : 0;
+    const tryFor = bytesInArrays(input) <= this.#tryUpToBytes ? tryForMicroseconds : 0;
     const code = this.#native.runSoon(input, output, this.#nextId, tryFor);
     return code === status.queued ? undefined : code;
   }
@@ -451,12 +452,4 @@ export class AddonGroup implements TransportGroup, QuickPath {
     if (missing.length > 0) return missing;
     return culprit >= 0 ? [culprit] : this.#members.filter((member) => member !== this.#rank);
   }
-}
-
-function bytesIn(arrays: QuickArrays): number {
-  if (arrays === undefined) return 0;
-  if (ArrayBuffer.isView(arrays)) return (arrays as TypedArray).byteLength;
-  let bytes = 0;
-  for (const array of arrays as readonly TypedArray[]) bytes += array.byteLength;
-  return bytes;
 }
