@@ -73,7 +73,7 @@ class Group {
   // After a first barrier: finds out whether this member can copy from and to the others' memory. True if so.
   virtual bool probe_peer_memory(bool) { return false; }
   // After that: finds out which ways are faster on this machine. All members of this host call it, whether they
-  // want it or not; a blocking call.
+  // want it or not. It blocks.
   virtual Status calibrate(bool, const Patience&) { return Status::done; }
   // Up to how many bytes an allreduce between hosts uses the algorithm for small tensors. Only while nothing is in flight,
   // and the same on all members before the next operation; any thread.

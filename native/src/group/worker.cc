@@ -109,6 +109,7 @@ bool Worker::post_first(Batch* batch, bool passive, int64_t timeout_ns) {
 
 Status Worker::run(Batch& batch) {
   group_.set_trace(batch.trace.get());
+  if (batch.task) return batch.task(group_);
   bool first = true;
   for (Operation& operation : batch.operations) {
     if (!first) group_.begin(operation);

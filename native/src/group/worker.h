@@ -17,6 +17,7 @@ namespace hvd {
 
 struct Batch {
   std::vector<Operation> operations;
+  std::function<Status(Group&)> task;  // runs instead of operations, if `posted` is set from the beginning
   Patience patience{};
   bool passive = false;  // posts only after another member has
   std::shared_ptr<Trace> trace;  // while a timeline is on

@@ -294,14 +294,21 @@ napi_value probe(napi_env env, napi_callback_info info) {
   return result;
 }
 
-// calibrate(wanted) → status
+// calibrate(id, wanted, timeoutMs) → -1: it runs on the group's thread and is reported under this id
 napi_value calibrate(napi_env env, napi_callback_info info) {
-  const Arguments<1> arguments(env, info);
+  const Arguments<3> arguments(env, info);
   auto* handle = arguments.data_as<GroupHandle>();
   if (!handle->group) return stopped(env);
+  if (!has_worker(handle)) return from_int(env, static_cast<int>(Status::no_thread));
   Patience patience = handle->defaults;
   patience.stall_ns = 0;
-  return from_int(env, static_cast<int>(handle->group->calibrate(to_int(env, arguments[0]) != 0, patience)));
+  patience.may_move = false;
+  patience.timeout_ns = static_cast<int64_t>(to_double(env, arguments[2]) * 1e6);
+  auto batch = std::make_unique<AddonBatch>();
+  batch->id = to_int64(env, arguments[0]);
+  batch->posted = true;
+  batch->task = [wanted = to_int(env, arguments[1]) != 0, patience](Group& group) { return group.calibrate(wanted, patience); };
+  return enqueue(env, handle, std::move(batch), undefined(env), undefined(env));
 }
 
 struct PreparedHandle {

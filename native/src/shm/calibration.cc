@@ -58,11 +58,16 @@ Status ShmGroup::compare_ways(Kind kind, std::vector<float>& tensor, size_t byte
 
 Status ShmGroup::calibrate(bool wanted, const Patience& patience) {
   if (size_ < 2) return Status::done;
+  std::vector<float> tensor;
+  try {
+    if (wanted) tensor.resize(2048 * KiB / sizeof(float));
+  } catch (const std::bad_alloc&) {
+    wanted = false;
+  }
   float all_want_it = wanted && can_copy_ ? 1 : 0;
   if (Status status = agree(Op::min, all_want_it, patience); status != Status::done) return status;
   if (all_want_it == 0) return Status::done;
 
-  std::vector<float> tensor(2048 * KiB / sizeof(float));
   Comparison comparison;
   // Finds the size from which the direct way is faster, among those tried; what there was no time for stays as it was.
   auto find = [&](Kind kind, std::initializer_list<size_t> sizes, size_t& threshold) {

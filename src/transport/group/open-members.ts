@@ -8,7 +8,7 @@ import type { Connection } from '../../net/connection.ts';
 import { connectMesh } from '../../net/mesh/connect.ts';
 import type { MeshListener } from '../../net/mesh/listener.ts';
 import { abortedBy, waitFor } from '../../net/wait.ts';
-import type { GroupSpec, Hierarchy, Outcome, TransportGroup } from '../transport.ts';
+import type { Batch, GroupSpec, Hierarchy, Outcome, TransportGroup } from '../transport.ts';
 
 /** Options of the transports that span several hosts. */
 export interface ClusterOptions {
@@ -61,6 +61,35 @@ export class Openings {
 /** Throws if the group is not wanted any more. After every wait: the transport may have been closed meanwhile. */
 export function checkWanted({ signal, id, members }: Pick<GroupSpec, 'signal' | 'id' | 'members'>): void {
   if (signal?.aborted) throw abortedBy(signal, `opening process set ${id} of ranks ${members.join(', ')}`);
+}
+
+/** A group whose members can try which ways are faster. */
+interface CalibratingGroup {
+  calibrate(wanted: boolean, batch: Batch, complete: (outcome: Outcome | HorovodError) => void): void;
+  close(): void;
+}
+
+/** Every member of a host that has opened its half waits for it. */
+export async function waitForCalibration(
+  group: CalibratingGroup,
+  wanted: boolean,
+  spec: GroupSpec,
+): Promise<void> {
+  const { id, members, signal, timeoutMs } = spec;
+  const label = `opening process set ${id} of ranks ${members.join(', ')}`;
+  const batch = { rounds: [], passive: false, timeoutMs, stallAfterMs: 0, label, isOpening: true };
+  try {
+    await waitFor<void>(
+      (resolve, reject) =>
+        group.calibrate(wanted, batch, (each) => (typeof each === 'string' ? resolve() : reject(each))),
+      `for ranks ${members.join(', ')} to try their memory in process set ${id}`,
+      { signal },
+    );
+    checkWanted(spec);
+  } catch (error) {
+    group.close();
+    throw error;
+  }
 }
 
 /** What a member tells the others about an error. */

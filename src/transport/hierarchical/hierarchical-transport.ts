@@ -63,7 +63,7 @@ export class HierarchicalTransport extends AddonTransport<HierarchicalTransportO
 
   async openGroup(given: GroupSpec): Promise<TransportGroup> {
     const spec = this.beginOpening(given);
-    const { rank, hosts, hostnames, cma, calibrates } = this.options;
+    const { rank, hosts, hostnames } = this.options;
     const { members, index } = spec;
     const hostsOf = members.map((member) => hosts.get(member) as number);
     const hierarchy = this.#hierarchyFor(hostsOf, spec);
@@ -105,7 +105,7 @@ export class HierarchicalTransport extends AddonTransport<HierarchicalTransportO
         return connectionTampered({ rank: peer, hostname: hostnames.get(peer), address }, rank);
       };
       await this.admit(group, spec);
-      if (isShared) group.probe(cma, calibrates);
+      if (isShared) await this.explore(group, spec);
       return group;
     } finally {
       for (const connection of connections) connection?.release();

@@ -112,14 +112,21 @@ export class AddonGroup implements TransportGroup, QuickPath {
     if (!this.#isClosed) this.#native.settle(timeoutMs);
   }
 
+  probe(allowed: boolean): void {
+    if (!this.#isClosed) this.#native.probe(allowed ? 1 : 0);
+  }
+
   /**
-   * Collective over the members of this host: finds out whether their memory can be reached directly and, if it calibrates, from
-   * which sizes on that is faster; then it blocks. The same on all of them.
+   * Collective over the members of this host: finds out from which sizes on it pays to copy directly from their memory, if all of
+   * them want it. `batch` names it, and has no rounds.
    */
-  probe(allowed: boolean, calibrates: boolean | undefined): void {
-    if (this.#isClosed) return;
-    this.#native.probe(allowed ? 1 : 0);
-    if (calibrates !== undefined) this.#native.calibrate(calibrates ? 1 : 0);
+  calibrate(wanted: boolean, batch: Batch, complete: Complete): void {
+    this.#checkUsable();
+    const id = this.#nextId++;
+    const code = this.#native.calibrate(id, wanted ? 1 : 0, batch.timeoutMs);
+    if (code !== status.queued) throw this.#fail(code, batch);
+    this.#batches.set(id, { batch, complete });
+    this.#ids.set(batch, id);
   }
 
   submit(batch: Batch, complete: Complete): Outcome | undefined {

@@ -6,7 +6,7 @@ import type { ControlBlock } from '../../control/control-block.ts';
 import { createMemoryFile, type MemoryFile, openMemoryFile } from '../../control/memory-file.ts';
 import type { HorovodError } from '../../errors.ts';
 import type { CompressionKernels } from '../../tensor/compression/kernels.ts';
-import { Openings, waitForMembers } from '../group/open-members.ts';
+import { Openings, waitForCalibration, waitForMembers } from '../group/open-members.ts';
 import type {
   Background,
   GroupSpec,
@@ -32,7 +32,7 @@ export interface AddonTransportOptions {
   readonly cma: boolean;
   /**
    * Whether groups try, when they open, from which sizes on that is faster; only if all members of a host want it. Undefined: none of
-   * them does, and opening a group blocks nobody.
+   * them does.
    */
   readonly calibrates?: boolean | undefined;
   /** Limits of the quick paths, which take none with each call. */
@@ -193,6 +193,14 @@ export abstract class AddonTransport<Options extends AddonTransportOptions = Add
         error,
       );
     }
+  }
+
+  /** After admit(): finds out how this member reaches the memory of the others on its host. All of them call it. */
+  protected async explore(group: AddonGroup, spec: GroupSpec): Promise<void> {
+    const { cma, calibrates } = this.options;
+    group.probe(cma);
+    if (calibrates === undefined) return;
+    await waitForCalibration(group, calibrates, spec);
   }
 
   /** Registers the group and waits until every member has opened its half. */

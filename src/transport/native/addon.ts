@@ -229,11 +229,8 @@ export interface NativeGroup {
   culprit(): number;
   errno(): number;
   probe(allowed: number): boolean;
-  /**
-   * All members of this host try which ways are faster, if all want it. Blocks some milliseconds; a failure shows in the next
-   * operation.
-   */
-  calibrate(wanted: number): number;
+  /** All members of this host try which ways are faster, if all want it. -1: it will be reported under this id. */
+  calibrate(id: number, wanted: number, timeoutMs: number): number;
   prepareRun(
     description: Float64Array,
     inputs: readonly TypedArray[],

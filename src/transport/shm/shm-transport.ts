@@ -21,8 +21,7 @@ export class ShmTransport extends AddonTransport {
       const group = this.createGroup(spec, file, (options) => this.addon.openGroup(options));
       group.seesAll = true;
       await this.admit(group, spec);
-      const { cma, calibrates } = this.options;
-      group.probe(cma, calibrates);
+      await this.explore(group, spec);
       return group;
     } finally {
       // By now all members have mapped it, or the group has not opened.
