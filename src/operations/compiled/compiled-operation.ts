@@ -52,7 +52,7 @@ class TensorForm {
     const { data } = x;
     if (!ArrayBuffer.isView(data) || data.constructor !== this.#array || data.length !== this.elements)
       return false;
-    return isSameList(shape, x.shape);
+    return Array.isArray(x.shape) && isSameList(shape, x.shape);
   }
 
   /** New memory of the same array type. */
@@ -159,7 +159,9 @@ export class CompiledOperation {
       mine.root === details.root &&
       (details.splits === undefined
         ? this.#splits === undefined
-        : this.#splits !== undefined && isSameList(this.#splits, details.splits))
+        : this.#splits !== undefined &&
+          Object(details.splits) === details.splits &&
+          isSameList(this.#splits, details.splits))
     );
   }
 
