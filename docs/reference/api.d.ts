@@ -11,16 +11,16 @@ export declare function addProcessSet(set: ProcessSet | readonly number[], optio
 }): Promise<ProcessSet>;
 
 /** Concatenates the ranks' tensors along the first dimension, which may differ. */
-export declare const allgather: <T extends TensorLike>(x: T, options?: CollectiveOptions) => Promise<T>;
+export declare function allgather<T extends TensorLike>(x: T, options?: CollectiveOptions): Promise<T>;
 
 /** Every rank's value, in rank order. */
-export declare const allgatherObject: <T>(value: T, options?: CollectiveOptions) => Promise<T[]>;
+export declare function allgatherObject<T>(value: T, options?: CollectiveOptions): Promise<T[]>;
 
 /** The blocking form of allgatherObject(). */
-export declare const allgatherObjectSync: <T>(value: T, options?: CollectiveOptions) => T[];
+export declare function allgatherObjectSync<T>(value: T, options?: CollectiveOptions): T[];
 
 /** The blocking form of allgather(). */
-export declare const allgatherSync: <T extends TensorLike>(x: T, options?: CollectiveOptions) => T;
+export declare function allgatherSync<T extends TensorLike>(x: T, options?: CollectiveOptions): T;
 
 /** A zeroed tensor, in memory that transports can reach without a copy. */
 export declare function alloc(lengthOrShape: number | readonly number[], dtype?: DType): Tensor;
@@ -37,7 +37,7 @@ export interface AllreduceOptions extends ReduceOptions {
 export declare function allreduceSync<T extends TensorLike>(x: T, options?: AllreduceOptions): T;
 
 /** Sends a slice of the first dimension to each rank, and receives one from each. */
-export declare const alltoall: <T extends TensorLike>(x: T, options?: AlltoallOptions) => Promise<AlltoallResult<T>>;
+export declare function alltoall<T extends TensorLike>(x: T, options?: AlltoallOptions): Promise<AlltoallResult<T>>;
 
 export interface AlltoallOptions extends CollectiveOptions {
     /** Rows for each rank of the set; default: equal parts. */
@@ -51,33 +51,33 @@ export interface AlltoallResult<T> {
 }
 
 /** The blocking form of alltoall(). */
-export declare const alltoallSync: <T extends TensorLike>(x: T, options?: AlltoallOptions) => AlltoallResult<T>;
+export declare function alltoallSync<T extends TensorLike>(x: T, options?: AlltoallOptions): AlltoallResult<T>;
 
 export type AnyCompressor = Compressor | ReducingCompressor;
 
 export declare const Average: ReduceOp;
 
 /** Waits until every rank is here. */
-export declare const barrier: (options?: CollectiveOptions) => Promise<void>;
+export declare function barrier(options?: CollectiveOptions): Promise<void>;
 
 /** The blocking form of barrier(). */
-export declare const barrierSync: (options?: CollectiveOptions) => void;
+export declare function barrierSync(options?: CollectiveOptions): void;
 
 /** The root's tensor, on every rank. `rootRank` is a global rank. */
-export declare const broadcast: <T extends TensorLike>(x: T, rootRank: number, options?: BroadcastOptions) => Promise<T>;
+export declare function broadcast<T extends TensorLike>(x: T, rootRank: number, options?: BroadcastOptions): Promise<T>;
 
 /** The root's value (anything structuredClone() takes), on every rank. */
-export declare const broadcastObject: <T>(value: T, rootRank?: number, options?: CollectiveOptions) => Promise<T>;
+export declare function broadcastObject<T>(value: T, rootRank?: number, options?: CollectiveOptions): Promise<T>;
 
 /** The blocking form of broadcastObject(). */
-export declare const broadcastObjectSync: <T>(value: T, rootRank?: number, options?: CollectiveOptions) => T;
+export declare function broadcastObjectSync<T>(value: T, rootRank?: number, options?: CollectiveOptions): T;
 
 export interface BroadcastOptions extends CollectiveOptions {
     inPlace?: boolean | undefined;
 }
 
 /** The blocking form of broadcast(). */
-export declare const broadcastSync: <T extends TensorLike>(x: T, rootRank: number, options?: BroadcastOptions) => T;
+export declare function broadcastSync<T extends TensorLike>(x: T, rootRank: number, options?: BroadcastOptions): T;
 
 export interface CollectiveOptions {
     /** Matches the calls of different ranks. Default: the order of calls. */
@@ -450,10 +450,10 @@ export declare const groupedAllgather: <T extends readonly TensorLike[]>(xs: T, 
 export declare const groupedAllgatherSync: <T extends readonly TensorLike[]>(xs: T, options?: CollectiveOptions) => T;
 
 /** Reduces several tensors in one fused operation, all or nothing. */
-export declare const groupedAllreduce: <T extends readonly TensorLike[]>(xs: T, options?: AllreduceOptions) => Promise<T>;
+export declare function groupedAllreduce<T extends readonly TensorLike[]>(xs: T, options?: AllreduceOptions): Promise<T>;
 
 /** The blocking form of groupedAllreduce(). */
-export declare const groupedAllreduceSync: <T extends readonly TensorLike[]>(xs: T, options?: AllreduceOptions) => T;
+export declare function groupedAllreduceSync<T extends readonly TensorLike[]>(xs: T, options?: AllreduceOptions): T;
 
 /** reducescatter() of several tensors, all or nothing. */
 export declare const groupedReducescatter: <T extends readonly TensorLike[]>(xs: T, options?: ReduceOptions) => Promise<T>;
@@ -706,10 +706,10 @@ export interface ReduceOptions extends CollectiveOptions {
 }
 
 /** Reduces over all ranks and gives each rank its part of the first dimension. */
-export declare const reducescatter: <T extends TensorLike>(x: T, options?: ReduceOptions) => Promise<T>;
+export declare function reducescatter<T extends TensorLike>(x: T, options?: ReduceOptions): Promise<T>;
 
 /** The blocking form of reducescatter(). */
-export declare const reducescatterSync: <T extends TensorLike>(x: T, options?: ReduceOptions) => T;
+export declare function reducescatterSync<T extends TensorLike>(x: T, options?: ReduceOptions): T;
 
 /**
  * Users may write their own. It is used for allreduce with Sum and Average of float32 and float64 tensors (these travel

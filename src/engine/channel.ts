@@ -33,6 +33,7 @@ export interface LoneCall {
   isIntact(): boolean;
   run(): void;
   request(): Request;
+  reject(error: HorovodError): void;
 }
 
 export class Channel {
@@ -209,8 +210,9 @@ export class Channel {
   /** Ends everything with this error, now and later. */
   fail(error: HorovodError): void {
     if (this.#broken !== undefined) return;
-    this.#joinLone();
     this.#broken = error;
+    this.#lone?.reject(error);
+    this.#lone = undefined;
     this.#tick = [];
     this.#flights.drop();
     for (const request of [...this.#pending.values()]) this.#settle(request, error);

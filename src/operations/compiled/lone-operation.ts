@@ -64,8 +64,12 @@ export class LoneOperation<R> implements LoneCall {
     try {
       this.#run();
     } catch (error) {
-      this.#resolve(rejectAtCaller(error as HorovodError));
+      this.reject(error as HorovodError);
     }
+  }
+
+  reject(error: HorovodError): void {
+    this.#resolve(rejectAtCaller(error));
   }
 
   request(): Request {
@@ -104,7 +108,7 @@ export class LoneOperation<R> implements LoneCall {
       key: this.#compiled.name ?? unnamedKey(this.#count),
       sequence,
       resolve: () => this.#resolve(this.#finish(operation)),
-      reject: (error) => this.#resolve(rejectAtCaller(error)),
+      reject: (error) => this.reject(error),
     });
   }
 }
