@@ -69,7 +69,7 @@ napi_value stop_at_touch(napi_env env, napi_callback_info info) {
 }
 
 // Increased whenever the exports change; src/transport/native/addon.ts has the same number.
-constexpr int interface_version = 10;
+constexpr int interface_version = 11;
 
 // openArena() → arena
 napi_value open_arena(napi_env env, napi_callback_info) {

@@ -5,7 +5,7 @@ import type { TypedArray } from '../../tensor/dtype.ts';
 import type { QuickArrays, QuickResult } from '../transport.ts';
 
 /** Increased whenever the addon's exports change; native/src/node/addon.cc has the same number. */
-export const interfaceVersion = 10;
+export const interfaceVersion = 11;
 
 /** A mapped control block with this process's life word. */
 export type NativeControl = { readonly brand: 'control' };
