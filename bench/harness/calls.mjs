@@ -38,6 +38,14 @@ const NAMES = {
   'grouped-new': 'groupedAllreduce of 16, new results',
 };
 
+const MPI_NAMES = {
+  'mpi-allreduce-out': 'MPI_Allreduce, two buffers',
+  'mpi-broadcast': 'MPI_Bcast',
+  'mpi-allgather': 'MPI_Allgatherv',
+  'mpi-reducescatter': 'MPI_Reduce_scatter',
+  'mpi-alltoall': 'MPI_Alltoallv',
+};
+
 /** The jobs, as `{ name, variants, sizes }`; without small sizes there are none for calls that have no size. */
 export function callJobs() {
   const forms = (suffix) => (name) => `${name}${suffix}`;
@@ -98,9 +106,7 @@ export function callName(series) {
     series.replace(/-(await|alloc|unwatched)$/, ''),
     /-(await|alloc|unwatched)$/.exec(series)?.[1],
   ];
-  const mpi =
-    { 'mpi-allreduce-out': 'MPI_Allreduce, two buffers' }[series] ??
-    series.replace(/^mpi-./, (text) => `MPI_${text.at(-1).toUpperCase()}`);
+  const mpi = MPI_NAMES[series] ?? series.replace(/^mpi-./, (text) => `MPI_${text.at(-1).toUpperCase()}`);
   if (series.startsWith('mpi-')) return mpi;
   const name = NAMES[base] ?? base;
   return form === undefined

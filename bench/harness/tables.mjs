@@ -281,13 +281,13 @@ function targetTable(result) {
         ? '–'
         : target.reference
           ? REFERENCE_NAMES[target.reference]
-          : nameOf(target.other);
+          : nameOf(target.other, target.topic);
     const worstText = worst
       ? `${valueText(target, worst.value)} at ${formatBytes(worst.bytes)}`
       : 'not measured';
     const range = worst ? worst.range.map((value) => valueText(target, value)).join(' … ') : '';
     return [
-      `${nameOf(target.ours)}, ${rangeText(target)}`,
+      `${nameOf(target.ours, target.topic)}, ${rangeText(target)}`,
       other,
       limitText(target),
       worstText,
@@ -316,8 +316,8 @@ function time(result, topic, peer, bytes) {
   return '–';
 }
 
-function nameOf(peer) {
-  return NAMES[peer] ?? callName(peer);
+function nameOf(peer, topic) {
+  return (topic === 'calls' ? undefined : NAMES[peer]) ?? callName(peer);
 }
 
 function limitText({ kind, limit }) {

@@ -40,7 +40,7 @@ TEST("members that calibrate come to the same thresholds") {
     members.together([&](int me) { CHECK(members.group(me).calibrate(true, patient()) == Status::done); });
     for (int i = 1; i < count; i++) {
       CHECK_EQ(members.group(i).copies_from(), members.group(0).copies_from());
-      CHECK_EQ(members.group(i).pulls_from(), members.group(0).pulls_from());
+      CHECK_EQ(members.group(i).gathers_from(), members.group(0).gathers_from());
     }
     CHECK(members.group(0).copies_from() >= copy_from_bytes(count));
     check_operations(members);
@@ -54,7 +54,7 @@ TEST("if a member cannot copy, or does not want it, calibrating changes nothing"
     members.together([&](int me) { CHECK(members.group(me).calibrate(!can_copy || me == 0, patient()) == Status::done); });
     for (int i = 0; i < 2; i++) {
       CHECK_EQ(members.group(i).copies_from(), copy_from_bytes(2));
-      CHECK_EQ(members.group(i).pulls_from(), size_t{0});
+      CHECK_EQ(members.group(i).gathers_from(), size_t{0});
     }
     check_operations(members);
   }

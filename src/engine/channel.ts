@@ -164,6 +164,11 @@ export class Channel {
     this.#block(request, () => this.#flush());
   }
 
+  /** An operation was compiled for a call of the user. */
+  tellCompiled(operation: ObservedOperation): void {
+    this.#observers.compiled(operation);
+  }
+
   /** Before a quick operation. */
   beginQuick(operation: ObservedOperation, quick: QuickPath): void {
     operation.isTraced = false;

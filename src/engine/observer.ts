@@ -29,6 +29,8 @@ export interface OperationObserver {
   readonly name: string;
   /** This rank asks for it. */
   submitted?(operation: ObservedOperation): void;
+  /** The user's call is on the stack, for the first time with this name: later ones may run without it. */
+  compiled?(operation: ObservedOperation): void;
   /** A quick operation is about to run. */
   beforeQuick?(operation: ObservedOperation): void;
   /** It was done at once. */
@@ -202,6 +204,10 @@ export class Observers {
 
   settled(operation: ObservedOperation): void {
     this.#tell((observer) => observer.settled?.(operation));
+  }
+
+  compiled(operation: ObservedOperation): void {
+    this.#tell((observer) => observer.compiled?.(operation));
   }
 
   launched(operations: number): void {

@@ -3,6 +3,7 @@
 // processor and its kernel, so the members try both when their group opens. The slowest member's time counts, every member
 // hears of it, and so all come to the same thresholds. Results of operations do not depend on them.
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 
 #include "shm-group.h"
@@ -17,6 +18,8 @@ constexpr double budget_us = 4000;
 constexpr size_t never = std::numeric_limits<size_t>::max();
 constexpr size_t KiB = 1024;
 
+char* allocate(void*, size_t bytes) { return static_cast<char*>(std::malloc(bytes)); }
+
 Operation operation_of(Kind kind, Op op, float* data, size_t bytes) {
   Operation operation;
   operation.kind = kind;
@@ -25,6 +28,7 @@ Operation operation_of(Kind kind, Op op, float* data, size_t bytes) {
   operation.fingerprint = calibration_fingerprint;
   char* memory = reinterpret_cast<char*>(data);
   operation.buffers.push_back({memory, memory, bytes});
+  operation.allocate = allocate;  // of an allgather: new memory, as users get it
   return operation;
 }
 
@@ -46,7 +50,9 @@ Status ShmGroup::compare_ways(Kind kind, std::vector<float>& tensor, size_t byte
       std::fill_n(tensor.begin(), bytes / sizeof(float), 1.0f);
       Operation operation = operation_of(kind, Op::max, tensor.data(), bytes);
       const int64_t since = monotonic_ns();
-      if (Status status = run(operation, patience); status != Status::done) return status;
+      const Status status = run(operation, patience);
+      std::free(operation.result);
+      if (status != Status::done) return status;
       auto took_us = static_cast<float>(static_cast<double>(monotonic_ns() - since) * 1e-3);
       if (Status status = agree(Op::max, took_us, patience); status != Status::done) return status;
       comparison.spent_us += took_us;
@@ -87,7 +93,7 @@ Status ShmGroup::calibrate(bool wanted, const Patience& patience) {
   Status status = size_ == 2 ? find(Kind::allreduce, {256 * KiB, 1024 * KiB}, copy_from_)
                              : find(Kind::allreduce, {2048 * KiB}, copy_from_);
   if (status != Status::done) return status;
-  return find(Kind::broadcast, {16 * KiB, 128 * KiB, 1024 * KiB}, pull_from_);
+  return find(Kind::allgather, {16 * KiB, 128 * KiB, 1024 * KiB}, gather_from_);
 }
 
 }  // namespace hvd

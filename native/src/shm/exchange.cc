@@ -8,8 +8,8 @@
 
 namespace hvd {
 
-// All members come to the same answer: they read the same posts.
-bool ShmGroup::pulls() const {
+// All members come to the same answer: they read the same posts. `from`: the size from which on it is faster.
+bool ShmGroup::pulls(size_t from) const {
   if (anyone(post_flag::narrows)) return false;  // every reader would have to convert
   bool in_arena = true;
   size_t longest = 0;
@@ -17,7 +17,7 @@ bool ShmGroup::pulls() const {
     in_arena = in_arena && (flag(i, post_flag::is_inline) || flag(i, post_flag::all_in_arena));
     longest = std::max(longest, posted_bytes(i));
   }
-  return in_arena || (longest >= pull_from_ && everyone(post_flag::can_copy));
+  return in_arena || (longest >= from && everyone(post_flag::can_copy));
 }
 
 Status ShmGroup::pull(int i, uint64_t address, char* to, size_t bytes) {
@@ -62,7 +62,7 @@ Status ShmGroup::allgather(Operation& operation, const Patience& patience) {
       if (Status status = read_inline(i, place(i), posted_bytes(i), patience); status != Status::done) return status;
   if (longest == 0) return Status::done;
 
-  if (pulls()) {
+  if (pulls(gather_from_)) {
     for (int n = 1; n < size_; n++) {  // every member starts with another one
       int i = (index_ + n) % size_;
       if (flag(i, post_flag::is_inline)) continue;

@@ -37,7 +37,7 @@ class ShmGroup final : public Group {
 
   // For tests.
   size_t copies_from() const { return copy_from_; }
-  size_t pulls_from() const { return pull_from_; }
+  size_t gathers_from() const { return gather_from_; }
 
   // Outside of rounds: bits that this member publishes to the others of this host, and those of another member.
   void note(int word, uint64_t bits) { member(index_).notes[word].store(bits, std::memory_order_relaxed); }
@@ -110,7 +110,7 @@ class ShmGroup final : public Group {
   Status broadcast(Operation&, const Patience&);
   Status alltoall(Operation&, const Patience&);
   Status reducescatter(Operation&, const Patience&);
-  bool pulls() const;
+  bool pulls(size_t from = 0) const;
   Status pull(int i, uint64_t address, char* to, size_t bytes);
   template <class Fill, class Consume>
   Status stream(size_t chunks, const Patience& patience, const Fill& fill, const Consume& consume);
@@ -129,10 +129,10 @@ class ShmGroup final : public Group {
   Arena* arena_;
   PeerMemory peers_;
   bool can_copy_ = false;
-  // From this size on ordinary memory is copied directly rather than staged, in an allreduce and in the other operations; equal
-  // on all members.
+  // From this size on ordinary memory is copied directly rather than staged, in an allreduce and in an allgather; equal on all
+  // members.
   size_t copy_from_;
-  size_t pull_from_ = 0;
+  size_t gather_from_ = 0;
   bool is_exposed_ = false;  // others may be writing into the buffers of an operation of ours
   uint64_t reach_ = 0;  // how much of our arena all others have mapped, when this was last looked up
   std::vector<uint64_t> tried_to_reach_;  // by member

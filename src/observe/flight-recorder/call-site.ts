@@ -61,7 +61,8 @@ export class CallSites {
     if (nowMs - this.#lookedAtMs < restMs && (name === undefined || isKnown)) {
       return name === undefined ? undefined : this.#known.get(name);
     }
-    const site = this.look();
+    // Promise forms run when their call has returned.
+    const site = this.look() ?? (name === undefined ? undefined : this.#known.get(name));
     this.#lookedAtMs = nowMs;
     if (name !== undefined && (isKnown || this.#known.size < namesLimit)) this.#known.set(name, site);
     return site;

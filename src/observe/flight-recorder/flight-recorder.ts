@@ -3,6 +3,7 @@
 // some milliseconds (a clock read costs a fifth of such an operation). Their call site is that of the first quick call of their
 // name; those without a name have one only where they had to wait (call-site.ts says what it costs).
 
+import { nowMs } from '../../engine/clock.ts';
 import { isInternal, type RequestKind } from '../../engine/description.ts';
 import type { ObservedOperation, OperationObserver, OperationStage } from '../../engine/observer.ts';
 import type { DType } from '../../tensor/dtype.ts';
@@ -90,12 +91,16 @@ export class FlightRecorder implements OperationObserver {
     return isUsers ? toRecord(this.#last) : undefined;
   }
 
+  compiled({ key }: ObservedOperation): void {
+    if (key !== '') this.#sites.of(key, nowMs());
+  }
+
   afterQuick(operation: ObservedOperation): void {
     const slot = this.#fill(operation);
     this.#last = slot;
     slot.state = 'done';
     slot.finishedAtMs = operation.finishedAtMs;
-    slot.callSite = operation.unnamed > 0 ? undefined : this.#siteOfName();
+    slot.callSite = operation.unnamed > 0 ? undefined : this.#siteOfName(operation);
   }
 
   submitted(operation: ObservedOperation): void {
@@ -156,10 +161,10 @@ export class FlightRecorder implements OperationObserver {
   }
 
   /** Of the name that was counted just now. A look at the stack costs more than many quick calls: each name is looked up once. */
-  #siteOfName(): string | undefined {
+  #siteOfName({ key, finishedAtMs }: ObservedOperation): string | undefined {
     const counter = this.#lastName;
     if (counter === undefined) return undefined;
-    counter.site ??= { text: this.#sites.look() };
+    counter.site ??= { text: this.#sites.of(key, finishedAtMs) };
     return counter.site.text;
   }
 

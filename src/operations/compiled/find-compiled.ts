@@ -181,6 +181,7 @@ export class CompiledFinder {
     );
     memory.remembered[way]?.set(place, compiled);
     memory.last[way] = compiled;
+    channel.tellCompiled(compiled.observed);
     return compiled;
   }
 }
