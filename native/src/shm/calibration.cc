@@ -2,8 +2,9 @@
 // (process_vm_readv, each byte copied once, system calls), or through the slots (each byte copied twice)? It depends on the
 // processor and its kernel, so the members try both when their group opens. The slowest member's time counts, every member
 // hears of it, and so all come to the same thresholds. Results of operations do not depend on them.
+#include <sys/mman.h>
+
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 
 #include "shm-group.h"
@@ -18,7 +19,12 @@ constexpr double budget_us = 4000;
 constexpr size_t never = std::numeric_limits<size_t>::max();
 constexpr size_t KiB = 1024;
 
-char* allocate(void*, size_t bytes) { return static_cast<char*>(std::malloc(bytes)); }
+// Fresh pages, as large results have: the kernel faults them in one by one while it copies into them.
+char* allocate(void*, size_t bytes) {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<char*>(memory);
+}
+
 
 Operation operation_of(Kind kind, Op op, float* data, size_t bytes) {
   Operation operation;
@@ -51,7 +57,7 @@ Status ShmGroup::compare_ways(Kind kind, std::vector<float>& tensor, size_t byte
       Operation operation = operation_of(kind, Op::max, tensor.data(), bytes);
       const int64_t since = monotonic_ns();
       const Status status = run(operation, patience);
-      std::free(operation.result);
+      if (operation.result) munmap(operation.result, operation.result_bytes);
       if (status != Status::done) return status;
       auto took_us = static_cast<float>(static_cast<double>(monotonic_ns() - since) * 1e-3);
       if (Status status = agree(Op::max, took_us, patience); status != Status::done) return status;
@@ -93,7 +99,7 @@ Status ShmGroup::calibrate(bool wanted, const Patience& patience) {
   Status status = size_ == 2 ? find(Kind::allreduce, {256 * KiB, 1024 * KiB}, copy_from_)
                              : find(Kind::allreduce, {2048 * KiB}, copy_from_);
   if (status != Status::done) return status;
-  return find(Kind::allgather, {16 * KiB, 128 * KiB, 1024 * KiB}, gather_from_);
+  return find(Kind::allgather, {64 * KiB, 256 * KiB, 1024 * KiB}, gather_from_);
 }
 
 }  // namespace hvd
