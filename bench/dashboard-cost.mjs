@@ -1,7 +1,8 @@
 // What the dashboard costs the ranks. One job of two ranks trains all the time; for some seconds a dashboard looks at it once a second and sends
 // everything to a browser (a process that reads the stream), then for as long there is none, and so on: what slows the machine down for
-// longer than a pair of such windows is in both of them. It also prints how much processor time the dashboard itself takes, and what a look
-// at 2 and at 64 ranks takes.
+// longer than a pair of such windows is in both of them. On a machine that others use, that is too coarse. So it also compares the steps in
+// which the dashboard has looked with those right before and after them; the same at moments of windows without a dashboard shows how
+// much of that is chance. It also prints how much processor time the dashboard itself takes, and what a look at 2 and at 64 ranks takes.
 //
 //   node bench/dashboard-cost.mjs [--pairs 15] [--seconds 3]
 import { spawn } from 'node:child_process';
@@ -70,7 +71,8 @@ async function measure() {
   const windows = [];
   for (let pair = 0; pair < pairs; pair++) {
     for (const isOn of pair % 2 === 0 ? [true, false] : [false, true]) {
-      const dashboard = isOn ? await begin(sampler) : undefined;
+      const looks = [];
+      const dashboard = isOn ? await begin(sampler, looks) : undefined;
       if (dashboard !== undefined) onLine = (line) => dashboard.addLine(line);
       // Opening it is not part of the cost.
       await sleep(500);
@@ -79,7 +81,8 @@ async function measure() {
       await sleep(1000 * seconds);
       const to = performance.timeOrigin + performance.now();
       const { user, system } = process.cpuUsage(cpu);
-      windows.push({ pair, isOn, from, to, cpuMs: (user + system) / 1000 });
+      if (!isOn) for (let at = from + 500; at < to; at += 1000) looks.push(at);
+      windows.push({ pair, isOn, from, to, looks, cpuMs: (user + system) / 1000 });
       onLine = () => {};
       await dashboard?.end();
     }
@@ -90,8 +93,12 @@ async function measure() {
   report(windows, JSON.parse(readFileSync(times, 'utf8')));
 }
 
-async function begin(sampler) {
-  const dashboard = new Dashboard({ facts, look: () => sampler.look(), ranks: 2 });
+async function begin(sampler, looks) {
+  const look = () => {
+    looks.push(performance.timeOrigin + performance.now());
+    return sampler.look();
+  };
+  const dashboard = new Dashboard({ facts, look, ranks: 2 });
   const server = await DashboardServer.listen(dashboard, { port: 0, flag: 'bench' });
   const browser = spawn(process.execPath, ['--input-type=module', '-e', reader, server.url], {
     stdio: 'ignore',
@@ -160,8 +167,37 @@ function report(windows, ends) {
   console.log(
     `cost: ${percent(median(shares))} of a step (median of ${pairs} pairs; half of them from ${percent(at(shares, 0.25))} to ${percent(at(shares, 0.75))})`,
   );
+  console.log(`with 95 % confidence: from ${confidence(shares).map(percent).join(' to ')}`);
+  for (const [what, isOn] of [
+    ['a look', true],
+    ['a moment without a look', false],
+  ]) {
+    const delays = windows.filter((one) => one.isOn === isOn).flatMap((one) => delaysOf(one, ends));
+    delays.sort((a, b) => a - b);
+    const [low, high] = confidence(delays).map((ms) => ms.toFixed(3));
+    console.log(
+      `${what} delays the steps around it by ${median(delays).toFixed(3)} ms (median of ${delays.length}; with 95 % confidence from ${low} to ${high} ms)`,
+    );
+  }
   // What this process does in any case, such as reading the output of the ranks, is not part of it.
   console.log(`processor time of the dashboard: ${percent(cpuOf(true) - cpuOf(false))} of one core`);
+}
+
+/** What the step with each look and the next one take longer than the two steps before and the two after them. */
+function delaysOf({ from, to, looks }, ends) {
+  return looks.flatMap((look) => {
+    const step = ends.findIndex((end) => end > look);
+    const around = ends.slice(step - 3, step + 4);
+    if (around.length < 7 || around[0] < from || around.at(-1) > to) return [];
+    const [a, , b, , c, , d] = around;
+    return [c - b - (b - a + d - c) / 2];
+  });
+}
+
+/** Of the median of a sorted list, by the places around its middle: no assumption about how it is distributed. */
+function confidence(sorted) {
+  const off = Math.max(0, Math.floor((sorted.length - 1.96 * Math.sqrt(sorted.length)) / 2));
+  return [sorted[off], sorted[sorted.length - 1 - off]];
 }
 
 function median(list) {

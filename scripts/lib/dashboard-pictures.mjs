@@ -34,6 +34,8 @@ export async function takeDashboardPictures(browser) {
     const server = await FakeDashboard.open(start);
     const { page } = await browser.open('about:blank', size);
     await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
+    // The time of the prepared states: they are a few minutes old.
+    await page.clock.setFixedTime(start.samples.at(-1).at);
     await page.goto(server.url);
     await page.waitForSelector('tr.rank');
     await page.waitForSelector('#charts canvas');

@@ -5,7 +5,7 @@ import {
   ageOf,
   freshRate,
   lastText,
-  lateText,
+  latenessIn,
   minWaitMs,
   staleAfterMs,
   stateText,
@@ -20,12 +20,13 @@ export const badWaitMs = 30_000;
 /** `straggler`: who arrives last in each step. */
 export function rankSamples({ ranks, failure }: JobView, now: number, straggler?: number): RankSample[] {
   const [cause, ...others] = lostRanks({ ranks, failure });
+  const lateText = latenessIn(ranks);
   const awaited = awaitedSince(ranks, now);
   return ranks.map((view) => {
     const { rank, presence, status } = view;
     const tone = toneOf(view, now, { waitedMs: awaited.get(rank) ?? 0, isStraggler: rank === straggler });
     const stepsPerSecond = stepRate(view, now);
-    const late = lateText(view, ranks);
+    const late = lateText(view);
     const last = status === undefined ? '' : lastText(status);
     const hasData = status?.data !== undefined && presence === 'here';
     return {

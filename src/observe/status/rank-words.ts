@@ -42,19 +42,26 @@ function waitText({ label, waitedMs, missing }: PendingCollective, ageMs: number
   return `waiting ${secondsText(waitedMs + ageMs)}${whom}: ${label}`;
 }
 
-/** How long the others have been waiting for it, or else how late it was in each of the last steps. */
-export function lateText(view: RankView, all: readonly RankView[]): string {
-  if (view.presence !== 'here') return '';
-  const waits = all.flatMap(({ status }) => status?.pending ?? []);
-  const waitedMs = waits
-    .filter(({ missing }) => missing.includes(view.rank))
-    .reduce((max, { waitedMs }) => Math.max(max, waitedMs), 0);
-  if (waitedMs >= minWaitMs) return secondsText(waitedMs);
-  const own = view.status?.waitMsPerStep;
-  if (own === undefined) return '';
-  // The rank that the others wait for is the one that waits least.
+/** Says how long the others have been waiting for a rank of these, or else how late it was in each of the last steps. */
+export function latenessIn(all: readonly RankView[]): (view: RankView) => string {
+  const awaited = new Map<number, number>();
+  for (const { status } of all) {
+    for (const { missing, waitedMs } of status?.pending ?? [])
+      for (const rank of missing) awaited.set(rank, Math.max(awaited.get(rank) ?? 0, waitedMs));
+  }
   const longest = Math.max(...all.flatMap(({ status }) => status?.waitMsPerStep ?? []));
-  return longest - own < minLateMs ? '' : `${amountText(longest - own)} ms/step`;
+  return ({ rank, presence, status }) => {
+    if (presence !== 'here') return '';
+    const waitedMs = awaited.get(rank) ?? 0;
+    if (waitedMs >= minWaitMs) return secondsText(waitedMs);
+    const own = status?.waitMsPerStep;
+    // The rank that the others wait for is the one that waits least.
+    return own === undefined || longest - own < minLateMs ? '' : `${amountText(longest - own)} ms/step`;
+  };
+}
+
+export function lateText(view: RankView, all: readonly RankView[]): string {
+  return latenessIn(all)(view);
 }
 
 export function lastText({ last }: RankStatus): string {
