@@ -1,9 +1,10 @@
-// What the tests in test/integrations need beside npm's packages: Hadoop, Spark, Ray, TensorBoard, schemas of Kubernetes, and the kernels of
+// What the tests in test/integrations need beside npm's packages: Hadoop, Spark, Ray, Apptainer, TensorBoard, schemas of Kubernetes, and the kernels of
 // notebooks. Each is fetched by name into .cache, once, and handed to the tests in a variable; a variable that is set already is left as it is. Tests whose part is
 // missing are skipped.
 
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { installApptainer } from './apptainer.mjs';
 import { ensureHadoop } from './hadoop.mjs';
 import { ensurePip, installOnCi } from './system-packages.mjs';
 import { capture, findCommand, inRepository } from './tools.mjs';
@@ -20,7 +21,7 @@ const timeoutMs = 600_000;
 export async function ensureIntegrationTools() {
   const env = {};
   const missing = [];
-  for (const part of await Promise.all([hadoop(), spark(), ray(), python(), deno(), tslab()])) {
+  for (const part of await Promise.all([hadoop(), spark(), ray(), apptainer(), python(), deno(), tslab()])) {
     Object.assign(env, part.env);
     if (part.reason !== undefined) missing.push(part.reason);
   }
@@ -77,6 +78,13 @@ async function ray() {
   if (process.env['HVD_TEST_RAY'] !== undefined) return { env: {} };
   return once('ray', rayPackage, virtualEnvironment('Ray', [rayPackage]), (folder) => ({
     HVD_TEST_RAY: join(folder, 'bin/python'),
+  }));
+}
+
+async function apptainer() {
+  if (process.env['HVD_TEST_SINGULARITY'] !== undefined) return { env: {} };
+  return once('apptainer', 'unstable', installApptainer, (folder) => ({
+    HVD_TEST_SINGULARITY: join(folder, 'bin/singularity'),
   }));
 }
 

@@ -57,7 +57,7 @@ const testPackages = {
   'Open MPI': ['openmpi-bin', 'libopenmpi-dev'],
   MPICH: ['mpich', 'libmpich-dev'],
   Gloo: ['libgloo-dev'],
-  containers: ['bubblewrap'],
+  containers: ['bubblewrap', 'patchelf', 'squashfs-tools'],
   Slurm: ['slurmctld', 'slurmd', 'slurm-client', 'slurm-wlm-basic-plugins', 'munge'],
   'a browser': ['chromium', 'fonts-dejavu-core'],
 };
