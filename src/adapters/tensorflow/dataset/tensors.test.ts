@@ -79,9 +79,11 @@ for (const backend of ['cpu', 'wasm'] as const)
         b: Uint8Array.from({ length: rows }, (_, row) => row),
       };
       const kept: tf.Tensor[][] = [];
-      await tensors(arrayDataset(values).batch(4)).forEachAsync(({ a, b }) => {
-        kept.push([tf.keep(a as tf.Tensor), tf.keep(b as tf.Tensor)]);
-      });
+      const iterator = await tensors(arrayDataset(values).batch(4)).iterator();
+      for (let batch = 0; batch < rows / 4; batch += 1) {
+        const { a, b } = (await iterator.next()).value;
+        kept.push([a, b]);
+      }
       const all = kept.map(([a, b]) => [[...(a as tf.Tensor).dataSync()], [...(b as tf.Tensor).dataSync()]]);
       const expected = kept.map((_, at) => [0, 1, 2, 3].map((row) => at * 4 + row));
       assert.deepEqual(
