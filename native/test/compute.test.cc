@@ -258,6 +258,65 @@ TEST("pools and their gradients") {
   });
 }
 
+TEST("rows: sums, biases, activations and the gradient of relu") {
+  each_set([](const KernelSet& set) {
+    const size_t rows = 70, columns = 37;
+    const Floats x = some(rows * columns, 1), row = some(columns, 2), dy = some(x.size(), 3);
+    Floats sums(columns, 7), sum(x.size(), 7), positive(x.size(), 7), dx(x.size(), 7), finished = x;
+    run(set, "sumRows", {at(sums), at(x), double(rows), double(columns)});
+    run(set, "addRow", {at(sum), at(x), at(row), double(rows), double(columns)});
+    run(set, "reluOf", {at(positive), at(x), double(x.size())});
+    run(set, "reluGradient", {at(dx), at(dy), at(x), double(x.size())});
+    run(set, "finishRows", {at(finished), at(row), double(rows), double(columns), 1, 3, 0.25});
+    std::vector<double> total(columns), added, cut, passed, leaky;
+    for (size_t i = 0; i < x.size(); i++) {
+      const double value = double(x[i]) + row[i % columns];
+      total[i % columns] += x[i];
+      added.push_back(value);
+      cut.push_back(std::max(0.0f, x[i]));
+      passed.push_back(x[i] > 0 ? dy[i] : 0);
+      leaky.push_back(value < 0 ? value / 4 : value);
+    }
+    check_close(sums, total, rows);
+    check_close(sum, added, 1);
+    check_close(positive, cut, 1);
+    check_close(dx, passed, 1);
+    check_close(finished, leaky, 1);
+  });
+}
+
+TEST("updates write what the formulas give, and nothing else") {
+  each_set([](const KernelSet& set) {
+    const size_t count = 53;
+    const Floats value = some(count, 1), gradient = some(count, 2);
+    Floats first = some(count, 3), second = some(count, 4);
+    for (float& each : second) each = each * each;
+    Floats out(count, 7), new_first(count, 7), new_second(count, 7);
+    std::vector<double> sgd, momentum, adam, rms_prop, adagrad;
+    for (size_t i = 0; i < count; i++) {
+      const double v = value[i], g = gradient[i], m = first[i], s = second[i];
+      sgd.push_back(v - 0.1 * g);
+      momentum.push_back(v - 0.1 * (g + 0.9 * (0.9 * m + g)));
+      adam.push_back(v - 0.1 * ((0.9 * m + 0.1 * g) / 0.5) / (std::sqrt((0.8 * s + 0.2 * g * g) / 0.25) + 0.01));
+      rms_prop.push_back(v - (0.9 * m + 0.1 * g / std::sqrt(0.8 * s + 0.2 * g * g + 0.01)));
+      adagrad.push_back(v - 0.1 * g / std::sqrt(s + g * g + 0.01));
+    }
+    const double n = count;
+    run(set, "sgdUpdate", {at(out), at(value), at(gradient), n, -0.1});
+    check_close(out, sgd, 4);
+    run(set, "momentumUpdate", {at(out), at(new_first), at(value), at(first), at(gradient), n, -0.1, 0.9, 1});
+    check_close(out, momentum, 4);
+    run(set, "adamUpdate", {at(out), at(new_first), at(new_second), at(value), at(first), at(second), at(gradient), n, -0.1,
+                            0.9, 0.8, 0.1, 0.2, 0.5, 0.25, 0.01});
+    check_close(out, adam, 8);
+    run(set, "rmsPropUpdate", {at(out), at(new_second), at(new_first), at(new_first), at(value), at(second), at(first),
+                               at(first), at(gradient), n, 0.1, 0.8, 0.2, 0.9, 0.01, 0});
+    check_close(out, rms_prop, 8);
+    run(set, "adagradUpdate", {at(out), at(new_second), at(value), at(second), at(gradient), n, -0.1, 0.01});
+    check_close(out, adagrad, 8);
+  });
+}
+
 TEST("arguments that lead out of the memory do not fit") {
   each_set([](const KernelSet& set) {
     const Kernel& product = kernel(set, "matMul");
