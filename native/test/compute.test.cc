@@ -317,6 +317,36 @@ TEST("updates write what the formulas give, and nothing else") {
   });
 }
 
+// NOTE [Equal updates].
+TEST("updates have the same bits with every set") {
+  const size_t count = 1003;
+  const auto bits_of = [&](const KernelSet& set) {
+    Floats value = some(count, 1), first = some(count, 2), second = some(count, 3), third = some(count, 4);
+    Floats gradient = some(count, 5);
+    for (float& square : second) square = std::fabs(square) + 1;
+    std::vector<Floats> out(11, Floats(count));
+    const double n = static_cast<double>(count), rate = -0.013, beta = 0.9f, rest = 0.1f;
+    run(set, "sgdUpdate", {at(out[0]), at(value), at(gradient), n, rate});
+    for (const double nesterov : {0, 1})
+      run(set, "momentumUpdate",
+          {at(out[nesterov == 0 ? 1 : 2]), at(out[3]), at(value), at(first), at(gradient), n, rate, beta, nesterov});
+    run(set, "adamUpdate",
+        {at(out[4]), at(out[5]), at(out[6]), at(value), at(first), at(second), at(gradient), n, rate, beta, 0.99f, rest, 0.01f,
+         0.27f, 0.03f, 1e-7f});
+    run(set, "rmsPropUpdate",
+        {at(out[7]), at(out[8]), at(out[9]), at(third), at(value), at(second), at(first), at(third), at(gradient), n, rate,
+         beta, rest, 0.5, 1e-7f, 0});
+    run(set, "adagradUpdate", {at(out[10]), at(out[3]), at(value), at(second), at(gradient), n, rate, 1e-7f});
+    return out;
+  };
+  const std::vector<Floats> expected = bits_of(*kernel_set("baseline"));
+  each_set([&](const KernelSet& set) {
+    const std::vector<Floats> found = bits_of(set);
+    for (size_t i = 0; i < found.size(); i++)
+      CHECK(std::memcmp(found[i].data(), expected[i].data(), 4 * count) == 0);
+  });
+}
+
 TEST("arguments that lead out of the memory do not fit") {
   each_set([](const KernelSet& set) {
     const Kernel& product = kernel(set, "matMul");

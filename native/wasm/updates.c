@@ -3,15 +3,26 @@
 
 #include "vector.h"
 
+// NOTE [Equal updates]. All ranks apply the same gradients, so their weights stay equal only if all of them round alike, whatever
+// processor each has. So no product here is fused with an addition, and what remains (+, −, ×, ÷, √) is rounded in one way everywhere.
+#if defined(__clang__)
+#pragma clang fp contract(off)
+#define UPDATE
+#else
+#pragma GCC push_options
+#pragma GCC optimize("fp-contract=off")
+#define UPDATE __attribute__((noinline)) // the caller may fuse
+#endif
+
 /** out = value + rate · gradient; the rate is negative. */
 EXPORT(sgdUpdate)
-void sgdUpdate(float *restrict out, const float *restrict value, const float *restrict gradient, size count,
+UPDATE void sgdUpdate(float *restrict out, const float *restrict value, const float *restrict gradient, size count,
                float rate) {
   for (size i = 0; i < count; i++) out[i] = rate * gradient[i] + value[i];
 }
 
 EXPORT(momentumUpdate)
-void momentumUpdate(float *restrict out, float *restrict newSum, const float *restrict value,
+UPDATE void momentumUpdate(float *restrict out, float *restrict newSum, const float *restrict value,
                     const float *restrict sum, const float *restrict gradient, size count, float rate, float momentum,
                     int isNesterov) {
   for (size i = 0; i < count; i++) newSum[i] = momentum * sum[i] + gradient[i];
@@ -23,7 +34,7 @@ void momentumUpdate(float *restrict out, float *restrict newSum, const float *re
 
 /** `correction1` and `correction2` are 1 − β¹ᵗ and 1 − β²ᵗ; `rest1` and `rest2` are 1 − β¹ and 1 − β². */
 EXPORT(adamUpdate)
-void adamUpdate(float *restrict out, float *restrict newFirst, float *restrict newSecond, const float *restrict value,
+UPDATE void adamUpdate(float *restrict out, float *restrict newFirst, float *restrict newSecond, const float *restrict value,
                 const float *restrict first, const float *restrict second, const float *restrict gradient, size count,
                 float rate, float beta1, float beta2, float rest1, float rest2, float correction1, float correction2,
                 float epsilon) {
@@ -38,7 +49,7 @@ void adamUpdate(float *restrict out, float *restrict newFirst, float *restrict n
 
 /** `mean` and `newMean` are used if `isCentered`. */
 EXPORT(rmsPropUpdate)
-void rmsPropUpdate(float *restrict out, float *restrict newSquare, float *restrict newMoment, float *restrict newMean,
+UPDATE void rmsPropUpdate(float *restrict out, float *restrict newSquare, float *restrict newMoment, float *restrict newMean,
                    const float *restrict value, const float *restrict square, const float *restrict moment,
                    const float *restrict mean, const float *restrict gradient, size count, float rate, float decay,
                    float rest, float momentum, float epsilon, int isCentered) {
@@ -63,7 +74,7 @@ void rmsPropUpdate(float *restrict out, float *restrict newSquare, float *restri
 }
 
 EXPORT(adagradUpdate)
-void adagradUpdate(float *restrict out, float *restrict newSum, const float *restrict value, const float *restrict sum,
+UPDATE void adagradUpdate(float *restrict out, float *restrict newSum, const float *restrict value, const float *restrict sum,
                    const float *restrict gradient, size count, float rate, float epsilon) {
   for (size i = 0; i < count; i++) {
     const float s = sum[i] + gradient[i] * gradient[i];
@@ -71,3 +82,10 @@ void adagradUpdate(float *restrict out, float *restrict newSum, const float *res
     out[i] = gradient[i] / __builtin_sqrtf(s + epsilon) * rate + value[i];
   }
 }
+
+#undef UPDATE
+#if defined(__clang__)
+#pragma clang fp contract(on)
+#else
+#pragma GCC pop_options
+#endif
