@@ -64,6 +64,8 @@ class Group {
     }
   }
 
+  // Whether start() keeps where results go. Then that may not change before the end of the round.
+  virtual bool keeps_outputs() const { return false; }
   virtual Status check_idle() = 0;              // anything but `done` ends the wait for another member to start
   virtual bool anyone_started() = 0;            // has another member posted the round to come?
   virtual bool everyone_arrived() = 0;          // have all members posted the round begun?

@@ -39,6 +39,7 @@ class HierarchicalGroup final : public Group {
   void send_flat(Flat which, std::unique_ptr<Group> flat);
 
   void start(const Operation& operation) override;
+  bool keeps_outputs() const override { return true; }  // in the plan of the parts
   Status arrive(const Patience& patience) override;
   Status execute(Operation& operation, const Patience& patience) override;
   Status check_idle() override;

@@ -1,5 +1,7 @@
 #include "quick-operation.h"
 
+#include <cstring>
+
 #include "results.h"
 
 namespace hvd::node {
@@ -20,6 +22,8 @@ napi_value element(napi_env env, napi_value list, uint32_t i) {
   napi_get_element(env, list, i, &value);
   return value;
 }
+
+char* small_of(GroupHandle* handle) { return reinterpret_cast<char*>(handle->mailbox + small); }
 
 size_t travelling(const Operation& operation, size_t bytes) { return operation.narrows ? bytes / 2 : bytes; }
 
@@ -55,8 +59,10 @@ Operation& read_quick(napi_env env, GroupHandle* handle, napi_value input, napi_
   } else {
     const Typed in = typed_array(env, input);
     Typed out = in;
-    if (place == Place::output) out = typed_array(env, output);
-    if (place == Place::small) out = {reinterpret_cast<char*>(handle->mailbox + small), static_cast<size_t>(mailbox[small_result_bytes])};
+    // A small result arrives in the mailbox, unless the group keeps its place: the round may last longer than this call.
+    const bool is_kept = place == Place::small && !is_gather(operation) && handle->group->keeps_outputs();
+    if (place == Place::output || is_kept) out = typed_array(env, output);
+    if (place == Place::small && !is_kept) out = {small_of(handle), static_cast<size_t>(mailbox[small_result_bytes])};
     operation.buffers.resize(1);
     operation.buffers[0] = {in.data, out.data, travelling(operation, in.bytes)};
     if (is_gather(operation)) {
@@ -86,6 +92,9 @@ napi_value end_quick(napi_env env, GroupHandle* handle, const Operation& operati
     }
     for (size_t i = 0; i < operation.received.size(); i++)
       handle->mailbox[quick_counts + i] = static_cast<double>(operation.received[i]);
+  } else if (place_of(handle->mailbox) == Place::small && operation.buffers[0].out != small_of(handle)) {
+    // The caller looks for it there.
+    std::memcpy(small_of(handle), operation.buffers[0].out, static_cast<size_t>(handle->mailbox[small_result_bytes]));
   }
   napi_value done;
   napi_create_int32(env, static_cast<int>(Status::done), &done);  // the cheapest kind of number
