@@ -11,6 +11,7 @@ import { describe, type TestContext, test } from 'node:test';
 import type { DashboardStart, Sample } from '../../src/observe/dashboard/messages.ts';
 import { shortJobId } from '../../src/rendezvous/short-job-id.ts';
 import { type HorovodrunProcess, startHorovodrun } from '../../src/testing/spawn-ranks.ts';
+import { describeNative } from '../../src/transport/native/describe-native.ts';
 import { DashboardClient, type EventReader } from '../support/dashboard-client.ts';
 import { assertEnded } from '../support/fault-job.ts';
 import { fixturePath, repository } from '../support/repository.ts';
@@ -385,10 +386,16 @@ describe('horovod dashboard', () => {
     assert.match(readFileSync(join(folder, 'run.html'), 'utf8'), /rank 0 has finished/);
   });
 
-  const hasMpirun = spawnSync('mpirun', ['--version']).status === 0;
+  const mpi = describeNative({ transport: 'mpi', launcher: { kind: 'open-mpi' } });
+  const isWithoutMpi =
+    spawnSync('mpirun', ['--version']).status !== 0
+      ? 'no mpirun (Debian: apt-get install openmpi-bin)'
+      : process.env['HOROVOD_NATIVE'] === '0'
+        ? 'HOROVOD_NATIVE=0'
+        : !mpi.built && mpi.reason;
 
   test('shows a job that mpirun has started, like the dashboard of horovodrun --mpi', {
-    skip: !hasMpirun && 'no mpirun (Debian: apt-get install openmpi-bin)',
+    skip: isWithoutMpi,
   }, async (t) => {
     const { folder, run, stop } = train(t, ['--mpi', '--dashboard']);
     const inside = await openPage(run);
