@@ -30,11 +30,10 @@ async function fetchApptainer(folder) {
   const apt = join(folder, 'apt');
   for (const name of ['lists/partial', 'cache/archives/partial', 'debs'])
     mkdirSync(join(apt, name), { recursive: true });
+  const archive = await debianArchive();
+  if (archive === undefined) return 'apt-get knows no archive of Debian, which has Apptainer';
   const keys = '/usr/share/keyrings/debian-archive-keyring.gpg';
-  writeFileSync(
-    join(apt, 'sources.list'),
-    `deb [signed-by=${keys}] http://deb.debian.org/debian unstable main\n`,
-  );
+  writeFileSync(join(apt, 'sources.list'), `deb [signed-by=${keys}] ${archive} unstable main\n`);
   writeFileSync(join(apt, 'status'), '');
   const options = {
     'Dir::Etc::sourcelist': join(apt, 'sources.list'),
@@ -85,6 +84,12 @@ async function fetchApptainer(folder) {
   for (const name of ['singularity', 'apptainer']) symlinkSync(programs[0], join(folder, 'bin', name));
   rmSync(apt, { recursive: true });
   return undefined;
+}
+
+/** The one from which this machine has its packages. */
+async function debianArchive() {
+  const { code, text } = await capture('apt-get', ['indextargets', '--format', '$(REPO_URI)'], { timeoutMs });
+  return code === 0 ? text.split('\n').find((line) => /^\w+:.*\/debian\/?$/.test(line)) : undefined;
 }
 
 function lastLine(text) {
