@@ -243,8 +243,9 @@ async function referencePages() {
 
 /** What the site is built with is in a package of its own. */
 async function fetchSiteTools() {
-  const flags = ['--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error'];
-  const { code, text } = await capture('npm', ['ci', ...flags], {
+  // Not `npm ci`: it rejects lock files that lack packages for other platforms, as npm itself writes them.
+  const flags = ['--no-save', '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error'];
+  const { code, text } = await capture('npm', ['install', ...flags], {
     cwd: inRepository('site'),
     timeoutMs: 300_000,
   });

@@ -73,7 +73,7 @@ export function tensorCollective<O extends CollectiveOptions>(
  */
 export function promiseForm<A extends readonly unknown[], O extends CollectiveOptions, P>(
   collective: Collective<A, O, P>,
-): (runner: OperationRunner, ...args: [...A, options?: O]) => Promise<never> {
+): (runner: OperationRunner, ...args: [...args: A, options?: O]) => Promise<never> {
   return async (runner, ...args) => {
     try {
       const planned = await runPlan(runner, ...submissionOf(collective, runner, args));
@@ -87,7 +87,7 @@ export function promiseForm<A extends readonly unknown[], O extends CollectiveOp
 /** The blocking form; see promiseForm(). */
 export function syncForm<A extends readonly unknown[], O extends CollectiveOptions, P>(
   collective: Collective<A, O, P>,
-): (runner: OperationRunner, ...args: [...A, options?: O]) => never {
+): (runner: OperationRunner, ...args: [...args: A, options?: O]) => never {
   return (runner, ...args) =>
     resultOf(collective, runPlanSync(runner, ...submissionOf(collective, runner, args)));
 }
