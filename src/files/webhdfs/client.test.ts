@@ -233,13 +233,14 @@ describe('a bad HDFS', { concurrency: true }, () => {
   });
 
   test('a namenode that is away is named, with the settings', async (t) => {
-    const port = await freePort();
-    const files = filesForTests({ webHdfs: `127.0.0.1:${port}`, fileTimeoutMs: impatientMs });
+    // Other tests may get the free port, but none listens at this address.
+    const away = `127.0.0.77:${await freePort()}`;
+    const files = filesForTests({ webHdfs: away, fileTimeoutMs: impatientMs });
     t.after(() => files.close());
     await assert.rejects(statusOf(files, 'hdfs://nn:8020/a'), {
       code,
       message:
-        `${code}: Cannot read hdfs://nn:8020/a: namenode 127.0.0.1:${port} refused the connection. This is the address of ` +
+        `${code}: Cannot read hdfs://nn:8020/a: namenode ${away} refused the connection. This is the address of ` +
         'WebHDFS (dfs.namenode.http-address), not that of the URL; to set it, use HOROVOD_WEBHDFS=host:port or HADOOP_CONF_DIR.',
     });
   });
